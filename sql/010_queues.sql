@@ -1,0 +1,17 @@
+-- A queue: a named stream of jobs with its settings.
+-- Names compare by code point (BIN2): in the usual collations all emoji are equal to each other.
+IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
+    CREATE TABLE [$(schema)].[queues]
+    (
+        queue_id     int           NOT NULL IDENTITY (1, 1),
+        name         nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+        claim_order  varchar(4)    NOT NULL,
+        completion   varchar(8)    NOT NULL,
+        delivery     varchar(13)   NOT NULL,
+        max_attempts int           NOT NULL,
+        paused       bit           NOT NULL CONSTRAINT queues_paused DEFAULT 0,
+        created_at   datetime2(3)  NOT NULL CONSTRAINT queues_created_at DEFAULT SYSUTCDATETIME(),
+        CONSTRAINT queues_pk PRIMARY KEY CLUSTERED (queue_id),
+        CONSTRAINT queues_name UNIQUE NONCLUSTERED (name)
+    );
+GO

@@ -1,0 +1,28 @@
+-- Where done jobs go under the completion policy "archive". Never locked by a claim.
+IF OBJECT_ID(N'[$(schema)].[archive]', N'U') IS NULL
+    CREATE TABLE [$(schema)].[archive]
+    (
+        job_id         bigint           NOT NULL,
+        queue_id       int              NOT NULL,
+        priority       smallint         NOT NULL,
+        attempt        int              NOT NULL,
+        fence          int              NOT NULL,
+        enqueued_at    datetime2(3)     NOT NULL,
+        due_at         datetime2(3)     NOT NULL,
+        worker_id      uniqueidentifier NOT NULL,
+        claimed_at     datetime2(3)     NOT NULL,
+        finished_at    datetime2(3)     NOT NULL,
+        run_us         bigint           NULL,
+        dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
+        correlation_id uniqueidentifier NULL,
+        payload_utf16  bit              NOT NULL,
+        payload        varbinary(max)   NOT NULL,
+        error          nvarchar(4000)   NULL,
+        output         varbinary(max)   NULL,
+        CONSTRAINT archive_pk PRIMARY KEY CLUSTERED (job_id)
+    );
+GO
+
+IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[archive]'), N'archive_finished', 'IndexID') IS NULL
+    CREATE NONCLUSTERED INDEX archive_finished ON [$(schema)].[archive] (queue_id, finished_at);
+GO

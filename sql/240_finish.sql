@@ -1,0 +1,90 @@
+-- Acknowledges a batch of jobs that a worker has run. A job changes only while it is claimed by this worker under this fence.
+--
+-- Result: job_id, result, for every job that did not end as asked: 'lost' (no longer this worker's under this fence; nothing was
+-- changed) or 'dead' (a retry was asked for, but its attempts are used up). Run again with the same jobs, it reports them as lost.
+--
+-- INNER LOOP JOIN reads @jobs in the order of its key and seeks each job by FORCESEEK: a table-valued parameter has no statistics,
+-- so that without the hints the optimizer may scan the table. Every finisher locks in the order of job_id.
+CREATE OR ALTER PROCEDURE [$(schema)].[finish]
+    @queue     nvarchar(128),
+    @worker_id uniqueidentifier,
+    @jobs      [$(schema)].[finish_list] READONLY
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @message nvarchar(2048);
+DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL);
+
+SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts
+FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 2 OR retry_ms < 0 OR retry_ms > 315360000000)
+    THROW 58003, N'outcome must be 0 (done), 1 (retry) or 2 (dead), retry_ms between 0 and 315360000000 (ten years)', 1;
+
+BEGIN TRANSACTION;
+IF @completion = 'delete'
+    DELETE j
+    OUTPUT deleted.job_id, 0 INTO @found (job_id, dead)
+    FROM @jobs AS f
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
+    WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
+    OPTION (MAXDOP 1);
+ELSE IF @completion = 'annotate'
+    UPDATE j
+    SET state = 3, finished_at = @now, run_us = f.run_us, output = f.output
+    OUTPUT inserted.job_id, 0 INTO @found (job_id, dead)
+    FROM @jobs AS f
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
+    WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
+    OPTION (MAXDOP 1);
+ELSE
+BEGIN
+    DELETE j
+    OUTPUT deleted.job_id, deleted.queue_id, deleted.priority, deleted.attempt, deleted.fence, deleted.enqueued_at, deleted.due_at,
+           deleted.worker_id, deleted.claimed_at, @now, f.run_us, deleted.dedup_key, deleted.correlation_id, deleted.payload_utf16,
+           deleted.payload, deleted.error, f.output
+    INTO [$(schema)].[archive]
+         (job_id, queue_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, dedup_key,
+          correlation_id, payload_utf16, payload, error, output)
+    FROM @jobs AS f
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
+    WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
+    OPTION (MAXDOP 1);
+
+    INSERT @found (job_id, dead)
+    SELECT f.job_id, 0
+    FROM @jobs AS f
+    INNER LOOP JOIN [$(schema)].[archive] AS a WITH (FORCESEEK (archive_pk (job_id))) ON a.job_id = f.job_id
+    WHERE f.outcome = 0 AND a.worker_id = @worker_id AND a.fence = f.fence
+    OPTION (MAXDOP 1);
+END;
+
+IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 0)
+    UPDATE j
+    SET state       = CASE WHEN f.outcome = 2 OR j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4
+                           WHEN f.retry_ms > 0 THEN 1
+                           ELSE 0 END,
+        due_at      = DATEADD(MILLISECOND, ISNULL(f.retry_ms, 0) % 1000, DATEADD(SECOND, ISNULL(f.retry_ms, 0) / 1000, @now)),
+        finished_at = @now,
+        run_us      = f.run_us,
+        error       = f.error
+    OUTPUT inserted.job_id, CASE WHEN inserted.state = 4 AND f.outcome = 1 THEN 1 ELSE 0 END INTO @found (job_id, dead)
+    FROM @jobs AS f
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
+    WHERE f.outcome > 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
+    OPTION (MAXDOP 1);
+COMMIT TRANSACTION;
+
+SELECT f.job_id, CAST('lost' AS varchar(4)) AS result
+FROM @jobs AS f
+WHERE NOT EXISTS (SELECT 1 FROM @found AS d WHERE d.job_id = f.job_id)
+UNION ALL
+SELECT d.job_id, CAST('dead' AS varchar(4))
+FROM @found AS d
+WHERE d.dead = 1;
+GO

@@ -1,0 +1,23 @@
+-- Acknowledges one job, as finish does: for callers that cannot pass a table-valued parameter, or not a row as large as this one's
+-- output (the driver of the Rust crate takes no value over 65,535 bytes into one). Takes part in the caller's transaction.
+-- Result: as finish.
+CREATE OR ALTER PROCEDURE [$(schema)].[finish_one]
+    @queue     nvarchar(128),
+    @worker_id uniqueidentifier,
+    @job_id    bigint,
+    @fence     int,
+    @outcome   tinyint        = 0,     -- 0 done, 1 retry, 2 dead
+    @retry_ms  bigint         = NULL,  -- outcome 1: how long to wait; NULL or 0: ready at once
+    @run_us    bigint         = NULL,
+    @error     nvarchar(4000) = NULL,
+    @output    varbinary(max) = NULL   -- outcome 0, policies annotate and archive
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @jobs [$(schema)].[finish_list];
+
+INSERT @jobs (job_id, fence, outcome, retry_ms, run_us, error, output)
+VALUES (@job_id, @fence, @outcome, @retry_ms, @run_us, @error, @output);
+
+EXEC [$(schema)].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @jobs;
+GO

@@ -1,0 +1,21 @@
+-- Gives back claimed jobs that were not started: ready again at once, the attempt not counted.
+-- Result: job_id of every job that was no longer this worker's under this fence.
+CREATE OR ALTER PROCEDURE [$(schema)].[release]
+    @worker_id uniqueidentifier,
+    @jobs      [$(schema)].[job_list] READONLY
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+
+UPDATE j
+SET state = 0, attempt = j.attempt - 1
+OUTPUT inserted.job_id INTO @found (job_id)
+FROM @jobs AS r
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = r.job_id
+WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence
+OPTION (MAXDOP 1);
+
+SELECT r.job_id FROM @jobs AS r WHERE NOT EXISTS (SELECT 1 FROM @found AS f WHERE f.job_id = r.job_id);
+GO

@@ -1,0 +1,53 @@
+-- Marks the workers of a queue lost whose lease ran out, and gives back up to @max jobs of lost workers: ready again or, where the
+-- attempts are used up, dead. The attempt counts: a job that kills its process must not come back for ever.
+-- A statement of its own and on a timer: an OR for expired leases in the claim would ruin its plan.
+-- Result: workers_lost, jobs_ready, jobs_dead.
+CREATE OR ALTER PROCEDURE [$(schema)].[reap]
+    @queue       nvarchar(128),
+    @max         int = 1000,
+    @report      bit = 1,
+    @jobs_reaped int = NULL OUTPUT
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @max_attempts int, @workers_lost int, @message nvarchar(2048);
+DECLARE @given_back TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL);
+
+SELECT @queue_id = queue_id, @max_attempts = max_attempts FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+-- From here on the worker's heartbeat is refused. READPAST: a worker whose row is locked is renewing its lease right now.
+UPDATE [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+SET lost_at = @now
+WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until < @now;
+SET @workers_lost = @@ROWCOUNT;
+
+UPDATE TOP (@max) j
+SET state       = CASE WHEN j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4 ELSE 0 END,
+    finished_at = @now,
+    error       = CONCAT(N'worker ', w.name, N' was lost while it held the job (attempt ', j.attempt, N')')
+OUTPUT inserted.job_id, inserted.state INTO @given_back (job_id, state)
+FROM [$(schema)].[workers] AS w WITH (READPAST, READCOMMITTEDLOCK)
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_claimed))
+    ON j.worker_id = w.worker_id
+WHERE w.queue_id = @queue_id AND w.lost_at IS NOT NULL AND j.queue_id = @queue_id AND j.state = 2
+OPTION (MAXDOP 1);
+SET @jobs_reaped = @@ROWCOUNT;
+
+-- A day is longer than any claim of a lost worker can still be running.
+DELETE w
+FROM [$(schema)].[workers] AS w WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)
+    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (INDEX (jobs_claimed))
+                    WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id);
+
+IF @report = 1
+    SELECT @workers_lost AS workers_lost,
+           (SELECT COUNT(*) FROM @given_back WHERE state = 0) AS jobs_ready,
+           (SELECT COUNT(*) FROM @given_back WHERE state = 4) AS jobs_dead;
+GO

@@ -1,0 +1,45 @@
+-- Registers a worker for a queue and starts its lease. Run again with the same id, it renews the lease.
+-- With @take_over = 1, other workers of the queue with the same name are marked lost and their jobs given back at once: for a process
+-- that is the only one of its name and knows that its predecessor is gone.
+-- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs given back).
+CREATE OR ALTER PROCEDURE [$(schema)].[register_worker]
+    @queue     nvarchar(128),
+    @worker_id uniqueidentifier,
+    @name      nvarchar(128),
+    @lease_ms  int,       -- 1,000 to 86,400,000 (a day)
+    @take_over bit = 0
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048), @taken_over int = 0;
+
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF @worker_id IS NULL OR @name IS NULL OR @lease_ms IS NULL OR @lease_ms < 1000 OR @lease_ms > 86400000
+    THROW 58003, N'a worker needs an id, a name, and lease_ms between 1000 and 86400000 (a day)', 1;
+
+UPDATE [$(schema)].[workers]
+SET lease_until = DATEADD(MILLISECOND, @lease_ms, @now), lease_ms = @lease_ms
+WHERE worker_id = @worker_id AND queue_id = @queue_id AND lost_at IS NULL;
+IF @@ROWCOUNT = 0
+    -- The id of a lost worker is a duplicate key here: a worker that registers anew takes a new id.
+    INSERT [$(schema)].[workers] (worker_id, queue_id, name, lease_ms, registered_at, lease_until)
+    VALUES (@worker_id, @queue_id, @name, @lease_ms, @now, DATEADD(MILLISECOND, @lease_ms, @now));
+
+IF @take_over = 1
+BEGIN
+    UPDATE [$(schema)].[workers]
+    SET lost_at = @now
+    WHERE queue_id = @queue_id AND name = @name AND worker_id <> @worker_id AND lost_at IS NULL;
+
+    EXEC [$(schema)].[reap] @queue = @queue, @report = 0, @jobs_reaped = @taken_over OUTPUT;
+END;
+
+SELECT claim_order, completion, delivery, max_attempts, paused, @taken_over AS taken_over
+FROM [$(schema)].[queues] WHERE queue_id = @queue_id;
+GO

@@ -1,0 +1,40 @@
+-- Counts the jobs of one queue or, with NULL, of each. Reads without locks (NOLOCK): it neither waits nor makes anybody wait, and what
+-- it returns is a sample, not a balance. Reads every entry of the small indexes once.
+-- Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled, claimed, done, dead, archived, workers,
+-- oldest_ready_ms (NULL: nothing is ready).
+CREATE OR ALTER PROCEDURE [$(schema)].[stats]
+    @queue nvarchar(128) = NULL
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @message nvarchar(2048);
+
+IF @queue IS NOT NULL AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WHERE name = @queue)
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts, q.paused,
+       r.ready + l.ready AS ready,
+       (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
+        WHERE j.queue_id = q.queue_id AND j.state = 1) AS scheduled,
+       (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
+        WHERE j.queue_id = q.queue_id AND j.state = 2) AS claimed,
+       (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+        WHERE j.queue_id = q.queue_id AND j.state = 3 AND j.state >= 3) AS done,
+       (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+        WHERE j.queue_id = q.queue_id AND j.state = 4 AND j.state >= 3) AS dead,
+       (SELECT COUNT_BIG(*) FROM [$(schema)].[archive] AS a WITH (NOLOCK, INDEX (archive_finished))
+        WHERE a.queue_id = q.queue_id) AS archived,
+       (SELECT COUNT_BIG(*) FROM [$(schema)].[workers] AS w WITH (NOLOCK)
+        WHERE w.queue_id = q.queue_id AND w.lost_at IS NULL AND w.lease_until >= @now) AS workers,
+       DATEDIFF_BIG(MILLISECOND, CASE WHEN l.oldest IS NULL OR r.oldest < l.oldest THEN r.oldest ELSE l.oldest END, @now) AS oldest_ready_ms
+FROM [$(schema)].[queues] AS q
+CROSS APPLY (SELECT COUNT_BIG(*) AS ready, MIN(j.due_at) AS oldest FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+             WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 0) AS r
+CROSS APPLY (SELECT COUNT_BIG(*) AS ready, MIN(j.due_at) AS oldest FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+             WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 1) AS l
+WHERE @queue IS NULL OR q.name = @queue
+ORDER BY q.name;
+GO

@@ -1,0 +1,17 @@
+-- What a client needs to know before it starts: the installed version, and what of the database or the session would make the other
+-- procedures fail. Result: version, database_name, read_only, read_committed_snapshot, wrong_set_options (empty when all is well).
+CREATE OR ALTER PROCEDURE [$(schema)].[schema_info]
+AS
+SET NOCOUNT ON;
+
+-- The session's own options; QUOTED_IDENTIFIER and ANSI_NULLS are those of the installation.
+SELECT (SELECT MAX(version) FROM [$(schema)].[schema_version]) AS version,
+       DB_NAME() AS database_name,
+       CAST(CASE WHEN DATABASEPROPERTYEX(DB_NAME(), 'Updateability') = 'READ_ONLY' THEN 1 ELSE 0 END AS bit) AS read_only,
+       (SELECT d.is_read_committed_snapshot_on FROM sys.databases AS d WHERE d.database_id = DB_ID()) AS read_committed_snapshot,
+       CONCAT(CASE WHEN SESSIONPROPERTY('ANSI_PADDING') = 0 THEN 'ANSI_PADDING OFF ' END,
+              CASE WHEN SESSIONPROPERTY('ANSI_WARNINGS') = 0 THEN 'ANSI_WARNINGS OFF ' END,
+              CASE WHEN SESSIONPROPERTY('ARITHABORT') = 0 AND SESSIONPROPERTY('ANSI_WARNINGS') = 0 THEN 'ARITHABORT OFF ' END,
+              CASE WHEN SESSIONPROPERTY('CONCAT_NULL_YIELDS_NULL') = 0 THEN 'CONCAT_NULL_YIELDS_NULL OFF ' END,
+              CASE WHEN SESSIONPROPERTY('NUMERIC_ROUNDABORT') = 1 THEN 'NUMERIC_ROUNDABORT ON ' END) AS wrong_set_options;
+GO

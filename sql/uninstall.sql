@@ -1,0 +1,36 @@
+-- Removes readpast from a database, with all its jobs. Stop the workers first.
+--     sqlcmd -b -S SERVER -d DATABASE -v schema=readpast -i uninstall.sql
+DROP PROCEDURE IF EXISTS [$(schema)].[schema_info];
+DROP PROCEDURE IF EXISTS [$(schema)].[peek];
+DROP PROCEDURE IF EXISTS [$(schema)].[purge];
+DROP PROCEDURE IF EXISTS [$(schema)].[requeue];
+DROP PROCEDURE IF EXISTS [$(schema)].[resume];
+DROP PROCEDURE IF EXISTS [$(schema)].[pause];
+DROP PROCEDURE IF EXISTS [$(schema)].[stats];
+DROP PROCEDURE IF EXISTS [$(schema)].[promote];
+DROP PROCEDURE IF EXISTS [$(schema)].[unregister_worker];
+DROP PROCEDURE IF EXISTS [$(schema)].[heartbeat];
+DROP PROCEDURE IF EXISTS [$(schema)].[register_worker];
+DROP PROCEDURE IF EXISTS [$(schema)].[reap];
+DROP PROCEDURE IF EXISTS [$(schema)].[recover];
+DROP PROCEDURE IF EXISTS [$(schema)].[release];
+DROP PROCEDURE IF EXISTS [$(schema)].[finish_one];
+DROP PROCEDURE IF EXISTS [$(schema)].[finish];
+DROP PROCEDURE IF EXISTS [$(schema)].[claim];
+DROP PROCEDURE IF EXISTS [$(schema)].[enqueue_batch];
+DROP PROCEDURE IF EXISTS [$(schema)].[enqueue];
+DROP PROCEDURE IF EXISTS [$(schema)].[create_queue];
+DROP TYPE IF EXISTS [$(schema)].[job_list];
+DROP TYPE IF EXISTS [$(schema)].[finish_list];
+DROP TYPE IF EXISTS [$(schema)].[enqueue_list];
+DROP TABLE IF EXISTS [$(schema)].[workers];
+DROP TABLE IF EXISTS [$(schema)].[archive];
+DROP TABLE IF EXISTS [$(schema)].[jobs];
+DROP TABLE IF EXISTS [$(schema)].[queues];
+DROP TABLE IF EXISTS [$(schema)].[schema_version];
+GO
+-- A role with members cannot be dropped (error 15144): remove them first.
+DROP ROLE IF EXISTS [$(schema)_producer];
+DROP ROLE IF EXISTS [$(schema)_worker];
+DROP SCHEMA IF EXISTS [$(schema)];
+GO
