@@ -1,0 +1,294 @@
+//! The calendar, the clock, date parts, and the rounding of the date and time types.
+//!
+//! A day is counted from 0001-01-01, a time in units of 100 ns: what `datetime2(7)` can hold. `datetime` counts in
+//! 1/300 s; its values are held as the nearest multiple of 100 ns. The text forms stand in `datetime_text.rs`.
+
+use super::{Day, Ticks};
+use crate::error::{SqlError, SqlResult};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// 1900-01-01, the day zero of `datetime` and the date of a lone time.
+pub const DAY_1900: Day = 693_595;
+/// 1970-01-01, the day zero of the system clock.
+const DAY_1970: Day = 719_162;
+/// 1753-01-01, the first day of `datetime`.
+pub const DAY_1753: Day = 639_905;
+/// 9999-12-31, the last day.
+pub const LAST_DAY: Day = 3_652_058;
+
+/// A second, in units of 100 ns.
+pub const TICKS_PER_SECOND: Ticks = 10_000_000;
+/// A minute, in units of 100 ns.
+pub const TICKS_PER_MINUTE: Ticks = 60 * TICKS_PER_SECOND;
+/// An hour, in units of 100 ns.
+pub const TICKS_PER_HOUR: Ticks = 60 * TICKS_PER_MINUTE;
+/// A day, in units of 100 ns.
+pub const TICKS_PER_DAY: Ticks = 24 * TICKS_PER_HOUR;
+/// A millisecond, in units of 100 ns.
+pub const TICKS_PER_MILLISECOND: Ticks = 10_000;
+
+/// The number of 1/300 s in a day.
+const THREE_HUNDREDTHS_PER_DAY: u64 = 300 * 24 * 60 * 60;
+
+/// From January on.
+pub const MONTH_NAMES: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+/// From Sunday on, as day 1 of the week is under the US default of DATEFIRST, 7.
+pub const WEEKDAY_NAMES: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+
+/// The clock, UTC, in steps of 100 ns.
+pub fn now_utc() -> (Day, Ticks) {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let ticks = elapsed.as_secs() * TICKS_PER_SECOND + u64::from(elapsed.subsec_nanos() / 100);
+    let day = Day::try_from(ticks / TICKS_PER_DAY).unwrap_or(LAST_DAY - DAY_1970) + DAY_1970;
+    (day, ticks % TICKS_PER_DAY)
+}
+
+/// The day of a date, if there is such a date in the years 1 to 9999.
+pub fn day_from_date(year: i32, month: u32, day: u32) -> Option<Day> {
+    let valid =
+        (1..=9999).contains(&year) && (1..=12).contains(&month) && day >= 1 && day <= days_in_month(year, month);
+    if !valid {
+        return None;
+    }
+    let days_before_month: u32 = (1..month).map(|m| days_in_month(year, m)).sum();
+    Some(days_before_year(year) + days_before_month + day - 1)
+}
+
+/// Year, month and day of month.
+pub fn date_from_day(day: Day) -> (i32, u32, u32) {
+    // The average year has 365.2425 days: the estimate is at most one year off.
+    let mut year = i32::try_from(u64::from(day) * 10_000 / 3_652_425).unwrap_or(9999 - 1) + 1;
+    if days_before_year(year) > day {
+        year -= 1;
+    } else if days_before_year(year + 1) <= day {
+        year += 1;
+    }
+    let mut rest = day - days_before_year(year);
+    let mut month = 1;
+    while rest >= days_in_month(year, month) {
+        rest -= days_in_month(year, month);
+        month += 1;
+    }
+    (year, month, rest + 1)
+}
+
+fn days_before_year(year: i32) -> u32 {
+    let full_years = u32::try_from(year - 1).unwrap_or(0);
+    full_years * 365 + full_years / 4 - full_years / 100 + full_years / 400
+}
+
+fn is_leap_year(year: i32) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+/// The number of days of a month, 1 to 12.
+pub fn days_in_month(year: i32, month: u32) -> u32 {
+    match month {
+        2 if is_leap_year(year) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// The day of the week, Sunday = 0.
+pub fn weekday(day: Day) -> u32 {
+    // 0001-01-01 was a Monday.
+    (day + 1) % 7
+}
+
+/// A time of day.
+pub fn ticks_from_time(hour: u32, minute: u32, second: u32) -> Ticks {
+    u64::from(hour) * TICKS_PER_HOUR + u64::from(minute) * TICKS_PER_MINUTE + u64::from(second) * TICKS_PER_SECOND
+}
+
+/// A point of time as one number of ticks.
+pub fn instant(day: Day, ticks: Ticks) -> i64 {
+    // 3.7 million days of 8.64e11 ticks stay below 2^62.
+    i64::from(day) * TICKS_PER_DAY as i64 + ticks as i64
+}
+
+/// The day and time of a number of ticks, if it lies in the years 1 to 9999.
+pub fn from_instant(ticks: i64) -> Option<(Day, Ticks)> {
+    let ticks = u64::try_from(ticks).ok()?;
+    let day = Day::try_from(ticks / TICKS_PER_DAY).ok().filter(|&day| day <= LAST_DAY)?;
+    Some((day, ticks % TICKS_PER_DAY))
+}
+
+/// The local time of a UTC time at an offset in minutes, or (with the negative offset) the other way round.
+pub fn shift_minutes(day: Day, ticks: Ticks, minutes: i16) -> Option<(Day, Ticks)> {
+    from_instant(instant(day, ticks) + i64::from(minutes) * TICKS_PER_MINUTE as i64)
+}
+
+/// A time rounded half up to `scale` digits; it may become 24:00.
+pub fn round_ticks(ticks: Ticks, scale: u8) -> Ticks {
+    let unit = 10u64.pow(u32::from(7 - scale.min(7)));
+    (ticks + unit / 2) / unit * unit
+}
+
+/// A point of time rounded to `scale` digits; none past the end of year 9999.
+pub fn round_instant(day: Day, ticks: Ticks, scale: u8) -> Option<(Day, Ticks)> {
+    from_instant(instant(day, 0) + round_ticks(ticks, scale) as i64)
+}
+
+/// A point of time as `datetime` keeps it: rounded to 1/300 s, from 1753 on.
+pub fn round_to_datetime(day: Day, ticks: Ticks) -> Option<(Day, Ticks)> {
+    let counted = (ticks * 3 + 50_000) / 100_000;
+    let (day, counted) = if counted == THREE_HUNDREDTHS_PER_DAY { (day + 1, 0) } else { (day, counted) };
+    let in_range = (DAY_1753..=LAST_DAY).contains(&day);
+    in_range.then(|| (day, ticks_from_three_hundredths(counted)))
+}
+
+/// A number of 1/300 s as ticks, rounded.
+pub fn ticks_from_three_hundredths(counted: u64) -> Ticks {
+    (counted * 100_000 + 1) / 3
+}
+
+/// The number of 1/300 s of a `datetime`'s time of day: what TDS sends.
+pub fn three_hundredths_from_ticks(ticks: Ticks) -> u64 {
+    (ticks * 3 + 50_000) / 100_000
+}
+
+/// A part of a date or time, as DATEADD, DATEDIFF, DATEPART and DATENAME take it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DatePart {
+    Year,
+    Quarter,
+    Month,
+    DayOfYear,
+    Day,
+    Week,
+    IsoWeek,
+    Weekday,
+    Hour,
+    Minute,
+    Second,
+    Millisecond,
+    Microsecond,
+    Nanosecond,
+    TzOffset,
+}
+
+impl DatePart {
+    /// The part of a keyword or its abbreviation ("Arguments" in docs/t-sql/functions/datepart-transact-sql.md).
+    ///
+    /// # Errors
+    /// 155 for every other word; `function` is named in it.
+    pub fn parse(word: &str, function: &str) -> SqlResult<DatePart> {
+        let part = match word.to_ascii_lowercase().as_str() {
+            "year" | "yy" | "yyyy" => DatePart::Year,
+            "quarter" | "qq" | "q" => DatePart::Quarter,
+            "month" | "mm" | "m" => DatePart::Month,
+            "dayofyear" | "dy" | "y" => DatePart::DayOfYear,
+            "day" | "dd" | "d" => DatePart::Day,
+            "week" | "wk" | "ww" => DatePart::Week,
+            "iso_week" | "isowk" | "isoww" => DatePart::IsoWeek,
+            "weekday" | "dw" | "w" => DatePart::Weekday,
+            "hour" | "hh" => DatePart::Hour,
+            "minute" | "mi" | "n" => DatePart::Minute,
+            "second" | "ss" | "s" => DatePart::Second,
+            "millisecond" | "ms" => DatePart::Millisecond,
+            "microsecond" | "mcs" => DatePart::Microsecond,
+            "nanosecond" | "ns" => DatePart::Nanosecond,
+            "tzoffset" | "tz" => DatePart::TzOffset,
+            _ => {
+                let function = function.to_ascii_lowercase();
+                return Err(SqlError::new(155, format!("'{word}' is not a recognized {function} option.")).severity(15));
+            }
+        };
+        Ok(part)
+    }
+
+    /// The full keyword.
+    pub fn name(self) -> &'static str {
+        match self {
+            DatePart::Year => "year",
+            DatePart::Quarter => "quarter",
+            DatePart::Month => "month",
+            DatePart::DayOfYear => "dayofyear",
+            DatePart::Day => "day",
+            DatePart::Week => "week",
+            DatePart::IsoWeek => "iso_week",
+            DatePart::Weekday => "weekday",
+            DatePart::Hour => "hour",
+            DatePart::Minute => "minute",
+            DatePart::Second => "second",
+            DatePart::Millisecond => "millisecond",
+            DatePart::Microsecond => "microsecond",
+            DatePart::Nanosecond => "nanosecond",
+            DatePart::TzOffset => "tzoffset",
+        }
+    }
+
+    /// Whether the part is a part of the time of day.
+    pub fn is_time(self) -> bool {
+        matches!(
+            self,
+            DatePart::Hour
+                | DatePart::Minute
+                | DatePart::Second
+                | DatePart::Millisecond
+                | DatePart::Microsecond
+                | DatePart::Nanosecond
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_and_dates_agree() {
+        assert_eq!(day_from_date(1, 1, 1), Some(0));
+        assert_eq!(day_from_date(1753, 1, 1), Some(DAY_1753));
+        assert_eq!(day_from_date(1900, 1, 1), Some(DAY_1900));
+        assert_eq!(day_from_date(1970, 1, 1), Some(DAY_1970));
+        assert_eq!(day_from_date(9999, 12, 31), Some(LAST_DAY));
+        assert_eq!(day_from_date(2023, 2, 29), None);
+        for day in (0..=LAST_DAY).step_by(29) {
+            let (year, month, day_of_month) = date_from_day(day);
+            assert_eq!(day_from_date(year, month, day_of_month), Some(day));
+        }
+        assert_eq!(date_from_day(LAST_DAY), (9999, 12, 31));
+        assert_eq!(WEEKDAY_NAMES[weekday(day_from_date(2007, 4, 21).unwrap()) as usize], "Saturday");
+    }
+
+    // "Rounding of datetime fractional second precision" in docs/t-sql/data-types/datetime-transact-sql.md
+    #[test]
+    fn datetime_rounds_to_three_hundredths_of_a_second() {
+        let base = ticks_from_time(23, 59, 59);
+        let day = day_from_date(1998, 1, 1).unwrap();
+        let cases = [(999, 0), (998, 997), (995, 997), (994, 993), (992, 993), (991, 990), (990, 990)];
+        for (milliseconds, expected) in cases {
+            let (rounded_day, ticks) = round_to_datetime(day, base + milliseconds * TICKS_PER_MILLISECOND).unwrap();
+            if milliseconds == 999 {
+                assert_eq!((rounded_day, ticks), (day + 1, 0));
+            } else {
+                let shown = (ticks - base + TICKS_PER_MILLISECOND / 2) / TICKS_PER_MILLISECOND;
+                assert_eq!((rounded_day, shown), (day, expected), "{milliseconds} ms");
+            }
+        }
+        assert_eq!(round_to_datetime(DAY_1753 - 1, 0), None);
+    }
+
+    #[test]
+    fn an_unknown_date_part_is_refused() {
+        assert_eq!(DatePart::parse("ISO_WEEK", "datepart"), Ok(DatePart::IsoWeek));
+        let error = DatePart::parse("fortnight", "DATEADD").unwrap_err();
+        assert_eq!((error.number, error.message.as_str()), (155, "'fortnight' is not a recognized dateadd option."));
+    }
+}

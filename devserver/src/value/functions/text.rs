@@ -1,0 +1,493 @@
+//! Functions that make text of text. Positions and lengths count UTF-16 units, as without supplementary-character
+//! collations.
+
+use super::Arity::{Between, Exactly};
+use super::{
+    Argument, Arguments, Function, always_int, invalid_argument, longest_text, text_value, variable_text,
+    variable_text_of_first,
+};
+use crate::error::{SqlError, SqlResult};
+use crate::value::convert::{convert, split_units, utf16_length};
+use crate::value::types::{MAX_BYTE_LENGTH, MAX_UNIT_LENGTH};
+use crate::value::{Length, SqlType, Value, codepage};
+use std::sync::Arc;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("LEN", Exactly(1), length_type, len),
+    Function::new("DATALENGTH", Exactly(1), length_type, data_length),
+    Function::new("LEFT", Exactly(2), cut_type, left),
+    Function::new("RIGHT", Exactly(2), cut_type, right),
+    Function::new("SUBSTRING", Exactly(3), substring_type, substring),
+    Function::new("UPPER", Exactly(1), variable_text_of_first, upper),
+    Function::new("LOWER", Exactly(1), variable_text_of_first, lower),
+    Function::new("LTRIM", Exactly(1), variable_text_of_first, ltrim),
+    Function::new("RTRIM", Exactly(1), variable_text_of_first, rtrim),
+    Function::new("TRIM", Exactly(1), variable_text_of_first, trim),
+    Function::new("REPLICATE", Exactly(2), longest_of_first, replicate),
+    Function::new("SPACE", Exactly(1), space_type, space),
+    Function::new("REVERSE", Exactly(1), variable_text_of_first, reverse),
+    Function::new("STUFF", Exactly(4), stuff_type, stuff).passing_nulls(),
+    Function::new("CONCAT", Between(2, 254), concat_type, concat).passing_nulls(),
+    Function::new("CONCAT_WS", Between(3, 254), concat_ws_type, concat_ws).passing_nulls(),
+    Function::new("STR", Between(1, 3), str_type, str_number),
+    Function::new("ASCII", Exactly(1), always_int, ascii),
+    Function::new("CHAR", Exactly(1), |_| Ok(SqlType::Char(1)), char_of_code),
+    Function::new("UNICODE", Exactly(1), always_int, unicode),
+    Function::new("NCHAR", Exactly(1), |_| Ok(SqlType::NChar(1)), nchar_of_code),
+    Function::new("QUOTENAME", Between(1, 2), |_| Ok(SqlType::NVarChar(Length::Limit(258))), quotename),
+    Function::new("STRING_ESCAPE", Exactly(2), |_| Ok(SqlType::NVarChar(Length::Max)), string_escape),
+];
+
+/// `bigint` for the `(max)` types, whose values can be longer than an `int`.
+fn length_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
+    Ok(if arguments[0].ty.is_max() { SqlType::BigInt } else { SqlType::Int })
+}
+
+fn length_value(length: usize, ty: SqlType) -> SqlResult<Value> {
+    let length = i64::try_from(length).map_err(|_| SqlError::not_supported("a text of more than 2^63 bytes"))?;
+    if ty.is_max() {
+        return Ok(Value::BigInt(length));
+    }
+    convert(Value::BigInt(length), SqlType::BigInt, SqlType::Int, None, false)
+}
+
+fn len(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    let text = arguments.text(0)?;
+    length_value(utf16_length(text.trim_end_matches(' ')), arguments.types[0])
+}
+
+fn data_length(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    let ty = arguments.types[0];
+    let bytes = match &arguments.values[0] {
+        Value::String(text) if ty.is_unicode() => 2 * utf16_length(text),
+        Value::String(text) => codepage::encode(text).len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => ty.max_bytes().unwrap_or(0),
+    };
+    length_value(bytes, ty)
+}
+
+/// LEFT and RIGHT: not longer than a constant second argument.
+fn cut_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
+    Ok(shortened(variable_text(arguments[0].ty), arguments[1].constant))
+}
+
+fn shortened(ty: SqlType, constant: Option<&Value>) -> SqlType {
+    let wanted = constant.and_then(Value::as_i64).and_then(|length| u16::try_from(length).ok());
+    let Some(wanted) = wanted else { return ty };
+    let shorter = |length: Length, cap: u16| match length {
+        Length::Limit(limit) => Length::Limit(limit.min(wanted.max(1))),
+        Length::Max if wanted <= cap => Length::Limit(wanted.max(1)),
+        Length::Max => Length::Max,
+    };
+    match ty {
+        SqlType::VarChar(length) => SqlType::VarChar(shorter(length, MAX_BYTE_LENGTH)),
+        SqlType::NVarChar(length) => SqlType::NVarChar(shorter(length, MAX_UNIT_LENGTH)),
+        SqlType::VarBinary(length) => SqlType::VarBinary(shorter(length, MAX_BYTE_LENGTH)),
+        _ => ty,
+    }
+}
+
+fn left(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    let text = arguments.text(0)?;
+    let length = usize::try_from(arguments.integer(1)?).map_err(|_| invalid_substring_length())?;
+    Ok(Value::String(Arc::from(split_units(&text, length)?.0)))
+}
+
+fn right(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    let text = arguments.text(0)?;
+    let length = usize::try_from(arguments.integer(1)?)
+        .map_err(|_| SqlError::new(536, "Invalid length parameter passed to the right function."))?;
+    let skipped = utf16_length(&text).saturating_sub(length);
+    Ok(Value::String(Arc::from(split_units(&text, skipped)?.1)))
+}
+
+/// 537.
+fn invalid_substring_length() -> SqlError {
+    SqlError::new(537, "Invalid length parameter passed to the LEFT or SUBSTRING function.").state(2)
+}
+
+fn substring_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
+    let ty = arguments[0].ty;
+    let whole = if ty.is_binary() {
+        SqlType::VarBinary(ty.text_length())
+    } else if ty.is_character() {
+        variable_text(ty)
+    } else {
+        return Err(invalid_argument(ty, 1, "substring"));
+    };
+    Ok(shortened(whole, arguments[2].constant))
+}
+
+fn substring(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    let (start, length) = (arguments.integer(1)?, arguments.integer(2)?);
+    if length < 0 {
+        return Err(invalid_substring_length());
+    }
+    // A start before the first character uses up length.
+    let end = usize::try_from(start.saturating_add(length).saturating_sub(1).max(0)).unwrap_or(usize::MAX);
+    let from = usize::try_from(start.saturating_sub(1).max(0)).unwrap_or(usize::MAX);
+    if let Value::Bytes(bytes) = &arguments.values[0] {
+        let (from, end) = (from.min(bytes.len()), end.min(bytes.len()));
+        return Ok(Value::Bytes(Arc::from(&bytes[from..end.max(from)])));
+    }
+    let text = arguments.text(0)?;
+    let (_, rest) = split_units(&text, from)?;
+    let (kept, _) = split_units(rest, end.saturating_sub(from))?;
+    Ok(Value::String(Arc::from(kept)))
+}
+
+fn upper(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    map_case(arguments, |character| single(character.to_uppercase()))
+}
+
+fn lower(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    map_case(arguments, |character| single(character.to_lowercase()))
+}
+
+/// The only character of a case mapping; one to several characters is no mapping in SQL Server.
+fn single(mut mapped: impl Iterator<Item = char>) -> Option<char> {
+    let only = mapped.next()?;
+    if mapped.next().is_some() { None } else { Some(only) }
+}
+
+fn map_case(arguments: &Arguments<'_>, case: fn(char) -> Option<char>) -> SqlResult<Value> {
+    let text = arguments.text(0)?;
+    let unicode = arguments.types[0].is_unicode();
+    let mapped: String = text
+        .chars()
+        .map(|character| {
+            let other = case(character).filter(|&c| unicode || codepage::encode_char(c).is_some());
+            other.unwrap_or(character)
+        })
+        .collect();
+    Ok(Value::String(Arc::from(mapped)))
+}
+
+fn ltrim(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    Ok(Value::String(Arc::from(arguments.text(0)?.trim_start_matches(' '))))
+}
+
+fn rtrim(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    Ok(Value::String(Arc::from(arguments.text(0)?.trim_end_matches(' '))))
+}
+
+fn trim(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    Ok(Value::String(Arc::from(arguments.text(0)?.trim_matches(' '))))
+}
+
+/// Up to 8,000 bytes, unless the first argument is a `(max)` type.
+fn longest_of_first(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
+    let ty = arguments[0].ty;
+    Ok(longest_text(ty.is_unicode(), ty.is_max()))
+}
+
+fn replicate(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    let (text, ty) = (arguments.text(0)?, arguments.types[0]);
+    let Ok(times) = usize::try_from(arguments.integer(1)?) else {
+        return Ok(Value::Null);
+    };
+    let result = longest_text(ty.is_unicode(), ty.is_max());
+    // A type with a limit cuts the result; a (max) type is limited to 2 GB.
+    let limit = result.length().and_then(Length::limit);
+    let useful = limit.map_or(times, |limit| times.min(limit));
+    if text.len().saturating_mul(useful) > MAX_TEXT_BYTES {
+        return Err(SqlError::not_supported("a text of more than 2 GB"));
+    }
+    text_value(&text.repeat(useful), result)
+}
+
+/// The largest value of a `(max)` type.
+const MAX_TEXT_BYTES: usize = (1 << 31) - 1;
+
+fn space_type(_: &[Argument<'_>]) -> SqlResult<SqlType> {
+    Ok(SqlType::VarChar(Length::Limit(MAX_BYTE_LENGTH)))
+}
+
+fn space(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    let Ok(count) = usize::try_from(arguments.integer(0)?) else {
+        return Ok(Value::Null);
+    };
+    Ok(Value::String(Arc::from(" ".repeat(count.min(usize::from(MAX_BYTE_LENGTH))))))
+}
+
+fn reverse(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    let text = arguments.text(0)?;
+    if text.chars().any(|character| character.len_utf16() == 2) {
+        return Err(SqlError::not_supported("REVERSE of surrogate pairs"));
+    }
+    Ok(Value::String(text.chars().rev().collect::<String>().into()))
+}
+
+fn stuff_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
+    let (ty, inserted) = (arguments[0].ty, arguments[3].ty);
+    if ty.is_binary() || inserted.is_binary() {
+        return Err(SqlError::not_supported("STUFF of binary data"));
+    }
+    let unicode = ty.is_unicode() || inserted.is_unicode();
+    Ok(longest_text(unicode, ty.is_max() || inserted.is_max()))
+}
+
+fn stuff(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    if arguments.values[..3].iter().any(Value::is_null) {
+        return Ok(Value::Null);
+    }
+    let text = arguments.text(0)?;
+    // "Providing NULL removes characters without inserting anything."
+    let inserted = arguments.text_or_null(3)?.unwrap_or_default();
+    let (Ok(start), Ok(length)) = (usize::try_from(arguments.integer(1)?), usize::try_from(arguments.integer(2)?))
+    else {
+        return Ok(Value::Null);
+    };
+    if start == 0 || start > utf16_length(&text) {
+        return Ok(Value::Null);
+    }
+    let (before, rest) = split_units(&text, start - 1)?;
+    let (_, after) = split_units(rest, length)?;
+    let whole = [before, &*inserted, after].concat();
+    let (ty, inserted_type) = (arguments.types[0], arguments.types[3]);
+    let result = longest_text(ty.is_unicode() || inserted_type.is_unicode(), ty.is_max() || inserted_type.is_max());
+    if result.length().and_then(Length::limit).is_some_and(|limit| utf16_length(&whole) > limit) {
+        return Err(SqlError::not_supported("a result of STUFF that is longer than its type"));
+    }
+    Ok(Value::String(Arc::from(whole)))
+}
+
+/// "Return types" in docs/t-sql/functions/concat-transact-sql.md.
+fn concat_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
+    Ok(joined_type(arguments.iter().map(|argument| text_length_of(argument)), is_any_unicode(arguments)))
+}
+
+/// A NULL constant counts as an empty text.
+fn text_length_of(argument: &Argument<'_>) -> Length {
+    match argument.constant {
+        Some(Value::Null) => Length::Limit(1),
+        _ => argument.ty.text_length(),
+    }
+}
+
+fn is_any_unicode(arguments: &[Argument<'_>]) -> bool {
+    arguments.iter().any(|argument| argument.ty.is_unicode())
+}
+
+fn joined_type(lengths: impl Iterator<Item = Length>, unicode: bool) -> SqlType {
+    let cap = if unicode { MAX_UNIT_LENGTH } else { MAX_BYTE_LENGTH };
+    let length = lengths.fold(Length::Limit(0), |sum, length| sum.plus(length, cap));
+    if unicode { SqlType::NVarChar(length) } else { SqlType::VarChar(length) }
+}
+
+fn concat(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    let mut whole = String::new();
+    for at in 0..arguments.count() {
+        if let Some(text) = arguments.text_or_null(at)? {
+            whole.push_str(&text);
+        }
+    }
+    text_value(&whole, evaluated_concat_type(arguments))
+}
+
+/// The limit a concatenation is cut to: only 8,000 bytes can cut it, so that exact lengths do not matter.
+fn evaluated_concat_type(arguments: &Arguments<'_>) -> SqlType {
+    let unicode = arguments.types.iter().any(|ty| ty.is_unicode());
+    longest_text(unicode, arguments.types.iter().any(|ty| ty.is_max()))
+}
+
+fn concat_ws_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
+    let separator = text_length_of(&arguments[0]);
+    let separators = arguments.iter().skip(2).map(|_| separator);
+    let parts = arguments.iter().skip(1).map(|argument| text_length_of(argument));
+    Ok(joined_type(parts.chain(separators), is_any_unicode(arguments)))
+}
+
+fn concat_ws(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    let separator = arguments.text_or_null(0)?.unwrap_or_default();
+    let mut parts: Vec<Arc<str>> = Vec::with_capacity(arguments.count());
+    for at in 1..arguments.count() {
+        parts.extend(arguments.text_or_null(at)?);
+    }
+    text_value(&parts.join(&*separator), evaluated_concat_type(arguments))
+}
+
+fn str_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
+    const DEFAULT: u16 = 10;
+    let constant = arguments.get(1).map(|length| length.constant.and_then(Value::as_i64));
+    let length = match constant {
+        None => DEFAULT,
+        Some(length) => length.and_then(|length| u16::try_from(length).ok()).unwrap_or(MAX_BYTE_LENGTH),
+    };
+    Ok(SqlType::VarChar(Length::Limit(length.clamp(1, MAX_BYTE_LENGTH))))
+}
+
+fn str_number(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    const MAX_DECIMALS: i64 = 16;
+    let number = arguments.float(0)?;
+    let length = if arguments.count() > 1 { arguments.integer(1)? } else { 10 };
+    let decimals = if arguments.count() > 2 { arguments.integer(2)? } else { 0 };
+    let length = usize::try_from(length).ok().filter(|&l| (1..=usize::from(MAX_BYTE_LENGTH)).contains(&l));
+    let decimals = usize::try_from(decimals.min(MAX_DECIMALS)).ok();
+    let (Some(length), Some(decimals)) = (length, decimals) else {
+        return Ok(Value::Null);
+    };
+    // As many decimals as there is room for: the point and the digits before it come first.
+    for shown in (0..=decimals).rev() {
+        let text = format!("{number:.shown$}");
+        if text.len() <= length {
+            return Ok(Value::String(Arc::from(format!("{text:>length$}"))));
+        }
+    }
+    Ok(Value::String(Arc::from("*".repeat(length))))
+}
+
+fn ascii(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    let text = arguments.text(0)?;
+    let Some(first) = text.chars().next() else {
+        return Ok(Value::Null);
+    };
+    Ok(Value::Int(i32::from(codepage::encode_char(first).unwrap_or(b'?'))))
+}
+
+fn char_of_code(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    let Ok(code) = u8::try_from(arguments.integer(0)?) else {
+        return Ok(Value::Null);
+    };
+    Ok(Value::String(Arc::from(codepage::decode_byte(code).to_string())))
+}
+
+fn unicode(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    let text = arguments.text(0)?;
+    Ok(text.encode_utf16().next().map_or(Value::Null, |unit| Value::Int(i32::from(unit))))
+}
+
+fn nchar_of_code(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    let Ok(unit) = u16::try_from(arguments.integer(0)?) else {
+        return Ok(Value::Null);
+    };
+    match char::from_u32(u32::from(unit)) {
+        Some(character) => Ok(Value::String(Arc::from(character.to_string()))),
+        None => Err(SqlError::not_supported("NCHAR of half a surrogate pair")),
+    }
+}
+
+fn quotename(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    const MAX_NAME: usize = 128;
+    let name = arguments.text(0)?;
+    if utf16_length(&name) > MAX_NAME {
+        return Ok(Value::Null);
+    }
+    let quote = if arguments.count() > 1 { arguments.text(1)? } else { Arc::from("[") };
+    let (open, close) = match quote.chars().next() {
+        Some('[' | ']') => ('[', ']'),
+        Some('(' | ')') => ('(', ')'),
+        Some('<' | '>') => ('<', '>'),
+        Some('{' | '}') => ('{', '}'),
+        Some(same @ ('\'' | '"' | '`')) => (same, same),
+        _ => return Ok(Value::Null),
+    };
+    let doubled = name.replace(close, &format!("{close}{close}"));
+    Ok(Value::String(Arc::from(format!("{open}{doubled}{close}"))))
+}
+
+fn string_escape(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    if !arguments.text(1)?.eq_ignore_ascii_case("json") {
+        return Err(SqlError::not_supported("STRING_ESCAPE by other rules than 'json'"));
+    }
+    let mut escaped = String::new();
+    for character in arguments.text(0)?.chars() {
+        match character {
+            '"' => escaped.push_str("\\\""),
+            '\\' => escaped.push_str("\\\\"),
+            '/' => escaped.push_str("\\/"),
+            '\u{8}' => escaped.push_str("\\b"),
+            '\u{C}' => escaped.push_str("\\f"),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push_str("\\t"),
+            control @ '\0'..='\u{1F}' => escaped.push_str(&format!("\\u{:04x}", u32::from(control))),
+            other => escaped.push(other),
+        }
+    }
+    Ok(Value::String(Arc::from(escaped)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{call, call_typed, int, null, number, nvarchar, varchar};
+    use super::*;
+
+    fn ok(text: &str) -> Result<String, i32> {
+        Ok(text.to_string())
+    }
+
+    #[test]
+    fn lengths() {
+        assert_eq!(call("LEN", &[varchar("abc  ")]), ok("3"));
+        assert_eq!(call("LEN", &[nvarchar("😀")]), ok("2"));
+        assert_eq!(call("LEN", &[int(12345)]), ok("5"));
+        assert_eq!(call("DATALENGTH", &[varchar("abc  ")]), ok("5"));
+        assert_eq!(call("DATALENGTH", &[nvarchar("abc")]), ok("6"));
+        assert_eq!(call("DATALENGTH", &[int(1)]), ok("4"));
+        assert_eq!(call("LEN", &[null()]), ok("NULL"));
+        let long = (Value::String(Arc::from("ab")), SqlType::NVarChar(Length::Max));
+        assert_eq!(call_typed("LEN", None, &[long]), Ok((Value::BigInt(2), SqlType::BigInt)));
+    }
+
+    // docs/t-sql/functions/{left,right,substring,stuff,reverse,replicate}-transact-sql.md
+    #[test]
+    fn parts_of_text() {
+        assert_eq!(call("LEFT", &[varchar("abcdefg"), int(2)]), ok("ab"));
+        assert_eq!(call("RIGHT", &[varchar("abcdefg"), int(2)]), ok("fg"));
+        assert_eq!(call("RIGHT", &[varchar("ab"), int(5)]), ok("ab"));
+        assert_eq!(call("LEFT", &[varchar("ab"), int(-1)]), Err(537));
+        assert_eq!(call("RIGHT", &[varchar("ab"), int(-1)]), Err(536));
+        assert_eq!(call("SUBSTRING", &[varchar("abcdef"), int(2), int(3)]), ok("bcd"));
+        assert_eq!(call("SUBSTRING", &[varchar("abcdef"), int(-1), int(3)]), ok("a"));
+        assert_eq!(call("SUBSTRING", &[varchar("abc"), int(9), int(3)]), ok(""));
+        assert_eq!(call("SUBSTRING", &[varchar("abc"), int(1), int(-1)]), Err(537));
+        assert_eq!(call("SUBSTRING", &[int(5), int(1), int(1)]), Err(8116));
+        assert_eq!(call("STUFF", &[varchar("abcdef"), int(2), int(3), varchar("ijklmn")]), ok("aijklmnef"));
+        assert_eq!(call("STUFF", &[varchar("abc"), int(2), int(1), null()]), ok("ac"));
+        assert_eq!(call("STUFF", &[varchar("abc"), int(0), int(1), varchar("x")]), ok("NULL"));
+        assert_eq!(call("REVERSE", &[int(1234)]), ok("4321"));
+        assert_eq!(call("REPLICATE", &[varchar("0"), int(4)]), ok("0000"));
+        assert_eq!(call("REPLICATE", &[varchar("0"), int(-1)]), ok("NULL"));
+        let (cut, _) = call_typed("REPLICATE", None, &[nvarchar("ab"), int(5000)]).unwrap();
+        assert_eq!(cut.as_str().map(str::len), Some(4000));
+        assert_eq!(call("TRIM", &[varchar("  test  ")]), ok("test"));
+        assert_eq!(call("UPPER", &[varchar("straße µ")]), ok("STRAßE µ"));
+    }
+
+    // docs/t-sql/functions/concat-transact-sql.md and concat-ws-transact-sql.md
+    #[test]
+    fn joined_text() {
+        let arguments = [varchar("Happy "), varchar("Birthday "), int(11), varchar("/"), varchar("25")];
+        assert_eq!(call("CONCAT", &arguments), ok("Happy Birthday 11/25"));
+        assert_eq!(call("CONCAT", &[varchar("Name"), null(), varchar("Lastname")]), ok("NameLastname"));
+        assert_eq!(call("CONCAT", &[varchar("x")]), Err(189));
+        assert_eq!(call("CONCAT_WS", &[varchar(","), varchar("1"), null(), varchar("3")]), ok("1,3"));
+        let (_, ty) = call_typed("CONCAT", None, &[varchar("ab"), nvarchar("c")]).unwrap();
+        assert_eq!(ty, SqlType::NVarChar(Length::Limit(3)));
+    }
+
+    // docs/t-sql/functions/str-transact-sql.md
+    #[test]
+    fn numbers_as_text() {
+        assert_eq!(call("STR", &[number("123.45"), int(6), int(1)]), ok(" 123.5"));
+        assert_eq!(call("STR", &[number("123.45"), int(2), int(2)]), ok("**"));
+        assert_eq!(call("STR", &[number("123"), int(8), int(3)]), ok(" 123.000"));
+        assert_eq!(call("STR", &[int(12)]), ok("        12"));
+    }
+
+    #[test]
+    fn characters_and_quotes() {
+        assert_eq!(call("ASCII", &[varchar("€")]), ok("128"));
+        assert_eq!(call("CHAR", &[int(65)]), ok("A"));
+        assert_eq!(call("CHAR", &[int(256)]), ok("NULL"));
+        assert_eq!(call("UNICODE", &[nvarchar("Åkergatan 24")]), ok("197"));
+        assert_eq!(call("NCHAR", &[int(8364)]), ok("€"));
+        // docs/t-sql/functions/quotename-transact-sql.md
+        assert_eq!(call("QUOTENAME", &[varchar("abc[]def")]), ok("[abc[]]def]"));
+        assert_eq!(call("QUOTENAME", &[varchar("it's"), varchar("'")]), ok("'it''s'"));
+        assert_eq!(call("QUOTENAME", &[varchar("a"), varchar("x")]), ok("NULL"));
+        assert_eq!(call("STRING_ESCAPE", &[nvarchar("a\"/\n\u{1}"), varchar("json")]), ok("a\\\"\\/\\n\\u0001"));
+    }
+}

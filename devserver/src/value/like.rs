@@ -1,0 +1,257 @@
+//! LIKE and PATINDEX.
+//!
+//! A pattern is taken apart once into steps over UTF-16 units, in the form in which the collation compares them,
+//! and then matched against any number of texts. Source: docs/t-sql/language-elements/like-transact-sql.md.
+
+use super::Collation;
+use crate::error::{SqlError, SqlResult};
+
+/// A LIKE pattern, made ready once.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    steps: Vec<Step>,
+    collation: Collation,
+    trailing_blanks_count: bool,
+    /// A pattern that ends in its escape character matches nothing.
+    is_void: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Step {
+    /// `%`
+    AnyText,
+    /// `_`
+    AnyUnit,
+    Unit(u16),
+    /// `[…]` or `[^…]`: inclusive ranges.
+    Set {
+        ranges: Vec<(u16, u16)>,
+        negated: bool,
+    },
+}
+
+impl Pattern {
+    /// Takes a pattern apart. `escape` is the value of ESCAPE. `unicode` says whether any operand of LIKE is `nchar`
+    /// or `nvarchar`: only then do blanks at the end of the text count.
+    ///
+    /// # Errors
+    /// 506 if the escape is not one character.
+    pub fn new(pattern: &str, escape: Option<&str>, unicode: bool, collation: Collation) -> SqlResult<Pattern> {
+        let escape = match escape {
+            None => None,
+            Some(text) => {
+                let mut units = text.encode_utf16();
+                match (units.next(), units.next()) {
+                    (Some(only), None) => Some(only),
+                    _ => {
+                        let message =
+                            format!("The invalid escape character \"{text}\" was specified in a LIKE predicate.");
+                        return Err(SqlError::new(506, message));
+                    }
+                }
+            }
+        };
+        let units: Vec<u16> = pattern.encode_utf16().collect();
+        let parsed = parse(&units, escape, collation);
+        let is_void = parsed.is_none();
+        Ok(Pattern { steps: parsed.unwrap_or_default(), collation, trailing_blanks_count: unicode, is_void })
+    }
+
+    /// Whether the whole text matches.
+    pub fn matches(&self, text: &str) -> bool {
+        let units: Vec<u16> = self.collation.folded_units(text).collect();
+        !self.is_void && self.matches_units(&self.steps, &units)
+    }
+
+    /// Where the first match begins, as PATINDEX answers: the place (from 0, in UTF-16 units) at which the text
+    /// after a leading `%` begins to match.
+    pub fn find(&self, text: &str) -> Option<usize> {
+        let units: Vec<u16> = self.collation.folded_units(text).collect();
+        if self.is_void {
+            return None;
+        }
+        let Some((Step::AnyText, rest)) = self.steps.split_first() else {
+            return self.matches_units(&self.steps, &units).then_some(0);
+        };
+        (0..=units.len()).find(|&start| self.matches_units(rest, &units[start..]))
+    }
+
+    /// The usual matching with one point to return to: a later `%` never needs an earlier one to take more.
+    fn matches_units(&self, steps: &[Step], units: &[u16]) -> bool {
+        let (mut step, mut at) = (0, 0);
+        let mut retry: Option<(usize, usize)> = None;
+        loop {
+            if let Some(Step::AnyText) = steps.get(step) {
+                step += 1;
+                retry = Some((step, at));
+                continue;
+            }
+            if step == steps.len() {
+                let rest = &units[at..];
+                if rest.is_empty() || (!self.trailing_blanks_count && rest.iter().all(|&unit| unit == 0x20)) {
+                    return true;
+                }
+            } else if let Some(&unit) = units.get(at)
+                && matches_unit(&steps[step], unit)
+            {
+                step += 1;
+                at += 1;
+                continue;
+            }
+            match retry {
+                Some((after_any, from)) if from < units.len() => {
+                    retry = Some((after_any, from + 1));
+                    (step, at) = (after_any, from + 1);
+                }
+                _ => return false,
+            }
+        }
+    }
+}
+
+fn matches_unit(step: &Step, unit: u16) -> bool {
+    match step {
+        Step::AnyUnit => true,
+        Step::Unit(wanted) => *wanted == unit,
+        Step::Set { ranges, negated } => ranges.iter().any(|&(from, to)| (from..=to).contains(&unit)) != *negated,
+        Step::AnyText => false,
+    }
+}
+
+/// None if the pattern ends in the escape character or in an open bracket: it matches nothing.
+fn parse(units: &[u16], escape: Option<u16>, collation: Collation) -> Option<Vec<Step>> {
+    const PERCENT: u16 = b'%' as u16;
+    const UNDERSCORE: u16 = b'_' as u16;
+    const OPEN: u16 = b'[' as u16;
+    let mut steps = Vec::with_capacity(units.len());
+    let mut at = 0;
+    while at < units.len() {
+        let unit = units[at];
+        at += 1;
+        if Some(unit) == escape {
+            steps.push(Step::Unit(collation.fold(*units.get(at)?)));
+            at += 1;
+            continue;
+        }
+        match unit {
+            PERCENT => steps.push(Step::AnyText),
+            UNDERSCORE => steps.push(Step::AnyUnit),
+            OPEN => {
+                let (set, length) = parse_set(&units[at..], escape, collation)?;
+                steps.push(set);
+                at += length;
+            }
+            _ => steps.push(Step::Unit(collation.fold(unit))),
+        }
+    }
+    Some(steps)
+}
+
+/// What stands between brackets, and how many units that is with the closing one.
+fn parse_set(units: &[u16], escape: Option<u16>, collation: Collation) -> Option<(Step, usize)> {
+    const CARET: u16 = b'^' as u16;
+    const CLOSE: u16 = b']' as u16;
+    const HYPHEN: u16 = b'-' as u16;
+    let negated = units.first() == Some(&CARET);
+    let mut at = usize::from(negated);
+    let mut ranges: Vec<(u16, u16)> = Vec::new();
+    // A unit, and whether it was escaped and so has lost its special meaning.
+    let next = |at: &mut usize| -> Option<(u16, bool)> {
+        let unit = *units.get(*at)?;
+        *at += 1;
+        if Some(unit) == escape {
+            let escaped = *units.get(*at)?;
+            *at += 1;
+            return Some((escaped, true));
+        }
+        Some((unit, false))
+    };
+    loop {
+        let (unit, escaped) = next(&mut at)?;
+        if unit == CLOSE && !escaped {
+            return Some((Step::Set { ranges, negated }, at));
+        }
+        let is_range = units.get(at) == Some(&HYPHEN) && units.get(at + 1).is_some_and(|&after| after != CLOSE);
+        let from = collation.fold(unit);
+        if !is_range {
+            ranges.push((from, from));
+            continue;
+        }
+        at += 1;
+        let (last, _) = next(&mut at)?;
+        ranges.push((from, collation.fold(last)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn like(text: &str, pattern: &str) -> bool {
+        Pattern::new(pattern, None, true, Collation::default()).unwrap().matches(text)
+    }
+
+    fn like_escape(text: &str, pattern: &str, escape: &str) -> bool {
+        Pattern::new(pattern, Some(escape), true, Collation::default()).unwrap().matches(text)
+    }
+
+    // The tables and examples of docs/t-sql/language-elements/like-transact-sql.md
+    #[test]
+    fn documented_patterns() {
+        let matching = [
+            ("Dean", "_ean"),
+            ("Larsen", "[C-P]arsen"),
+            ("deal", "de[^l]%"),
+            ("5%", "5[%]"),
+            ("_n", "[_]n"),
+            ("d", "[a-cdf]"),
+            ("-", "[-acdf]"),
+            ("]", "]"),
+            ("abce", "abc[def]"),
+            ("", "%"),
+            ("abcabd", "%abd"),
+            ("any COMPUTER book", "%computer%"),
+        ];
+        for (text, pattern) in matching {
+            assert!(like(text, pattern), "{text:?} LIKE {pattern:?}");
+        }
+        let other =
+            [("5 percent", "5[%]"), ("e", "[a-cdf]"), ("del", "de[^l]"), ("abc", "abc "), ("abc ", "abc"), ("ab", "_")];
+        for (text, pattern) in other {
+            assert!(!like(text, pattern), "{text:?} NOT LIKE {pattern:?}");
+        }
+    }
+
+    #[test]
+    fn escapes() {
+        assert!(like_escape("Discount is 10-15% off", "%10-15!% off%", "!"));
+        assert!(!like_escape("Discount is 10-155 off", "%10-15!% off%", "!"));
+        assert!(like_escape("a]", "a[!]]", "!"));
+        assert!(!like_escape("a!", "a!", "!"));
+        assert_eq!(Pattern::new("a", Some("ab"), false, Collation::default()).unwrap_err().number, 506);
+    }
+
+    #[test]
+    fn blanks_at_the_end_count_in_unicode_text_only() {
+        let text = "Robert King    ";
+        assert!(Pattern::new("% King", None, false, Collation::default()).unwrap().matches(text));
+        assert!(!Pattern::new("% King", None, true, Collation::default()).unwrap().matches(text));
+    }
+
+    #[test]
+    fn binary_collations_tell_cases_apart() {
+        let pattern = Pattern::new("A%", None, true, Collation::Latin1General100Bin2).unwrap();
+        assert!(pattern.matches("Ab") && !pattern.matches("ab"));
+    }
+
+    // docs/t-sql/functions/patindex-transact-sql.md
+    #[test]
+    fn places() {
+        let find =
+            |pattern: &str, text: &str| Pattern::new(pattern, None, true, Collation::default()).unwrap().find(text);
+        assert_eq!(find("%ter%", "interesting data"), Some(2));
+        assert_eq!(find("%en_ure%", "Please ensure the door is locked!"), Some(7));
+        assert_eq!(find("%[^ 0-9A-z]%", "Please ensure the door is locked!"), Some(32));
+        assert_eq!(find("ter%", "interesting"), None);
+    }
+}

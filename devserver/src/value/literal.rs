@@ -1,0 +1,116 @@
+//! Constants in T-SQL and the types they have.
+//!
+//! Source: "Constants" (docs/t-sql/data-types/constants-transact-sql.md).
+
+use super::convert::{bytes_from_hex, utf16_length};
+use super::types::{MAX_BYTE_LENGTH, MAX_PRECISION, MAX_UNIT_LENGTH};
+use super::{Decimal, Length, SqlType, Value, codepage};
+use crate::error::{SqlError, SqlResult};
+use std::sync::Arc;
+
+/// A number without sign: `12` is `int`, `1.50` and what is too long for `int` are `decimal` with the digits written,
+/// `1e3` is `float`.
+///
+/// # Errors
+/// 1007 for more than 38 digits, 168 for a `float` out of range.
+pub fn number(digits: &str) -> SqlResult<(Value, SqlType)> {
+    if digits.contains(['e', 'E']) {
+        // `1e` and `1e+` are constants too: a missing exponent is 0.
+        let complete =
+            if digits.ends_with(|c: char| c.is_ascii_digit()) { digits.to_string() } else { format!("{digits}0") };
+        let float = complete.parse::<f64>().ok().filter(|float| float.is_finite());
+        return match float {
+            Some(float) => Ok((Value::Float(float), SqlType::Float)),
+            None => Err(SqlError::new(
+                168,
+                format!(
+                    "The floating point value '{digits}' is out of the range of computer representation (8 bytes)."
+                ),
+            )
+            .severity(15)),
+        };
+    }
+    if let Ok(int) = digits.parse::<i32>() {
+        return Ok((Value::Int(int), SqlType::Int));
+    }
+    let (integral, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let integral_digits = integral.trim_start_matches('0').len();
+    let out_of_range = || {
+        let message =
+            format!("The number '{digits}' is out of the range for numeric representation (maximum precision 38).");
+        SqlError::new(1007, message).severity(15)
+    };
+    let scale = u8::try_from(fraction.len()).ok().filter(|&scale| scale <= MAX_PRECISION).ok_or_else(out_of_range)?;
+    let precision = u8::try_from((integral_digits + fraction.len()).max(1)).map_err(|_| out_of_range())?;
+    if precision > MAX_PRECISION {
+        return Err(out_of_range());
+    }
+    let decimal = Decimal::parse(digits, precision, scale).map_err(|_| out_of_range())?;
+    Ok((Value::Decimal(Box::new(decimal)), SqlType::Decimal { precision, scale }))
+}
+
+/// `'text'` (`varchar`, where what Windows-1252 lacks is `?`) or `N'text'` (`nvarchar`). An empty constant has length 1.
+pub fn string(text: &str, unicode: bool) -> (Value, SqlType) {
+    let length = utf16_length(text);
+    let declared = |cap: u16| match u16::try_from(length.max(1)) {
+        Ok(length) if length <= cap => Length::Limit(length),
+        _ => Length::Max,
+    };
+    if unicode {
+        return (Value::String(Arc::from(text)), SqlType::NVarChar(declared(MAX_UNIT_LENGTH)));
+    }
+    let value = codepage::to_varchar(text).map_or_else(|| Arc::from(text), Arc::from);
+    (Value::String(value), SqlType::VarChar(declared(MAX_BYTE_LENGTH)))
+}
+
+/// The digits after `0x`; an odd number of them begins with half a byte.
+///
+/// # Errors
+/// A refusal of what is no hexadecimal digit, which the lexer lets not pass.
+pub fn binary(hex: &str) -> SqlResult<(Value, SqlType)> {
+    let even = if hex.len().is_multiple_of(2) { hex.to_string() } else { format!("0{hex}") };
+    let bytes = bytes_from_hex(&even).ok_or_else(|| SqlError::not_supported(format!("the binary constant 0x{hex}")))?;
+    let length = match u16::try_from(bytes.len().max(1)) {
+        Ok(length) if length <= MAX_BYTE_LENGTH => Length::Limit(length),
+        _ => Length::Max,
+    };
+    Ok((Value::Bytes(Arc::from(bytes)), SqlType::VarBinary(length)))
+}
+
+/// The type an integer constant counts as beside a `decimal` operand: with the digits it has, not with the ten of
+/// `int`. So `1.0/3` has six decimals (see "decimal and numeric", docs/t-sql/data-types/decimal-and-numeric-transact-sql.md).
+pub fn operand_type(constant: &Value, ty: SqlType) -> SqlType {
+    match constant {
+        Value::Int(number) => {
+            let digits = number.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
+            SqlType::Decimal { precision: u8::try_from(digits).unwrap_or(10), scale: 0 }
+        }
+        _ => ty,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_have_the_types_of_what_is_written() {
+        let decimal = |precision, scale| SqlType::Decimal { precision, scale };
+        let cases = [
+            ("12", SqlType::Int),
+            ("2147483648", decimal(10, 0)),
+            ("1.50", decimal(3, 2)),
+            ("0.05", decimal(2, 2)),
+            (".5", decimal(1, 1)),
+            ("1e3", SqlType::Float),
+        ];
+        for (digits, expected) in cases {
+            assert_eq!(number(digits).unwrap().1, expected, "{digits}");
+        }
+        assert_eq!(number(&"9".repeat(39)).unwrap_err().number, 1007);
+        assert_eq!(string("", false).1, SqlType::VarChar(Length::Limit(1)));
+        assert_eq!(string(&"x".repeat(4001), true).1, SqlType::NVarChar(Length::Max));
+        assert_eq!(string("日", false).0.as_str(), Some("?"));
+        assert_eq!(binary("ABC").unwrap().0.as_bytes(), Some(&[0x0A, 0xBC][..]));
+    }
+}
