@@ -1,0 +1,386 @@
+//! SELECT: common table expressions, set operations, the clauses of one SELECT, and where assignments and INTO can stand.
+
+use super::{MAX_NESTED_QUERIES, Parser};
+use crate::error::SqlResult;
+use crate::tsql::ast::{
+    AssignOp, BinaryOp, Cte, Expr, ObjectName, Offset, Query, QueryBody, Select, SelectItem, SelectStatement,
+    SetOperator, Top,
+};
+use crate::tsql::lexer::{Symbol, TokenKind};
+
+impl Parser<'_> {
+    // The statement
+
+    /// A SELECT whose CTEs have been read; it begins with SELECT or a parenthesis.
+    pub(super) fn select_statement(&mut self, ctes: Vec<Cte>) -> SqlResult<SelectStatement> {
+        let body = self.query_body()?;
+        let query = self.ordered(body)?;
+        self.check_outermost(&query)?;
+        let options = self.query_hints()?;
+        Ok(SelectStatement { ctes, query, options })
+    }
+
+    /// The query of an INSERT: it can be ordered freely, but neither assigns nor creates a table.
+    pub(super) fn insert_query(&mut self) -> SqlResult<Query> {
+        let body = self.query_body()?;
+        self.check_nested_selects(&body)?;
+        self.ordered(body)
+    }
+
+    /// `WITH name [(columns)] AS (query), …`; nothing if there is no WITH.
+    pub(super) fn common_table_expressions(&mut self) -> SqlResult<Vec<Cte>> {
+        if !self.accept("WITH") {
+            return Ok(Vec::new());
+        }
+        if self.is_one_of(&["XMLNAMESPACES", "CHANGE_TRACKING_CONTEXT"]) && self.is_symbol_ahead(1, Symbol::LeftParen) {
+            return Err(self.unsupported(format!("WITH {}", self.keyword())));
+        }
+        self.comma_list(|p| {
+            let name = p.identifier()?;
+            let columns = if p.is_symbol(Symbol::LeftParen) { p.identifier_list()? } else { Vec::new() };
+            p.expect("AS")?;
+            let query = p.subquery()?;
+            Ok(Cte { name, columns, query })
+        })
+    }
+
+    /// A query in parentheses: a subquery, derived table or CTE.
+    pub(super) fn subquery(&mut self) -> SqlResult<Query> {
+        self.expect_symbol(Symbol::LeftParen)?;
+        if self.open_queries == MAX_NESTED_QUERIES {
+            return Err(self.too_complex());
+        }
+        self.open_queries += 1;
+        let query = self.deeper(Self::nested_query)?;
+        self.open_queries -= 1;
+        self.expect_symbol(Symbol::RightParen)?;
+        Ok(query)
+    }
+
+    /// The rest of a nested query whose first part, in parentheses, has been read.
+    pub(super) fn rest_of_nested_query(&mut self, first: QueryBody) -> SqlResult<Query> {
+        let body = self.rest_of_query_body(first)?;
+        self.finish_nested(body)
+    }
+
+    /// The query of a subquery without its parentheses; that of a view too.
+    pub(super) fn nested_query(&mut self) -> SqlResult<Query> {
+        let body = self.query_body()?;
+        self.finish_nested(body)
+    }
+
+    fn finish_nested(&mut self, body: QueryBody) -> SqlResult<Query> {
+        self.check_nested_selects(&body)?;
+        let line = self.line();
+        let query = self.ordered(body)?;
+        let has_top = matches!(&query.body, QueryBody::Select(select) if select.top.is_some());
+        if !query.order_by.is_empty() && query.offset.is_none() && !has_top {
+            let message = "The ORDER BY clause is invalid in views, inline functions, derived tables, subqueries, and common \
+                           table expressions, unless TOP, OFFSET or FOR XML is also specified.";
+            return Err(self.error(1033, message).at_line(line));
+        }
+        Ok(query)
+    }
+
+    // Set operations
+
+    fn query_body(&mut self) -> SqlResult<QueryBody> {
+        let first = self.query_term()?;
+        self.rest_of_query_body(first)
+    }
+
+    fn rest_of_query_body(&mut self, first: QueryBody) -> SqlResult<QueryBody> {
+        let mut left = self.rest_of_intersection(first)?;
+        loop {
+            let op = if self.accept("UNION") {
+                if self.accept("ALL") { SetOperator::UnionAll } else { SetOperator::Union }
+            } else if self.accept("EXCEPT") {
+                SetOperator::Except
+            } else {
+                return Ok(left);
+            };
+            self.count_combined()?;
+            let term = self.query_term()?;
+            let right = self.rest_of_intersection(term)?;
+            left = QueryBody::SetOperation { op, left: Box::new(left), right: Box::new(right) };
+        }
+    }
+
+    /// INTERSECT binds tighter than UNION and EXCEPT.
+    fn rest_of_intersection(&mut self, mut left: QueryBody) -> SqlResult<QueryBody> {
+        while self.accept("INTERSECT") {
+            self.count_combined()?;
+            let right = self.query_term()?;
+            left = QueryBody::SetOperation { op: SetOperator::Intersect, left: Box::new(left), right: Box::new(right) };
+        }
+        Ok(left)
+    }
+
+    fn query_term(&mut self) -> SqlResult<QueryBody> {
+        if self.accept_symbol(Symbol::LeftParen) {
+            let body = self.deeper(Self::query_body)?;
+            self.expect_symbol(Symbol::RightParen)?;
+            return Ok(body);
+        }
+        Ok(QueryBody::Select(Box::new(self.select()?)))
+    }
+
+    fn ordered(&mut self, body: QueryBody) -> SqlResult<Query> {
+        let mut query = Query { body, order_by: Vec::new(), offset: None };
+        if self.is("ORDER") {
+            query.order_by = self.order_by()?;
+            if self.accept("OFFSET") {
+                query.offset = Some(self.rest_of_offset()?);
+            }
+        }
+        if self.is("FOR") && ["XML", "JSON", "BROWSE"].iter().any(|format| self.is_ahead(1, format)) {
+            return Err(self.unsupported("FOR XML, FOR JSON and FOR BROWSE"));
+        }
+        let has_top = matches!(&query.body, QueryBody::Select(select) if select.top.is_some());
+        if has_top && query.offset.is_some() {
+            let message = "A TOP can not be used in the same query or sub-query as a OFFSET.";
+            return Err(self.error(10741, message));
+        }
+        Ok(query)
+    }
+
+    fn rest_of_offset(&mut self) -> SqlResult<Offset> {
+        let skip = self.expression()?;
+        self.row_or_rows()?;
+        let mut fetch = None;
+        if self.accept("FETCH") {
+            if !self.accept("NEXT") {
+                self.expect("FIRST")?;
+            }
+            fetch = Some(self.expression()?);
+            self.row_or_rows()?;
+            self.expect("ONLY")?;
+        }
+        Ok(Offset { skip, fetch })
+    }
+
+    fn row_or_rows(&mut self) -> SqlResult<()> {
+        if self.accept("ROW") { Ok(()) } else { self.expect("ROWS") }
+    }
+
+    // Where assignments and INTO can stand
+
+    fn check_outermost(&self, query: &Query) -> SqlResult<()> {
+        let QueryBody::Select(select) = &query.body else {
+            let selects = selects_of(&query.body);
+            if selects.iter().any(|select| assigns(select)) {
+                let message = "Variable assignment is not allowed in a statement containing a top level UNION, INTERSECT \
+                               or EXCEPT operator.";
+                return Err(self.error(10734, message));
+            }
+            return self.check_into_of_others(&selects);
+        };
+        let assignments = select.items.iter().filter(|item| matches!(item, SelectItem::Assign { .. })).count();
+        if assignments > 0 && assignments < select.items.len() {
+            let message = "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval \
+                           operations.";
+            return Err(self.error(141, message));
+        }
+        if assignments > 0 && select.into.is_some() {
+            return Err(self.error(156, "Incorrect syntax near the keyword 'INTO'."));
+        }
+        Ok(())
+    }
+
+    /// In a set operation only the first SELECT can have INTO.
+    fn check_into_of_others(&self, selects: &[&Select]) -> SqlResult<()> {
+        if selects.iter().skip(1).any(|select| select.into.is_some()) {
+            return Err(self.error(156, "Incorrect syntax near the keyword 'INTO'."));
+        }
+        Ok(())
+    }
+
+    fn check_nested_selects(&self, body: &QueryBody) -> SqlResult<()> {
+        for select in selects_of(body) {
+            if assigns(select) {
+                return Err(self.error(102, "Incorrect syntax near '='."));
+            }
+            if select.into.is_some() {
+                return Err(self.error(156, "Incorrect syntax near the keyword 'INTO'."));
+            }
+        }
+        Ok(())
+    }
+
+    // One SELECT
+
+    fn select(&mut self) -> SqlResult<Select> {
+        self.expect("SELECT")?;
+        let distinct = self.accept("DISTINCT");
+        if !distinct {
+            self.accept("ALL");
+        }
+        let top = self.select_top()?;
+        let items = self.comma_list(Self::select_item)?;
+        let into = if self.accept("INTO") { Some(self.object_name()?) } else { None };
+        let from = self.optional_from()?;
+        let condition = if self.accept("WHERE") { Some(self.search_condition()?) } else { None };
+        let group_by = if self.is("GROUP") { self.group_by()? } else { Vec::new() };
+        let having = if self.accept("HAVING") { Some(self.search_condition()?) } else { None };
+        Ok(Select { distinct, top, items, into, from, condition, group_by, having })
+    }
+
+    /// `TOP (expression)`, or the old `TOP n`.
+    fn select_top(&mut self) -> SqlResult<Option<Top>> {
+        if !self.is("TOP") {
+            return Ok(None);
+        }
+        if self.is_symbol_ahead(1, Symbol::LeftParen) {
+            let mut top = self.parenthesised_top()?;
+            if let Some(top) = &mut top {
+                top.with_ties = self.accept_with_ties();
+            }
+            return Ok(top);
+        }
+        self.advance();
+        let is_number = self.token().kind == TokenKind::Integer;
+        let count = match self.accept_literal()? {
+            Some(literal) if is_number => Expr::Literal(literal),
+            _ => return Err(self.unexpected()),
+        };
+        self.refuse_percent()?;
+        let with_ties = self.accept_with_ties();
+        Ok(Some(Top { count, with_ties }))
+    }
+
+    /// `TOP (expression)` as INSERT, UPDATE, DELETE and MERGE have it.
+    pub(super) fn parenthesised_top(&mut self) -> SqlResult<Option<Top>> {
+        if !self.accept("TOP") {
+            return Ok(None);
+        }
+        self.expect_symbol(Symbol::LeftParen)?;
+        let count = self.expression()?;
+        self.expect_symbol(Symbol::RightParen)?;
+        self.refuse_percent()?;
+        Ok(Some(Top { count, with_ties: false }))
+    }
+
+    fn refuse_percent(&self) -> SqlResult<()> {
+        if self.is("PERCENT") { Err(self.unsupported("TOP … PERCENT")) } else { Ok(()) }
+    }
+
+    fn accept_with_ties(&mut self) -> bool {
+        let found = self.is("WITH") && self.is_ahead(1, "TIES");
+        if found {
+            self.advance();
+            self.advance();
+        }
+        found
+    }
+
+    fn select_item(&mut self) -> SqlResult<SelectItem> {
+        if self.is_variable()
+            && let Some(op) = self.assignment_op_ahead(1)
+        {
+            let variable = self.variable()?;
+            self.advance();
+            let value = self.expression()?;
+            return Ok(SelectItem::Assign { variable, op, value });
+        }
+        let names_alias = self.is_identifier() || self.is_string();
+        if names_alias && self.is_symbol_ahead(1, Symbol::Equal) {
+            let alias = if self.is_string() { self.string()? } else { self.identifier()? };
+            self.advance();
+            let expr = self.expression()?;
+            return Ok(SelectItem::Expr { expr, alias: Some(alias) });
+        }
+        self.output_item()
+    }
+
+    /// An element of an OUTPUT clause: as of a select list, but neither `alias = expr` nor an assignment.
+    pub(super) fn output_item(&mut self) -> SqlResult<SelectItem> {
+        if self.accept_symbol(Symbol::Star) {
+            return Ok(SelectItem::Wildcard { table: None });
+        }
+        if let Some(table) = self.accept_qualified_wildcard()? {
+            return Ok(SelectItem::Wildcard { table: Some(table) });
+        }
+        let expr = self.expression()?;
+        let explicit = self.accept("AS");
+        let alias = if self.is_string() {
+            Some(self.string()?)
+        } else if explicit || self.is_identifier() {
+            Some(self.identifier()?)
+        } else {
+            None
+        };
+        Ok(SelectItem::Expr { expr, alias })
+    }
+
+    /// `t.*`: names and dots up to a star.
+    fn accept_qualified_wildcard(&mut self) -> SqlResult<Option<ObjectName>> {
+        let mut distance = 0;
+        while self.is_identifier_ahead(distance) && self.is_symbol_ahead(distance + 1, Symbol::Dot) {
+            distance += 2;
+        }
+        if distance == 0 || !self.is_symbol_ahead(distance, Symbol::Star) {
+            return Ok(None);
+        }
+        let mut parts = Vec::new();
+        while !self.accept_symbol(Symbol::Star) {
+            parts.push(Some(self.identifier()?));
+            self.expect_symbol(Symbol::Dot)?;
+        }
+        self.name_of_parts(parts).map(Some)
+    }
+
+    /// Which assignment stands `distance` tokens ahead, if any.
+    pub(super) fn assignment_op_ahead(&self, distance: usize) -> Option<AssignOp> {
+        let TokenKind::Symbol(symbol) = self.ahead(distance).kind else {
+            return None;
+        };
+        let op = match symbol {
+            Symbol::Equal => return Some(AssignOp::Set),
+            Symbol::PlusEqual => BinaryOp::Add,
+            Symbol::MinusEqual => BinaryOp::Subtract,
+            Symbol::StarEqual => BinaryOp::Multiply,
+            Symbol::SlashEqual => BinaryOp::Divide,
+            Symbol::PercentEqual => BinaryOp::Modulo,
+            Symbol::AmpersandEqual => BinaryOp::BitAnd,
+            Symbol::PipeEqual => BinaryOp::BitOr,
+            Symbol::CaretEqual => BinaryOp::BitXor,
+            _ => return None,
+        };
+        Some(AssignOp::Compound(op))
+    }
+
+    fn group_by(&mut self) -> SqlResult<Vec<Expr>> {
+        self.expect_all(&["GROUP", "BY"])?;
+        let advanced = ["ROLLUP", "CUBE", "GROUPING"].iter().any(|word| self.is(word))
+            || (self.is_symbol(Symbol::LeftParen) && self.is_symbol_ahead(1, Symbol::RightParen))
+            || self.is("ALL");
+        if advanced {
+            return Err(self.unsupported("grouping sets"));
+        }
+        let items = self.comma_list(Self::expression)?;
+        if self.is("WITH") && (self.is_ahead(1, "ROLLUP") || self.is_ahead(1, "CUBE")) {
+            return Err(self.unsupported("grouping sets"));
+        }
+        Ok(items)
+    }
+}
+
+fn assigns(select: &Select) -> bool {
+    select.items.iter().any(|item| matches!(item, SelectItem::Assign { .. }))
+}
+
+/// Every SELECT of a set operation, in the order written.
+fn selects_of(body: &QueryBody) -> Vec<&Select> {
+    let mut selects = Vec::new();
+    let mut pending = vec![body];
+    while let Some(body) = pending.pop() {
+        match body {
+            QueryBody::Select(select) => selects.push(select.as_ref()),
+            QueryBody::SetOperation { left, right, .. } => {
+                pending.push(right);
+                pending.push(left);
+            }
+        }
+    }
+    selects
+}

@@ -1,0 +1,260 @@
+//! Roles, users, logins, databases and permissions.
+
+use super::Parser;
+use crate::error::SqlResult;
+use crate::tsql::ast::{
+    CreateUser, Ident, Permission, PermissionAction, Securable, SecurableClass, StatementKind, UserSource,
+};
+use crate::tsql::lexer::{Symbol, TokenKind};
+
+/// The permissions that exist on what the dev server has.
+///
+/// Source: "Permissions (Database Engine)", docs/relational-databases/security/permissions-database-engine.md.
+const PERMISSIONS: &[&str] = &[
+    "ALTER",
+    "ALTER ANY ROLE",
+    "ALTER ANY SCHEMA",
+    "ALTER ANY USER",
+    "CONNECT",
+    "CONTROL",
+    "CREATE PROCEDURE",
+    "CREATE ROLE",
+    "CREATE SCHEMA",
+    "CREATE SEQUENCE",
+    "CREATE TABLE",
+    "CREATE TYPE",
+    "CREATE VIEW",
+    "DELETE",
+    "EXECUTE",
+    "IMPERSONATE",
+    "INSERT",
+    "REFERENCES",
+    "SELECT",
+    "SHOWPLAN",
+    "TAKE OWNERSHIP",
+    "UPDATE",
+    "VIEW CHANGE TRACKING",
+    "VIEW DATABASE STATE",
+    "VIEW DEFINITION",
+    "VIEW SERVER STATE",
+];
+
+impl Parser<'_> {
+    pub(super) fn create_principal_or_database(&mut self) -> SqlResult<StatementKind> {
+        self.expect("CREATE")?;
+        let noun = self.keyword();
+        self.advance();
+        match noun.as_str() {
+            "ROLE" => {
+                let name = self.identifier()?;
+                let owner = if self.accept("AUTHORIZATION") { Some(self.identifier()?) } else { None };
+                Ok(StatementKind::CreateRole { name, owner })
+            }
+            "USER" => self.create_user(),
+            "LOGIN" => self.create_login(),
+            _ => self.create_database(),
+        }
+    }
+
+    fn create_database(&mut self) -> SqlResult<StatementKind> {
+        if self.is_one_of(&["SCOPED", "AUDIT", "ENCRYPTION"]) && !self.at_statement_end_ahead(1) {
+            return Err(self.unsupported(format!("CREATE DATABASE {}", self.keyword())));
+        }
+        let name = self.identifier()?;
+        let collation = if self.accept("COLLATE") { Some(self.identifier()?) } else { None };
+        if self.is_one_of(&["ON", "CONTAINMENT", "WITH", "FOR", "AS"]) {
+            return Err(self.unsupported("options of CREATE DATABASE"));
+        }
+        Ok(StatementKind::CreateDatabase { name, collation })
+    }
+
+    fn at_statement_end_ahead(&self, distance: usize) -> bool {
+        let token = self.ahead(distance);
+        matches!(token.kind, TokenKind::End | TokenKind::Symbol(Symbol::Semicolon) | TokenKind::Word { reserved: true })
+    }
+
+    fn create_user(&mut self) -> SqlResult<StatementKind> {
+        let name = self.identifier()?;
+        let mut user = CreateUser { name, source: UserSource::SameLogin, default_schema: None };
+        if self.accept("WITHOUT") {
+            self.expect("LOGIN")?;
+            user.source = UserSource::WithoutLogin;
+        } else if self.is_one_of(&["FOR", "FROM"]) {
+            self.advance();
+            if !self.is("LOGIN") {
+                return Err(self.unsupported("users from certificates, keys and external providers"));
+            }
+            self.advance();
+            user.source = UserSource::Login(self.identifier()?);
+        }
+        if self.accept("WITH") {
+            self.comma_list(|p| p.user_option(&mut user))?;
+        }
+        Ok(StatementKind::CreateUser(user))
+    }
+
+    fn user_option(&mut self, user: &mut CreateUser) -> SqlResult<()> {
+        let option = self.keyword();
+        match option.as_str() {
+            "PASSWORD" if user.source == UserSource::SameLogin => {
+                self.advance();
+                self.expect_symbol(Symbol::Equal)?;
+                user.source = UserSource::Password(self.string()?);
+                Ok(())
+            }
+            "DEFAULT_SCHEMA" => {
+                self.advance();
+                self.expect_symbol(Symbol::Equal)?;
+                user.default_schema = Some(self.identifier()?);
+                Ok(())
+            }
+            "SID" | "DEFAULT_LANGUAGE" | "ALLOW_ENCRYPTED_VALUE_MODIFICATIONS" => {
+                Err(self.unsupported(format!("the user option {option}")))
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn create_login(&mut self) -> SqlResult<StatementKind> {
+        let name = self.identifier()?;
+        if self.is("FROM") {
+            return Err(self.unsupported("logins from Windows, certificates and keys"));
+        }
+        self.expect_all(&["WITH", "PASSWORD"])?;
+        self.expect_symbol(Symbol::Equal)?;
+        if matches!(self.token().kind, TokenKind::Binary(_)) {
+            return Err(self.unsupported("hashed passwords"));
+        }
+        let password = self.string()?;
+        if self.is_one_of(&["HASHED", "MUST_CHANGE"]) {
+            return Err(self.unsupported(format!("the login option {}", self.keyword())));
+        }
+        let mut default_database = None;
+        while self.accept_symbol(Symbol::Comma) {
+            let option = self.keyword();
+            match option.as_str() {
+                "CHECK_POLICY" | "CHECK_EXPIRATION" => {
+                    self.advance();
+                    self.expect_symbol(Symbol::Equal)?;
+                    self.on_or_off()?;
+                }
+                "DEFAULT_DATABASE" => {
+                    self.advance();
+                    self.expect_symbol(Symbol::Equal)?;
+                    default_database = Some(self.identifier()?);
+                }
+                "SID" | "DEFAULT_LANGUAGE" | "CREDENTIAL" => {
+                    return Err(self.unsupported(format!("the login option {option}")));
+                }
+                _ => return Err(self.unexpected()),
+            }
+        }
+        Ok(StatementKind::CreateLogin { name, password, default_database })
+    }
+
+    /// `ROLE role ADD | DROP MEMBER member`.
+    pub(super) fn alter_role(&mut self) -> SqlResult<StatementKind> {
+        self.expect("ROLE")?;
+        let role = self.identifier()?;
+        if self.is("WITH") {
+            return Err(self.unsupported("ALTER ROLE … WITH NAME"));
+        }
+        let add = self.accept("ADD");
+        if !add {
+            self.expect("DROP")?;
+        }
+        self.expect("MEMBER")?;
+        let member = self.identifier()?;
+        Ok(StatementKind::AlterRole { role, add, member })
+    }
+
+    /// GRANT, DENY and REVOKE.
+    pub(super) fn permission(&mut self) -> SqlResult<StatementKind> {
+        let action = match self.keyword().as_str() {
+            "GRANT" => PermissionAction::Grant,
+            "DENY" => PermissionAction::Deny,
+            _ => PermissionAction::Revoke,
+        };
+        self.advance();
+        let revokes = action == PermissionAction::Revoke;
+        let grant_option_for = revokes && self.accept("GRANT");
+        if grant_option_for {
+            self.expect_all(&["OPTION", "FOR"])?;
+        }
+        let permissions = self.comma_list(Self::permission_name)?;
+        let on = if self.accept("ON") { Some(self.securable()?) } else { None };
+        let from_allowed = revokes && self.accept("FROM");
+        if !from_allowed {
+            self.expect("TO")?;
+        }
+        let principals = self.comma_list(Self::principal)?;
+        let mut with_grant_option = false;
+        if action == PermissionAction::Grant && self.is("WITH") && self.is_ahead(1, "GRANT") {
+            self.expect_all(&["WITH", "GRANT", "OPTION"])?;
+            with_grant_option = true;
+        }
+        let cascade = action != PermissionAction::Grant && self.accept("CASCADE");
+        if self.is("AS") {
+            return Err(self.unsupported("permissions AS another principal"));
+        }
+        Ok(StatementKind::Permission(Permission {
+            action,
+            permissions,
+            on,
+            principals,
+            with_grant_option,
+            grant_option_for,
+            cascade,
+        }))
+    }
+
+    /// One permission: words up to a comma, ON, TO or FROM.
+    fn permission_name(&mut self) -> SqlResult<Ident> {
+        let mut words = Vec::new();
+        while matches!(self.token().kind, TokenKind::Word { .. }) && !self.is_one_of(&["ON", "TO", "FROM"]) {
+            words.push(self.keyword());
+            self.advance();
+        }
+        if words.is_empty() {
+            return Err(self.unexpected());
+        }
+        if self.is_symbol(Symbol::LeftParen) {
+            return Err(self.unsupported("permissions on columns"));
+        }
+        let mut name = words.join(" ");
+        if name == "EXEC" {
+            name = "EXECUTE".to_owned();
+        }
+        if !PERMISSIONS.contains(&name.as_str()) {
+            return Err(self.unsupported(format!("the permission {name}")));
+        }
+        Ok(name.into())
+    }
+
+    fn securable(&mut self) -> SqlResult<Securable> {
+        let mut class = SecurableClass::Object;
+        if self.is_symbol_ahead(1, Symbol::DoubleColon) {
+            class = match self.keyword().as_str() {
+                "OBJECT" => SecurableClass::Object,
+                "SCHEMA" => SecurableClass::Schema,
+                "TYPE" => SecurableClass::Type,
+                "DATABASE" => SecurableClass::Database,
+                "ROLE" => SecurableClass::Role,
+                "USER" => SecurableClass::User,
+                other => return Err(self.unsupported(format!("permissions on {other}::"))),
+            };
+            self.advance();
+            self.advance();
+        }
+        let name = self.object_name()?;
+        if self.is_symbol(Symbol::LeftParen) {
+            return Err(self.unsupported("permissions on columns"));
+        }
+        Ok(Securable { class, name })
+    }
+
+    /// A user or role; PUBLIC is a reserved word, but a role.
+    fn principal(&mut self) -> SqlResult<Ident> {
+        if self.accept("PUBLIC") { Ok(Ident::from("public")) } else { self.identifier() }
+    }
+}

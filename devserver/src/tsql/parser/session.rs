@@ -1,0 +1,176 @@
+//! SET: variables and session options.
+
+use super::Parser;
+use crate::error::SqlResult;
+use crate::tsql::ast::{Expr, IsolationLevel, Literal, SessionOption, StatementKind, UnaryOp};
+use crate::tsql::lexer::{Symbol, TokenKind};
+
+impl Parser<'_> {
+    pub(super) fn set(&mut self) -> SqlResult<StatementKind> {
+        self.expect("SET")?;
+        if self.is_variable() {
+            return self.set_variable();
+        }
+        let option = self.keyword();
+        match option.as_str() {
+            "TRANSACTION" => self.set_isolation_level(),
+            "IDENTITY_INSERT" => {
+                self.advance();
+                let table = self.object_name()?;
+                let on = self.on_or_off()?;
+                Ok(StatementKind::SetIdentityInsert { table, on })
+            }
+            "LOCK_TIMEOUT" => self.set_value().map(StatementKind::SetLockTimeout),
+            "CONTEXT_INFO" => self.set_value().map(StatementKind::SetContextInfo),
+            "ROWCOUNT" => self.set_value().map(StatementKind::SetRowCount),
+            "TEXTSIZE" => {
+                self.advance();
+                if self.is_variable() {
+                    return Err(self.unexpected());
+                }
+                self.constant().map(StatementKind::SetTextSize)
+            }
+            "DATEFIRST" => self.set_value().map(StatementKind::SetDateFirst),
+            "LANGUAGE" => self.set_word().map(StatementKind::SetLanguage),
+            "DATEFORMAT" => self.set_word().map(StatementKind::SetDateFormat),
+            "DEADLOCK_PRIORITY" => self.set_deadlock_priority(),
+            "STATISTICS" => self.set_statistics(),
+            "QUERY_GOVERNOR_COST_LIMIT"
+            | "OFFSETS"
+            | "SHOWPLAN_ALL"
+            | "SHOWPLAN_TEXT"
+            | "SHOWPLAN_XML"
+            | "REMOTE_PROC_TRANSACTIONS"
+            | "FIPS_FLAGGER"
+            | "RESULT_SET_CACHING"
+            | "ERRLVL" => Err(self.unsupported(format!("SET {option}"))),
+            _ => self.set_options(),
+        }
+    }
+
+    fn set_variable(&mut self) -> SqlResult<StatementKind> {
+        let name = self.variable()?;
+        if self.is_symbol(Symbol::Dot) {
+            return Err(self.unsupported("methods of a variable"));
+        }
+        let Some(op) = self.assignment_op_ahead(0) else {
+            return Err(self.unexpected());
+        };
+        self.advance();
+        if self.is("CURSOR") {
+            return Err(self.unsupported("cursor variables"));
+        }
+        let value = self.expression()?;
+        Ok(StatementKind::SetVariable { name, op, value })
+    }
+
+    fn set_isolation_level(&mut self) -> SqlResult<StatementKind> {
+        self.expect_all(&["TRANSACTION", "ISOLATION", "LEVEL"])?;
+        let level = if self.accept("READ") {
+            if self.accept("UNCOMMITTED") {
+                IsolationLevel::ReadUncommitted
+            } else {
+                self.expect("COMMITTED")?;
+                IsolationLevel::ReadCommitted
+            }
+        } else if self.accept("REPEATABLE") {
+            self.expect("READ")?;
+            IsolationLevel::RepeatableRead
+        } else if self.accept("SNAPSHOT") {
+            IsolationLevel::Snapshot
+        } else {
+            self.expect("SERIALIZABLE")?;
+            IsolationLevel::Serializable
+        };
+        Ok(StatementKind::SetIsolationLevel(level))
+    }
+
+    /// The constant or variable after an option's name.
+    fn set_value(&mut self) -> SqlResult<Expr> {
+        self.advance();
+        self.constant_or_variable()
+    }
+
+    /// The word, string or variable after an option's name.
+    fn set_word(&mut self) -> SqlResult<Expr> {
+        self.advance();
+        if !self.is_identifier() {
+            return self.string_or_variable();
+        }
+        let value = self.identifier()?;
+        Ok(Expr::Literal(Literal::String { value, national: true }))
+    }
+
+    fn set_deadlock_priority(&mut self) -> SqlResult<StatementKind> {
+        self.advance();
+        let level = |magnitude| Expr::Literal(Literal::Int(magnitude));
+        let priority = match self.keyword().as_str() {
+            "LOW" => Expr::Unary { op: UnaryOp::Minus, operand: Box::new(level(5)) },
+            "NORMAL" => level(0),
+            "HIGH" => level(5),
+            _ => return Ok(StatementKind::SetDeadlockPriority(self.constant_or_variable()?)),
+        };
+        self.advance();
+        Ok(StatementKind::SetDeadlockPriority(priority))
+    }
+
+    fn set_statistics(&mut self) -> SqlResult<StatementKind> {
+        self.expect("STATISTICS")?;
+        let options = self.comma_list(|p| {
+            let option = match p.keyword().as_str() {
+                "IO" => SessionOption::StatisticsIo,
+                "TIME" => SessionOption::StatisticsTime,
+                "XML" | "PROFILE" => return Err(p.unsupported(format!("SET STATISTICS {}", p.keyword()))),
+                _ => return Err(p.unexpected()),
+            };
+            p.advance();
+            Ok(option)
+        })?;
+        let on = self.on_or_off()?;
+        Ok(StatementKind::SetOptions { options, on })
+    }
+
+    /// `SET a, b ON`.
+    fn set_options(&mut self) -> SqlResult<StatementKind> {
+        let options = self.comma_list(Self::session_option)?;
+        let on = self.on_or_off()?;
+        // The lexer has read the batch with QUOTED_IDENTIFIER ON, which ANSI_DEFAULTS implies.
+        let changes_lexer =
+            options.contains(&SessionOption::QuotedIdentifier) || options.contains(&SessionOption::AnsiDefaults);
+        if changes_lexer && !on {
+            return Err(self.unsupported("SET QUOTED_IDENTIFIER OFF"));
+        }
+        Ok(StatementKind::SetOptions { options, on })
+    }
+
+    fn session_option(&mut self) -> SqlResult<SessionOption> {
+        let option = match self.keyword().as_str() {
+            "NOCOUNT" => SessionOption::NoCount,
+            "XACT_ABORT" => SessionOption::XactAbort,
+            "ANSI_DEFAULTS" => SessionOption::AnsiDefaults,
+            "ANSI_NULLS" => SessionOption::AnsiNulls,
+            "ANSI_NULL_DFLT_OFF" => SessionOption::AnsiNullDfltOff,
+            "ANSI_NULL_DFLT_ON" => SessionOption::AnsiNullDfltOn,
+            "ANSI_PADDING" => SessionOption::AnsiPadding,
+            "ANSI_WARNINGS" => SessionOption::AnsiWarnings,
+            "ARITHABORT" => SessionOption::ArithAbort,
+            "ARITHIGNORE" => SessionOption::ArithIgnore,
+            "CONCAT_NULL_YIELDS_NULL" => SessionOption::ConcatNullYieldsNull,
+            "CURSOR_CLOSE_ON_COMMIT" => SessionOption::CursorCloseOnCommit,
+            "FMTONLY" => SessionOption::FmtOnly,
+            "FORCEPLAN" => SessionOption::ForcePlan,
+            "IMPLICIT_TRANSACTIONS" => SessionOption::ImplicitTransactions,
+            "NOEXEC" => SessionOption::NoExec,
+            "NUMERIC_ROUNDABORT" => SessionOption::NumericRoundAbort,
+            "PARSEONLY" => SessionOption::ParseOnly,
+            "QUOTED_IDENTIFIER" => SessionOption::QuotedIdentifier,
+            _ if matches!(self.token().kind, TokenKind::Word { reserved: false }) => {
+                let message = format!("'{}' is not a recognized SET option.", self.shown(self.token()));
+                return Err(self.error(195, message));
+            }
+            _ => return Err(self.unexpected()),
+        };
+        self.advance();
+        Ok(option)
+    }
+}

@@ -1,0 +1,461 @@
+//! What stands in the parentheses of CREATE TABLE, CREATE TYPE … AS TABLE and DECLARE @t TABLE: columns, constraints
+//! and inline indexes.
+
+use super::Parser;
+use crate::error::SqlResult;
+use crate::tsql::ast::{
+    ColumnDefinition, ColumnKind, Compression, ConstraintKind, DefaultDefinition, Filter, Ident, Identity, IndexColumn,
+    IndexOption, InlineIndex, ReferentialAction, TableConstraint, TableDefinition,
+};
+use crate::tsql::lexer::{Symbol, TokenKind};
+
+/// Table types and table variables have neither named constraints nor foreign keys.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum TablePlace {
+    Table,
+    TypeOrVariable,
+}
+
+/// Words that begin a column property which the syntax tree has no place for.
+const UNSUPPORTED_PROPERTIES: &[&str] = &["SPARSE", "FILESTREAM", "GENERATED", "MASKED", "ENCRYPTED", "HIDDEN"];
+
+impl Parser<'_> {
+    /// Elements in parentheses. In CREATE TABLE, SQL Server allows a comma after the last one.
+    pub(super) fn table_definition(&mut self, place: TablePlace) -> SqlResult<TableDefinition> {
+        let mut definition = TableDefinition::default();
+        self.expect_symbol(Symbol::LeftParen)?;
+        self.table_element(place, &mut definition)?;
+        while self.accept_symbol(Symbol::Comma) {
+            if place == TablePlace::Table && self.is_symbol(Symbol::RightParen) {
+                break;
+            }
+            self.table_element(place, &mut definition)?;
+        }
+        self.expect_symbol(Symbol::RightParen)?;
+        Ok(definition)
+    }
+
+    pub(super) fn table_element(&mut self, place: TablePlace, definition: &mut TableDefinition) -> SqlResult<()> {
+        match self.keyword().as_str() {
+            "CONSTRAINT" | "PRIMARY" | "UNIQUE" | "CHECK" | "FOREIGN" => {
+                let name = self.constraint_name(place)?;
+                let kind = self.table_constraint(place)?;
+                definition.constraints.push(TableConstraint { name, kind });
+                Ok(())
+            }
+            "INDEX" => {
+                let index = self.inline_index(None)?;
+                definition.indexes.push(index);
+                Ok(())
+            }
+            "PERIOD" if self.is_ahead(1, "FOR") => Err(self.unsupported("PERIOD FOR SYSTEM_TIME")),
+            _ => self.column_definition(place, definition),
+        }
+    }
+
+    /// `CONSTRAINT name`, if it is there.
+    pub(super) fn constraint_name(&mut self, place: TablePlace) -> SqlResult<Option<Ident>> {
+        if !self.is("CONSTRAINT") {
+            return Ok(None);
+        }
+        if place == TablePlace::TypeOrVariable {
+            return Err(self.unexpected());
+        }
+        self.advance();
+        self.identifier().map(Some)
+    }
+
+    fn table_constraint(&mut self, place: TablePlace) -> SqlResult<ConstraintKind> {
+        if self.is_one_of(&["PRIMARY", "UNIQUE"]) {
+            return self.key_constraint(None);
+        }
+        if self.is("CHECK") {
+            return self.check_constraint();
+        }
+        if place == TablePlace::TypeOrVariable {
+            return Err(self.unexpected());
+        }
+        self.expect_all(&["FOREIGN", "KEY"])?;
+        let columns = self.identifier_list()?;
+        self.references(columns)
+    }
+
+    /// A constraint after ALTER TABLE … ADD; there it can also be a default.
+    pub(super) fn added_constraint(&mut self) -> SqlResult<ConstraintKind> {
+        if !self.accept("DEFAULT") {
+            return self.table_constraint(TablePlace::Table);
+        }
+        let start = self.next;
+        let expr = self.expression()?;
+        let text = self.source_from(start);
+        self.expect("FOR")?;
+        let column = self.identifier()?;
+        if self.is("WITH") && self.is_ahead(1, "VALUES") {
+            return Err(self.unsupported("DEFAULT … FOR … WITH VALUES"));
+        }
+        Ok(ConstraintKind::Default { expr, text, column })
+    }
+
+    /// PRIMARY KEY or UNIQUE; `column` is the one it is written at, if it is no table constraint.
+    fn key_constraint(&mut self, column: Option<&Ident>) -> SqlResult<ConstraintKind> {
+        let primary = self.accept("PRIMARY");
+        self.expect(if primary { "KEY" } else { "UNIQUE" })?;
+        let clustered = self.clustered();
+        if self.is("HASH") {
+            return Err(self.unsupported("hash indexes"));
+        }
+        let columns = match column {
+            Some(_) if self.is_symbol(Symbol::LeftParen) => {
+                return Err(self.unsupported("a list of columns in a column's own constraint"));
+            }
+            Some(name) => vec![IndexColumn { name: name.clone(), descending: false }],
+            None => self.index_columns()?,
+        };
+        let options = self.with_index_options()?;
+        self.skip_primary_filegroup()?;
+        Ok(ConstraintKind::Key { primary, clustered, columns, options })
+    }
+
+    /// `Some(true)` for CLUSTERED, `Some(false)` for NONCLUSTERED.
+    pub(super) fn clustered(&mut self) -> Option<bool> {
+        if self.accept("CLUSTERED") {
+            return Some(true);
+        }
+        self.accept("NONCLUSTERED").then_some(false)
+    }
+
+    fn check_constraint(&mut self) -> SqlResult<ConstraintKind> {
+        self.expect("CHECK")?;
+        if self.is("NOT") && self.is_ahead(1, "FOR") {
+            return Err(self.unsupported("NOT FOR REPLICATION"));
+        }
+        self.expect_symbol(Symbol::LeftParen)?;
+        let start = self.next;
+        let condition = self.search_condition()?;
+        let text = self.source_from(start);
+        self.expect_symbol(Symbol::RightParen)?;
+        Ok(ConstraintKind::Check { condition, text })
+    }
+
+    fn references(&mut self, columns: Vec<Ident>) -> SqlResult<ConstraintKind> {
+        self.expect("REFERENCES")?;
+        let table = self.object_name()?;
+        let referenced = if self.is_symbol(Symbol::LeftParen) { self.identifier_list()? } else { Vec::new() };
+        let mut on_delete = ReferentialAction::NoAction;
+        let mut on_update = ReferentialAction::NoAction;
+        while self.is("ON") && (self.is_ahead(1, "DELETE") || self.is_ahead(1, "UPDATE")) {
+            self.advance();
+            let of_delete = self.accept("DELETE");
+            if !of_delete {
+                self.expect("UPDATE")?;
+            }
+            let action = self.referential_action()?;
+            if of_delete {
+                on_delete = action;
+            } else {
+                on_update = action;
+            }
+        }
+        if self.is("NOT") && self.is_ahead(1, "FOR") {
+            return Err(self.unsupported("NOT FOR REPLICATION"));
+        }
+        Ok(ConstraintKind::ForeignKey { columns, table, referenced, on_delete, on_update })
+    }
+
+    fn referential_action(&mut self) -> SqlResult<ReferentialAction> {
+        if self.accept("NO") {
+            self.expect("ACTION")?;
+            return Ok(ReferentialAction::NoAction);
+        }
+        if self.accept("CASCADE") {
+            return Ok(ReferentialAction::Cascade);
+        }
+        self.expect("SET")?;
+        if self.accept("NULL") {
+            return Ok(ReferentialAction::SetNull);
+        }
+        self.expect("DEFAULT")?;
+        Ok(ReferentialAction::SetDefault)
+    }
+
+    // Columns
+
+    pub(super) fn column_definition(&mut self, place: TablePlace, definition: &mut TableDefinition) -> SqlResult<()> {
+        let name = self.identifier()?;
+        let kind = if self.accept("AS") { self.computed_column()? } else { ColumnKind::Typed(self.type_name()?) };
+        let mut column = ColumnDefinition {
+            name,
+            kind,
+            nullable: None,
+            collation: None,
+            identity: None,
+            default: None,
+            row_guid: false,
+        };
+        while self.column_property(place, &mut column, definition)? {}
+        definition.columns.push(column);
+        Ok(())
+    }
+
+    fn computed_column(&mut self) -> SqlResult<ColumnKind> {
+        let start = self.next;
+        let expr = self.expression()?;
+        let text = self.source_from(start);
+        let persisted = self.accept("PERSISTED");
+        Ok(ColumnKind::Computed { expr, text, persisted })
+    }
+
+    /// Reads one property or constraint of a column; false when none follows.
+    fn column_property(
+        &mut self,
+        place: TablePlace,
+        column: &mut ColumnDefinition,
+        definition: &mut TableDefinition,
+    ) -> SqlResult<bool> {
+        let name = self.constraint_name(place)?;
+        let keyword = self.keyword();
+        if let ColumnKind::Computed { persisted, .. } = column.kind {
+            self.check_computed_property(&keyword, persisted)?;
+        }
+        if UNSUPPORTED_PROPERTIES.contains(&keyword.as_str()) {
+            return Err(self.unsupported(format!("the column property {keyword}")));
+        }
+        let kind = match keyword.as_str() {
+            "DEFAULT" => {
+                self.column_default(name, column)?;
+                return Ok(true);
+            }
+            "PRIMARY" | "UNIQUE" => self.key_constraint(Some(&column.name))?,
+            "CHECK" => self.check_constraint()?,
+            "REFERENCES" | "FOREIGN" => {
+                if place == TablePlace::TypeOrVariable {
+                    return Err(self.unexpected());
+                }
+                if self.accept("FOREIGN") {
+                    self.expect("KEY")?;
+                }
+                self.references(vec![column.name.clone()])?
+            }
+            "NULL" | "NOT" if name.is_some() => return Err(self.unsupported("a named NULL or NOT NULL")),
+            _ if name.is_some() => return Err(self.unexpected()),
+            "INDEX" => {
+                let index = self.inline_index(Some(&column.name))?;
+                definition.indexes.push(index);
+                return Ok(true);
+            }
+            _ => return self.plain_column_property(&keyword, column),
+        };
+        definition.constraints.push(TableConstraint { name, kind });
+        Ok(true)
+    }
+
+    /// What a computed column can have besides its expression ("CREATE TABLE", `<computed_column_definition>`,
+    /// docs/t-sql/statements/create-table-transact-sql.md).
+    fn check_computed_property(&self, keyword: &str, persisted: bool) -> SqlResult<()> {
+        let refused = match keyword {
+            "NOT" | "CHECK" | "REFERENCES" | "FOREIGN" => !persisted,
+            "NULL" | "DEFAULT" => true,
+            "IDENTITY" | "COLLATE" | "ROWGUIDCOL" | "INDEX" => return Err(self.unexpected()),
+            _ => false,
+        };
+        if !refused {
+            return Ok(());
+        }
+        let message = "Only UNIQUE or PRIMARY KEY constraints can be created on computed columns, while CHECK, FOREIGN KEY, \
+                       and NOT NULL constraints require that computed columns be persisted.";
+        Err(self.error(8183, message))
+    }
+
+    fn plain_column_property(&mut self, keyword: &str, column: &mut ColumnDefinition) -> SqlResult<bool> {
+        let repeated = match keyword {
+            "NULL" | "NOT" => column.nullable.is_some(),
+            "COLLATE" => column.collation.is_some(),
+            "IDENTITY" => column.identity.is_some(),
+            "ROWGUIDCOL" => column.row_guid,
+            _ => return Ok(false),
+        };
+        if repeated {
+            return Err(self.unexpected());
+        }
+        match keyword {
+            "COLLATE" => {
+                self.advance();
+                column.collation = Some(self.identifier()?);
+            }
+            "IDENTITY" => column.identity = Some(self.identity()?),
+            "ROWGUIDCOL" => {
+                self.advance();
+                column.row_guid = true;
+            }
+            _ => column.nullable = self.nullability()?,
+        }
+        Ok(true)
+    }
+
+    /// `NULL` or `NOT NULL`, if it is there.
+    pub(super) fn nullability(&mut self) -> SqlResult<Option<bool>> {
+        if self.accept("NULL") {
+            return Ok(Some(true));
+        }
+        if self.accept("NOT") {
+            self.expect("NULL")?;
+            return Ok(Some(false));
+        }
+        Ok(None)
+    }
+
+    fn identity(&mut self) -> SqlResult<Identity> {
+        self.expect("IDENTITY")?;
+        let mut identity = Identity { seed: 1, increment: 1 };
+        if self.accept_symbol(Symbol::LeftParen) {
+            identity.seed = self.signed()?;
+            self.expect_symbol(Symbol::Comma)?;
+            identity.increment = self.signed()?;
+            self.expect_symbol(Symbol::RightParen)?;
+        }
+        if self.is("NOT") && self.is_ahead(1, "FOR") {
+            return Err(self.unsupported("NOT FOR REPLICATION"));
+        }
+        Ok(identity)
+    }
+
+    fn column_default(&mut self, constraint: Option<Ident>, column: &mut ColumnDefinition) -> SqlResult<()> {
+        if column.default.is_some() {
+            let message = format!("More than one column DEFAULT constraint specified for column '{}'.", column.name);
+            return Err(self.error(8148, message));
+        }
+        self.expect("DEFAULT")?;
+        let start = self.next;
+        let expr = self.expression()?;
+        let text = self.source_from(start);
+        column.default = Some(DefaultDefinition { constraint, expr, text });
+        Ok(())
+    }
+
+    // Indexes
+
+    /// `INDEX name …`; at a column, that column is the key. A filter is allowed, see `<table_index>` in "CREATE TABLE",
+    /// docs/t-sql/statements/create-table-transact-sql.md.
+    fn inline_index(&mut self, column: Option<&Ident>) -> SqlResult<InlineIndex> {
+        self.expect("INDEX")?;
+        let name = self.identifier()?;
+        let unique = self.accept("UNIQUE");
+        let clustered = self.clustered().unwrap_or(false);
+        if self.is_one_of(&["COLUMNSTORE", "HASH"]) {
+            return Err(self.unsupported(format!("{} indexes", self.keyword())));
+        }
+        let columns = match column {
+            Some(name) => vec![IndexColumn { name: name.clone(), descending: false }],
+            None => self.index_columns()?,
+        };
+        let include = self.include()?;
+        let filter = self.filter()?;
+        let options = self.with_index_options()?;
+        self.skip_primary_filegroup()?;
+        Ok(InlineIndex { name, unique, clustered, columns, include, filter, options })
+    }
+
+    pub(super) fn index_columns(&mut self) -> SqlResult<Vec<IndexColumn>> {
+        self.parenthesised_list(|p| {
+            let name = p.identifier()?;
+            let descending = p.accept("DESC");
+            if !descending {
+                p.accept("ASC");
+            }
+            Ok(IndexColumn { name, descending })
+        })
+    }
+
+    pub(super) fn include(&mut self) -> SqlResult<Vec<Ident>> {
+        if self.accept("INCLUDE") { self.identifier_list() } else { Ok(Vec::new()) }
+    }
+
+    pub(super) fn filter(&mut self) -> SqlResult<Option<Filter>> {
+        if !self.accept("WHERE") {
+            return Ok(None);
+        }
+        let start = self.next;
+        let condition = self.filter_condition()?;
+        let text = self.source_from(start);
+        Ok(Some(Filter { condition, text }))
+    }
+
+    /// `WITH (options)`, if it is there.
+    pub(super) fn with_index_options(&mut self) -> SqlResult<Vec<IndexOption>> {
+        if !self.is("WITH") {
+            return Ok(Vec::new());
+        }
+        if self.is_ahead(1, "FILLFACTOR") {
+            return Err(self.unsupported("index options without parentheses"));
+        }
+        if !self.is_symbol_ahead(1, Symbol::LeftParen) {
+            return Ok(Vec::new());
+        }
+        self.advance();
+        self.parenthesised_list(Self::index_option)
+    }
+
+    pub(super) fn index_option(&mut self) -> SqlResult<IndexOption> {
+        let start = self.next;
+        let name = self.keyword();
+        self.advance();
+        self.expect_symbol(Symbol::Equal)?;
+        let flag: fn(bool) -> IndexOption = match name.as_str() {
+            "FILLFACTOR" => return Ok(IndexOption::FillFactor(self.unsigned()?)),
+            "MAXDOP" => return Ok(IndexOption::MaxDop(self.unsigned()?)),
+            "DATA_COMPRESSION" => return Ok(IndexOption::DataCompression(self.compression()?)),
+            "PAD_INDEX" => IndexOption::PadIndex,
+            "SORT_IN_TEMPDB" => IndexOption::SortInTempdb,
+            "IGNORE_DUP_KEY" => IndexOption::IgnoreDupKey,
+            "STATISTICS_NORECOMPUTE" => IndexOption::StatisticsNoRecompute,
+            "STATISTICS_INCREMENTAL" => IndexOption::StatisticsIncremental,
+            "DROP_EXISTING" => IndexOption::DropExisting,
+            "ONLINE" => IndexOption::Online,
+            "ALLOW_ROW_LOCKS" => IndexOption::AllowRowLocks,
+            "ALLOW_PAGE_LOCKS" => IndexOption::AllowPageLocks,
+            "OPTIMIZE_FOR_SEQUENTIAL_KEY" => IndexOption::OptimizeForSequentialKey,
+            "RESUMABLE" | "MAX_DURATION" | "XML_COMPRESSION" | "COMPRESSION_DELAY" | "BUCKET_COUNT" => {
+                return Err(self.unsupported(format!("the index option {name}")));
+            }
+            _ => return Err(self.unexpected_at(start)),
+        };
+        let on = self.on_or_off()?;
+        if self.is_symbol(Symbol::LeftParen) {
+            return Err(self.unsupported(format!("details of the index option {name}")));
+        }
+        Ok(flag(on))
+    }
+
+    pub(super) fn compression(&mut self) -> SqlResult<Compression> {
+        let compression = match self.keyword().as_str() {
+            "NONE" => Compression::None,
+            "ROW" => Compression::Row,
+            "PAGE" => Compression::Page,
+            "COLUMNSTORE" | "COLUMNSTORE_ARCHIVE" => return Err(self.unsupported("columnstore compression")),
+            _ => return Err(self.unexpected()),
+        };
+        self.advance();
+        if self.is("ON") && self.is_ahead(1, "PARTITIONS") {
+            return Err(self.unsupported("partitions"));
+        }
+        Ok(compression)
+    }
+
+    /// `ON [PRIMARY]` and `ON "default"` say what holds anyway; the dev server has no other filegroup.
+    pub(super) fn skip_primary_filegroup(&mut self) -> SqlResult<()> {
+        if !self.is("ON") {
+            return Ok(());
+        }
+        let is_usual = match &self.ahead(1).kind {
+            TokenKind::QuotedName(name) => ["primary", "default"].iter().any(|usual| name.eq_ignore_ascii_case(usual)),
+            _ => false,
+        };
+        if !is_usual {
+            self.advance();
+            return Err(if self.is_identifier() { self.unsupported("filegroups") } else { self.unexpected() });
+        }
+        self.advance();
+        self.advance();
+        Ok(())
+    }
+}
