@@ -1,0 +1,606 @@
+//! The database: the latch, the sessions, and waiting.
+//!
+//! [`Database::latch`] gives the one [`Latch`]; whoever has it may read and change everything. To wait (for a lock, or
+//! for WAITFOR) a session sleeps on its own condition variable, which gives the latch up. It is woken when its lock was
+//! granted, when it was chosen as a deadlock victim, by [`Database::cancel`], and by [`Database::stop`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use rustc_hash::FxHashMap;
+
+use super::Key;
+use super::locks::{Answer, LockInfo, LockMode, LockOwner, LockTable, Resource, Slot, WaitStatus};
+use super::row::Row;
+use super::schema::{Lifetime, LockEscalation, ObjectId, TableSchema, fold};
+use super::table::Table;
+use super::transaction::Transaction;
+use crate::error::{SqlError, SqlResult};
+
+/// After so many rows a statement lets other sessions have the latch and looks whether it was cancelled: some
+/// milliseconds of work.
+const ROWS_BETWEEN_YIELDS: u32 = 2_000;
+
+/// SQL Server tries to escalate when one statement has taken this many locks on one index, and again after every
+/// [`ESCALATION_RETRY`] more. Source: the locking guide, "Lock escalation".
+const ESCALATION_THRESHOLD: u32 = 5_000;
+const ESCALATION_RETRY: u32 = 1_250;
+
+/// User objects have large numbers in SQL Server; small ones are the system's.
+const FIRST_OBJECT_ID: ObjectId = 100_000;
+
+/// An in-memory database.
+#[derive(Debug)]
+pub struct Database {
+    state: Mutex<State>,
+    transaction_ids: Arc<AtomicU64>,
+}
+
+/// Everything the latch guards.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) tables: FxHashMap<ObjectId, Table>,
+    /// Permanent tables by folded schema and name.
+    names: HashMap<(String, String), ObjectId>,
+    /// Tables whose drop is not committed: another session that asks for the name must wait, as it would in SQL Server.
+    dropping: HashMap<(String, String), ObjectId>,
+    pub(super) locks: LockTable,
+    next_object_id: ObjectId,
+    row_version: u64,
+    stopped: bool,
+}
+
+/// A connection's place in the database. Give it back by [`Database::close_session`].
+#[derive(Debug)]
+pub struct Session {
+    handle: SessionHandle,
+    slot: Slot,
+}
+
+/// What other threads may hold of a session, to cancel what it does.
+#[derive(Debug, Clone)]
+pub struct SessionHandle(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    spid: i32,
+    wake: Condvar,
+    cancelled: AtomicBool,
+    transaction_ids: Arc<AtomicU64>,
+}
+
+impl SessionHandle {
+    /// The number of the session, @@SPID.
+    pub fn spid(&self) -> i32 {
+        self.0.spid
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Forgets a cancel: at the start of a batch.
+    pub fn clear_cancel(&self) {
+        self.0.cancelled.store(false, Ordering::Release);
+    }
+
+    /// Wakes the session's thread if it waits. The caller holds the latch, so that no wake-up can be missed.
+    pub(super) fn wake(&self) {
+        self.0.wake.notify_one();
+    }
+
+    pub(super) fn next_transaction_id(&self) -> u64 {
+        self.0.transaction_ids.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Session {
+    pub fn handle(&self) -> SessionHandle {
+        self.handle.clone()
+    }
+
+    pub fn spid(&self) -> i32 {
+        self.handle.spid()
+    }
+
+    pub(super) fn slot(&self) -> Slot {
+        self.slot
+    }
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Database {
+    pub fn new() -> Self {
+        let state = State {
+            tables: FxHashMap::default(),
+            names: HashMap::new(),
+            dropping: HashMap::new(),
+            locks: LockTable::default(),
+            next_object_id: FIRST_OBJECT_ID,
+            row_version: 0,
+            stopped: false,
+        };
+        Database { state: Mutex::new(state), transaction_ids: Arc::new(AtomicU64::new(1)) }
+    }
+
+    /// Waits for the latch.
+    pub fn latch(&self) -> Latch<'_> {
+        Latch { guard: self.state.lock(), rows_since_yield: 0 }
+    }
+
+    pub fn open_session(&self, spid: i32) -> Session {
+        let handle = SessionHandle(Arc::new(Shared {
+            spid,
+            wake: Condvar::new(),
+            cancelled: AtomicBool::new(false),
+            transaction_ids: Arc::clone(&self.transaction_ids),
+        }));
+        let slot = self.state.lock().locks.add_session(handle.clone());
+        Session { handle, slot }
+    }
+
+    /// Ends a session, whose transaction must have ended. Its application locks are released.
+    pub fn close_session(&self, session: Session) {
+        let mut state = self.state.lock();
+        state.locks.release_all(session.slot, LockOwner::Transaction);
+        state.locks.release_all(session.slot, LockOwner::Session);
+        state.locks.remove_session(session.slot);
+    }
+
+    /// Makes what the session is doing fail with 3617: at once if it waits, else at its next look.
+    pub fn cancel(&self, session: &SessionHandle) {
+        session.0.cancelled.store(true, Ordering::Release);
+        // With the latch in hand it is certain that the session either sleeps or has yet to look at the flag.
+        let _latch = self.state.lock();
+        session.wake();
+    }
+
+    /// Ends every wait, those to come too: the server stops.
+    pub fn stop(&self) {
+        let mut state = self.state.lock();
+        state.stopped = true;
+        state.locks.wake_everybody();
+    }
+}
+
+/// The right to read and change the database. Scans, transactions and keys stay valid when it is dropped and taken
+/// anew between two calls.
+pub struct Latch<'db> {
+    guard: MutexGuard<'db, State>,
+    rows_since_yield: u32,
+}
+
+impl Latch<'_> {
+    pub(super) fn state(&mut self) -> &mut State {
+        &mut self.guard
+    }
+
+    pub(super) fn state_ref(&self) -> &State {
+        &self.guard
+    }
+
+    // The tables.
+
+    /// A permanent table by name, without any lock.
+    pub fn find_table(&self, schema: &str, name: &str) -> Option<ObjectId> {
+        self.guard.names.get(&(fold(schema), fold(name))).copied()
+    }
+
+    /// A permanent table by name, locked in `mode` until the statement ends (IX and stronger: until the transaction
+    /// ends). From here on its schema cannot change. `None` if there is no such table.
+    ///
+    /// # Errors
+    ///
+    /// As a wait for a lock can end: see [`Latch::lock_table`].
+    pub fn open_table(
+        &mut self,
+        tx: &mut Transaction,
+        schema: &str,
+        name: &str,
+        mode: LockMode,
+    ) -> SqlResult<Option<ObjectId>> {
+        let name = (fold(schema), fold(name));
+        loop {
+            let found = self.guard.names.get(&name).copied();
+            // Somebody (not this session, whose own Sch-M lock would be no obstacle) may be dropping it.
+            let dropping = || {
+                let id = self.guard.dropping.get(&name).copied();
+                id.filter(|id| !self.guard.locks.is_free(tx.slot, Resource::Table(*id), LockMode::SchemaStability))
+            };
+            let Some(table) = found.or_else(dropping) else {
+                return Ok(None);
+            };
+            self.lock_table(tx, table, mode, false)?;
+            // While it waited the name may have come to mean something else.
+            if self.guard.names.get(&name) == Some(&table) {
+                return Ok(Some(table));
+            }
+        }
+    }
+
+    /// Locks a table; temporary tables and table variables need no locks. `hold`: until the transaction ends. IX and
+    /// everything stronger is always held.
+    ///
+    /// # Errors
+    ///
+    /// 1222 (lock timeout), 1205 (deadlock victim), 3617 (cancelled), 596 (the server stops).
+    pub fn lock_table(&mut self, tx: &mut Transaction, table: ObjectId, mode: LockMode, hold: bool) -> SqlResult<()> {
+        self.lock_table_within(tx, table, mode, hold, tx.lock_timeout)
+    }
+
+    pub(super) fn lock_table_within(
+        &mut self,
+        tx: &mut Transaction,
+        table: ObjectId,
+        mode: LockMode,
+        hold: bool,
+        timeout: Option<Duration>,
+    ) -> SqlResult<()> {
+        let lifetime = self.guard.tables.get(&table).map(|table| table.schema.lifetime);
+        if lifetime.is_some_and(|lifetime| lifetime != Lifetime::Permanent) {
+            return Ok(());
+        }
+        if mode == LockMode::IntentExclusive && tx.intent_tables.contains(&table) {
+            return Ok(());
+        }
+        let resource = Resource::Table(table);
+        self.acquire(tx, LockOwner::Transaction, resource, mode, timeout)?;
+        tx.locks_whole_tables |=
+            !matches!(mode, LockMode::SchemaStability | LockMode::IntentShared | LockMode::IntentExclusive);
+        if mode.covers(LockMode::IntentExclusive) {
+            tx.intent_tables.push(table);
+        } else if !hold {
+            tx.short_locks.push(resource);
+        }
+        Ok(())
+    }
+
+    pub fn schema(&self, table: ObjectId) -> Option<&Arc<TableSchema>> {
+        self.table(table).map(Table::schema)
+    }
+
+    pub fn table(&self, table: ObjectId) -> Option<&Table> {
+        self.guard.tables.get(&table)
+    }
+
+    /// The table, which the caller knows to exist because it is locked or its own.
+    pub(super) fn table_mut(&mut self, table: ObjectId) -> SqlResult<&mut Table> {
+        self.guard.tables.get_mut(&table).ok_or_else(|| no_such_table(table))
+    }
+
+    /// The schema for a running statement, which keeps it while the latch goes to others.
+    pub(super) fn schema_of(&self, table: ObjectId) -> SqlResult<Arc<TableSchema>> {
+        self.schema(table).cloned().ok_or_else(|| no_such_table(table))
+    }
+
+    /// The permanent tables, in the order of their numbers.
+    pub fn tables(&self) -> Vec<Arc<TableSchema>> {
+        let mut tables: Vec<_> = self.guard.tables.values().map(|table| Arc::clone(&table.schema)).collect();
+        tables.retain(|schema| schema.lifetime == Lifetime::Permanent);
+        tables.sort_by_key(|schema| schema.id);
+        tables
+    }
+
+    /// A number for a new catalog object.
+    pub fn new_object_id(&mut self) -> ObjectId {
+        let id = self.guard.next_object_id;
+        self.guard.next_object_id += 1;
+        id
+    }
+
+    /// The next value of the database's rowversion counter.
+    pub fn next_row_version(&mut self) -> u64 {
+        self.guard.row_version += 1;
+        self.guard.row_version
+    }
+
+    /// The next identity value of a table. A rollback does not give it back.
+    ///
+    /// # Errors
+    ///
+    /// 8115 when the counter is exhausted.
+    pub fn next_identity(&mut self, table: ObjectId) -> SqlResult<i64> {
+        let table = self.table_mut(table)?;
+        let identity = table.schema.columns.iter().find_map(|column| column.identity);
+        let identity = identity.ok_or_else(|| SqlError::not_supported("an identity value without identity column"))?;
+        let next = match table.last_identity {
+            None => identity.seed,
+            Some(last) => last.checked_add(identity.increment).ok_or_else(|| {
+                SqlError::new(8115, "Arithmetic overflow error converting IDENTITY to data type bigint.")
+            })?,
+        };
+        table.last_identity = Some(next);
+        Ok(next)
+    }
+
+    /// A value was inserted with IDENTITY_INSERT: the counter goes on from it if it lies ahead.
+    pub fn note_identity(&mut self, table: ObjectId, value: i64) {
+        let Some(table) = self.guard.tables.get_mut(&table) else {
+            return;
+        };
+        let Some(identity) = table.schema.columns.iter().find_map(|column| column.identity) else {
+            return;
+        };
+        let is_ahead = match table.last_identity {
+            // An untouched counter stands one step before its seed.
+            None if identity.increment > 0 => value >= identity.seed,
+            None => value <= identity.seed,
+            Some(last) if identity.increment > 0 => value > last,
+            Some(last) => value < last,
+        };
+        if is_ahead {
+            table.last_identity = Some(value);
+        }
+    }
+
+    /// The last identity value of a table (IDENT_CURRENT); the seed if there was none yet.
+    pub fn current_identity(&self, table: ObjectId) -> Option<i64> {
+        let table = self.table(table)?;
+        let identity = table.schema.columns.iter().find_map(|column| column.identity)?;
+        Some(table.last_identity.unwrap_or(identity.seed))
+    }
+
+    /// A row by its key, without any lock.
+    pub fn read(&self, table: ObjectId, key: &Key) -> Option<Row> {
+        self.table(table)?.live_row(key).cloned()
+    }
+
+    // Locks.
+
+    /// Every lock that is held or waited for: sys.dm_tran_locks.
+    pub fn locks(&self) -> Vec<LockInfo> {
+        self.guard.locks.list()
+    }
+
+    /// How many sessions wait for a lock.
+    pub fn waiting_count(&self) -> usize {
+        self.guard.locks.waiting_count()
+    }
+
+    /// Takes an application lock (sp_getapplock). True if it was granted at once, false if after a wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`Latch::lock_table`].
+    pub fn lock_application(
+        &mut self,
+        tx: &mut Transaction,
+        owner: LockOwner,
+        name: &str,
+        mode: LockMode,
+        timeout: Option<Duration>,
+    ) -> SqlResult<bool> {
+        let resource = Resource::application(name);
+        let granted = self.acquire(tx, owner, resource, mode, timeout);
+        self.guard.locks.remember_name(resource, name);
+        granted.map(|grant| !grant.waited)
+    }
+
+    /// Releases one grant of an application lock. False if the owner holds none.
+    pub fn unlock_application(&mut self, tx: &Transaction, owner: LockOwner, name: &str) -> bool {
+        let resource = Resource::application(name);
+        let is_held = self.guard.locks.held_mode(tx.slot, owner, resource).is_some();
+        self.guard.locks.release(tx.slot, owner, resource);
+        is_held
+    }
+
+    /// The mode in which the owner holds an application lock (APPLOCK_MODE).
+    pub fn application_lock_mode(&self, tx: &Transaction, owner: LockOwner, name: &str) -> Option<LockMode> {
+        self.guard.locks.held_mode(tx.slot, owner, Resource::application(name))
+    }
+
+    /// Whether an application lock could be had now (APPLOCK_TEST).
+    pub fn is_application_lock_free(&self, tx: &Transaction, name: &str, mode: LockMode) -> bool {
+        self.guard.locks.is_free(tx.slot, Resource::application(name), mode)
+    }
+
+    /// Takes a lock, waiting for it if need be. When it had to wait, everything may have changed meanwhile.
+    pub(super) fn acquire(
+        &mut self,
+        tx: &Transaction,
+        owner: LockOwner,
+        resource: Resource,
+        mode: LockMode,
+        timeout: Option<Duration>,
+    ) -> SqlResult<Grant> {
+        match self.guard.locks.request(tx.slot, owner, resource, mode) {
+            Answer::Granted { new } => return Ok(Grant { new, waited: false }),
+            Answer::Blocked if timeout == Some(Duration::ZERO) => return Err(lock_timeout()),
+            Answer::Blocked => {}
+        }
+        let held_before = self.guard.locks.held_mode(tx.slot, owner, resource).is_some();
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let undo_length = tx.undo.len();
+        self.guard.locks.enqueue(tx.slot, owner, resource, mode, tx.deadlock_priority, undo_length);
+        loop {
+            match self.guard.locks.wait_status(tx.slot) {
+                WaitStatus::Granted => {
+                    return Ok(Grant { new: !held_before, waited: true });
+                }
+                WaitStatus::DeadlockVictim => return Err(deadlock_victim(tx.session.spid())),
+                WaitStatus::Waiting => {}
+            }
+            if let Err(error) = self.check_interruption(tx) {
+                self.guard.locks.cancel_wait(tx.slot);
+                return Err(error);
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                self.guard.locks.cancel_wait(tx.slot);
+                return Err(lock_timeout());
+            }
+            self.sleep(tx, deadline);
+        }
+    }
+
+    fn sleep(&mut self, tx: &Transaction, deadline: Option<Instant>) {
+        self.rows_since_yield = 0;
+        match deadline {
+            None => tx.session.0.wake.wait(&mut self.guard),
+            Some(deadline) => {
+                tx.session.0.wake.wait_until(&mut self.guard, deadline);
+            }
+        }
+    }
+
+    fn check_interruption(&self, tx: &Transaction) -> SqlResult<()> {
+        if self.guard.stopped {
+            return Err(SqlError::new(596, "Cannot continue the execution because the session is in the kill state.")
+                .severity(21));
+        }
+        if tx.session.is_cancelled() {
+            return Err(SqlError::new(3617, "The query was cancelled by the client.").severity(11));
+        }
+        Ok(())
+    }
+
+    /// Gives the latch up until the deadline (WAITFOR).
+    ///
+    /// # Errors
+    ///
+    /// 3617 and 596 if it ends early.
+    pub fn wait_until(&mut self, tx: &Transaction, deadline: Instant) -> SqlResult<()> {
+        loop {
+            self.check_interruption(tx)?;
+            if Instant::now() >= deadline {
+                return Ok(());
+            }
+            self.sleep(tx, Some(deadline));
+        }
+    }
+
+    /// For long loops: lets others have the latch, and says whether to go on.
+    ///
+    /// # Errors
+    ///
+    /// 3617 (cancelled), 596 (the server stops).
+    pub fn checkpoint(&mut self, tx: &Transaction) -> SqlResult<()> {
+        self.rows_since_yield = 0;
+        // Hands the latch to whoever waits for it, and does nothing if nobody does.
+        MutexGuard::bump(&mut self.guard);
+        self.check_interruption(tx)
+    }
+
+    /// One more row was read or changed. The latch goes to others now and then.
+    pub(super) fn count_row(&mut self, tx: &Transaction) -> SqlResult<()> {
+        self.rows_since_yield += 1;
+        if self.rows_since_yield < ROWS_BETWEEN_YIELDS {
+            return Ok(());
+        }
+        self.checkpoint(tx)
+    }
+
+    /// Whether the transaction's lock on the whole table makes key locks of this mode needless.
+    pub(super) fn table_lock_covers(&self, tx: &Transaction, table: ObjectId, mode: LockMode) -> bool {
+        if !tx.locks_whole_tables {
+            return false;
+        }
+        let held = self.guard.locks.held_mode(tx.slot, LockOwner::Transaction, Resource::Table(table));
+        match held {
+            Some(LockMode::Exclusive | LockMode::SchemaModification) => true,
+            Some(LockMode::Shared | LockMode::Update | LockMode::SharedIntentExclusive) => mode == LockMode::Shared,
+            _ => false,
+        }
+    }
+
+    /// Counts a key lock that is kept, and escalates to a table lock when the statement has too many in one index.
+    pub(super) fn count_key_lock(&mut self, tx: &mut Transaction, resource: Resource) {
+        let Resource::Key { object, index, .. } = resource else {
+            return;
+        };
+        let position = tx.key_locks.iter().position(|(table, id, _)| *table == object && *id == index);
+        let position = position.unwrap_or_else(|| {
+            tx.key_locks.push((object, index, 0));
+            tx.key_locks.len() - 1
+        });
+        let count = &mut tx.key_locks[position].2;
+        *count += 1;
+        let is_due = *count >= ESCALATION_THRESHOLD && (*count - ESCALATION_THRESHOLD).is_multiple_of(ESCALATION_RETRY);
+        if is_due {
+            self.escalate(tx, object);
+        }
+    }
+
+    /// Tries to replace the key locks of a table by one lock on the table. If others stand against it, all stays as it is.
+    fn escalate(&mut self, tx: &mut Transaction, table: ObjectId) {
+        let escalation = self.guard.tables.get(&table).map(|table| table.schema.lock_escalation);
+        if escalation.is_none_or(|escalation| escalation == LockEscalation::Disable) {
+            return;
+        }
+        let resource = Resource::Table(table);
+        let intent = self.guard.locks.held_mode(tx.slot, LockOwner::Transaction, resource);
+        let mode = if intent == Some(LockMode::IntentShared) { LockMode::Shared } else { LockMode::Exclusive };
+        let answer = self.guard.locks.request(tx.slot, LockOwner::Transaction, resource, mode);
+        if answer == Answer::Blocked {
+            return;
+        }
+        self.guard.locks.release_keys(tx.slot, table);
+        tx.locks_whole_tables = true;
+        tx.escalations += 1;
+    }
+}
+
+/// A lock that was granted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Grant {
+    /// The transaction held nothing there before.
+    pub(super) new: bool,
+    /// The latch was given up meanwhile.
+    pub(super) waited: bool,
+}
+
+impl State {
+    fn name_of(schema: &TableSchema) -> (String, String) {
+        (fold(&schema.schema), fold(&schema.name))
+    }
+
+    pub(super) fn add_name(&mut self, schema: &TableSchema) {
+        if schema.lifetime == Lifetime::Permanent {
+            self.names.insert(Self::name_of(schema), schema.id);
+        }
+    }
+
+    pub(super) fn remove_name(&mut self, schema: &TableSchema) {
+        let name = Self::name_of(schema);
+        if self.names.get(&name) == Some(&schema.id) {
+            self.names.remove(&name);
+        }
+    }
+
+    pub(super) fn begin_drop(&mut self, table: &Table) {
+        self.remove_name(&table.schema);
+        if table.schema.lifetime == Lifetime::Permanent {
+            self.dropping.insert(Self::name_of(&table.schema), table.schema.id);
+        }
+    }
+
+    pub(super) fn forget_drop(&mut self, table: &Table) {
+        let name = Self::name_of(&table.schema);
+        if self.dropping.get(&name) == Some(&table.schema.id) {
+            self.dropping.remove(&name);
+        }
+    }
+}
+
+fn no_such_table(table: ObjectId) -> SqlError {
+    SqlError::new(208, format!("Invalid object name '(object id {table})'."))
+}
+
+pub(super) fn lock_timeout() -> SqlError {
+    SqlError::new(1222, "Lock request time out period exceeded.").state(51)
+}
+
+fn deadlock_victim(spid: i32) -> SqlError {
+    let message = format!(
+        "Transaction (Process ID {spid}) was deadlocked on lock resources with another process and has been chosen as \
+         the deadlock victim. Rerun the transaction."
+    );
+    SqlError::new(1205, message).severity(13).state(51)
+}

@@ -1,0 +1,45 @@
+//! Tables, indexes, rows, locks and transactions, in memory.
+//!
+//! One mutex, the *latch*, guards everything ([`Database::latch`]). A statement runs on a blocking thread and holds the
+//! latch, so the data structures need no concurrency of their own; what keeps transactions apart are *locks*
+//! (`locks.rs`, and `README.md` beside it). A statement that has to wait for a lock gives the latch up while it
+//! waits, and looks again at the row afterwards.
+//!
+//! The way of a statement: [`Latch::open_table`] (intent or table lock, then the schema cannot change) →
+//! [`Scan::open`] and [`Scan::next`] (row locks as the [`LockPlan`] says) → [`Latch::insert`], [`Latch::update_rows`],
+//! [`Latch::delete`] (X locks on the row and every index entry that is touched, an undo record each) →
+//! [`Latch::end_statement`], or [`Latch::rollback_statement`] if it failed → [`Latch::commit`] or [`Latch::rollback`].
+
+mod check;
+mod database;
+mod ddl;
+mod key;
+mod locks;
+mod row;
+mod scan;
+mod schema;
+mod table;
+mod transaction;
+mod tree;
+mod write;
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod locking_tests;
+#[cfg(test)]
+mod table_tests;
+
+pub use check::check_consistency;
+pub use database::{Database, Latch, Session, SessionHandle};
+pub use key::Key;
+pub use locks::{LockInfo, LockMode, LockOwner, LockStatus, Resource};
+pub use row::Row;
+pub use scan::{Direction, Found, LockPlan, RowLock, Scan, SeekRange};
+pub use schema::{
+    CLUSTERED, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, HEAP, Identity, Index, IndexId,
+    KeyColumn, Lifetime, LockEscalation, NamedText, ObjectId, TableSchema, Uniqueness, fold,
+};
+pub use table::Table;
+pub use transaction::{Mark, StatementMark, Transaction};
+pub use write::{Inserted, RowChange};

@@ -1,0 +1,297 @@
+//! What a table looks like: columns, indexes, filters, options. Immutable once built (`Arc<TableSchema>`); DDL puts a
+//! new one in its place, so that a running statement can go on reading with the one it has.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::error::{SqlError, SqlResult};
+use crate::value::{Collation, SqlType, Value, compare};
+
+/// The number of a catalog object (a table, and whatever the executor numbers from the same counter).
+pub type ObjectId = i32;
+
+/// The number of an index of a table: [`HEAP`], [`CLUSTERED`], and from 2 on the non-clustered ones, as in sys.indexes.
+pub type IndexId = u16;
+
+/// The "index" of a table without clustered index.
+pub const HEAP: IndexId = 0;
+
+/// The clustered index.
+pub const CLUSTERED: IndexId = 1;
+
+/// The first number a non-clustered index can have.
+pub const FIRST_NONCLUSTERED: IndexId = 2;
+
+/// How long a table lives, and with that whether it is named, locked and rolled back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lifetime {
+    /// Named, locked, transactional.
+    Permanent,
+    /// `#temp`: transactional; seen by one session only, therefore never locked; found by its id only.
+    Temporary,
+    /// `@variable` and table-valued parameters: neither locked nor touched by ROLLBACK; a failed statement still takes
+    /// its own changes back.
+    Variable,
+}
+
+/// `IDENTITY (seed, increment)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    pub seed: i64,
+    pub increment: i64,
+}
+
+/// A named piece of T-SQL that the executor parses again: a default, a CHECK.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedText {
+    pub name: Arc<str>,
+    pub text: Arc<str>,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    pub name: Arc<str>,
+    pub sql_type: SqlType,
+    pub nullable: bool,
+    pub collation: Collation,
+    pub identity: Option<Identity>,
+    /// The DEFAULT constraint; evaluated by the executor.
+    pub default: Option<NamedText>,
+    /// The expression of a computed column; evaluated by the executor, which also passes its value with each row.
+    pub computed: Option<Arc<str>>,
+    /// What rows hold that were written before the column was added.
+    pub value_when_absent: Value,
+}
+
+/// A column of an index key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyColumn {
+    /// The position in [`TableSchema::columns`].
+    pub column: usize,
+    pub descending: bool,
+}
+
+/// What an index enforces, which decides between the errors 2627 and 2601.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Uniqueness {
+    None,
+    /// `CREATE UNIQUE INDEX`.
+    Index,
+    PrimaryKey,
+    /// `UNIQUE` in a table definition.
+    UniqueConstraint,
+}
+
+/// A clustered or non-clustered index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Index {
+    pub id: IndexId,
+    pub name: Arc<str>,
+    pub key: Vec<KeyColumn>,
+    pub uniqueness: Uniqueness,
+    /// INCLUDE: decides which locks an update takes and which queries the index covers. The values are read from the row.
+    pub included: Vec<usize>,
+    pub filter: Option<Filter>,
+    /// IGNORE_DUP_KEY = ON.
+    pub ignore_dup_key: bool,
+}
+
+impl Index {
+    pub fn is_unique(&self) -> bool {
+        self.uniqueness != Uniqueness::None
+    }
+
+    pub fn is_clustered(&self) -> bool {
+        self.id == CLUSTERED
+    }
+
+    /// Whether the index holds the column, in its key or as an included one (the clustered key, which every
+    /// non-clustered index holds too, is not counted).
+    pub fn contains(&self, column: usize) -> bool {
+        self.key.iter().any(|key| key.column == column) || self.included.contains(&column)
+    }
+}
+
+/// `ALTER TABLE … SET (LOCK_ESCALATION = …)`. AUTO and TABLE are the same on a table without partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockEscalation {
+    Table,
+    Auto,
+    Disable,
+}
+
+/// Everything that is known of a table but its rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableSchema {
+    /// Given by [`crate::storage::Latch::create_table`].
+    pub id: ObjectId,
+    /// The name of the schema it stands in, as written.
+    pub schema: Arc<str>,
+    pub name: Arc<str>,
+    pub lifetime: Lifetime,
+    pub columns: Vec<Column>,
+    /// The clustered index first, if there is one.
+    pub indexes: Vec<Index>,
+    pub checks: Vec<NamedText>,
+    pub lock_escalation: LockEscalation,
+}
+
+impl TableSchema {
+    /// The clustered index, if it is no heap.
+    pub fn clustered(&self) -> Option<&Index> {
+        self.indexes.first().filter(|index| index.is_clustered())
+    }
+
+    pub fn index(&self, id: IndexId) -> Option<&Index> {
+        self.indexes.iter().find(|index| index.id == id)
+    }
+
+    /// The index by name; index names follow the database's collation, which ignores case.
+    pub fn index_named(&self, name: &str) -> Option<&Index> {
+        let name = fold(name);
+        self.indexes.iter().find(|index| fold(&index.name) == name)
+    }
+
+    pub fn column_named(&self, name: &str) -> Option<usize> {
+        let name = fold(name);
+        self.columns.iter().position(|column| fold(&column.name) == name)
+    }
+
+    /// [`CLUSTERED`] or [`HEAP`]: the index that holds the rows.
+    pub fn row_index(&self) -> IndexId {
+        if self.clustered().is_some() { CLUSTERED } else { HEAP }
+    }
+}
+
+/// A name as it is compared: without case.
+pub fn fold(name: &str) -> String {
+    name.to_lowercase()
+}
+
+/// How a filtered index compares a column with a constant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilterOperator {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// The WHERE of a filtered index: all terms must hold (the grammar knows AND only).
+///
+/// Source: CREATE INDEX, `<filter_predicate>` (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-index-transact-sql.md).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    pub terms: Vec<FilterTerm>,
+    /// The condition as written, for sys.indexes.
+    pub text: Arc<str>,
+}
+
+/// One condition of a filter. Constants have been converted to the column's type.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FilterTerm {
+    Compare { column: usize, operator: FilterOperator, constant: Value },
+    In { column: usize, constants: Vec<Value> },
+    IsNull { column: usize },
+    IsNotNull { column: usize },
+}
+
+impl FilterTerm {
+    pub fn column(&self) -> usize {
+        match self {
+            FilterTerm::Compare { column, .. }
+            | FilterTerm::In { column, .. }
+            | FilterTerm::IsNull { column }
+            | FilterTerm::IsNotNull { column } => *column,
+        }
+    }
+
+    fn holds(&self, value: &Value, collation: Collation) -> bool {
+        match self {
+            FilterTerm::IsNull { .. } => *value == Value::Null,
+            FilterTerm::IsNotNull { .. } => *value != Value::Null,
+            _ if *value == Value::Null => false,
+            FilterTerm::In { constants, .. } => {
+                constants.iter().any(|constant| compare(value, constant, collation) == Ordering::Equal)
+            }
+            FilterTerm::Compare { operator, constant, .. } => {
+                let order = compare(value, constant, collation);
+                match operator {
+                    FilterOperator::Equal => order.is_eq(),
+                    FilterOperator::NotEqual => order.is_ne(),
+                    FilterOperator::Less => order.is_lt(),
+                    FilterOperator::LessOrEqual => order.is_le(),
+                    FilterOperator::Greater => order.is_gt(),
+                    FilterOperator::GreaterOrEqual => order.is_ge(),
+                }
+            }
+        }
+    }
+}
+
+impl Filter {
+    /// Whether a row of these values belongs into the index.
+    pub fn accepts(&self, columns: &[Column], values: &[Value]) -> bool {
+        self.terms.iter().all(|term| {
+            let column = term.column();
+            term.holds(&values[column], columns[column].collation)
+        })
+    }
+}
+
+/// The limit of a key in bytes: 900 for a clustered, 1,700 for a non-clustered index.
+///
+/// Source: "Maximum capacity specifications for SQL Server"
+/// (MicrosoftDocs/sql-docs, docs/sql-server/maximum-capacity-specifications-for-sql-server.md).
+pub(super) fn max_key_bytes(index: &Index) -> usize {
+    if index.is_clustered() { 900 } else { 1700 }
+}
+
+/// The error of a key that is longer than its index allows.
+pub(super) fn key_too_long(index: &Index, bytes: usize) -> SqlError {
+    SqlError::new(
+        1946,
+        format!(
+            "Operation failed. The index entry of length {bytes} bytes for the index '{}' exceeds the maximum length \
+             of {} bytes for {} indexes.",
+            index.name,
+            max_key_bytes(index),
+            if index.is_clustered() { "clustered" } else { "nonclustered" },
+        ),
+    )
+}
+
+/// A schema that storage cannot serve is refused when the table or index is made.
+pub(super) fn validate(schema: &TableSchema) -> SqlResult<()> {
+    for (position, index) in schema.indexes.iter().enumerate() {
+        if index.is_clustered() && position > 0 {
+            return Err(SqlError::new(
+                1902,
+                format!(
+                    "Cannot create more than one clustered index on table '{}.{}'. Drop the existing clustered index \
+                     '{}' before creating another.",
+                    schema.schema, schema.name, schema.indexes[0].name
+                ),
+            ));
+        }
+        if index.is_clustered() && index.filter.is_some() {
+            return Err(SqlError::new(
+                1900,
+                "Cannot create a clustered index with a predicate clause. Filtered clustered indexes are not supported.",
+            ));
+        }
+        if index.ignore_dup_key && !index.is_unique() {
+            return Err(SqlError::new(
+                1916,
+                "CREATE INDEX options nonunique and ignore_dup_key are mutually exclusive.",
+            ));
+        }
+        if index.ignore_dup_key && index.filter.is_some() {
+            return Err(SqlError::not_supported("IGNORE_DUP_KEY on a filtered index, as in SQL Server"));
+        }
+    }
+    Ok(())
+}

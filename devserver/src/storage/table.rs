@@ -1,0 +1,334 @@
+//! A table's rows and index entries, without locks and without transactions: each change hands back what would undo it.
+//!
+//! Rows stand in the clustered index (or, in a heap, in the order they came); a non-clustered entry is the index key
+//! followed by the row's key. Deleting leaves a ghost, see `transaction.rs`.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::key::Key;
+use super::row::Row;
+use super::schema::{FIRST_NONCLUSTERED, Index, IndexId, KeyColumn, TableSchema, key_too_long, max_key_bytes};
+use super::transaction::Change;
+use super::tree::Tree;
+use crate::error::SqlResult;
+use crate::value::{Value, encode_key};
+
+/// A stored row, or what is left of it until its deletion commits.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) row: Row,
+    pub(super) ghost: bool,
+}
+
+/// An entry of a non-clustered index.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    /// Where the row's key begins in the entry's key.
+    pub(super) row_key_start: u16,
+    pub(super) ghost: bool,
+}
+
+/// A non-clustered index.
+#[derive(Debug)]
+pub(super) struct IndexTree {
+    pub(super) id: IndexId,
+    pub(super) entries: Tree<Entry>,
+    /// The entries that are no ghosts.
+    live: usize,
+}
+
+/// An index entry as it is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct EntryKey {
+    pub(super) key: Key,
+    pub(super) row_key_start: usize,
+}
+
+impl EntryKey {
+    /// The index columns' part.
+    pub(super) fn prefix(&self) -> &[u8] {
+        &self.key.as_bytes()[..self.row_key_start]
+    }
+}
+
+/// A table with its rows.
+#[derive(Debug)]
+pub struct Table {
+    pub(super) schema: Arc<TableSchema>,
+    pub(super) rows: Tree<Record>,
+    live: usize,
+    /// One for each non-clustered index of the schema.
+    pub(super) indexes: Vec<IndexTree>,
+    /// The row id of the next row of a heap, or the uniquifier of a non-unique clustered index.
+    next_row_id: u64,
+    /// The last identity value given.
+    pub(super) last_identity: Option<i64>,
+}
+
+impl Table {
+    pub(super) fn new(schema: Arc<TableSchema>) -> Self {
+        let nonclustered = schema.indexes.iter().filter(|index| !index.is_clustered());
+        let indexes = nonclustered.map(|index| IndexTree::new(index.id)).collect();
+        Table { schema, rows: Tree::default(), live: 0, indexes, next_row_id: 1, last_identity: None }
+    }
+
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    /// The number of rows; those that uncommitted transactions have inserted count, those they have deleted do not.
+    pub fn row_count(&self) -> usize {
+        self.live
+    }
+
+    /// The number of entries of an index; `None` if there is no such index.
+    pub fn index_entry_count(&self, index: IndexId) -> Option<usize> {
+        if index < FIRST_NONCLUSTERED {
+            return (index == self.schema.row_index()).then_some(self.live);
+        }
+        self.tree(index).map(|tree| tree.live)
+    }
+
+    pub(super) fn tree(&self, index: IndexId) -> Option<&IndexTree> {
+        self.indexes.iter().find(|tree| tree.id == index)
+    }
+
+    fn tree_mut(&mut self, index: IndexId) -> Option<&mut IndexTree> {
+        self.indexes.iter_mut().find(|tree| tree.id == index)
+    }
+
+    /// The row, if it is there and no ghost.
+    pub(super) fn live_row(&self, key: &Key) -> Option<&Row> {
+        self.rows.get(key.as_bytes()).filter(|record| !record.ghost).map(|record| &record.row)
+    }
+
+    /// The key for a new row of these values.
+    pub(super) fn new_row_key(&mut self, values: &[Value]) -> SqlResult<Key> {
+        let Some(clustered) = self.schema.clustered() else {
+            return Ok(self.new_row_id_key(Vec::with_capacity(8)));
+        };
+        let bytes = encode_columns(&self.schema, clustered, values)?;
+        if clustered.is_unique() {
+            return Ok(Key::new(&bytes));
+        }
+        Ok(self.new_row_id_key(bytes))
+    }
+
+    fn new_row_id_key(&mut self, mut bytes: Vec<u8>) -> Key {
+        bytes.extend_from_slice(&self.next_row_id.to_be_bytes());
+        self.next_row_id += 1;
+        Key::new(&bytes)
+    }
+
+    /// The key that a row gets when its values change: the row id or uniquifier stays.
+    pub(super) fn changed_row_key(&self, old: &Key, values: &[Value]) -> SqlResult<Key> {
+        let Some(clustered) = self.schema.clustered() else {
+            return Ok(old.clone());
+        };
+        let mut bytes = encode_columns(&self.schema, clustered, values)?;
+        if !clustered.is_unique() {
+            let old = old.as_bytes();
+            bytes.extend_from_slice(&old[old.len() - size_of::<u64>()..]);
+        }
+        Ok(Key::new(&bytes))
+    }
+
+    /// The entry of a row in a non-clustered index; `None` if the index's filter keeps it out.
+    pub(super) fn entry_key(&self, index: &Index, values: &[Value], row_key: &Key) -> SqlResult<Option<EntryKey>> {
+        if index.filter.as_ref().is_some_and(|filter| !filter.accepts(&self.schema.columns, values)) {
+            return Ok(None);
+        }
+        let mut bytes = encode_columns(&self.schema, index, values)?;
+        let row_key_start = bytes.len();
+        bytes.extend_from_slice(row_key.as_bytes());
+        Ok(Some(EntryKey { key: Key::new(&bytes), row_key_start }))
+    }
+
+    /// Whether a unique index has a live entry that begins with `prefix`.
+    pub(super) fn has_live_entry(&self, index: IndexId, prefix: &[u8]) -> bool {
+        let Some(tree) = self.tree(index) else { return false };
+        // Ghosts may lie before it: a key that was deleted, and inserted again with another row.
+        let mut next = tree.entries.next(Bound::Included(prefix));
+        while let Some((key, entry)) = next.filter(|(key, _)| key.starts_with(prefix)) {
+            if !entry.ghost {
+                return true;
+            }
+            next = tree.entries.next(Bound::Excluded(key));
+        }
+        false
+    }
+
+    pub(super) fn put_row(&mut self, key: &Key, row: Row) -> Change {
+        self.live += 1;
+        match self.rows.insert(key.as_bytes(), Record { row, ghost: false }) {
+            None => Change::RowInserted(key.clone()),
+            Some(before) => {
+                debug_assert!(before.ghost, "the caller has looked for duplicates");
+                Change::RowRevived(key.clone(), before.row)
+            }
+        }
+    }
+
+    pub(super) fn replace_row(&mut self, key: &Key, row: Row) -> Change {
+        let record = self.rows.get_mut(key.as_bytes()).expect("the caller holds the row locked");
+        Change::RowReplaced(key.clone(), std::mem::replace(&mut record.row, row))
+    }
+
+    pub(super) fn ghost_row(&mut self, key: &Key) -> Change {
+        let record = self.rows.get_mut(key.as_bytes()).expect("the caller holds the row locked");
+        record.ghost = true;
+        self.live -= 1;
+        Change::RowGhosted(key.clone())
+    }
+
+    pub(super) fn put_entry(&mut self, index: IndexId, entry: &EntryKey) -> Change {
+        let tree = self.tree_mut(index).expect("the index is in the schema");
+        if tree.put(entry) {
+            Change::EntryRevived(index, entry.key.clone())
+        } else {
+            Change::EntryInserted(index, entry.key.clone())
+        }
+    }
+
+    pub(super) fn ghost_entry(&mut self, index: IndexId, key: &Key) -> Change {
+        let tree = self.tree_mut(index).expect("the index is in the schema");
+        tree.set_ghost(key, true);
+        Change::EntryGhosted(index, key.clone())
+    }
+
+    pub(super) fn remove_row_ghost(&mut self, key: &Key) {
+        if self.rows.get(key.as_bytes()).is_some_and(|record| record.ghost) {
+            self.rows.remove(key.as_bytes());
+        }
+    }
+
+    pub(super) fn remove_entry_ghost(&mut self, index: IndexId, key: &Key) {
+        let Some(tree) = self.tree_mut(index) else { return };
+        if tree.entries.get(key.as_bytes()).is_some_and(|entry| entry.ghost) {
+            tree.entries.remove(key.as_bytes());
+        }
+    }
+
+    /// Takes one change back. Creation and drop of the table itself are the database's.
+    pub(super) fn undo(&mut self, change: Change) {
+        match change {
+            Change::RowInserted(key) => {
+                self.rows.remove(key.as_bytes());
+                self.live -= 1;
+            }
+            Change::RowGhosted(key) => {
+                let record = self.rows.get_mut(key.as_bytes()).expect("a ghost stays until its transaction ends");
+                record.ghost = false;
+                self.live += 1;
+            }
+            Change::RowRevived(key, row) => {
+                self.rows.insert(key.as_bytes(), Record { row, ghost: true });
+                self.live -= 1;
+            }
+            Change::RowReplaced(key, row) => {
+                self.rows.get_mut(key.as_bytes()).expect("a changed row stays until its transaction ends").row = row;
+            }
+            Change::EntryInserted(index, key) => {
+                if let Some(tree) = self.tree_mut(index) {
+                    tree.entries.remove(key.as_bytes());
+                    tree.live -= 1;
+                }
+            }
+            Change::EntryGhosted(index, key) => {
+                if let Some(tree) = self.tree_mut(index) {
+                    tree.set_ghost(&key, false);
+                }
+            }
+            Change::EntryRevived(index, key) => {
+                if let Some(tree) = self.tree_mut(index) {
+                    tree.set_ghost(&key, true);
+                }
+            }
+            Change::Truncated(before) => *self = *before,
+            Change::SchemaReplaced(schema) => self.schema = schema,
+            Change::IndexCreated(index, schema) => {
+                self.indexes.retain(|tree| tree.id != index);
+                self.schema = schema;
+            }
+            Change::IndexDropped(tree, schema) => {
+                self.indexes.push(tree);
+                self.schema = schema;
+            }
+            Change::TableCreated | Change::TableDropped(_) => unreachable!("undone by the database"),
+        }
+    }
+}
+
+impl IndexTree {
+    pub(super) fn new(id: IndexId) -> Self {
+        IndexTree { id, entries: Tree::default(), live: 0 }
+    }
+
+    /// Adds an entry. True if its ghost lay there.
+    pub(super) fn put(&mut self, entry: &EntryKey) -> bool {
+        self.live += 1;
+        let live = Entry { row_key_start: entry.row_key_start as u16, ghost: false };
+        let before = self.entries.insert(entry.key.as_bytes(), live);
+        debug_assert!(before.is_none_or(|before| before.ghost), "a row has one entry in an index");
+        before.is_some()
+    }
+
+    fn set_ghost(&mut self, key: &Key, ghost: bool) {
+        let entry = self.entries.get_mut(key.as_bytes()).expect("an entry stays until its transaction ends");
+        entry.ghost = ghost;
+        if ghost {
+            self.live -= 1;
+        } else {
+            self.live += 1;
+        }
+    }
+
+    /// The number of entries that are no ghosts.
+    pub(super) fn live(&self) -> usize {
+        self.live
+    }
+}
+
+/// The index columns' part of a key; refuses one that is longer than SQL Server allows.
+fn encode_columns(schema: &TableSchema, index: &Index, values: &[Value]) -> SqlResult<Vec<u8>> {
+    // Most keys are a few numbers.
+    let mut bytes = Vec::with_capacity(48);
+    for key in &index.key {
+        encode_column(schema, *key, &values[key.column], &mut bytes);
+    }
+    let limit = max_key_bytes(index);
+    let most: usize = index.key.iter().map(|key| stored_bytes_at_most(&values[key.column])).sum();
+    if most > limit {
+        let length = index.key.iter().map(|key| stored_bytes(schema, *key, &values[key.column])).sum();
+        if length > limit {
+            return Err(key_too_long(index, length));
+        }
+    }
+    Ok(bytes)
+}
+
+/// No value takes more bytes than this in a key of SQL Server. Counting the characters is for keys that may be too long.
+fn stored_bytes_at_most(value: &Value) -> usize {
+    match value {
+        Value::String(text) => 2 * text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        // decimal(38), the largest of the others.
+        _ => 17,
+    }
+}
+
+/// The bytes a value takes in a key of SQL Server; for all but text and binary an upper bound will do, since 32 columns
+/// of them are never too long.
+fn stored_bytes(schema: &TableSchema, key: KeyColumn, value: &Value) -> usize {
+    match value {
+        Value::String(text) if schema.columns[key.column].sql_type.is_unicode() => 2 * text.encode_utf16().count(),
+        Value::String(text) => text.chars().count(),
+        _ => stored_bytes_at_most(value),
+    }
+}
+
+pub(super) fn encode_column(schema: &TableSchema, key: KeyColumn, value: &Value, out: &mut Vec<u8>) {
+    let column = &schema.columns[key.column];
+    encode_key(value, column.sql_type, column.collation, key.descending, out);
+}

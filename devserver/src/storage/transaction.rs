@@ -1,0 +1,229 @@
+//! A transaction: its locks' duration, and what must be done to take its changes back.
+//!
+//! Every change of a table pushes an [`Undo`] record. A rollback applies them from the last to the first; a savepoint or
+//! the start of a statement is a position in that list. Deleted rows and index entries stay behind as *ghosts* until
+//! the transaction commits, so that others find something to be blocked by; the commit goes through the records once
+//! more and takes the ghosts away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::database::{Latch, Session, SessionHandle, State};
+use super::key::Key;
+use super::locks::{LockOwner, Resource, Slot};
+use super::row::Row;
+use super::schema::{IndexId, Lifetime, ObjectId, TableSchema};
+use super::table::{IndexTree, Table};
+
+/// A position in a transaction's changes: a savepoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark(usize);
+
+/// Where a statement began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StatementMark {
+    undo: usize,
+    variable_undo: usize,
+    short_locks: usize,
+}
+
+impl StatementMark {
+    /// The savepoint at the start of the statement.
+    pub fn mark(self) -> Mark {
+        Mark(self.undo)
+    }
+}
+
+/// How to take one change back.
+#[derive(Debug)]
+pub(super) struct Undo {
+    pub(super) table: ObjectId,
+    pub(super) change: Change,
+}
+
+#[derive(Debug)]
+pub(super) enum Change {
+    RowInserted(Key),
+    RowGhosted(Key),
+    /// A row was inserted where the transaction's own ghost lay; holds the ghost's row.
+    RowRevived(Key, Row),
+    /// Holds the row as it was.
+    RowReplaced(Key, Row),
+    EntryInserted(IndexId, Key),
+    EntryGhosted(IndexId, Key),
+    EntryRevived(IndexId, Key),
+    TableCreated,
+    TableDropped(Box<Table>),
+    Truncated(Box<Table>),
+    SchemaReplaced(Arc<TableSchema>),
+    IndexCreated(IndexId, Arc<TableSchema>),
+    IndexDropped(IndexTree, Arc<TableSchema>),
+}
+
+/// A transaction of a session, which has one at a time. In autocommit mode each statement has its own.
+///
+/// It must end by [`Latch::commit`] or [`Latch::rollback`]; one that is dropped keeps its locks until its session is
+/// closed, and its changes stay.
+#[derive(Debug)]
+pub struct Transaction {
+    /// SET LOCK_TIMEOUT: `None` waits for ever, zero not at all.
+    pub lock_timeout: Option<Duration>,
+    /// SET DEADLOCK_PRIORITY, -10 to 10: the lower is the victim.
+    pub deadlock_priority: i8,
+    pub(super) session: SessionHandle,
+    pub(super) slot: Slot,
+    id: u64,
+    pub(super) undo: Vec<Undo>,
+    /// The changes of table variables, kept only until their statement ends.
+    pub(super) variable_undo: Vec<Undo>,
+    /// Table locks that go with the statement.
+    pub(super) short_locks: Vec<Resource>,
+    /// Tables on which at least IX is held: asked for once only.
+    pub(super) intent_tables: Vec<ObjectId>,
+    /// How many key locks the statement has taken in each index; for lock escalation.
+    pub(super) key_locks: Vec<(ObjectId, IndexId, u32)>,
+    /// It has asked for a lock on a whole table, so that it may not need key locks there.
+    pub(super) locks_whole_tables: bool,
+    /// How often locks were escalated: a scan that sees this change looks again at what its table lock covers.
+    pub(super) escalations: u32,
+}
+
+impl Transaction {
+    pub fn begin(session: &Session) -> Self {
+        Transaction {
+            lock_timeout: None,
+            deadlock_priority: 0,
+            session: session.handle(),
+            slot: session.slot(),
+            id: session.handle().next_transaction_id(),
+            undo: Vec::new(),
+            variable_undo: Vec::new(),
+            short_locks: Vec::new(),
+            intent_tables: Vec::new(),
+            key_locks: Vec::new(),
+            locks_whole_tables: false,
+            escalations: 0,
+        }
+    }
+
+    /// A number that no other transaction has or had.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// A savepoint here.
+    pub fn mark(&self) -> Mark {
+        Mark(self.undo.len())
+    }
+
+    /// The number of changes a rollback would take back.
+    pub fn undo_len(&self) -> usize {
+        self.undo.len()
+    }
+
+    pub(super) fn record(&mut self, lifetime: Lifetime, table: ObjectId, change: Change) {
+        let undo = Undo { table, change };
+        match lifetime {
+            Lifetime::Variable => self.variable_undo.push(undo),
+            Lifetime::Permanent | Lifetime::Temporary => self.undo.push(undo),
+        }
+    }
+}
+
+impl Latch<'_> {
+    /// A statement begins.
+    pub fn begin_statement(&mut self, tx: &mut Transaction) -> StatementMark {
+        StatementMark { undo: tx.undo.len(), variable_undo: tx.variable_undo.len(), short_locks: tx.short_locks.len() }
+    }
+
+    /// A statement has succeeded: the locks that were its own are released.
+    pub fn end_statement(&mut self, tx: &mut Transaction, mark: StatementMark) {
+        let variable_changes = tx.variable_undo.split_off(mark.variable_undo);
+        self.state().remove_ghosts(&variable_changes);
+        self.release_short_locks(tx, mark);
+    }
+
+    /// A statement has failed: its changes are taken back; the transaction and its locks remain.
+    pub fn rollback_statement(&mut self, tx: &mut Transaction, mark: StatementMark) {
+        let variable_changes = tx.variable_undo.split_off(mark.variable_undo);
+        self.state().undo(variable_changes);
+        self.rollback_to(tx, mark.mark());
+        self.release_short_locks(tx, mark);
+    }
+
+    fn release_short_locks(&mut self, tx: &mut Transaction, mark: StatementMark) {
+        for resource in tx.short_locks.drain(mark.short_locks..) {
+            self.state().locks.release(tx.slot, LockOwner::Transaction, resource);
+        }
+        tx.key_locks.clear();
+    }
+
+    /// Back to a savepoint. The locks stay, as ROLLBACK TRANSACTION to a savepoint keeps them.
+    pub fn rollback_to(&mut self, tx: &mut Transaction, mark: Mark) {
+        let changes = tx.undo.split_off(mark.0.min(tx.undo.len()));
+        self.state().undo(changes);
+    }
+
+    pub fn commit(&mut self, tx: Transaction) {
+        let state = self.state();
+        state.remove_ghosts(&tx.undo);
+        state.remove_ghosts(&tx.variable_undo);
+        state.forget_drops(&tx.undo);
+        state.locks.release_all(tx.slot, LockOwner::Transaction);
+    }
+
+    pub fn rollback(&mut self, mut tx: Transaction) {
+        let state = self.state();
+        state.remove_ghosts(&tx.variable_undo);
+        state.undo(std::mem::take(&mut tx.undo));
+        state.locks.release_all(tx.slot, LockOwner::Transaction);
+    }
+}
+
+impl State {
+    /// Applies undo records, the last one first.
+    fn undo(&mut self, changes: Vec<Undo>) {
+        for Undo { table, change } in changes.into_iter().rev() {
+            match change {
+                Change::TableDropped(dropped) => {
+                    self.forget_drop(&dropped);
+                    self.add_name(&dropped.schema);
+                    self.tables.insert(table, *dropped);
+                }
+                Change::TableCreated => {
+                    if let Some(created) = self.tables.remove(&table) {
+                        self.remove_name(&created.schema);
+                    }
+                }
+                change => {
+                    // A table variable may have gone out of scope before.
+                    if let Some(table) = self.tables.get_mut(&table) {
+                        table.undo(change);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes away what the transaction has deleted, now that nobody can want it back.
+    fn remove_ghosts(&mut self, changes: &[Undo]) {
+        for Undo { table, change } in changes {
+            let Some(table) = self.tables.get_mut(table) else {
+                continue;
+            };
+            match change {
+                Change::RowGhosted(key) => table.remove_row_ghost(key),
+                Change::EntryGhosted(index, key) => table.remove_entry_ghost(*index, key),
+                _ => {}
+            }
+        }
+    }
+
+    fn forget_drops(&mut self, changes: &[Undo]) {
+        for Undo { change, .. } in changes {
+            if let Change::TableDropped(dropped) = change {
+                self.forget_drop(dropped);
+            }
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Changing rows: X locks first, then the change, then an undo record for each piece of it.
+//!
+//! The order of the locks is SQL Server's: IX on the table, X on the row, X on every index entry that is touched (the old
+//! one, the new one, and one that only an included column changes). All that can wait or fail comes before anything is
+//! changed, so that a row is never half written.
+
+use super::database::Latch;
+use super::key::Key;
+use super::locks::{LockMode, LockOwner, Resource};
+use super::row::Row;
+use super::schema::{FilterTerm, Index, Lifetime, ObjectId, TableSchema, Uniqueness};
+use super::table::EntryKey;
+use super::transaction::Transaction;
+use crate::error::{SqlError, SqlResult};
+use crate::value::{Value, format_for_message};
+
+/// What became of an insert.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Inserted {
+    Row(Key),
+    /// A unique index with IGNORE_DUP_KEY has the key already.
+    DuplicateIgnored,
+}
+
+/// A row and what it becomes.
+#[derive(Debug, Clone)]
+pub struct RowChange {
+    pub key: Key,
+    /// All columns.
+    pub values: Vec<Value>,
+}
+
+/// What to do with a duplicate key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnDuplicate {
+    /// INSERT: IGNORE_DUP_KEY decides.
+    AsIndexSays,
+    /// UPDATE, which IGNORE_DUP_KEY does not concern.
+    Fail,
+}
+
+/// The entries of a row, of those indexes that hold it.
+type Entries<'schema> = Vec<(&'schema Index, EntryKey)>;
+
+/// A change of one row, worked out.
+struct Update<'update> {
+    old_key: &'update Key,
+    new_key: Key,
+    new_values: &'update [Value],
+    row: Row,
+    touched: Vec<TouchedEntry<'update>>,
+}
+
+/// A row's entry in an index before and after. If they are the same, an included column changes.
+struct TouchedEntry<'schema> {
+    index: &'schema Index,
+    old: Option<EntryKey>,
+    new: Option<EntryKey>,
+}
+
+impl TouchedEntry<'_> {
+    /// The key that the row gets in a unique index and does not have yet.
+    fn new_unique_key(&self) -> Option<&EntryKey> {
+        let new = self.new.as_ref().filter(|_| self.index.is_unique())?;
+        let keeps_it = self.old.as_ref().is_some_and(|old| old.prefix() == new.prefix());
+        (!keeps_it).then_some(new)
+    }
+}
+
+impl Update<'_> {
+    fn moves(&self) -> bool {
+        self.new_key != *self.old_key
+    }
+
+    fn takes_unique_key(&self, schema: &TableSchema) -> bool {
+        let takes_row_key = self.moves() && schema.clustered().is_some_and(Index::is_unique);
+        takes_row_key || self.touched.iter().any(|touched| touched.new_unique_key().is_some())
+    }
+}
+
+fn nonclustered(schema: &TableSchema) -> impl Iterator<Item = &Index> {
+    schema.indexes.iter().filter(|index| !index.is_clustered())
+}
+
+fn row_resource(schema: &TableSchema, key: &Key) -> Resource {
+    Resource::key(schema.id, schema.row_index(), key.as_bytes())
+}
+
+/// What is locked of an index entry. Of a unique index it is the columns alone, so that a reader can lock a key that is
+/// not there; the row's key belongs to it only where it tells entries apart.
+fn entry_resource(table: ObjectId, index: &Index, entry: &EntryKey) -> Resource {
+    let bytes = if index.is_unique() { entry.prefix() } else { entry.key.as_bytes() };
+    Resource::key(table, index.id, bytes)
+}
+
+impl Latch<'_> {
+    /// Inserts a row. The values are of their columns' types and NULL only where that is allowed.
+    ///
+    /// # Errors
+    ///
+    /// 2627 and 2601 (duplicate key), 1946 (key too long), and as [`Latch::lock_table`].
+    pub fn insert(&mut self, tx: &mut Transaction, table: ObjectId, values: &[Value]) -> SqlResult<Inserted> {
+        self.count_row(tx)?;
+        self.lock_table(tx, table, LockMode::IntentExclusive, true)?;
+        let schema = self.schema_of(table)?;
+        let key = self.table_mut(table)?.new_row_key(values)?;
+        self.insert_at(tx, &schema, key, values, OnDuplicate::AsIndexSays)
+    }
+
+    fn insert_at(
+        &mut self,
+        tx: &mut Transaction,
+        schema: &TableSchema,
+        key: Key,
+        values: &[Value],
+        on_duplicate: OnDuplicate,
+    ) -> SqlResult<Inserted> {
+        let row = Row::encode(&schema.columns, values)?;
+        let entries = self.entries(schema, values, &key)?;
+        if let Some(index) = self.claim_keys(tx, schema, &key, &entries)? {
+            if index.ignore_dup_key && on_duplicate == OnDuplicate::AsIndexSays {
+                return Ok(Inserted::DuplicateIgnored);
+            }
+            return Err(duplicate_error(schema, index, values));
+        }
+        let table = self.table_mut(schema.id)?;
+        let change = table.put_row(&key, row);
+        tx.record(schema.lifetime, schema.id, change);
+        for (index, entry) in &entries {
+            let change = table.put_entry(index.id, entry);
+            tx.record(schema.lifetime, schema.id, change);
+        }
+        Ok(Inserted::Row(key))
+    }
+
+    /// Locks the keys of a new row and looks for duplicates, one after the other. Who holds X on a key knows for certain
+    /// whether it is there. Gives the index that has the key already.
+    fn claim_keys<'schema>(
+        &mut self,
+        tx: &mut Transaction,
+        schema: &'schema TableSchema,
+        key: &Key,
+        entries: &Entries<'schema>,
+    ) -> SqlResult<Option<&'schema Index>> {
+        self.lock_key(tx, schema, row_resource(schema, key))?;
+        if let Some(clustered) = schema.clustered()
+            && self.table_mut(schema.id)?.live_row(key).is_some()
+        {
+            return Ok(Some(clustered));
+        }
+        for (index, entry) in entries {
+            self.lock_key(tx, schema, entry_resource(schema.id, index, entry))?;
+            if index.is_unique() && self.table_mut(schema.id)?.has_live_entry(index.id, entry.prefix()) {
+                return Ok(Some(index));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Deletes a row. False if it is not there (any more).
+    ///
+    /// # Errors
+    ///
+    /// As [`Latch::lock_table`].
+    pub fn delete(&mut self, tx: &mut Transaction, table: ObjectId, key: &Key) -> SqlResult<bool> {
+        self.count_row(tx)?;
+        self.lock_table(tx, table, LockMode::IntentExclusive, true)?;
+        let schema = self.schema_of(table)?;
+        self.lock_key(tx, &schema, row_resource(&schema, key))?;
+        let Some(row) = self.read(table, key) else {
+            return Ok(false);
+        };
+        let entries = self.entries(&schema, &row.values(&schema), key)?;
+        for (index, entry) in &entries {
+            self.lock_key(tx, &schema, entry_resource(table, index, entry))?;
+        }
+        let storage = self.table_mut(table)?;
+        let change = storage.ghost_row(key);
+        tx.record(schema.lifetime, table, change);
+        for (index, entry) in &entries {
+            let change = storage.ghost_entry(index.id, &entry.key);
+            tx.record(schema.lifetime, table, change);
+        }
+        Ok(true)
+    }
+
+    /// Changes the rows of one UPDATE statement, and says how many were still there. Given all of them at once, unique
+    /// keys may move from one row to another, as `SET id = id + 1` does it.
+    ///
+    /// # Errors
+    ///
+    /// 2627 and 2601 (duplicate key), 1946 (key too long), and as [`Latch::lock_table`].
+    pub fn update_rows(&mut self, tx: &mut Transaction, table: ObjectId, changes: &[RowChange]) -> SqlResult<usize> {
+        self.lock_table(tx, table, LockMode::IntentExclusive, true)?;
+        let schema = self.schema_of(table)?;
+        let mut changed = 0;
+        // Rows that come into a unique index under a new key wait until the others have left theirs.
+        let mut newcomers: Vec<&RowChange> = Vec::new();
+        for change in changes {
+            self.count_row(tx)?;
+            self.lock_key(tx, &schema, row_resource(&schema, &change.key))?;
+            let Some(old) = self.read(table, &change.key) else {
+                continue;
+            };
+            changed += 1;
+            let update = self.prepare(&schema, change, &old)?;
+            if changes.len() > 1 && update.takes_unique_key(&schema) {
+                newcomers.push(change);
+            } else {
+                self.apply(tx, &schema, update)?;
+            }
+        }
+        let mut new_keys = Vec::with_capacity(newcomers.len());
+        for newcomer in &newcomers {
+            new_keys.push(self.table_mut(table)?.changed_row_key(&newcomer.key, &newcomer.values)?);
+            self.delete(tx, table, &newcomer.key)?;
+        }
+        for (newcomer, key) in newcomers.into_iter().zip(new_keys) {
+            self.insert_at(tx, &schema, key, &newcomer.values, OnDuplicate::Fail)?;
+        }
+        Ok(changed)
+    }
+
+    /// Works out what an update touches. Most updates change few columns and leave most indexes as they are.
+    fn prepare<'update>(
+        &mut self,
+        schema: &'update TableSchema,
+        change: &'update RowChange,
+        old: &Row,
+    ) -> SqlResult<Update<'update>> {
+        let table = self.table_mut(schema.id)?;
+        let old_values = old.values(schema);
+        let has_changed = |column: usize| old_values[column] != change.values[column];
+        let new_key = table.changed_row_key(&change.key, &change.values)?;
+        let moves = new_key != change.key;
+        let mut touched = Vec::new();
+        for index in nonclustered(schema) {
+            let key_changes = index.key.iter().any(|key| has_changed(key.column));
+            let includes_change = index.included.iter().any(|column| has_changed(*column));
+            let mut filter_columns = index.filter.iter().flat_map(|filter| &filter.terms).map(FilterTerm::column);
+            if !moves && !key_changes && !includes_change && !filter_columns.any(has_changed) {
+                continue;
+            }
+            let old = table.entry_key(index, &old_values, &change.key)?;
+            let new = table.entry_key(index, &change.values, &new_key)?;
+            if old != new || includes_change {
+                touched.push(TouchedEntry { index, old, new });
+            }
+        }
+        let row = Row::encode(&schema.columns, &change.values)?;
+        Ok(Update { old_key: &change.key, new_key, new_values: &change.values, row, touched })
+    }
+
+    /// Locks what the update touches besides the row itself, looks for duplicates, and makes the change.
+    fn apply(&mut self, tx: &mut Transaction, schema: &TableSchema, update: Update<'_>) -> SqlResult<()> {
+        let table = schema.id;
+        let moves = update.moves();
+        if moves {
+            self.lock_key(tx, schema, row_resource(schema, &update.new_key))?;
+            if let Some(clustered) = schema.clustered()
+                && self.table_mut(table)?.live_row(&update.new_key).is_some()
+            {
+                return Err(duplicate_error(schema, clustered, update.new_values));
+            }
+        }
+        for touched in &update.touched {
+            for entry in [&touched.old, &touched.new].into_iter().flatten() {
+                self.lock_key(tx, schema, entry_resource(table, touched.index, entry))?;
+            }
+            if let Some(new) = touched.new_unique_key()
+                && self.table_mut(table)?.has_live_entry(touched.index.id, new.prefix())
+            {
+                return Err(duplicate_error(schema, touched.index, update.new_values));
+            }
+        }
+        let storage = self.table_mut(table)?;
+        if moves {
+            let change = storage.ghost_row(update.old_key);
+            tx.record(schema.lifetime, table, change);
+            let change = storage.put_row(&update.new_key, update.row);
+            tx.record(schema.lifetime, table, change);
+        } else {
+            let change = storage.replace_row(update.old_key, update.row);
+            tx.record(schema.lifetime, table, change);
+        }
+        for TouchedEntry { index, old, new } in update.touched.iter().filter(|touched| touched.old != touched.new) {
+            if let Some(old) = old {
+                let change = storage.ghost_entry(index.id, &old.key);
+                tx.record(schema.lifetime, table, change);
+            }
+            if let Some(new) = new {
+                let change = storage.put_entry(index.id, new);
+                tx.record(schema.lifetime, table, change);
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries of a row of these values.
+    fn entries<'schema>(
+        &mut self,
+        schema: &'schema TableSchema,
+        values: &[Value],
+        key: &Key,
+    ) -> SqlResult<Entries<'schema>> {
+        let table = self.table_mut(schema.id)?;
+        let mut entries = Vec::with_capacity(schema.indexes.len());
+        for index in nonclustered(schema) {
+            if let Some(entry) = table.entry_key(index, values, key)? {
+                entries.push((index, entry));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Takes X on a row or an index entry; not if nobody else sees the table, nor if the whole table is locked.
+    fn lock_key(&mut self, tx: &mut Transaction, schema: &TableSchema, resource: Resource) -> SqlResult<()> {
+        if schema.lifetime != Lifetime::Permanent || self.table_lock_covers(tx, schema.id, LockMode::Exclusive) {
+            return Ok(());
+        }
+        let grant = self.acquire(tx, LockOwner::Transaction, resource, LockMode::Exclusive, tx.lock_timeout)?;
+        if grant.new {
+            self.count_key_lock(tx, resource);
+        }
+        Ok(())
+    }
+}
+
+/// The name of a table as errors print it.
+fn object_name(schema: &TableSchema) -> String {
+    format!("{}.{}", schema.schema, schema.name)
+}
+
+/// A key as errors print it: `(1, abc)`.
+pub(super) fn key_for_message(schema: &TableSchema, index: &Index, values: &[Value]) -> String {
+    let columns = index.key.iter().map(|key| key.column);
+    let texts: Vec<String> =
+        columns.map(|column| format_for_message(&values[column], schema.columns[column].sql_type)).collect();
+    format!("({})", texts.join(", "))
+}
+
+fn duplicate_error(schema: &TableSchema, index: &Index, values: &[Value]) -> SqlError {
+    let object = object_name(schema);
+    let name = &index.name;
+    let key = key_for_message(schema, index, values);
+    let constraint = match index.uniqueness {
+        Uniqueness::PrimaryKey => "PRIMARY KEY",
+        Uniqueness::UniqueConstraint => "UNIQUE KEY",
+        Uniqueness::Index | Uniqueness::None => {
+            let message = format!(
+                "Cannot insert duplicate key row in object '{object}' with unique index '{name}'. The duplicate key \
+                 value is {key}."
+            );
+            return SqlError::new(2601, message).severity(14);
+        }
+    };
+    let message = format!(
+        "Violation of {constraint} constraint '{name}'. Cannot insert duplicate key in object '{object}'. The duplicate \
+         key value is {key}."
+    );
+    SqlError::new(2627, message).severity(14)
+}
+
+/// 1505: a unique index over rows that are not.
+pub(super) fn duplicate_while_creating(schema: &TableSchema, index: &Index, values: &[Value]) -> SqlError {
+    let message = format!(
+        "The CREATE UNIQUE INDEX statement terminated because a duplicate key was found for the object name '{}' and \
+         the index name '{}'. The duplicate key value is {}.",
+        object_name(schema),
+        index.name,
+        key_for_message(schema, index, values)
+    );
+    SqlError::new(1505, message)
+}
