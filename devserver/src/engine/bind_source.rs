@@ -1,0 +1,595 @@
+//! Binds FROM: every table, derived table, CTE and view becomes a [`Relation`] and a name to reach its columns by.
+//!
+//! A derived table, CTE or view without DISTINCT, GROUP BY or a set operation is merged into the statement: its columns
+//! are its expressions, so that conditions reach the indexes below it and an UPDATE can change rows through it.
+
+use std::sync::Arc;
+
+use super::bind_expression::implicit;
+use super::bind_query::{Block, BoundQuery};
+use super::binder::{Binder, Clause, QueryScope, ResolvedTable, VisibleColumn, VisibleSource};
+use super::locking::{Access, TableHints};
+use super::query::{Limit, QueryPlan, SortKey, TableHandle, TablePlace, WindowFunction};
+use super::scalar::{Condition, Scalar, SlotSet, slot_bit};
+use super::system_view::SystemView;
+use crate::error::{SqlError, SqlResult};
+use crate::storage::{Lifetime, fold};
+use crate::tsql::ast::{Expr, Ident, JoinHint, JoinKind, ObjectName, Query, TableSource};
+use crate::value::{Collation, SqlType};
+
+/// The FROM clause after binding, before access paths are chosen.
+#[derive(Debug)]
+pub enum Relation {
+    Unit,
+    Table(TableRelation),
+    Values {
+        slot: usize,
+        width: usize,
+        rows: Vec<Vec<Scalar>>,
+    },
+    Derived {
+        slot: usize,
+        query: Arc<QueryPlan>,
+    },
+    View {
+        slot: usize,
+        view: SystemView,
+    },
+    Join(Box<JoinRelation>),
+    /// CROSS APPLY and OUTER APPLY.
+    Apply {
+        outer: bool,
+        left: Box<Relation>,
+        right: Box<Relation>,
+    },
+    /// A merged derived table.
+    Block(Box<BlockRelation>),
+}
+
+#[derive(Debug)]
+pub struct TableRelation {
+    pub slot: usize,
+    pub table: TableHandle,
+    pub hints: TableHints,
+    pub access: Access,
+}
+
+#[derive(Debug)]
+pub struct JoinRelation {
+    pub kind: JoinKind,
+    pub hint: Option<JoinHint>,
+    pub left: Relation,
+    pub right: Relation,
+    pub on: Vec<Condition>,
+}
+
+#[derive(Debug)]
+pub struct BlockRelation {
+    pub input: Relation,
+    pub conditions: Vec<Condition>,
+    pub window: Option<(usize, Vec<WindowFunction>)>,
+    pub sort: Vec<SortKey>,
+    pub limit: Limit,
+}
+
+impl Relation {
+    /// The slots that it fills.
+    pub fn slots(&self) -> SlotSet {
+        match self {
+            Relation::Unit => 0,
+            Relation::Table(table) => slot_bit(table.slot),
+            Relation::Values { slot, .. } | Relation::Derived { slot, .. } | Relation::View { slot, .. } => {
+                slot_bit(*slot)
+            }
+            Relation::Join(join) => join.left.slots() | join.right.slots(),
+            Relation::Apply { left, right, .. } => left.slots() | right.slots(),
+            Relation::Block(block) => {
+                let window = block.window.as_ref().map_or(0, |(slot, _)| slot_bit(*slot));
+                block.input.slots() | window
+            }
+        }
+    }
+
+    /// The slots with the number of their columns.
+    pub fn widths(&self, out: &mut Vec<(usize, usize)>) {
+        match self {
+            Relation::Unit => {}
+            Relation::Table(table) => out.push((table.slot, table.table.schema.columns.len())),
+            Relation::Values { slot, width, .. } => out.push((*slot, *width)),
+            Relation::Derived { slot, query } => out.push((*slot, query.columns.len())),
+            Relation::View { slot, view } => out.push((*slot, view.columns().len())),
+            Relation::Join(join) => {
+                join.left.widths(out);
+                join.right.widths(out);
+            }
+            Relation::Apply { left, right, .. } => {
+                left.widths(out);
+                right.widths(out);
+            }
+            Relation::Block(block) => {
+                block.input.widths(out);
+                if let Some((slot, functions)) = &block.window {
+                    out.push((*slot, functions.len()));
+                }
+            }
+        }
+    }
+
+    /// The slots of others that it reads.
+    pub fn outer_slots(&self) -> SlotSet {
+        let read = match self {
+            Relation::Unit | Relation::Table(_) | Relation::View { .. } => 0,
+            Relation::Values { rows, .. } => rows.iter().flatten().fold(0, |slots, scalar| slots | scalar.slots()),
+            Relation::Derived { query, .. } => query.outer_slots,
+            Relation::Join(join) => {
+                let on = join.on.iter().fold(0, |slots, condition| slots | condition.slots());
+                join.left.outer_slots() | join.right.outer_slots() | on
+            }
+            Relation::Apply { left, right, .. } => left.outer_slots() | right.outer_slots(),
+            Relation::Block(block) => {
+                let conditions = block.conditions.iter().fold(0, |slots, condition| slots | condition.slots());
+                let sort = block.sort.iter().fold(0, |slots, key| slots | key.scalar.slots());
+                let limit = [&block.limit.skip, &block.limit.take];
+                let limit = limit.into_iter().flatten().fold(0, |slots, scalar| slots | scalar.slots());
+                let mut windows = 0;
+                for function in block.window.iter().flat_map(|(_, functions)| functions) {
+                    windows |= function.partition_by.iter().fold(0, |slots, scalar| slots | scalar.slots());
+                    windows |= function.order_by.iter().fold(0, |slots, key| slots | key.scalar.slots());
+                }
+                block.input.outer_slots() | conditions | sort | limit | windows
+            }
+        };
+        read & !self.slots()
+    }
+
+    /// The table in a slot.
+    pub fn table_in(&mut self, wanted: usize) -> Option<&mut TableRelation> {
+        match self {
+            Relation::Table(table) if table.slot == wanted => Some(table),
+            Relation::Join(join) => {
+                let JoinRelation { left, right, .. } = &mut **join;
+                left.table_in(wanted).or_else(|| right.table_in(wanted))
+            }
+            Relation::Apply { left, right, .. } => left.table_in(wanted).or_else(|| right.table_in(wanted)),
+            Relation::Block(block) => block.input.table_in(wanted),
+            _ => None,
+        }
+    }
+
+    /// The slots of the stored tables, for finding the one that a DELETE through a CTE means.
+    pub fn table_slots(&self, out: &mut Vec<usize>) {
+        match self {
+            Relation::Table(table) => out.push(table.slot),
+            Relation::Join(join) => {
+                join.left.table_slots(out);
+                join.right.table_slots(out);
+            }
+            Relation::Apply { left, right, .. } => {
+                left.table_slots(out);
+                right.table_slots(out);
+            }
+            Relation::Block(block) => block.input.table_slots(out),
+            Relation::Unit | Relation::Values { .. } | Relation::Derived { .. } | Relation::View { .. } => {}
+        }
+    }
+}
+
+impl Binder<'_> {
+    /// Binds the whole FROM clause into the innermost scope.
+    pub fn bind_from(&mut self, sources: &[TableSource]) -> SqlResult<Relation> {
+        let mut relation: Option<Relation> = None;
+        for source in sources {
+            let next = self.bind_source(source, true)?;
+            relation = Some(match relation {
+                None => next,
+                Some(left) => Relation::Join(Box::new(JoinRelation {
+                    kind: JoinKind::Cross,
+                    hint: None,
+                    left,
+                    right: next,
+                    on: Vec::new(),
+                })),
+            });
+        }
+        Ok(relation.unwrap_or(Relation::Unit))
+    }
+
+    pub fn scope(&mut self) -> &mut QueryScope {
+        self.scopes.last_mut().expect("FROM is bound within a query")
+    }
+
+    /// Adds a name to the innermost scope; 1011 and 1013 for a name that is there already.
+    fn add_source(&mut self, source: VisibleSource) -> SqlResult<()> {
+        let scope = self.scope();
+        let name = fold(&source.name);
+        let taken = scope.sources.iter().any(|other| {
+            fold(&other.name) == name
+                && match (&other.schema, &source.schema) {
+                    (Some(a), Some(b)) => fold(a) == fold(b),
+                    _ => true,
+                }
+        });
+        if taken && source.schema.is_none() {
+            let message =
+                format!("The correlation name '{}' is specified multiple times in a FROM clause.", source.name);
+            return Err(SqlError::new(1011, message).severity(16));
+        }
+        if taken {
+            return Err(SqlError::new(
+                1013,
+                format!(
+                    "The objects \"{0}\" and \"{0}\" in the FROM clause have the same exposed names. Use correlation \
+                     names to distinguish them.",
+                    source.name
+                ),
+            ));
+        }
+        scope.sources.push(source);
+        Ok(())
+    }
+
+    /// `mergeable`: not on the side of an outer join that can become NULL.
+    fn bind_source(&mut self, source: &TableSource, mergeable: bool) -> SqlResult<Relation> {
+        match source {
+            TableSource::Table { name, alias, hints } => {
+                if let Some(cte) = self.find_cte(name)? {
+                    if !hints.is_empty() {
+                        return Err(SqlError::not_supported("table hints on a CTE"));
+                    }
+                    return self.bind_cte(cte, alias.as_ref().unwrap_or(&name.name), mergeable);
+                }
+                self.bind_table(name, alias.as_ref(), hints, mergeable)
+            }
+            TableSource::Variable { name, alias } => {
+                self.uses_storage = true;
+                let (place, variable) = self.declarations.table(name)?;
+                let schema = variable.ty.template().expect("a table variable has a table").clone();
+                let slot = self.new_slot()?;
+                let columns = Binder::table_columns(&schema, slot);
+                self.add_source(VisibleSource {
+                    name: Arc::clone(alias.as_ref().unwrap_or(name)),
+                    schema: None,
+                    columns,
+                    slots: slot_bit(slot),
+                    updatable: true,
+                })?;
+                let table = TableHandle { schema, place: TablePlace::Variable(place) };
+                Ok(Relation::Table(TableRelation { slot, table, hints: TableHints::default(), access: Access::Read }))
+            }
+            TableSource::Derived { query, alias, columns } => {
+                // A derived table does not see the tables beside it.
+                let beside = std::mem::take(&mut self.scope().sources);
+                let bound = self.bind_query(query, false);
+                self.scope().sources = beside;
+                self.add_derived(bound?, alias, columns, mergeable)
+            }
+            TableSource::Values { rows, alias, columns } => self.bind_values(rows, alias, columns),
+            TableSource::Function { name, .. } => {
+                Err(SqlError::not_supported(format!("the table-valued function {}", super::binder::display_name(name))))
+            }
+            TableSource::OpenJson { .. } => Err(SqlError::not_supported("OPENJSON")),
+            TableSource::Join { kind, hint, left, right, on } => {
+                let scope = self.scope();
+                let first = scope.sources.len();
+                let left_mergeable = mergeable && !matches!(kind, JoinKind::Right | JoinKind::Full);
+                let right_mergeable = mergeable && !matches!(kind, JoinKind::Left | JoinKind::Full);
+                let left = self.bind_source(left, left_mergeable)?;
+                let right = self.bind_source(right, right_mergeable)?;
+                let mut conditions = Vec::new();
+                if let Some(on) = on {
+                    let visible_from = std::mem::replace(&mut self.scope().visible_from, first);
+                    let bound = self.bind_condition(on);
+                    self.scope().visible_from = visible_from;
+                    bound?.into_conjuncts(&mut conditions);
+                }
+                Ok(Relation::Join(Box::new(JoinRelation { kind: *kind, hint: *hint, left, right, on: conditions })))
+            }
+            TableSource::Apply { outer, left, right } => {
+                let left = self.bind_source(left, mergeable)?;
+                let right = match &**right {
+                    // Here the derived table does see what stands to its left.
+                    TableSource::Derived { query, alias, columns } => {
+                        let bound = self.bind_query(query, false)?;
+                        self.add_derived(bound, alias, columns, mergeable && !*outer)?
+                    }
+                    other => self.bind_source(other, mergeable && !*outer)?,
+                };
+                Ok(Relation::Apply { outer: *outer, left: Box::new(left), right: Box::new(right) })
+            }
+        }
+    }
+
+    fn bind_table(
+        &mut self,
+        name: &ObjectName,
+        alias: Option<&Ident>,
+        hints: &[crate::tsql::ast::TableHint],
+        mergeable: bool,
+    ) -> SqlResult<Relation> {
+        let exposed = Arc::clone(alias.unwrap_or(&name.name));
+        match self.resolve_table(name)? {
+            ResolvedTable::Table(table) => {
+                if table.schema.lifetime == Lifetime::Permanent {
+                    self.need("SELECT", &Arc::clone(&table.schema));
+                }
+                let slot = self.new_slot()?;
+                let columns = Binder::table_columns(&table.schema, slot);
+                let schema = alias.is_none().then(|| Arc::clone(&table.schema.schema));
+                self.add_source(VisibleSource {
+                    name: exposed,
+                    schema,
+                    columns,
+                    slots: slot_bit(slot),
+                    updatable: true,
+                })?;
+                let hints = TableHints::of(hints, Access::Read)?;
+                Ok(Relation::Table(TableRelation { slot, table, hints, access: Access::Read }))
+            }
+            ResolvedTable::View(view) => {
+                if !hints.is_empty() {
+                    return Err(SqlError::not_supported("table hints on a view"));
+                }
+                if self.view_depth == 32 {
+                    return Err(SqlError::new(4429, "View or function contains a self-reference.").severity(16));
+                }
+                let scopes = std::mem::take(&mut self.scopes);
+                let mut ctes = std::mem::replace(&mut self.ctes, view.select.ctes.clone());
+                self.view_depth += 1;
+                // What the view reads belongs to its owner: only SELECT on the view itself is asked for.
+                let needs = self.needs.len();
+                let bound = self.bind_query(&view.select.query, false);
+                self.needs.truncate(needs);
+                self.view_depth -= 1;
+                std::mem::swap(&mut self.ctes, &mut ctes);
+                self.scopes = scopes;
+                self.need_object("SELECT", view.id, &view.schema, &view.name);
+                self.add_derived(bound?, &exposed, &view.columns, mergeable)
+            }
+            ResolvedTable::System(view) => {
+                let slot = self.new_slot()?;
+                let columns: Vec<VisibleColumn> = view
+                    .columns()
+                    .iter()
+                    .enumerate()
+                    .map(|(ordinal, &(name, ty))| VisibleColumn {
+                        name: name.into(),
+                        scalar: Scalar {
+                            node: super::scalar::Node::Column { slot, ordinal },
+                            ty,
+                            nullable: true,
+                            label: super::scalar::CollationLabel::Coercible,
+                        },
+                        identity: false,
+                    })
+                    .collect();
+                self.add_source(VisibleSource {
+                    name: exposed,
+                    schema: name.schema.clone(),
+                    columns,
+                    slots: slot_bit(slot),
+                    updatable: false,
+                })?;
+                Ok(Relation::View { slot, view })
+            }
+        }
+    }
+
+    pub fn need_object(&mut self, permission: &'static str, id: i32, schema: &Arc<str>, name: &Arc<str>) {
+        let catalog = self.database.catalog.read();
+        let Some(entry) = catalog.schema(schema) else { return };
+        let on = super::principal::SecurableId::Object { id, schema: entry.id };
+        self.needs.push(super::binder::PermissionNeed {
+            permission,
+            on,
+            schema: Arc::clone(schema),
+            name: Arc::clone(name),
+        });
+    }
+
+    /// The place of the CTE that a name means.
+    pub fn find_cte(&self, name: &ObjectName) -> SqlResult<Option<usize>> {
+        if name.schema.is_some() || name.database.is_some() {
+            return Ok(None);
+        }
+        let wanted = fold(&name.name);
+        let Some(place) = self.ctes.iter().rposition(|cte| fold(&cte.name) == wanted) else { return Ok(None) };
+        if self.cte_in_progress.contains(&place) {
+            return Err(SqlError::not_supported(format!("the recursive CTE {}", name.name)));
+        }
+        Ok(Some(place))
+    }
+
+    /// Binds a reference to a CTE: a CTE sees those before it, and nothing of the query that uses it.
+    pub fn bind_cte(&mut self, place: usize, alias: &Ident, mergeable: bool) -> SqlResult<Relation> {
+        let cte = self.ctes[place].clone();
+        let later = self.ctes.split_off(place + 1);
+        let scopes = std::mem::take(&mut self.scopes);
+        self.cte_in_progress.push(place);
+        let bound = self.bind_query(&cte.query, false);
+        self.cte_in_progress.pop();
+        self.scopes = scopes;
+        self.ctes.extend(later);
+        self.add_derived(bound?, alias, &cte.columns, mergeable)
+    }
+
+    /// Gives a bound query a name in the innermost scope.
+    fn add_derived(
+        &mut self,
+        bound: BoundQuery,
+        alias: &Ident,
+        columns: &[Ident],
+        mergeable: bool,
+    ) -> SqlResult<Relation> {
+        match bound {
+            BoundQuery::Block(block) if mergeable && block.is_mergeable() => self.merge_block(*block, alias, columns),
+            bound => {
+                let plan = self.finish(bound)?;
+                let slot = self.new_slot()?;
+                let visible = Binder::output_columns(&plan.columns, slot);
+                let visible = rename(visible, alias, columns)?;
+                self.add_source(VisibleSource {
+                    name: Arc::clone(alias),
+                    schema: None,
+                    columns: visible,
+                    slots: slot_bit(slot),
+                    updatable: false,
+                })?;
+                Ok(Relation::Derived { slot, query: Arc::new(plan) })
+            }
+        }
+    }
+
+    fn merge_block(&mut self, block: Block, alias: &Ident, columns: &[Ident]) -> SqlResult<Relation> {
+        let mut visible = Vec::with_capacity(block.items.len());
+        for item in &block.items {
+            visible.push(VisibleColumn {
+                name: Arc::clone(&item.name),
+                scalar: item.scalar.clone(),
+                identity: item.identity,
+            });
+        }
+        let visible = rename(visible, alias, columns)?;
+        let window = block.windows;
+        let relation = if block.conditions.is_empty() && window.is_none() && block.limit.is_none() {
+            block.relation
+        } else {
+            Relation::Block(Box::new(BlockRelation {
+                input: block.relation,
+                conditions: block.conditions,
+                window,
+                sort: block.sort,
+                limit: block.limit,
+            }))
+        };
+        self.add_source(VisibleSource {
+            name: Arc::clone(alias),
+            schema: None,
+            columns: visible,
+            slots: relation.slots(),
+            updatable: true,
+        })?;
+        Ok(relation)
+    }
+
+    fn bind_values(&mut self, rows: &[Vec<Expr>], alias: &Ident, columns: &[Ident]) -> SqlResult<Relation> {
+        let width = rows.first().map_or(0, Vec::len);
+        let mut bound: Vec<Vec<Scalar>> = Vec::with_capacity(rows.len());
+        for row in rows {
+            if row.len() != width {
+                return Err(SqlError::new(
+                    10709,
+                    "The number of columns for each row in a table value constructor must be the same.",
+                )
+                .severity(15));
+            }
+            let mut values = Vec::with_capacity(width);
+            for expr in row {
+                values.push(self.bind_expr(expr)?);
+            }
+            bound.push(values);
+        }
+        let types = column_types(&bound, width)?;
+        let slot = self.new_slot()?;
+        let mut visible = Vec::with_capacity(width);
+        for (ordinal, ty) in types.iter().enumerate() {
+            let nullable = bound.iter().any(|row| row[ordinal].nullable);
+            visible.push(VisibleColumn {
+                name: "".into(),
+                scalar: Scalar {
+                    node: super::scalar::Node::Column { slot, ordinal },
+                    ty: *ty,
+                    nullable,
+                    label: super::scalar::CollationLabel::Coercible,
+                },
+                identity: false,
+            });
+        }
+        let visible = rename(visible, alias, columns)?;
+        self.add_source(VisibleSource {
+            name: Arc::clone(alias),
+            schema: None,
+            columns: visible,
+            slots: slot_bit(slot),
+            updatable: false,
+        })?;
+        let mut rows = Vec::with_capacity(bound.len());
+        for row in bound {
+            let mut values = Vec::with_capacity(width);
+            for (value, ty) in row.into_iter().zip(&types) {
+                values.push(implicit(value, *ty)?);
+            }
+            rows.push(values);
+        }
+        Ok(Relation::Values { slot, width, rows })
+    }
+
+    /// A query in an expression: it sees everything around it.
+    pub fn bind_subquery(&mut self, query: &Query) -> SqlResult<QueryPlan> {
+        self.uses_storage = true;
+        if self.scopes.last().is_some_and(|scope| scope.clause == Clause::InAggregate) {
+            return Err(super::bind_function::nested_aggregate());
+        }
+        let clause = self.set_clause(Clause::NoAggregates);
+        let bound = self.bind_query(query, false);
+        self.set_clause(clause);
+        let plan = self.finish(bound?)?;
+        Ok(plan)
+    }
+}
+
+/// The common types of the rows of VALUES.
+pub fn column_types(rows: &[Vec<Scalar>], width: usize) -> SqlResult<Vec<SqlType>> {
+    let mut types = Vec::with_capacity(width);
+    for ordinal in 0..width {
+        let mut ty: Option<SqlType> = None;
+        for row in rows {
+            let scalar = &row[ordinal];
+            if scalar.as_constant().is_some_and(|constant| constant.is_null()) {
+                continue;
+            }
+            ty = Some(match ty {
+                None => scalar.ty,
+                Some(ty) => ty.combine(scalar.ty)?,
+            });
+        }
+        types.push(ty.unwrap_or(SqlType::Int));
+    }
+    Ok(types)
+}
+
+/// Gives the columns the names written behind the alias; 8155 where one has none, 8156 for one that is there twice.
+fn rename(mut visible: Vec<VisibleColumn>, alias: &Ident, columns: &[Ident]) -> SqlResult<Vec<VisibleColumn>> {
+    if !columns.is_empty() {
+        if columns.len() != visible.len() {
+            let (number, fewer_more) = if columns.len() < visible.len() { (8158, "more") } else { (8159, "fewer") };
+            return Err(SqlError::new(
+                number,
+                format!("'{alias}' has {fewer_more} columns than were specified in the column list."),
+            ));
+        }
+        for (column, name) in visible.iter_mut().zip(columns) {
+            column.name = Arc::clone(name);
+        }
+    }
+    for (position, column) in visible.iter().enumerate() {
+        if column.name.is_empty() {
+            return Err(SqlError::new(
+                8155,
+                format!("No column name was specified for column {} of '{alias}'.", position + 1),
+            ));
+        }
+        let name = fold(&column.name);
+        if visible[..position].iter().any(|other| fold(&other.name) == name) {
+            return Err(SqlError::new(
+                8156,
+                format!("The column '{}' was specified multiple times for '{alias}'.", column.name),
+            ));
+        }
+    }
+    Ok(visible)
+}
+
+/// The collation of a computed column.
+pub fn output_collation(scalar: &Scalar) -> Collation {
+    scalar.collation()
+}

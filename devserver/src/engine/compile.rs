@@ -1,0 +1,460 @@
+//! From statements to steps: variables become places, and every query, condition and expression gets a [`Cell`] that
+//! keeps its plan.
+//!
+//! A batch or procedure is compiled as a whole before its first statement runs, so that a wrong column name in the last
+//! statement keeps the first from running, as in SQL Server. A table that is not there yet is no error (deferred name
+//! resolution): the statement is bound when it is reached.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::Database;
+use super::batch::{BoundPlan, CompiledBatch, ExecuteStep, Plan, Step, StepKind};
+use super::bind_expression::implicit;
+use super::binder::{Binder, PlanOptions, system_type};
+use super::catalog::{UserType, UserTypeKind};
+use super::modify::SelectStatementPlan;
+use super::scalar::Scalar;
+use super::scope::{Declarations, VariableType};
+use super::state::SessionState;
+use super::table_definition;
+use crate::error::{SqlError, SqlResult};
+use crate::storage::Latch;
+use crate::tsql::ast::{
+    Argument, ArgumentValue, AssignOp, BinaryOp, Execute, ExecuteTarget, Expr, Ident, InsertSource, Predicate,
+    RaiseError, SelectStatement, Statement, StatementKind, TypeName, VariableDeclaration,
+};
+use crate::value::{Length, SqlType};
+
+/// Something to be bound and kept.
+#[derive(Debug)]
+pub struct Cell {
+    source: Source,
+    /// The plan, with the version of the catalog it was made under.
+    plan: Mutex<Option<Arc<BoundPlan>>>,
+}
+
+#[derive(Debug)]
+pub enum Source {
+    /// An expression, converted to a type if one is given.
+    Expr(Expr, Option<SqlType>),
+    Condition(Predicate),
+    Statement(StatementKind),
+}
+
+/// What binding needs to know of the world.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    pub database: &'a Database,
+    pub latch: &'a Latch<'a>,
+    pub state: &'a SessionState,
+    /// Names without schema are looked for here first.
+    pub schema: &'a Arc<str>,
+}
+
+/// A missing table is no reason to refuse the batch, nor is what depends on SET IDENTITY_INSERT.
+fn is_deferred(error: &SqlError) -> bool {
+    matches!(error.number, 208 | 544 | 545)
+}
+
+impl Cell {
+    pub fn new(source: Source) -> Cell {
+        Cell { source, plan: Mutex::new(None) }
+    }
+
+    /// The plan, if it is still good.
+    pub fn kept(&self, version: u64) -> Option<Arc<BoundPlan>> {
+        let kept = self.plan.lock();
+        kept.as_ref().filter(|plan| !plan.uses_storage || plan.version == version).cloned()
+    }
+
+    /// Binds anew.
+    pub fn bind(
+        &self,
+        surroundings: Surroundings<'_>,
+        declarations: &Declarations,
+        version: u64,
+    ) -> SqlResult<Arc<BoundPlan>> {
+        let Surroundings { database, latch, state, schema } = surroundings;
+        let mut binder = Binder::new(database, latch, state, declarations);
+        binder.default_schema = Arc::clone(schema);
+        let plan = bind_source(&mut binder, &self.source)?;
+        let bound = Arc::new(BoundPlan {
+            plan,
+            slots: binder.slots,
+            needs: std::mem::take(&mut binder.needs),
+            uses_storage: binder.uses_storage,
+            version,
+        });
+        // What another session would bind otherwise is not kept.
+        if !binder.uses_temporary && state.identity_insert.is_none() {
+            *self.plan.lock() = Some(Arc::clone(&bound));
+        }
+        Ok(bound)
+    }
+}
+
+fn bind_source(binder: &mut Binder<'_>, source: &Source) -> SqlResult<Plan> {
+    Ok(match source {
+        Source::Expr(expr, ty) => {
+            let scalar = binder.bind_expr(expr)?;
+            Plan::Scalar(match ty {
+                Some(ty) => implicit(scalar, *ty)?,
+                None => scalar,
+            })
+        }
+        Source::Condition(predicate) => Plan::Condition(binder.bind_condition(predicate)?),
+        Source::Statement(StatementKind::Select(select)) => Plan::Select(bind_select_statement(binder, select)?),
+        Source::Statement(StatementKind::Insert(insert)) => Plan::Insert(Box::new(binder.bind_insert(insert)?)),
+        Source::Statement(StatementKind::Update(update)) => Plan::Update(Box::new(binder.bind_update(update)?)),
+        Source::Statement(StatementKind::Delete(delete)) => Plan::Delete(Box::new(binder.bind_delete(delete)?)),
+        Source::Statement(_) => return Err(SqlError::not_supported("this statement in a batch")),
+    })
+}
+
+fn bind_select_statement(binder: &mut Binder<'_>, select: &SelectStatement) -> SqlResult<SelectStatementPlan> {
+    binder.options = PlanOptions::of(&select.options)?;
+    binder.ctes.clone_from(&select.ctes);
+    // Even `SELECT 1` takes its turn: a result must not be computed in the middle of another session's statement.
+    binder.uses_storage = true;
+    if let crate::tsql::ast::QueryBody::Select(body) = &select.query.body
+        && body.into.is_some()
+    {
+        return Err(SqlError::not_supported("SELECT … INTO"));
+    }
+    let bound = binder.bind_query(&select.query, true)?;
+    let variables = match &bound {
+        super::bind_query::BoundQuery::Block(block) => {
+            let places: Vec<usize> = block.items.iter().filter_map(|item| item.variable).collect();
+            (!places.is_empty()).then_some(places)
+        }
+        super::bind_query::BoundQuery::Plan(_) => None,
+    };
+    let query = binder.finish(bound)?;
+    Ok(SelectStatementPlan { query, variables })
+}
+
+/// Compiles the statements of a batch, procedure or dynamic text.
+pub struct Compiler<'a> {
+    surroundings: Surroundings<'a>,
+    version: u64,
+    declarations: Declarations,
+    table_variables: Vec<(usize, Arc<crate::storage::TableSchema>)>,
+    table_types: Vec<Arc<UserType>>,
+    loops: u32,
+    in_catch: u32,
+}
+
+impl<'a> Compiler<'a> {
+    /// `declarations`: the parameters.
+    pub fn new(surroundings: Surroundings<'a>, declarations: Declarations, version: u64) -> Compiler<'a> {
+        Compiler {
+            surroundings,
+            version,
+            declarations,
+            table_variables: Vec::new(),
+            table_types: Vec::new(),
+            loops: 0,
+            in_catch: 0,
+        }
+    }
+
+    pub fn compile(mut self, statements: &[Statement]) -> SqlResult<CompiledBatch> {
+        let steps = self.steps(statements)?;
+        Ok(CompiledBatch {
+            steps,
+            declarations: self.declarations,
+            table_variables: self.table_variables,
+            table_types: self.table_types,
+            schema: Arc::clone(self.surroundings.schema),
+        })
+    }
+
+    fn steps(&mut self, statements: &[Statement]) -> SqlResult<Vec<Step>> {
+        let mut steps = Vec::with_capacity(statements.len());
+        for statement in statements {
+            steps.push(self.step(statement)?);
+        }
+        Ok(steps)
+    }
+
+    fn step(&mut self, statement: &Statement) -> SqlResult<Step> {
+        let kind = self.kind(&statement.kind).map_err(|error| error.at_line(statement.line))?;
+        Ok(Step { line: statement.line, kind })
+    }
+
+    /// A cell, bound at once if that is possible already.
+    fn cell(&self, source: Source) -> SqlResult<Cell> {
+        let cell = Cell::new(source);
+        match cell.bind(self.surroundings, &self.declarations, self.version) {
+            Ok(_) => Ok(cell),
+            Err(error) if is_deferred(&error) => Ok(cell),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn expr(&self, expr: &Expr, ty: Option<SqlType>) -> SqlResult<Cell> {
+        self.cell(Source::Expr(expr.clone(), ty))
+    }
+
+    fn kind(&mut self, kind: &StatementKind) -> SqlResult<StepKind> {
+        Ok(match kind {
+            StatementKind::Insert(insert) => match &insert.source {
+                InsertSource::Execute(execute) => {
+                    let execute = self.execute(execute)?;
+                    StepKind::InsertExecute(self.cell(Source::Statement(kind.clone()))?, Box::new(execute))
+                }
+                _ => StepKind::Query(self.cell(Source::Statement(kind.clone()))?),
+            },
+            StatementKind::Select(_) | StatementKind::Update(_) | StatementKind::Delete(_) => {
+                StepKind::Query(self.cell(Source::Statement(kind.clone()))?)
+            }
+            StatementKind::Merge(_) => return Err(SqlError::not_supported("MERGE")),
+            StatementKind::Block(statements) => StepKind::Block(self.steps(statements)?),
+            StatementKind::If { condition, then, otherwise } => {
+                let condition = self.cell(Source::Condition(condition.clone()))?;
+                let then = Box::new(self.step(then)?);
+                let otherwise = match otherwise {
+                    Some(otherwise) => Some(Box::new(self.step(otherwise)?)),
+                    None => None,
+                };
+                StepKind::If { condition, then, otherwise }
+            }
+            StatementKind::While { condition, body } => {
+                let condition = self.cell(Source::Condition(condition.clone()))?;
+                self.loops += 1;
+                let body = self.step(body);
+                self.loops -= 1;
+                StepKind::While { condition, body: Box::new(body?) }
+            }
+            StatementKind::Break | StatementKind::Continue if self.loops == 0 => {
+                let word = if *kind == StatementKind::Break { "BREAK" } else { "CONTINUE" };
+                return Err(SqlError::new(
+                    135,
+                    format!("Cannot use a {word} statement outside the scope of a WHILE statement."),
+                )
+                .severity(15));
+            }
+            StatementKind::Break => StepKind::Break,
+            StatementKind::Continue => StepKind::Continue,
+            StatementKind::Return(value) => StepKind::Return(match value {
+                Some(value) => Some(self.expr(value, Some(SqlType::Int))?),
+                None => None,
+            }),
+            StatementKind::TryCatch { body, handler } => {
+                let body = self.steps(body)?;
+                self.in_catch += 1;
+                let handler = self.steps(handler);
+                self.in_catch -= 1;
+                StepKind::TryCatch { body, handler: handler? }
+            }
+            StatementKind::Throw(None) => {
+                if self.in_catch == 0 {
+                    return Err(SqlError::new(
+                        10704,
+                        "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert the THROW \
+                         statement inside a CATCH block, or add error parameters to the THROW statement.",
+                    )
+                    .severity(15));
+                }
+                StepKind::Rethrow
+            }
+            StatementKind::Throw(Some(arguments)) => {
+                let (number, message, state) = &**arguments;
+                StepKind::Throw {
+                    number: self.expr(number, Some(SqlType::Int))?,
+                    message: self.expr(message, Some(SqlType::NVarChar(Length::Limit(2048))))?,
+                    state: self.expr(state, Some(SqlType::TinyInt))?,
+                }
+            }
+            StatementKind::RaiseError(raise) => self.raise_error(raise)?,
+            StatementKind::Print(message) => StepKind::Print(self.expr(message, Some(SqlType::NVarChar(Length::Max)))?),
+            StatementKind::Declare(declarations) => self.declare(declarations)?,
+            StatementKind::DeclareTable { name, definition } => {
+                let template = {
+                    let mut binder = self.binder();
+                    table_definition::template(&mut binder, name, "dbo", definition)?
+                };
+                let template = Arc::new(template);
+                let place =
+                    self.declarations.declare(Arc::clone(name), VariableType::Table(Arc::clone(&template)), false)?;
+                self.table_variables.push((place, template));
+                StepKind::Declare(Vec::new())
+            }
+            StatementKind::SetVariable { name, op, value } => self.set_variable(name, *op, value)?,
+            StatementKind::SetLockTimeout(value) => StepKind::SetLockTimeout(self.expr(value, Some(SqlType::BigInt))?),
+            StatementKind::SetDeadlockPriority(value) => {
+                StepKind::SetDeadlockPriority(self.expr(value, Some(SqlType::BigInt))?)
+            }
+            StatementKind::SetContextInfo(value) => {
+                StepKind::SetContextInfo(self.expr(value, Some(SqlType::VarBinary(Length::Limit(128))))?)
+            }
+            StatementKind::WaitForDelay(value) => StepKind::WaitForDelay(self.expr(value, None)?),
+            StatementKind::Execute(execute) => StepKind::Execute(Box::new(self.execute(execute)?)),
+            StatementKind::DeclareCursor { .. }
+            | StatementKind::OpenCursor(_)
+            | StatementKind::Fetch(_)
+            | StatementKind::CloseCursor(_)
+            | StatementKind::DeallocateCursor(_) => return Err(SqlError::not_supported("cursors")),
+            StatementKind::WaitForTime(_) => return Err(SqlError::not_supported("WAITFOR TIME")),
+            StatementKind::SetRowCount(value) => {
+                if *value != Expr::Literal(crate::tsql::ast::Literal::Int(0)) {
+                    return Err(SqlError::not_supported("SET ROWCOUNT"));
+                }
+                StepKind::Nothing
+            }
+            // What clients set at login, and what bears on nothing that is imitated here.
+            StatementKind::SetTextSize(_) => StepKind::Nothing,
+            StatementKind::SetDateFirst(value) => {
+                if *value != Expr::Literal(crate::tsql::ast::Literal::Int(7)) {
+                    return Err(SqlError::not_supported("SET DATEFIRST with another day than 7"));
+                }
+                StepKind::Nothing
+            }
+            StatementKind::SetLanguage(value) => only_text(value, "us_english", "SET LANGUAGE")?,
+            StatementKind::SetDateFormat(value) => only_text(value, "mdy", "SET DATEFORMAT")?,
+            StatementKind::ExecuteAs { .. } | StatementKind::Revert => {
+                return Err(SqlError::not_supported("EXECUTE AS and REVERT"));
+            }
+            other => StepKind::Other(Arc::new(other.clone())),
+        })
+    }
+
+    fn binder(&self) -> Binder<'_> {
+        let Surroundings { database, latch, state, schema } = self.surroundings;
+        let mut binder = Binder::new(database, latch, state, &self.declarations);
+        binder.default_schema = Arc::clone(schema);
+        binder
+    }
+
+    fn declare(&mut self, list: &[VariableDeclaration]) -> SqlResult<StepKind> {
+        let mut values = Vec::new();
+        for declaration in list {
+            let ty = variable_type(&self.binder(), &declaration.data_type)?;
+            let place = self.declarations.declare(Arc::clone(&declaration.name), ty.clone(), false)?;
+            match (&ty, &declaration.value) {
+                (VariableType::Scalar(ty), Some(value)) => values.push((place, Some(self.expr(value, Some(*ty))?))),
+                (VariableType::Scalar(_), None) => {}
+                (VariableType::Table(template), _) => self.table_variables.push((place, Arc::clone(template))),
+                (VariableType::TableType { user_type, template }, _) => {
+                    self.table_types.push(Arc::clone(user_type));
+                    self.table_variables.push((place, Arc::clone(template)));
+                }
+            }
+        }
+        Ok(StepKind::Declare(values))
+    }
+
+    fn set_variable(&mut self, name: &Ident, op: AssignOp, value: &Expr) -> SqlResult<StepKind> {
+        let (place, ty) = self.declarations.scalar(name)?;
+        let expr = match op {
+            AssignOp::Set => value.clone(),
+            AssignOp::Compound(op) => compound(name, op, value),
+        };
+        Ok(StepKind::Set(place, self.expr(&expr, Some(ty))?))
+    }
+
+    fn raise_error(&mut self, raise: &RaiseError) -> SqlResult<StepKind> {
+        let mut arguments = Vec::with_capacity(raise.arguments.len());
+        for argument in &raise.arguments {
+            arguments.push(self.expr(argument, None)?);
+        }
+        if raise.log {
+            return Err(SqlError::not_supported("RAISERROR WITH LOG"));
+        }
+        let message = self.expr(&raise.message, None)?;
+        if let Some(bound) = message.kept(self.version)
+            && let Plan::Scalar(Scalar { ty, .. }) = &bound.plan
+            && !ty.is_character()
+        {
+            return Err(SqlError::not_supported("RAISERROR with a message number"));
+        }
+        Ok(StepKind::RaiseError {
+            message,
+            severity: self.expr(&raise.severity, Some(SqlType::Int))?,
+            state: self.expr(&raise.state, Some(SqlType::Int))?,
+            arguments,
+            set_error: raise.set_error,
+        })
+    }
+
+    fn execute(&mut self, execute: &Execute) -> SqlResult<ExecuteStep> {
+        let return_place = match &execute.return_variable {
+            Some(name) => Some(self.declarations.scalar(name)?.0),
+            None => None,
+        };
+        let mut arguments = Vec::with_capacity(execute.arguments.len());
+        for argument in &execute.arguments {
+            arguments.push(self.argument(argument)?);
+        }
+        let target = match &execute.target {
+            ExecuteTarget::Procedure(name) => super::batch::ExecuteTarget::Procedure(name.clone()),
+            ExecuteTarget::Variable(name) => super::batch::ExecuteTarget::Variable(self.declarations.scalar(name)?.0),
+            ExecuteTarget::Text(expr) => {
+                super::batch::ExecuteTarget::Text(Box::new(self.expr(expr, Some(SqlType::NVarChar(Length::Max)))?))
+            }
+        };
+        Ok(ExecuteStep { return_place, target, arguments })
+    }
+
+    fn argument(&mut self, argument: &Argument) -> SqlResult<super::batch::Argument> {
+        let value = match &argument.value {
+            ArgumentValue::Constant(expr) => super::batch::ArgumentSource::Value(Box::new(self.expr(expr, None)?)),
+            ArgumentValue::Default => super::batch::ArgumentSource::Default,
+            ArgumentValue::Variable { name, output } => {
+                let Some((place, variable)) = self.declarations.find(name) else {
+                    return Err(SqlError::new(137, format!("Must declare the scalar variable \"{name}\"."))
+                        .severity(15)
+                        .state(2));
+                };
+                match &variable.ty {
+                    VariableType::Scalar(ty) => {
+                        super::batch::ArgumentSource::Variable { place, ty: *ty, output: *output }
+                    }
+                    VariableType::Table(_) | VariableType::TableType { .. } => {
+                        if *output {
+                            return Err(SqlError::new(
+                                102,
+                                format!("The table-valued parameter \"{name}\" cannot be an OUTPUT parameter."),
+                            )
+                            .severity(15));
+                        }
+                        super::batch::ArgumentSource::Table { place, ty: variable.ty.clone() }
+                    }
+                }
+            }
+        };
+        Ok(super::batch::Argument { name: argument.name.clone(), value })
+    }
+}
+
+fn only_text(value: &Expr, only: &str, what: &str) -> SqlResult<StepKind> {
+    match value {
+        Expr::Literal(crate::tsql::ast::Literal::String { value, .. }) if value.eq_ignore_ascii_case(only) => {
+            Ok(StepKind::Nothing)
+        }
+        _ => Err(SqlError::not_supported(format!("{what} with anything but {only}"))),
+    }
+}
+
+/// `@v op value`.
+fn compound(name: &Ident, op: BinaryOp, value: &Expr) -> Expr {
+    Expr::Binary { op, left: Box::new(Expr::Variable(Arc::clone(name))), right: Box::new(value.clone()) }
+}
+
+/// The type of a variable or parameter.
+pub fn variable_type(binder: &Binder<'_>, name: &TypeName) -> SqlResult<VariableType> {
+    if let Some(ty) = system_type(name)? {
+        return Ok(VariableType::Scalar(ty));
+    }
+    match binder.find_user_type(&name.name)? {
+        Some(user_type) => Ok(match &user_type.kind {
+            UserTypeKind::Alias { base, .. } => VariableType::Scalar(*base),
+            UserTypeKind::Table { template, .. } => {
+                VariableType::TableType { user_type: Arc::clone(&user_type), template: Arc::clone(template) }
+            }
+        }),
+        None => Err(super::binder::type_not_found(&name.name)),
+    }
+}

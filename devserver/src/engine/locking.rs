@@ -1,0 +1,204 @@
+//! From table hints and the isolation level to the locks of a scan.
+//!
+//! Source: "Table hints" (MicrosoftDocs/sql-docs, docs/t-sql/queries/hints-transact-sql-table.md).
+
+use crate::error::{SqlError, SqlResult};
+use crate::storage::{LockMode, LockPlan, RowLock};
+use crate::tsql::ast::{Ident, IndexRef, IsolationLevel, TableHint};
+
+/// The hints of one table, sorted by what they bear on.
+#[derive(Debug, Clone, Default)]
+pub struct TableHints {
+    /// NOLOCK … SERIALIZABLE: overrides the session's level.
+    pub isolation: Option<IsolationLevel>,
+    pub read_committed_lock: bool,
+    pub readpast: bool,
+    pub update: bool,
+    pub exclusive: bool,
+    pub table: bool,
+    pub no_wait: bool,
+    pub index: Option<IndexRef>,
+    pub force_seek: bool,
+    /// FORCESEEK (index (columns)).
+    pub seek_columns: Vec<Ident>,
+    pub force_scan: bool,
+}
+
+/// What a scan is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    /// The rows will be changed or deleted.
+    Change,
+}
+
+fn conflicting() -> SqlError {
+    SqlError::new(1047, "Conflicting locking hints specified.").severity(15)
+}
+
+impl TableHints {
+    pub fn of(hints: &[TableHint], access: Access) -> SqlResult<TableHints> {
+        let mut result = TableHints::default();
+        for hint in hints {
+            match hint {
+                TableHint::NoLock | TableHint::ReadUncommitted => {
+                    if access == Access::Change {
+                        return Err(SqlError::new(
+                            1065,
+                            "The NOLOCK and READUNCOMMITTED lock hints are not allowed for target tables of INSERT, \
+                             UPDATE, DELETE or MERGE statements.",
+                        )
+                        .severity(15));
+                    }
+                    result.set_isolation(IsolationLevel::ReadUncommitted)?;
+                }
+                TableHint::ReadCommitted => result.set_isolation(IsolationLevel::ReadCommitted)?,
+                TableHint::ReadCommittedLock => {
+                    result.set_isolation(IsolationLevel::ReadCommitted)?;
+                    result.read_committed_lock = true;
+                }
+                TableHint::RepeatableRead => result.set_isolation(IsolationLevel::RepeatableRead)?,
+                TableHint::Serializable | TableHint::HoldLock => result.set_isolation(IsolationLevel::Serializable)?,
+                TableHint::Snapshot => return Err(SqlError::not_supported("the table hint SNAPSHOT")),
+                TableHint::ReadPast => result.readpast = true,
+                // Row locks are the only ones the dev server takes by itself.
+                TableHint::RowLock => {}
+                TableHint::PagLock => return Err(SqlError::not_supported("the table hint PAGLOCK")),
+                TableHint::TabLock => result.table = true,
+                TableHint::TabLockX => {
+                    result.table = true;
+                    result.exclusive = true;
+                }
+                TableHint::UpdLock => result.update = true,
+                TableHint::XLock => result.exclusive = true,
+                TableHint::NoWait => result.no_wait = true,
+                TableHint::NoExpand => return Err(SqlError::not_supported("the table hint NOEXPAND")),
+                TableHint::ForceScan => result.force_scan = true,
+                TableHint::ForceSeek(place) => {
+                    result.force_seek = true;
+                    if let Some((index, columns)) = place {
+                        result.set_index(index)?;
+                        result.seek_columns.clone_from(columns);
+                    }
+                }
+                TableHint::Index(indexes) => match &indexes[..] {
+                    [index] => result.set_index(index)?,
+                    _ => return Err(SqlError::not_supported("an INDEX hint with several indexes")),
+                },
+            }
+        }
+        let unlocked = result.isolation == Some(IsolationLevel::ReadUncommitted);
+        if unlocked && (result.update || result.exclusive || result.table || result.readpast) {
+            return Err(conflicting());
+        }
+        if result.force_seek && result.force_scan {
+            return Err(conflicting());
+        }
+        Ok(result)
+    }
+
+    /// The hints behind the target of INSERT, UPDATE or DELETE: 1069 for those that choose an index.
+    pub fn of_target(hints: &[TableHint]) -> SqlResult<TableHints> {
+        let chooses = hints
+            .iter()
+            .any(|hint| matches!(hint, TableHint::Index(_) | TableHint::ForceSeek(_) | TableHint::ForceScan));
+        if chooses {
+            return Err(SqlError::new(1069, "Index hints are only allowed in a FROM or OPTION clause."));
+        }
+        TableHints::of(hints, Access::Change)
+    }
+
+    fn set_isolation(&mut self, level: IsolationLevel) -> SqlResult<()> {
+        match self.isolation {
+            Some(other) if other != level => Err(conflicting()),
+            _ => {
+                self.isolation = Some(level);
+                Ok(())
+            }
+        }
+    }
+
+    fn set_index(&mut self, index: &IndexRef) -> SqlResult<()> {
+        if self.index.as_ref().is_some_and(|other| other != index) {
+            return Err(SqlError::not_supported("two hints with different indexes on one table"));
+        }
+        self.index = Some(index.clone());
+        Ok(())
+    }
+
+    /// The locks under the session's isolation level; 650 for READPAST where it is not allowed.
+    pub fn lock_plan(&self, session: IsolationLevel, access: Access) -> SqlResult<LockPlan> {
+        let level = self.isolation.unwrap_or(session);
+        if level == IsolationLevel::Snapshot {
+            return Err(SqlError::not_supported("SNAPSHOT isolation"));
+        }
+        if self.readpast && !matches!(level, IsolationLevel::ReadCommitted | IsolationLevel::RepeatableRead) {
+            return Err(SqlError::new(
+                650,
+                "You can only specify the READPAST lock in the READ COMMITTED or REPEATABLE READ isolation levels.",
+            ));
+        }
+        let serializable = level == IsolationLevel::Serializable;
+        let holds_reads = serializable || level == IsolationLevel::RepeatableRead;
+        let changes = access == Access::Change;
+        if level == IsolationLevel::ReadUncommitted && !changes && !self.update && !self.exclusive && !self.table {
+            return Ok(LockPlan {
+                table_mode: LockMode::SchemaStability,
+                row: RowLock::None,
+                hold: false,
+                readpast: false,
+                no_wait: self.no_wait,
+                serializable: false,
+            });
+        }
+        let (table_mode, row, hold) = if self.table {
+            if self.exclusive || changes {
+                (LockMode::Exclusive, RowLock::None, true)
+            } else if self.update {
+                return Err(SqlError::not_supported("TABLOCK together with UPDLOCK"));
+            } else {
+                (LockMode::Shared, RowLock::None, holds_reads)
+            }
+        } else if self.exclusive {
+            (LockMode::IntentExclusive, RowLock::Exclusive, true)
+        } else if self.update || changes {
+            (LockMode::IntentExclusive, RowLock::Update, true)
+        } else {
+            (LockMode::IntentShared, RowLock::Shared, holds_reads)
+        };
+        Ok(LockPlan { table_mode, row, hold, readpast: self.readpast, no_wait: self.no_wait, serializable })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number<T: std::fmt::Debug>(result: SqlResult<T>) -> i32 {
+        result.expect_err("refused").number
+    }
+
+    #[test]
+    fn hints_that_contradict_each_other_are_refused() {
+        let hints = [TableHint::NoLock, TableHint::HoldLock];
+        assert_eq!(number(TableHints::of(&hints, Access::Read)), 1047);
+        let hints = [TableHint::NoLock, TableHint::UpdLock];
+        assert_eq!(number(TableHints::of(&hints, Access::Read)), 1047);
+        assert_eq!(number(TableHints::of(&[TableHint::NoLock], Access::Change)), 1065);
+    }
+
+    #[test]
+    fn readpast_needs_an_isolation_level_that_allows_to_skip() {
+        let hints = TableHints::of(&[TableHint::ReadPast], Access::Read).expect("allowed");
+        assert!(hints.lock_plan(IsolationLevel::ReadCommitted, Access::Read).expect("allowed").readpast);
+        assert_eq!(number(hints.lock_plan(IsolationLevel::Serializable, Access::Read)), 650);
+        let lowered = TableHints::of(&[TableHint::ReadPast, TableHint::ReadCommittedLock], Access::Read);
+        assert!(lowered.expect("allowed").lock_plan(IsolationLevel::Serializable, Access::Read).is_ok());
+    }
+
+    #[test]
+    fn a_target_is_read_with_update_locks() {
+        let plan = TableHints::default().lock_plan(IsolationLevel::ReadCommitted, Access::Change).expect("allowed");
+        assert_eq!((plan.row, plan.table_mode, plan.hold), (RowLock::Update, LockMode::IntentExclusive, true));
+    }
+}

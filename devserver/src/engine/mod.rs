@@ -1,0 +1,237 @@
+//! The executor: runs T-SQL against the storage.
+//!
+//! The way of a batch: [`session`] takes it from the connection → the parser → [`compile`] turns statements into steps
+//! and binds them ([`binder`], `bind_*`), which needs names ([`catalog`], the storage) and ends in plans ([`plan`],
+//! [`access_path`], [`query`]) → [`batch`] runs the steps: control of flow and errors there, procedures in
+//! [`procedure`], queries and changes in [`modify`] over [`operate`] and [`evaluate`], everything else in [`statement`]
+//! and [`ddl`] → [`output`] to the client.
+
+mod access_path;
+mod aggregate;
+mod batch;
+mod bind_expression;
+mod bind_function;
+mod bind_modify;
+mod bind_query;
+mod bind_source;
+mod binder;
+mod catalog;
+mod compile;
+mod ddl;
+mod evaluate;
+mod frame;
+mod locking;
+mod modify;
+mod object_name;
+mod operate;
+mod output;
+mod permission;
+mod plan;
+mod principal;
+mod procedure;
+mod query;
+mod rpc;
+mod scalar;
+mod scope;
+mod security;
+mod session;
+mod state;
+mod statement;
+mod system_function;
+mod system_procedure;
+mod system_view;
+mod table_ddl;
+mod table_definition;
+#[cfg(test)]
+mod tests;
+mod transaction;
+mod window;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::error::{SqlError, SqlResult};
+use crate::storage::{self, fold};
+use crate::tds::login::LoginRequest;
+use batch::CompiledBatch;
+use catalog::Catalog;
+
+pub use session::{CancelHandle, Session};
+
+/// The session ids up to 50 are the system's.
+const FIRST_SPID: i32 = 51;
+/// How many there are before numbers are used again: as many connections as SQL Server allows.
+const SPIDS: i32 = 32_000;
+
+/// What a new server starts with.
+#[derive(Clone)]
+pub struct EngineOptions {
+    /// The password of the login `sa`.
+    pub sa_password: String,
+    /// The name of the database that is there from the start, and the default of every login.
+    pub database: String,
+}
+
+impl Default for EngineOptions {
+    /// User `sa` with an empty password, and a database `readpast`.
+    fn default() -> Self {
+        EngineOptions { sa_password: String::new(), database: "readpast".to_string() }
+    }
+}
+
+/// Compiled batches by database, schema of unqualified names, and text.
+type BatchKey = (i32, Arc<str>, String);
+
+/// How many compiled batches are kept; then all are forgotten, which costs no more than compiling them again.
+const KEPT_BATCHES: usize = 1000;
+
+/// One database.
+pub struct Database {
+    pub id: i32,
+    pub name: Arc<str>,
+    pub storage: storage::Database,
+    pub catalog: RwLock<Catalog>,
+    /// Grows with every change of a table or of the catalog: plans made before are stale then.
+    version: AtomicU64,
+    read_only: AtomicBool,
+}
+
+impl Database {
+    fn new(id: i32, name: &str) -> Database {
+        Database {
+            id,
+            name: name.into(),
+            storage: storage::Database::new(),
+            catalog: RwLock::new(Catalog::new()),
+            version: AtomicU64::new(1),
+            read_only: AtomicBool::new(false),
+        }
+    }
+
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Makes every plan stale.
+    pub fn changed(&self) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Acquire)
+    }
+
+    fn set_read_only(&self, read_only: bool) {
+        self.read_only.store(read_only, Ordering::Release);
+    }
+}
+
+/// A login of the server.
+#[derive(Clone)]
+struct Login {
+    name: Arc<str>,
+    password: Arc<str>,
+    default_database: Arc<str>,
+}
+
+/// A server: its logins and databases.
+pub struct Engine {
+    logins: RwLock<Vec<Login>>,
+    databases: RwLock<Vec<Arc<Database>>>,
+    next_spid: AtomicI32,
+    batches: Mutex<HashMap<BatchKey, (u64, Arc<CompiledBatch>)>>,
+}
+
+impl Engine {
+    pub fn new(options: EngineOptions) -> Arc<Engine> {
+        let database = Arc::new(Database::new(5, &options.database));
+        let sa = Login {
+            name: "sa".into(),
+            password: options.sa_password.as_str().into(),
+            default_database: options.database.as_str().into(),
+        };
+        Arc::new(Engine {
+            logins: RwLock::new(vec![sa]),
+            databases: RwLock::new(vec![database]),
+            next_spid: AtomicI32::new(0),
+            batches: Mutex::new(HashMap::new()),
+        })
+    }
+
+    /// Opens a session.
+    ///
+    /// # Errors
+    ///
+    /// 18456 for a wrong name or password, 4060 for a database that is not there or that the login may not use.
+    pub fn login(self: &Arc<Engine>, request: &LoginRequest) -> SqlResult<Session> {
+        let refused = || SqlError::new(18456, format!("Login failed for user '{}'.", request.user)).severity(14);
+        let login = self.find_login(&request.user).ok_or_else(refused)?;
+        if *login.password != *request.password {
+            return Err(refused());
+        }
+        let wanted = if request.database.is_empty() { &*login.default_database } else { &request.database };
+        let no_database = || {
+            SqlError::new(4060, format!("Cannot open database \"{wanted}\" requested by the login. The login failed."))
+                .severity(11)
+        };
+        // A session lives in a user database; `master` and its like are not imitated.
+        let database = self.find_database(wanted).ok_or_else(no_database)?;
+        // @@SPID is a smallint.
+        let spid = FIRST_SPID + self.next_spid.fetch_add(1, Ordering::Relaxed).rem_euclid(SPIDS);
+        Session::open(Arc::clone(self), database, &login.name, request, spid).ok_or_else(no_database)
+    }
+
+    /// Ends every wait in every database: the server stops.
+    pub fn stop(&self) {
+        for database in self.databases.read().iter() {
+            database.storage.stop();
+        }
+    }
+
+    fn find_login(&self, name: &str) -> Option<Login> {
+        let name = fold(name);
+        self.logins.read().iter().find(|login| fold(&login.name) == name).cloned()
+    }
+
+    fn find_database(&self, name: &str) -> Option<Arc<Database>> {
+        let name = fold(name);
+        self.databases.read().iter().find(|database| fold(&database.name) == name).cloned()
+    }
+
+    /// Adds a database; 1801 if there is one of that name.
+    fn create_database(&self, name: &str) -> SqlResult<()> {
+        let mut databases = self.databases.write();
+        if databases.iter().any(|database| fold(&database.name) == fold(name)) {
+            return Err(SqlError::new(
+                1801,
+                format!("Database '{name}' already exists. Choose a different database name."),
+            )
+            .state(3));
+        }
+        let id = databases.iter().map(|database| database.id).max().unwrap_or(4) + 1;
+        databases.push(Arc::new(Database::new(id, name)));
+        Ok(())
+    }
+
+    /// Returns whether there was such a database.
+    ///
+    /// # Errors
+    ///
+    /// 3702 while any session uses it.
+    fn drop_database(&self, name: &str) -> SqlResult<bool> {
+        let mut databases = self.databases.write();
+        let Some(position) = databases.iter().position(|database| fold(&database.name) == fold(name)) else {
+            return Ok(false);
+        };
+        // The list holds one reference; every other belongs to a session.
+        if Arc::strong_count(&databases[position]) > 1 {
+            let message = format!("Cannot drop database \"{name}\" because it is currently in use.");
+            return Err(SqlError::new(3702, message).state(4));
+        }
+        databases.remove(position);
+        Ok(true)
+    }
+}

@@ -1,0 +1,428 @@
+//! Runs SELECT, INSERT, UPDATE and DELETE.
+//!
+//! A change first finds its rows, under their locks, and computes what becomes of them; then it changes them; then it
+//! computes OUTPUT. So no statement meets its own changes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::bind_modify::{
+    BoundAssignment, DeletePlan, InsertPlan, InsertRows, InsertTarget, OutputPlan, TableRules, UpdatePlan,
+};
+use super::frame::{Flow, Frame, Run, SavedRows, Values};
+use super::operate::{limit_values, run_operator, run_query};
+use super::output::CapturedRows;
+use super::query::{Body, OutputColumn, QueryPlan};
+use crate::error::{SqlError, SqlResult};
+use crate::storage::{Inserted, Key, Lifetime, LockMode, RowChange, TableSchema};
+use crate::value::{self, SqlType, Value};
+
+/// What a statement gives back.
+#[derive(Debug, Default)]
+pub struct StatementResult {
+    /// The columns of a result set and its rows.
+    pub rows: Option<(Vec<OutputColumn>, Vec<Vec<Value>>)>,
+    pub count: u64,
+    /// An informational message: a row that a unique index ignored.
+    pub ignored_duplicates: bool,
+}
+
+/// A SELECT statement.
+#[derive(Debug)]
+pub struct SelectStatementPlan {
+    pub query: QueryPlan,
+    /// `SELECT @a = …`: the variables.
+    pub variables: Option<Vec<usize>>,
+}
+
+pub fn run_select(plan: &SelectStatementPlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
+    let Some(variables) = &plan.variables else {
+        let mut rows = Vec::new();
+        run_query(&plan.query, run, frame, &mut |_, _, row| {
+            rows.push(row);
+            Ok(Flow::Continue)
+        })?;
+        let count = rows.len() as u64;
+        return Ok(StatementResult { rows: Some((plan.query.columns.clone(), rows)), count, ..Default::default() });
+    };
+    let mut count = 0;
+    if let Body::Select(select) = &plan.query.body
+        && select.sort.is_empty()
+        && select.limit.is_none()
+        && !select.distinct
+    {
+        // Each assignment sees those before it, in this row and in the rows before.
+        run_operator(&select.input, run, frame, &mut |run, frame| {
+            for (item, place) in select.items.iter().zip(variables) {
+                run.scope.values[*place] = item.eval(run, frame)?;
+            }
+            count += 1;
+            Ok(Flow::Continue)
+        })?;
+        return Ok(StatementResult { count, ..Default::default() });
+    }
+    run_query(&plan.query, run, frame, &mut |run, _, row| {
+        for (value, place) in row.into_iter().zip(variables) {
+            run.scope.values[*place] = value;
+        }
+        count += 1;
+        Ok(Flow::Continue)
+    })?;
+    Ok(StatementResult { count, ..Default::default() })
+}
+
+/// `database.schema.table`, as messages name a table; a table variable by its own name.
+fn full_name(run: &Run<'_>, schema: &TableSchema) -> String {
+    match schema.lifetime {
+        Lifetime::Permanent => format!("{}.{}.{}", run.database.name, schema.schema, schema.name),
+        Lifetime::Temporary => format!("tempdb.dbo.{}", schema.name),
+        Lifetime::Variable => schema.name.to_string(),
+    }
+}
+
+/// 3906 and 3930: nothing may be changed now.
+fn check_writable(run: &Run<'_>, schema: &TableSchema) -> SqlResult<()> {
+    if schema.lifetime == Lifetime::Variable {
+        return Ok(());
+    }
+    if run.state.doomed {
+        return Err(SqlError::new(
+            3930,
+            "The current transaction cannot be committed and cannot support operations that write to the log file. Roll \
+             back the transaction.",
+        ));
+    }
+    if schema.lifetime == Lifetime::Permanent && run.database.is_read_only() {
+        return Err(SqlError::new(
+            3906,
+            format!("Failed to update database \"{}\" because the database is read-only.", run.database.name),
+        ));
+    }
+    Ok(())
+}
+
+/// Converts a value for a column.
+fn assign(run: &Run<'_>, schema: &TableSchema, ordinal: usize, value: Value, from: SqlType) -> SqlResult<Value> {
+    let column = &schema.columns[ordinal];
+    if value.is_null() || (from == column.sql_type && !from.is_character() && !from.is_binary()) {
+        return Ok(value);
+    }
+    value::assign(value, from, column.sql_type).map_err(|error| error.for_column(&full_name(run, schema), &column.name))
+}
+
+/// Fills in computed columns and looks whether the row is allowed: 515, 547.
+fn finish_row(
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    schema: &TableSchema,
+    rules: &TableRules,
+    row: &mut Vec<Value>,
+    verb: &str,
+) -> SqlResult<()> {
+    for (ordinal, column) in schema.columns.iter().enumerate() {
+        if column.sql_type == SqlType::RowVersion {
+            let version = run.storage()?.latch.next_row_version();
+            row[ordinal] = Value::Bytes(version.to_be_bytes().into());
+        }
+    }
+    for (ordinal, computed) in &rules.computed {
+        frame.rows[rules.slot] = row.as_slice().into();
+        row[*ordinal] = computed.eval(run, frame)?;
+    }
+    for (column, value) in schema.columns.iter().zip(row.iter()) {
+        if value.is_null() && !column.nullable {
+            return Err(SqlError::new(
+                515,
+                format!(
+                    "Cannot insert the value NULL into column '{}', table '{}'; column does not allow nulls. {verb} fails.",
+                    column.name,
+                    full_name(run, schema)
+                ),
+            )
+            .state(2));
+        }
+    }
+    if !rules.checks.is_empty() {
+        frame.rows[rules.slot] = row.as_slice().into();
+        for (name, condition) in &rules.checks {
+            if condition.test(run, frame)? == Some(false) {
+                return Err(SqlError::new(
+                    547,
+                    format!(
+                        "The {verb} statement conflicted with the CHECK constraint \"{name}\". The conflict occurred in \
+                         database \"{}\", table \"{}.{}\".",
+                        run.database.name, schema.schema, schema.name
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Inserts one row of the given values; returns the complete row, or `None` if a unique index ignored it.
+fn insert_row(
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    target: &InsertTarget,
+    values: Vec<Option<(Value, SqlType)>>,
+) -> SqlResult<Option<Vec<Value>>> {
+    let schema = &target.table.schema;
+    let table = run.table_id(target.table.place);
+    let mut row = vec![Value::Null; schema.columns.len()];
+    let mut given = vec![false; schema.columns.len()];
+    for (ordinal, value) in target.ordinals.iter().zip(values) {
+        if let Some((value, from)) = value {
+            row[*ordinal] = assign(run, schema, *ordinal, value, from)?;
+            given[*ordinal] = true;
+        }
+    }
+    let mut identity = None;
+    for (ordinal, column) in schema.columns.iter().enumerate() {
+        if given[ordinal] {
+            if column.identity.is_some() {
+                identity = row[ordinal].as_i64();
+                let storage = run.storage()?;
+                if let Some(value) = identity {
+                    storage.latch.note_identity(table, value);
+                }
+            }
+            continue;
+        }
+        if column.identity.is_some() {
+            let value = run.storage()?.latch.next_identity(table)?;
+            identity = Some(value);
+            row[ordinal] = value::convert(Value::BigInt(value), SqlType::BigInt, column.sql_type, None, false)
+                .map_err(|_| {
+                    SqlError::new(
+                        8115,
+                        format!(
+                            "Arithmetic overflow error converting IDENTITY to data type {}.",
+                            column.sql_type.name()
+                        ),
+                    )
+                })?;
+        } else if let Some(default) = &target.rules.defaults[ordinal] {
+            row[ordinal] = default.eval(run, frame)?;
+        }
+    }
+    finish_row(run, frame, schema, &target.rules, &mut row, "INSERT")?;
+    let storage = run.storage()?;
+    let inserted = storage.latch.insert(&mut storage.tx, table, &row)?;
+    if let (Some(identity), true) = (identity, schema.lifetime != Lifetime::Variable) {
+        run.state.identity = Some(identity);
+        run.scope.scope_identity = Some(identity);
+    }
+    match inserted {
+        Inserted::Row(_) => Ok(Some(row)),
+        Inserted::DuplicateIgnored => Ok(None),
+    }
+}
+
+/// Computes one OUTPUT clause for the row in the frame.
+fn run_output(
+    output: &OutputPlan,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    result: &mut Vec<Vec<Value>>,
+) -> SqlResult<()> {
+    let mut row = Vec::with_capacity(output.items.len());
+    for item in &output.items {
+        row.push(item.eval(run, frame)?);
+    }
+    match &output.into {
+        Some(target) => {
+            let values = row.into_iter().zip(&output.items).map(|(value, item)| Some((value, item.ty))).collect();
+            // The identity of a table that OUTPUT writes to is not the statement's.
+            let (identity, scope_identity) = (run.state.identity, run.scope.scope_identity);
+            insert_row(run, frame, target, values)?;
+            (run.state.identity, run.scope.scope_identity) = (identity, scope_identity);
+        }
+        None => result.push(row),
+    }
+    Ok(())
+}
+
+fn output_result(outputs: &[OutputPlan], rows: Vec<Vec<Value>>) -> Option<(Vec<OutputColumn>, Vec<Vec<Value>>)> {
+    let output = outputs.iter().find(|output| output.into.is_none())?;
+    Some((output.columns.clone(), rows))
+}
+
+/// `executed`: the rows and column types of INSERT … EXEC.
+pub fn run_insert(
+    plan: &InsertPlan,
+    executed: Option<CapturedRows>,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+) -> SqlResult<StatementResult> {
+    let schema = &plan.target.table.schema;
+    check_writable(run, schema)?;
+    for output in &plan.output {
+        if let Some(into) = &output.into {
+            check_writable(run, &into.table.schema)?;
+        }
+    }
+    if plan.hints.table {
+        let table = run.table_id(plan.target.table.place);
+        let storage = run.storage()?;
+        storage.latch.lock_table(&mut storage.tx, table, LockMode::Exclusive, true)?;
+    }
+    let (_, take) = limit_values(&plan.limit, run, frame)?;
+    let mut rows: Vec<Vec<Option<(Value, SqlType)>>> = Vec::new();
+    match (&plan.rows, executed) {
+        (InsertRows::Values(list), _) => {
+            for values in list {
+                let mut row = Vec::with_capacity(values.len());
+                for value in values {
+                    row.push(match value {
+                        Some(scalar) => Some((scalar.eval(run, frame)?, scalar.ty)),
+                        None => None,
+                    });
+                }
+                rows.push(row);
+            }
+        }
+        (InsertRows::Query(query), _) => {
+            run_query(query, run, frame, &mut |_, _, row| {
+                let typed = row.into_iter().zip(&query.columns).map(|(value, column)| Some((value, column.ty)));
+                rows.push(typed.collect());
+                Ok(Flow::Continue)
+            })?;
+        }
+        (InsertRows::Execute, Some(executed)) => {
+            for (row, types) in executed {
+                if row.len() != plan.target.ordinals.len() {
+                    return Err(SqlError::new(
+                        213,
+                        "Column name or number of supplied values does not match table definition.",
+                    ));
+                }
+                rows.push(row.into_iter().zip(types.iter()).map(|(value, ty)| Some((value, *ty))).collect());
+            }
+        }
+        (InsertRows::Execute, None) => return Err(SqlError::not_supported("INSERT … EXEC in this place")),
+    }
+    let mut result = Vec::new();
+    let mut count = 0;
+    let mut ignored_duplicates = false;
+    for row in rows.into_iter().take(take) {
+        let Some(inserted) = insert_row(run, frame, &plan.target, row)? else {
+            ignored_duplicates = true;
+            continue;
+        };
+        count += 1;
+        if plan.output.is_empty() {
+            continue;
+        }
+        let inserted: Values = inserted.into();
+        for output in &plan.output {
+            frame.rows[plan.target.rules.slot] = Arc::clone(&inserted);
+            run_output(output, run, frame, &mut result)?;
+        }
+    }
+    Ok(StatementResult { rows: output_result(&plan.output, result), count, ignored_duplicates })
+}
+
+/// The target's row in the frame, changed as SET says.
+fn changed_row(
+    plan_assignments: &[BoundAssignment],
+    schema: &TableSchema,
+    slot: usize,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+) -> SqlResult<Vec<Value>> {
+    let mut row = frame.rows[slot].to_vec();
+    for assignment in plan_assignments {
+        let value = assignment.value.eval(run, frame)?;
+        match assignment.column {
+            Some(ordinal) => {
+                row[ordinal] = assign(run, schema, ordinal, value, assignment.value.ty)?;
+                if let Some((place, ty)) = assignment.variable {
+                    let column = schema.columns[ordinal].sql_type;
+                    run.scope.values[place] = value::convert(row[ordinal].clone(), column, ty, None, false)?;
+                }
+            }
+            None => {
+                if let Some((place, _)) = assignment.variable {
+                    run.scope.values[place] = value;
+                }
+            }
+        }
+    }
+    Ok(row)
+}
+
+pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
+    let schema = &plan.table.schema;
+    check_writable(run, schema)?;
+    let table = run.table_id(plan.table.place);
+    let mut seen: BTreeSet<Key> = BTreeSet::new();
+    let mut changes: Vec<RowChange> = Vec::new();
+    let mut saved: Vec<SavedRows> = Vec::new();
+    let keeps_rows = !plan.output.is_empty();
+    let sets_columns = plan.assignments.iter().any(|assignment| assignment.column.is_some());
+    run_operator(&plan.input, run, frame, &mut |run, frame| {
+        let Some(key) = frame.target.clone() else { return Ok(Flow::Continue) };
+        frame.kept += 1;
+        if plan.may_repeat && !seen.insert(key.clone()) {
+            return Ok(Flow::Continue);
+        }
+        let mut values = changed_row(&plan.assignments, schema, plan.slot, run, frame)?;
+        if sets_columns {
+            finish_row(run, frame, schema, &plan.rules, &mut values, "UPDATE")?;
+        }
+        if keeps_rows {
+            saved.push(frame.save(&plan.output_slots));
+        }
+        changes.push(RowChange { key, values });
+        Ok(Flow::Continue)
+    })?;
+    if sets_columns {
+        let storage = run.storage()?;
+        storage.latch.update_rows(&mut storage.tx, table, &changes)?;
+    }
+    let count = changes.len() as u64;
+    let mut result = Vec::new();
+    for (change, row) in changes.into_iter().zip(saved) {
+        frame.restore(&plan.output_slots, row);
+        let values: Values = change.values.into();
+        for output in &plan.output {
+            frame.rows[plan.rules.slot] = Arc::clone(&values);
+            run_output(output, run, frame, &mut result)?;
+        }
+    }
+    Ok(StatementResult { rows: output_result(&plan.output, result), count, ..Default::default() })
+}
+
+pub fn run_delete(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
+    check_writable(run, &plan.table.schema)?;
+    let table = run.table_id(plan.table.place);
+    let mut seen: BTreeSet<Key> = BTreeSet::new();
+    let mut keys: Vec<Key> = Vec::new();
+    let mut saved: Vec<SavedRows> = Vec::new();
+    let keeps_rows = !plan.output.is_empty();
+    run_operator(&plan.input, run, frame, &mut |_, frame| {
+        let Some(key) = frame.target.clone() else { return Ok(Flow::Continue) };
+        frame.kept += 1;
+        if plan.may_repeat && !seen.insert(key.clone()) {
+            return Ok(Flow::Continue);
+        }
+        if keeps_rows {
+            saved.push(frame.save(&plan.output_slots));
+        }
+        keys.push(key);
+        Ok(Flow::Continue)
+    })?;
+    for key in &keys {
+        let storage = run.storage()?;
+        storage.latch.delete(&mut storage.tx, table, key)?;
+    }
+    let mut result = Vec::new();
+    for row in saved {
+        frame.restore(&plan.output_slots, row);
+        for output in &plan.output {
+            run_output(output, run, frame, &mut result)?;
+        }
+    }
+    Ok(StatementResult { rows: output_result(&plan.output, result), count: keys.len() as u64, ..Default::default() })
+}

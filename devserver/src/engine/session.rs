@@ -1,0 +1,419 @@
+//! A connection's session: from requests to running batches.
+
+use std::sync::Arc;
+
+use super::batch::{CompiledBatch, Control, Failure, Origin};
+use super::catalog::Undo;
+use super::compile::{Compiler, Surroundings};
+use super::output::Output;
+use super::scope::{Activation, Declarations};
+use super::state::{Options, SessionState};
+use super::system_function::default_schema_of;
+use super::{BatchKey, Database, Engine, KEPT_BATCHES};
+use crate::error::{SqlError, SqlResult};
+use crate::storage::{self, Lifetime, Mark, ObjectId, SessionHandle, TableSchema, Transaction, fold};
+use crate::tds::login::LoginRequest;
+use crate::tds::request::{RpcCall, TransactionRequest};
+use crate::tds::token::{ResponseWriter, StatementKind};
+use crate::tsql;
+use crate::tsql::ast::Statement;
+
+/// A session. Dropping it rolls its transaction back and releases everything.
+pub struct Session {
+    pub(super) engine: Arc<Engine>,
+    pub(super) database: Arc<Database>,
+    /// `None` only while the session is being dropped.
+    storage: Option<storage::Session>,
+    pub(super) state: SessionState,
+    /// The open transaction.
+    pub(super) tx: Option<Transaction>,
+    /// The client was told of the open transaction.
+    pub(super) transaction_announced: bool,
+    /// Name, place in the storage's changes, and place in `catalog_undo`.
+    pub(super) savepoints: Vec<(String, Mark, usize)>,
+    /// The name given to the outermost BEGIN TRANSACTION.
+    pub(super) transaction_name: Option<String>,
+    /// How to take the transaction's changes of the catalog back.
+    pub(super) catalog_undo: Vec<Undo>,
+    /// The transaction has changed tables or the catalog: a rollback makes plans stale.
+    pub(super) has_changed_schema: bool,
+    /// The nesting levels of the TRY blocks that are running.
+    pub(super) try_levels: Vec<u32>,
+    /// The worst error that nobody caught in the procedure that runs: its return status.
+    pub(super) worst_severity: Option<u8>,
+    pub(super) prepared: Vec<(i32, super::rpc::Prepared)>,
+    pub(super) next_handle: i32,
+    pub(super) cancel: CancelHandle,
+}
+
+/// Cancels what a session is doing, from another thread.
+#[derive(Clone)]
+pub struct CancelHandle {
+    inner: Arc<parking_lot::Mutex<(Arc<Database>, SessionHandle)>>,
+}
+
+impl CancelHandle {
+    /// The client's attention signal.
+    pub fn cancel(&self) {
+        let (database, session) = {
+            let inner = self.inner.lock();
+            (Arc::clone(&inner.0), inner.1.clone())
+        };
+        database.storage.cancel(&session);
+    }
+}
+
+impl Session {
+    /// `None` if the login has no user in the database.
+    pub(super) fn open(
+        engine: Arc<Engine>,
+        database: Arc<Database>,
+        login: &str,
+        request: &LoginRequest,
+        spid: i32,
+    ) -> Option<Session> {
+        let (user, default_schema) = {
+            let catalog = database.catalog.read();
+            let principal = catalog.principals.user_of_login(login)?;
+            (principal.id, default_schema_of(&principal.kind))
+        };
+        let storage = database.storage.open_session(spid);
+        let cancel =
+            CancelHandle { inner: Arc::new(parking_lot::Mutex::new((Arc::clone(&database), storage.handle()))) };
+        let state = SessionState {
+            spid,
+            login: login.into(),
+            host_name: request.host_name.as_str().into(),
+            app_name: request.app_name.as_str().into(),
+            user,
+            default_schema,
+            options: Options::default(),
+            row_count: 0,
+            error: 0,
+            identity: None,
+            transaction_count: 0,
+            doomed: false,
+            caught: Vec::new(),
+            nest_level: 0,
+            temporary_tables: Vec::new(),
+            identity_insert: None,
+            context_info: None,
+            in_insert_exec: false,
+        };
+        Some(Session {
+            engine,
+            database,
+            storage: Some(storage),
+            state,
+            tx: None,
+            transaction_announced: false,
+            savepoints: Vec::new(),
+            transaction_name: None,
+            catalog_undo: Vec::new(),
+            has_changed_schema: false,
+            try_levels: Vec::new(),
+            worst_severity: None,
+            prepared: Vec::new(),
+            next_handle: 1,
+            cancel,
+        })
+    }
+
+    /// The name of the current database.
+    pub fn database(&self) -> Arc<str> {
+        Arc::clone(&self.database.name)
+    }
+
+    /// `@@SPID`.
+    pub fn spid(&self) -> u16 {
+        self.state.spid as u16
+    }
+
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.cancel.clone()
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.storage().handle().is_cancelled()
+    }
+
+    /// The session's place in the storage.
+    pub(super) fn storage(&self) -> &storage::Session {
+        self.storage.as_ref().expect("a session has it until it is dropped")
+    }
+
+    /// A transaction; there is no other one.
+    pub(super) fn new_transaction(&self) -> Transaction {
+        Transaction::begin(self.storage())
+    }
+
+    /// Gives up everything the session has in its database, and takes a new place in another one (or the same).
+    pub(super) fn move_to(&mut self, database: Arc<Database>) {
+        let storage = database.storage.open_session(self.state.spid);
+        *self.cancel.inner.lock() = (Arc::clone(&database), storage.handle());
+        let old_database = std::mem::replace(&mut self.database, database);
+        if let Some(old) = self.storage.replace(storage) {
+            old_database.storage.close_session(old);
+        }
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.database.version()
+    }
+
+    /// Runs a SQL batch.
+    pub fn run_batch(&mut self, sql: &str, writer: &mut ResponseWriter) {
+        self.storage().handle().clear_cancel();
+        let mut out = Output::new(writer);
+        let mut scope = Activation { check_permissions: true, ..Activation::default() };
+        let compiled = match self.compiled_batch(sql, Declarations::default()) {
+            Ok(compiled) => compiled,
+            Err(error) => {
+                self.refuse_batch(error, &mut out);
+                return;
+            }
+        };
+        let result = self.run_compiled(&compiled, &mut scope, &mut out);
+        if result.is_err() {
+            // The statement that ended everything has not written its own DONE.
+            out.writer().done_statement(StatementKind::Other, None);
+        }
+        self.end_of_request(result.map(|_| ()), &mut out);
+    }
+
+    /// An error before anything ran.
+    pub(super) fn refuse_batch(&mut self, error: SqlError, out: &mut Output<'_>) {
+        self.state.error = error.number;
+        out.error(&error.at_line(1));
+        out.writer().done_statement(StatementKind::Other, None);
+        self.end_of_request(Ok(()), out);
+    }
+
+    pub fn run_rpc(&mut self, call: RpcCall, writer: &mut ResponseWriter) {
+        self.storage().handle().clear_cancel();
+        let mut out = Output::new(writer);
+        let result = self.call(call, &mut out);
+        self.end_of_request(result, &mut out);
+    }
+
+    pub fn run_transaction_request(&mut self, request: TransactionRequest, writer: &mut ResponseWriter) {
+        self.storage().handle().clear_cancel();
+        let mut out = Output::new(writer);
+        if let Err(error) = self.transaction_request(request, &mut out) {
+            self.state.error = error.number;
+            out.error(&error.at_line(1));
+        }
+        out.writer().done_statement(StatementKind::Other, None);
+    }
+
+    /// What must be true between two requests.
+    pub(super) fn end_of_request(&mut self, result: Result<(), Failure>, out: &mut Output<'_>) {
+        debug_assert!(
+            !matches!(result, Err(Failure::Raised { .. })),
+            "an error on its way to a CATCH that is not there"
+        );
+        self.try_levels.clear();
+        self.state.caught.clear();
+        self.state.nest_level = 0;
+        if self.state.doomed {
+            let error = SqlError::new(
+                3998,
+                "Uncommittable transaction is detected at the end of the batch. The transaction is rolled back.",
+            );
+            out.error(&error.at_line(1));
+            self.rollback_everything(out);
+            out.writer().done_statement(StatementKind::Other, None);
+        }
+    }
+
+    /// sp_reset_connection: as if newly logged in.
+    pub fn reset(&mut self, keep_transaction: bool) {
+        if !keep_transaction {
+            self.abandon_transaction();
+        }
+        self.drop_temporary_tables(0);
+        // A new place in the storage: application locks of the session go with the old one.
+        if self.tx.is_none() {
+            self.move_to(Arc::clone(&self.database));
+        }
+        self.prepared.clear();
+        self.state.options = Options::default();
+        self.state.row_count = 0;
+        self.state.error = 0;
+        self.state.identity = None;
+        self.state.identity_insert = None;
+        self.state.context_info = None;
+    }
+
+    /// Parses and compiles a text, or takes it from the batches that were compiled before.
+    pub(super) fn compiled_batch(&mut self, sql: &str, parameters: Declarations) -> SqlResult<Arc<CompiledBatch>> {
+        let schema = Arc::clone(&self.state.default_schema);
+        self.compiled_text(sql, "", parameters, &schema)
+    }
+
+    /// `declared`: the text of the parameters' declaration, which the batch depends on too.
+    pub(super) fn compiled_text(
+        &mut self,
+        sql: &str,
+        declared: &str,
+        parameters: Declarations,
+        schema: &Arc<str>,
+    ) -> SqlResult<Arc<CompiledBatch>> {
+        let version = self.version();
+        let key: BatchKey = (self.database.id, Arc::clone(schema), format!("{declared}\u{0}{sql}"));
+        // What was bound with a #temp table or IDENTITY_INSERT of this session is of no use to others.
+        let is_shared = self.state.temporary_tables.is_empty() && self.state.identity_insert.is_none();
+        if is_shared
+            && let Some((made_under, compiled)) = self.engine.batches.lock().get(&key)
+            && *made_under == version
+        {
+            return Ok(Arc::clone(compiled));
+        }
+        let statements = tsql::parse_batch(sql)?;
+        let compiled = Arc::new(self.compile(&statements, parameters, schema)?);
+        if is_shared {
+            let mut batches = self.engine.batches.lock();
+            if batches.len() >= KEPT_BATCHES {
+                batches.clear();
+            }
+            batches.insert(key, (version, Arc::clone(&compiled)));
+        }
+        Ok(compiled)
+    }
+
+    pub(super) fn compile(
+        &mut self,
+        statements: &[Statement],
+        parameters: Declarations,
+        schema: &Arc<str>,
+    ) -> SqlResult<CompiledBatch> {
+        let version = self.version();
+        let database = Arc::clone(&self.database);
+        let latch = database.storage.latch();
+        let surroundings = Surroundings { database: &database, latch: &latch, state: &self.state, schema };
+        Compiler::new(surroundings, parameters, version).compile(statements)
+    }
+
+    /// The table of a table variable.
+    pub(super) fn create_table_variable(&mut self, template: &TableSchema) -> SqlResult<ObjectId> {
+        let database = Arc::clone(&self.database);
+        let mut latch = database.storage.latch();
+        let schema = TableSchema { lifetime: Lifetime::Variable, ..template.clone() };
+        match &mut self.tx {
+            Some(tx) => latch.create_table(tx, schema),
+            None => {
+                let mut tx = self.new_transaction();
+                let id = latch.create_table(&mut tx, schema);
+                latch.commit(tx);
+                id
+            }
+        }
+    }
+
+    pub(super) fn drop_table_variables(&mut self, scope: &mut Activation) {
+        if scope.owned_tables.is_empty() {
+            return;
+        }
+        let tables = std::mem::take(&mut scope.owned_tables);
+        self.drop_tables(&tables);
+    }
+
+    /// Drops tables that are nobody else's.
+    pub(super) fn drop_tables(&mut self, tables: &[ObjectId]) {
+        let database = Arc::clone(&self.database);
+        let mut latch = database.storage.latch();
+        let mut own = None;
+        let tx = match &mut self.tx {
+            Some(tx) => tx,
+            None => {
+                own.insert(Transaction::begin(self.storage.as_ref().expect("a session has it until it is dropped")))
+            }
+        };
+        for table in tables {
+            // It can only fail if the table is gone already.
+            let _ = latch.drop_table(tx, *table);
+        }
+        if let Some(tx) = own {
+            latch.commit(tx);
+        }
+    }
+
+    /// Drops the `#temp` tables made at a nesting level or deeper.
+    pub(super) fn drop_temporary_tables(&mut self, level: u32) {
+        let mut dropped = Vec::new();
+        self.state.temporary_tables.retain(|table| {
+            if table.level >= level {
+                dropped.push(table.id);
+            }
+            table.level < level
+        });
+        if !dropped.is_empty() {
+            self.drop_tables(&dropped);
+        }
+    }
+
+    /// Moves the session to another database.
+    pub(super) fn use_database(&mut self, name: &str, out: &mut Output<'_>) -> SqlResult<()> {
+        if fold(name) == fold(&self.database.name) {
+            let current = self.database.name.to_string();
+            out.writer().database_changed(&current, &current);
+            return Ok(());
+        }
+        let Some(database) = self.engine.find_database(name) else {
+            return Err(SqlError::new(
+                911,
+                format!("Database '{name}' does not exist. Make sure that the name is entered correctly."),
+            ));
+        };
+        if self.tx.is_some() || !self.state.temporary_tables.is_empty() {
+            return Err(SqlError::not_supported("USE within a transaction or with #temp tables"));
+        }
+        if self.state.nest_level > 0 {
+            return Err(SqlError::new(
+                154,
+                "a USE database statement is not allowed in a procedure, function or trigger.",
+            )
+            .severity(15));
+        }
+        let (user, default_schema) = {
+            let catalog = database.catalog.read();
+            let Some(principal) = catalog.principals.user_of_login(&self.state.login) else {
+                return Err(SqlError::new(
+                    916,
+                    format!(
+                        "The server principal \"{}\" is not able to access the database \"{name}\" under the current \
+                         security context.",
+                        self.state.login
+                    ),
+                )
+                .severity(14));
+            };
+            (principal.id, default_schema_of(&principal.kind))
+        };
+        let old_name = Arc::clone(&self.database.name);
+        self.move_to(database);
+        self.state.user = user;
+        self.state.default_schema = default_schema;
+        self.state.identity_insert = None;
+        out.writer().database_changed(&self.database.name, &old_name);
+        Ok(())
+    }
+
+    /// An error of a statement outside of any batch, for callers that only report.
+    pub(super) fn report(&mut self, error: SqlError, scope: &Activation, out: &mut Output<'_>) -> Result<(), Failure> {
+        match self.fail(error, Origin::Statement, scope, 1, out) {
+            Ok(Control::Next | Control::Break | Control::Continue | Control::Return(_)) => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.abandon_transaction();
+        self.drop_temporary_tables(0);
+        if let Some(storage) = self.storage.take() {
+            self.database.storage.close_session(storage);
+        }
+    }
+}

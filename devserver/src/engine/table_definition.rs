@@ -1,0 +1,439 @@
+//! From the parentheses of CREATE TABLE, CREATE TYPE and DECLARE @t TABLE to a [`TableSchema`].
+
+use std::sync::Arc;
+
+use super::bind_expression::implicit;
+use super::binder::{Binder, QueryScope, VisibleSource};
+use super::scalar::slot_bit;
+use crate::error::{SqlError, SqlResult};
+use crate::storage::{
+    CLUSTERED, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, Identity, Index, KeyColumn, Lifetime,
+    LockEscalation, NamedText, TableSchema, Uniqueness, fold,
+};
+use crate::tsql::ast::{
+    self, ColumnDefinition, ColumnKind, CompareOp, ConstraintKind, Expr, Ident, IndexColumn, IndexOption, InlineIndex,
+    Predicate, TableConstraint, TableDefinition,
+};
+use crate::value::{self, Collation, SqlType, Value};
+
+/// A constraint's name if none was written: recognisable, and different for each.
+fn generated_name(prefix: &str, table: &str, column: &str) -> Arc<str> {
+    // SQL Server takes a few letters of each and appends eight hexadecimal digits.
+    let hash = format!("{prefix}{table}{column}")
+        .bytes()
+        .fold(0x811C_9DC5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let table: String = table.chars().take(9).collect();
+    let column: String = column.chars().take(8).collect();
+    if column.is_empty() {
+        format!("{prefix}__{table}__{hash:08X}").into()
+    } else {
+        format!("{prefix}__{table}__{column}__{hash:08X}").into()
+    }
+}
+
+/// The schema of a table, with its indexes in order and numbered.
+pub fn template(
+    binder: &mut Binder<'_>,
+    name: &str,
+    schema_name: &str,
+    definition: &TableDefinition,
+) -> SqlResult<TableSchema> {
+    let mut schema = TableSchema {
+        id: 0,
+        schema: schema_name.into(),
+        name: name.into(),
+        lifetime: Lifetime::Variable,
+        columns: Vec::with_capacity(definition.columns.len()),
+        indexes: Vec::new(),
+        checks: Vec::new(),
+        lock_escalation: LockEscalation::Table,
+    };
+    for (position, column) in definition.columns.iter().enumerate() {
+        if definition.columns[..position].iter().any(|other| fold(&other.name) == fold(&column.name)) {
+            return Err(SqlError::new(
+                2705,
+                format!(
+                    "Column names in each table must be unique. Column name '{}' in table '{name}' is specified more \
+                     than once.",
+                    column.name
+                ),
+            )
+            .state(3));
+        }
+        let mut column = bind_column(binder, &schema, column)?;
+        if let Some(text) = &column.computed {
+            (column.sql_type, column.collation) = computed_type(binder, &schema, text)?;
+        }
+        schema.columns.push(column);
+    }
+    if schema.columns.iter().filter(|column| column.identity.is_some()).count() > 1 {
+        return Err(SqlError::new(
+            2744,
+            format!(
+                "Multiple identity columns specified for table '{name}'. Only one identity column per table is allowed."
+            ),
+        )
+        .state(2));
+    }
+    add_constraints(&mut schema, &definition.columns, &definition.constraints)?;
+    for index in &definition.indexes {
+        let index = inline_index(&schema, index)?;
+        schema.indexes.push(index);
+    }
+    schema.indexes.sort_by_key(|index| !index.is_clustered());
+    let mut next = FIRST_NONCLUSTERED;
+    for index in &mut schema.indexes {
+        if !index.is_clustered() {
+            index.id = next;
+            next += 1;
+        }
+    }
+    check_checks(binder, &schema)?;
+    Ok(schema)
+}
+
+/// One column; the type of a computed one is still to be found.
+pub fn bind_column(binder: &mut Binder<'_>, schema: &TableSchema, column: &ColumnDefinition) -> SqlResult<Column> {
+    let (sql_type, computed) = match &column.kind {
+        ColumnKind::Typed(name) => (binder.resolve_type(name)?, None),
+        ColumnKind::Computed { text, .. } => (SqlType::Int, Some(Arc::clone(text))),
+    };
+    let collation = match &column.collation {
+        Some(collation) => binder.collation(collation)?,
+        None => Collation::default(),
+    };
+    let identity = column.identity.map(|identity| Identity { seed: identity.seed, increment: identity.increment });
+    if identity.is_some() {
+        let is_integral = sql_type.is_integer() || matches!(sql_type, SqlType::Decimal { scale: 0, .. });
+        if !is_integral {
+            return Err(SqlError::new(
+                2749,
+                format!(
+                    "Identity column '{}' must be of data type int, bigint, smallint, tinyint, or decimal or numeric with \
+                     a scale of 0, unencrypted, and constrained to be nonnullable.",
+                    column.name
+                ),
+            )
+            .state(2));
+        }
+        if column.nullable == Some(true) {
+            return Err(SqlError::new(
+                8147,
+                format!(
+                    "Could not create IDENTITY attribute on nullable column '{}', table '{}'.",
+                    column.name, schema.name
+                ),
+            ));
+        }
+    }
+    let nullable = match column.nullable {
+        Some(nullable) => nullable,
+        None => identity.is_none() && sql_type != SqlType::RowVersion,
+    };
+    let default = match &column.default {
+        Some(default) => {
+            let scalar = binder.bind_expr(&default.expr)?;
+            implicit(scalar, sql_type)?;
+            let name = match &default.constraint {
+                Some(name) => Arc::clone(name),
+                None => generated_name("DF", &schema.name, &column.name),
+            };
+            Some(NamedText { name, text: Arc::clone(&default.text) })
+        }
+        None => None,
+    };
+    Ok(Column {
+        name: Arc::clone(&column.name),
+        sql_type,
+        nullable,
+        collation,
+        identity,
+        default,
+        computed,
+        value_when_absent: Value::Null,
+    })
+}
+
+fn table_scope(schema: &TableSchema, slot: usize) -> QueryScope {
+    let mut scope = QueryScope::new();
+    scope.sources.push(VisibleSource {
+        name: Arc::clone(&schema.name),
+        schema: None,
+        columns: Binder::table_columns(schema, slot),
+        slots: slot_bit(slot),
+        updatable: false,
+    });
+    scope
+}
+
+fn computed_type(binder: &mut Binder<'_>, schema: &TableSchema, text: &str) -> SqlResult<(SqlType, Collation)> {
+    let slot = binder.new_slot()?;
+    binder.scopes.push(table_scope(schema, slot));
+    let scalar = crate::tsql::parse_expression(text).and_then(|expr| binder.bind_expr(&expr));
+    binder.scopes.pop();
+    let scalar = scalar?;
+    Ok((scalar.ty, scalar.collation()))
+}
+
+/// CHECKs must bind.
+fn check_checks(binder: &mut Binder<'_>, schema: &TableSchema) -> SqlResult<()> {
+    if schema.checks.is_empty() {
+        return Ok(());
+    }
+    let slot = binder.new_slot()?;
+    for check in &schema.checks {
+        binder.scopes.push(table_scope(schema, slot));
+        let bound = crate::tsql::parse_predicate(&check.text).and_then(|predicate| binder.bind_condition(&predicate));
+        binder.scopes.pop();
+        bound?;
+    }
+    Ok(())
+}
+
+/// Adds keys, checks and defaults to a table.
+pub fn add_constraints(
+    schema: &mut TableSchema,
+    definitions: &[ColumnDefinition],
+    constraints: &[TableConstraint],
+) -> SqlResult<()> {
+    let mut has_clustered = schema.clustered().is_some()
+        || constraints
+            .iter()
+            .any(|constraint| matches!(&constraint.kind, ConstraintKind::Key { clustered: Some(true), .. }));
+    for constraint in constraints {
+        match &constraint.kind {
+            ConstraintKind::Key { primary, clustered, columns, options } => {
+                let key = key_columns(schema, columns)?;
+                let is_clustered = match clustered {
+                    Some(clustered) => *clustered,
+                    // A primary key is clustered unless something else is.
+                    None => *primary && !has_clustered,
+                };
+                has_clustered |= is_clustered;
+                if *primary {
+                    if schema.indexes.iter().any(|index| index.uniqueness == Uniqueness::PrimaryKey) {
+                        return Err(SqlError::new(
+                            1779,
+                            format!("Table '{}' already has a primary key defined on it.", schema.name),
+                        ));
+                    }
+                    for column in &key {
+                        let definition = definitions.get(column.column);
+                        let explicitly_null = definition.is_some_and(|definition| definition.nullable == Some(true));
+                        if explicitly_null {
+                            return Err(SqlError::new(
+                                8111,
+                                format!(
+                                    "Cannot define PRIMARY KEY constraint on nullable column in table '{}'.",
+                                    schema.name
+                                ),
+                            ));
+                        }
+                        schema.columns[column.column].nullable = false;
+                    }
+                }
+                let name = match &constraint.name {
+                    Some(name) => Arc::clone(name),
+                    None => generated_name(if *primary { "PK" } else { "UQ" }, &schema.name, &columns[0].name),
+                };
+                let uniqueness = if *primary { Uniqueness::PrimaryKey } else { Uniqueness::UniqueConstraint };
+                let ignore_dup_key = index_options(options)?;
+                let id = if is_clustered { CLUSTERED } else { 0 };
+                schema.indexes.push(Index {
+                    id,
+                    name,
+                    key,
+                    uniqueness,
+                    included: Vec::new(),
+                    filter: None,
+                    ignore_dup_key,
+                });
+            }
+            ConstraintKind::Check { text, .. } => {
+                let name = match &constraint.name {
+                    Some(name) => Arc::clone(name),
+                    None => generated_name("CK", &schema.name, &schema.checks.len().to_string()),
+                };
+                schema.checks.push(NamedText { name, text: Arc::clone(text) });
+            }
+            ConstraintKind::ForeignKey { .. } => return Err(SqlError::not_supported("FOREIGN KEY")),
+            ConstraintKind::Default { text, column, .. } => {
+                let Some(ordinal) = schema.column_named(column) else {
+                    return Err(SqlError::new(
+                        1752,
+                        format!(
+                            "Column '{column}' in table '{}' is invalid for creating a default constraint.",
+                            schema.name
+                        ),
+                    ));
+                };
+                if schema.columns[ordinal].default.is_some() {
+                    return Err(SqlError::new(1781, "Column already has a DEFAULT bound to it."));
+                }
+                let name = match &constraint.name {
+                    Some(name) => Arc::clone(name),
+                    None => generated_name("DF", &schema.name, column),
+                };
+                schema.columns[ordinal].default = Some(NamedText { name, text: Arc::clone(text) });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn inline_index(schema: &TableSchema, index: &InlineIndex) -> SqlResult<Index> {
+    let key = key_columns(schema, &index.columns)?;
+    let included = included_columns(schema, &index.include)?;
+    let filter = match &index.filter {
+        Some(filter) => Some(bind_filter(schema, &index.name, filter)?),
+        None => None,
+    };
+    Ok(Index {
+        id: if index.clustered { CLUSTERED } else { 0 },
+        name: Arc::clone(&index.name),
+        key,
+        uniqueness: if index.unique { Uniqueness::Index } else { Uniqueness::None },
+        included,
+        filter,
+        ignore_dup_key: index_options(&index.options)?,
+    })
+}
+
+/// Whether IGNORE_DUP_KEY is on; options that change what an index does are refused.
+pub fn index_options(options: &[IndexOption]) -> SqlResult<bool> {
+    let mut ignore_dup_key = false;
+    for option in options {
+        match option {
+            IndexOption::IgnoreDupKey(on) => ignore_dup_key = *on,
+            IndexOption::DropExisting(true) => return Err(SqlError::not_supported("DROP_EXISTING = ON")),
+            IndexOption::AllowRowLocks(false) => return Err(SqlError::not_supported("ALLOW_ROW_LOCKS = OFF")),
+            // How pages are filled, sorted and compressed, and how an index is built: there are no pages here.
+            IndexOption::PadIndex(_)
+            | IndexOption::FillFactor(_)
+            | IndexOption::SortInTempdb(_)
+            | IndexOption::StatisticsNoRecompute(_)
+            | IndexOption::StatisticsIncremental(_)
+            | IndexOption::DropExisting(false)
+            | IndexOption::Online(_)
+            | IndexOption::AllowRowLocks(true)
+            | IndexOption::AllowPageLocks(_)
+            | IndexOption::OptimizeForSequentialKey(_)
+            | IndexOption::MaxDop(_)
+            | IndexOption::DataCompression(_) => {}
+        }
+    }
+    Ok(ignore_dup_key)
+}
+
+pub fn key_columns(schema: &TableSchema, columns: &[IndexColumn]) -> SqlResult<Vec<KeyColumn>> {
+    let mut key: Vec<KeyColumn> = Vec::with_capacity(columns.len());
+    for column in columns {
+        let ordinal = index_column(schema, &column.name)?;
+        if schema.columns[ordinal].sql_type.is_max() {
+            return Err(SqlError::new(
+                1919,
+                format!(
+                    "Column '{}' in table '{}' is of a type that is invalid for use as a key column in an index.",
+                    column.name, schema.name
+                ),
+            ));
+        }
+        if key.iter().any(|other| other.column == ordinal) {
+            return Err(SqlError::new(
+                1909,
+                format!(
+                    "Cannot use duplicate column names in index. Column name '{}' listed more than once.",
+                    column.name
+                ),
+            ));
+        }
+        key.push(KeyColumn { column: ordinal, descending: column.descending });
+    }
+    Ok(key)
+}
+
+pub fn included_columns(schema: &TableSchema, names: &[Ident]) -> SqlResult<Vec<usize>> {
+    let mut included = Vec::with_capacity(names.len());
+    for name in names {
+        included.push(index_column(schema, name)?);
+    }
+    Ok(included)
+}
+
+fn index_column(schema: &TableSchema, name: &str) -> SqlResult<usize> {
+    schema
+        .column_named(name)
+        .ok_or_else(|| SqlError::new(1911, format!("Column name '{name}' does not exist in the target table or view.")))
+}
+
+/// The WHERE of a filtered index.
+pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> SqlResult<Filter> {
+    let incorrect = || {
+        SqlError::new(
+            10735,
+            format!(
+                "Incorrect WHERE clause for filtered index '{index}' on table '{}.{}'.",
+                schema.schema, schema.name
+            ),
+        )
+    };
+    let mut terms = Vec::new();
+    let conditions = match &filter.condition {
+        Predicate::And(conditions) => conditions.as_slice(),
+        other => std::slice::from_ref(other),
+    };
+    for condition in conditions {
+        terms.push(match condition {
+            Predicate::Compare { op, left: Expr::Column(column), right } => {
+                let column = index_column(schema, &column.name)?;
+                let constant = filter_constant(schema, column, right)?.ok_or_else(incorrect)?;
+                let operator = match op {
+                    CompareOp::Equal => FilterOperator::Equal,
+                    CompareOp::NotEqual => FilterOperator::NotEqual,
+                    CompareOp::Less => FilterOperator::Less,
+                    CompareOp::LessOrEqual => FilterOperator::LessOrEqual,
+                    CompareOp::Greater => FilterOperator::Greater,
+                    CompareOp::GreaterOrEqual => FilterOperator::GreaterOrEqual,
+                };
+                FilterTerm::Compare { column, operator, constant }
+            }
+            Predicate::InList { negated: false, value: Expr::Column(column), list } => {
+                let column = index_column(schema, &column.name)?;
+                let mut constants = Vec::with_capacity(list.len());
+                for item in list {
+                    constants.push(filter_constant(schema, column, item)?.ok_or_else(incorrect)?);
+                }
+                FilterTerm::In { column, constants }
+            }
+            Predicate::IsNull { negated, value: Expr::Column(column) } => {
+                let column = index_column(schema, &column.name)?;
+                if *negated { FilterTerm::IsNotNull { column } } else { FilterTerm::IsNull { column } }
+            }
+            _ => return Err(incorrect()),
+        });
+    }
+    Ok(Filter { terms, text: Arc::clone(&filter.text) })
+}
+
+/// A constant of the column's type; `None` for what is no constant.
+fn filter_constant(schema: &TableSchema, column: usize, expr: &Expr) -> SqlResult<Option<Value>> {
+    let scalar = match expr {
+        Expr::Literal(literal) => super::bind_expression::literal(literal)?,
+        Expr::Unary { op: ast::UnaryOp::Minus, operand } => match &**operand {
+            Expr::Literal(literal) => {
+                let scalar = super::bind_expression::literal(literal)?;
+                let Some(constant) = scalar.as_constant() else { return Ok(None) };
+                let negative = value::unary(value::UnaryOp::Minus, constant, scalar.ty)?;
+                super::scalar::Scalar::constant(negative, scalar.ty)
+            }
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    match scalar.as_constant() {
+        None | Some(Value::Null) => Ok(None),
+        Some(constant) => {
+            value::convert(constant.clone(), scalar.ty, schema.columns[column].sql_type, None, false).map(Some)
+        }
+    }
+}

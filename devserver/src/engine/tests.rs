@@ -1,0 +1,13 @@
+//! Batches from their text to the tokens that the client gets.
+
+mod binding;
+mod changes;
+mod errors;
+mod harness;
+mod install;
+mod locking;
+mod permissions;
+mod plans;
+mod queries;
+mod rpc;
+mod transactions;

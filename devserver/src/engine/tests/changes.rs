@@ -1,0 +1,127 @@
+//! INSERT, UPDATE and DELETE, and what OUTPUT says of them.
+
+use super::harness::{errors, ok, rows, run, session};
+use crate::engine::Session;
+
+fn items(s: &mut Session) {
+    ok(
+        s,
+        "CREATE TABLE items (id int NOT NULL IDENTITY(1, 1) PRIMARY KEY, name varchar(10) NOT NULL CONSTRAINT items_name UNIQUE,
+             price decimal(9, 2) NOT NULL DEFAULT 1.5, total AS price * 2, CONSTRAINT items_price CHECK (price > 0));
+         INSERT items (name) VALUES ('a'), ('b'), ('c')",
+    );
+}
+
+#[test]
+fn defaults_identities_and_computed_columns_are_filled_in() {
+    let (_e, mut s) = session();
+    items(&mut s);
+    let found =
+        rows(&mut s, "SELECT id, CAST(price AS varchar(10)), CAST(total AS varchar(10)) FROM items ORDER BY id");
+    assert_eq!(found[2], "ROW(Int(3), String(\"1.50\"), String(\"3.00\"))");
+    let identity =
+        rows(&mut s, "INSERT items (name) VALUES ('d'); SELECT CAST(SCOPE_IDENTITY() AS int), CAST(@@IDENTITY AS int)");
+    assert_eq!(identity, ["ROW(Int(4), Int(4))"]);
+    assert_eq!(errors(&mut s, "INSERT items (id, name) VALUES (9, 'x')"), [544]);
+    ok(
+        &mut s,
+        "SET IDENTITY_INSERT items ON; INSERT items (id, name) VALUES (9, 'x'); SET IDENTITY_INSERT items OFF; INSERT items (name) VALUES ('y')",
+    );
+    assert_eq!(rows(&mut s, "SELECT MAX(id) FROM items"), ["ROW(Int(10))"]);
+}
+
+#[test]
+fn a_failed_statement_leaves_nothing_behind() {
+    let (_e, mut s) = session();
+    items(&mut s);
+    assert_eq!(errors(&mut s, "INSERT items (name) VALUES ('x'), ('y'), ('a')"), [2627]);
+    assert_eq!(errors(&mut s, "UPDATE items SET price = id - 2"), [547]);
+    assert_eq!(errors(&mut s, "INSERT items (name) VALUES (NULL)"), [515]);
+    assert_eq!(errors(&mut s, "INSERT items (name) VALUES ('much too long a name')"), [2628]);
+    assert_eq!(
+        rows(&mut s, "SELECT COUNT(*), CAST(SUM(price) AS varchar(10)) FROM items"),
+        ["ROW(Int(3), String(\"4.50\"))"]
+    );
+}
+
+#[test]
+fn output_shows_the_old_and_the_new_row() {
+    let (_e, mut s) = session();
+    items(&mut s);
+    assert_eq!(
+        rows(&mut s, "UPDATE items SET name = name + 'x' OUTPUT deleted.name, inserted.name WHERE id = 2"),
+        ["ROW(String(\"b\"), String(\"bx\"))"]
+    );
+    assert_eq!(
+        rows(
+            &mut s,
+            "DECLARE @o TABLE (id int, what char(3)); DELETE items OUTPUT deleted.id, 'del' INTO @o WHERE id > 1; SELECT * FROM @o ORDER BY id"
+        ),
+        ["ROW(Int(2), String(\"del\"))", "ROW(Int(3), String(\"del\"))"]
+    );
+    assert_eq!(
+        rows(&mut s, "INSERT items (name) OUTPUT inserted.id, inserted.name VALUES ('p'), ('q')"),
+        ["ROW(Int(4), String(\"p\"))", "ROW(Int(5), String(\"q\"))"]
+    );
+}
+
+#[test]
+fn changes_go_through_ctes_and_joins() {
+    let (_e, mut s) = session();
+    items(&mut s);
+    ok(&mut s, "WITH newest AS (SELECT TOP (2) id, price FROM items ORDER BY id DESC) UPDATE newest SET price = 7");
+    assert_eq!(rows(&mut s, "SELECT id FROM items WHERE price = 7 ORDER BY id"), ["ROW(Int(2))", "ROW(Int(3))"]);
+    ok(
+        &mut s,
+        "DECLARE @l TABLE (id int PRIMARY KEY, p int); INSERT @l VALUES (1, 10), (3, 30), (9, 90);
+                UPDATE i SET price = l.p FROM @l AS l INNER LOOP JOIN items AS i ON i.id = l.id",
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT id FROM items WHERE price IN (10, 30) ORDER BY id"),
+        ["ROW(Int(1))", "ROW(Int(3))"]
+    );
+    ok(
+        &mut s,
+        "WITH numbered AS (SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS n FROM items) DELETE numbered WHERE n > 1",
+    );
+    assert_eq!(rows(&mut s, "SELECT id FROM items"), ["ROW(Int(1))"]);
+    ok(&mut s, "DELETE FROM items FROM (VALUES (1), (2)) AS v (id) WHERE v.id = items.id");
+    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM items"), ["ROW(Int(0))"]);
+}
+
+#[test]
+fn a_row_that_matches_twice_changes_once() {
+    let (_e, mut s) = session();
+    items(&mut s);
+    let count = run(&mut s, "UPDATE i SET price += 1 FROM items i JOIN (VALUES (1), (1)) AS v (id) ON v.id = i.id");
+    assert!(count.contains(&"DONE(count=1)".to_string()), "{count:?}");
+    assert_eq!(rows(&mut s, "SELECT CAST(price AS varchar(9)) FROM items WHERE id = 1"), ["ROW(String(\"2.50\"))"]);
+}
+
+#[test]
+fn a_statement_does_not_meet_its_own_changes() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE n (n int NOT NULL PRIMARY KEY); INSERT n VALUES (1), (2), (3)");
+    ok(&mut s, "UPDATE n SET n = n + 1");
+    ok(&mut s, "INSERT n SELECT n + 10 FROM n");
+    assert_eq!(rows(&mut s, "SELECT COUNT(*), MAX(n) FROM n"), ["ROW(Int(6), Int(14))"]);
+}
+
+#[test]
+fn table_variables_survive_a_rollback() {
+    let (_e, mut s) = session();
+    let sql = "DECLARE @t TABLE (a int); CREATE TABLE #t (a int); BEGIN TRAN; INSERT @t VALUES (1); INSERT #t VALUES (1); ROLLBACK;
+               SELECT (SELECT COUNT(*) FROM @t), (SELECT COUNT(*) FROM #t)";
+    assert_eq!(rows(&mut s, sql), ["ROW(Int(1), Int(0))"]);
+}
+
+#[test]
+fn a_procedure_fills_a_table() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE PROCEDURE two AS SELECT 1, 'a' UNION ALL SELECT 2, 'b'");
+    ok(
+        &mut s,
+        "DECLARE @t TABLE (n int, c char(1)); INSERT @t EXEC two; IF (SELECT SUM(n) FROM @t) <> 3 THROW 50000, 'wrong', 1",
+    );
+    assert_eq!(errors(&mut s, "DECLARE @t TABLE (n int); INSERT @t EXEC two"), [213]);
+}

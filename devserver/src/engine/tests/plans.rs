@@ -1,0 +1,80 @@
+//! Which indexes are used, seen from outside: by what a hint refuses, and by what a scan would have waited for.
+
+use super::harness::{engine, errors, login, ok, rows, session};
+
+const TABLE: &str =
+    "CREATE TABLE t (id int NOT NULL PRIMARY KEY, q int NOT NULL, state tinyint NOT NULL, k varchar(10) NULL);
+    CREATE INDEX ready ON t (q, id) WHERE state = 0;
+    CREATE UNIQUE INDEX keyed ON t (q, k) WHERE k IS NOT NULL AND state < 3;
+    INSERT t VALUES (1, 1, 0, 'a'), (2, 1, 1, NULL), (3, 2, 0, 'b')";
+
+#[test]
+fn a_filtered_index_serves_literals_only() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    assert_eq!(rows(&mut s, "SELECT id FROM t WITH (INDEX (ready)) WHERE q = 1 AND state = 0"), ["ROW(Int(1))"]);
+    assert_eq!(
+        errors(&mut s, "DECLARE @s tinyint = 0; SELECT id FROM t WITH (INDEX (ready)) WHERE q = 1 AND state = @s"),
+        [8622]
+    );
+    assert_eq!(errors(&mut s, "SELECT id FROM t WITH (INDEX (ready)) WHERE q = 1"), [8622]);
+    assert_eq!(errors(&mut s, "SELECT id FROM t WITH (INDEX (ready)) WHERE q = 1 AND state IN (0, 1)"), [8622]);
+    let keyed =
+        "DECLARE @k varchar(10) = 'b'; SELECT id FROM t WITH (INDEX (keyed)) WHERE q = 2 AND k = @k AND state < 3";
+    assert_eq!(rows(&mut s, keyed), ["ROW(Int(3))"]);
+    assert_eq!(
+        rows(&mut s, "SELECT id FROM t WITH (INDEX (keyed)) WHERE k IS NOT NULL AND state IN (0, 2) ORDER BY id"),
+        ["ROW(Int(1))", "ROW(Int(3))"]
+    );
+    assert_eq!(errors(&mut s, "SELECT id FROM t WITH (INDEX (none))"), [308]);
+}
+
+#[test]
+fn forceseek_wants_a_seek() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    assert_eq!(errors(&mut s, "SELECT id FROM t WITH (FORCESEEK) WHERE state = 0 AND k = 'a'"), [8622]);
+    assert_eq!(rows(&mut s, "SELECT q FROM t WITH (FORCESEEK) WHERE id = 3"), ["ROW(Int(2))"]);
+    assert_eq!(rows(&mut s, "SELECT q FROM t WITH (FORCESEEK (ready (q))) WHERE q = 2 AND state = 0"), ["ROW(Int(2))"]);
+    assert_eq!(errors(&mut s, "SELECT q FROM t WITH (FORCESEEK (ready (q, id))) WHERE q = 2 AND state = 0"), [8622]);
+}
+
+#[test]
+fn a_seek_does_not_touch_other_rows() {
+    let engine = engine();
+    let mut a = login(&engine, "sa", "secret");
+    let mut b = login(&engine, "sa", "secret");
+    ok(&mut a, TABLE);
+    ok(&mut a, "BEGIN TRAN; UPDATE t SET state = 2 WHERE id = 3");
+    ok(&mut b, "SET LOCK_TIMEOUT 0");
+    // By key, by key range, by a list of keys, by joining, and TOP in index order: none of them comes near row 3.
+    for sql in [
+        "SELECT id FROM t WHERE id = 1",
+        "SELECT id FROM t WHERE id < 3",
+        "SELECT id FROM t WHERE id IN (1, 2)",
+        "SELECT t.id FROM (VALUES (1)) AS v (id) JOIN t ON t.id = v.id",
+        "SELECT TOP (1) id FROM t ORDER BY id",
+        "SELECT TOP (1) id FROM t WHERE q = 1 AND state = 0 ORDER BY id DESC",
+        "SELECT 1 WHERE EXISTS (SELECT 1 FROM t WHERE id = 2)",
+        "UPDATE t SET k = 'z' WHERE id = 2",
+        "DELETE t WHERE id = 2",
+        "DECLARE @big bigint = 1; SELECT id FROM t WHERE id = @big",
+    ] {
+        ok(&mut b, sql);
+    }
+    assert_eq!(errors(&mut b, "SELECT id FROM t WHERE k = 'a'"), [1222]);
+}
+
+#[test]
+fn types_that_are_not_the_columns_still_find_its_rows() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    assert_eq!(rows(&mut s, "DECLARE @v bigint = 5000000000; SELECT id FROM t WHERE id = @v"), Vec::<String>::new());
+    assert_eq!(rows(&mut s, "DECLARE @v decimal(9, 2) = 2.5; SELECT id FROM t WHERE id > @v"), ["ROW(Int(3))"]);
+    assert_eq!(rows(&mut s, "DECLARE @v decimal(9, 2) = 2.5; SELECT id FROM t WHERE id = @v"), Vec::<String>::new());
+    assert_eq!(rows(&mut s, "SELECT id FROM t WHERE id = '2'"), ["ROW(Int(2))"]);
+    assert_eq!(
+        rows(&mut s, "SELECT id FROM t WHERE q = 1 AND k = N'A' AND state < 3 AND k IS NOT NULL"),
+        ["ROW(Int(1))"]
+    );
+}
