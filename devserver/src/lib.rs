@@ -1,0 +1,218 @@
+//! An in-memory stand-in for SQL Server, for the tests, examples and benches of `readpast`. **It is not SQL Server.**
+//!
+//! It listens on loopback, speaks TDS 7.4 and executes T-SQL in memory, with SQL Server's row locks, transactions and
+//! error numbers. What it does not know it refuses with error 59000; it never guesses. Nothing survives its end.
+//!
+//! ```
+//! # async fn example() -> std::io::Result<()> {
+//! let server = readpast_devserver::DevServer::start().await?;
+//! let connection_string = server.connection_string();
+//! // ... connect with any SQL Server client ...
+//! server.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The way of a request: [`server`] accepts, [`tds`] reads and writes the wire, [`engine`] executes what [`tsql`] has
+//! parsed, over the tables and locks of [`storage`], with the types of [`value`].
+
+// The module docs are the map for those who work on the dev server; they name private modules too.
+#![allow(rustdoc::private_intra_doc_links)]
+
+pub mod engine;
+pub mod error;
+pub mod server;
+pub mod storage;
+pub mod tds;
+pub mod tsql;
+pub mod value;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use engine::{Engine, EngineOptions};
+use server::Shared;
+use tds::tls::TlsAcceptors;
+
+/// Threads for sockets alone; statements run on a thread of their session.
+const IO_THREADS: usize = 2;
+
+/// What a dev server can be told. Every option has a default.
+#[derive(Clone)]
+pub struct Builder {
+    port: u16,
+    database: String,
+    password: String,
+    tls: bool,
+    log_sql: bool,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder { port: 0, database: "readpast".to_owned(), password: "readpast".to_owned(), tls: true, log_sql: false }
+    }
+}
+
+impl Builder {
+    /// The port on 127.0.0.1. Default: 0, any free one.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// The database that exists from the start, and the login's default. Default: `readpast`.
+    pub fn database(mut self, database: impl Into<String>) -> Self {
+        self.database = database.into();
+        self
+    }
+
+    /// The password of the login `sa`, which may do everything. Default: `readpast`; the server is reachable from this
+    /// machine only.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = password.into();
+        self
+    }
+
+    /// Whether the connection string asks for encryption. The server itself leaves that to each client, like SQL Server
+    /// without "Force Encryption"; even without, a client that can encrypts its login. Default: true.
+    pub fn tls(mut self, tls: bool) -> Self {
+        self.tls = tls;
+        self
+    }
+
+    /// Print every request to standard error. Default: false.
+    pub fn log_sql(mut self, log_sql: bool) -> Self {
+        self.log_sql = log_sql;
+        self
+    }
+
+    /// Starts the server. It accepts connections when this returns.
+    ///
+    /// # Errors
+    /// When the port is taken, or the machine gives no thread or certificate.
+    pub async fn start(self) -> io::Result<DevServer> {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, self.port))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let tls = TlsAcceptors::with_new_certificate()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(IO_THREADS)
+            .thread_name("devserver-io")
+            .enable_all()
+            .build()?;
+        let registered = {
+            let _in_runtime = runtime.enter();
+            TcpListener::from_std(listener)
+        };
+        let listener = match registered {
+            Ok(listener) => listener,
+            Err(error) => {
+                // A runtime must not simply be dropped in async code.
+                runtime.shutdown_background();
+                return Err(error);
+            }
+        };
+
+        let engine = Engine::new(EngineOptions { database: self.database.clone(), sa_password: self.password.clone() });
+        let shared = Shared { engine: Arc::clone(&engine), tls, log_sql: self.log_sql };
+        let (stop, stopping) = watch::channel(false);
+        let accepting = runtime.spawn(server::run(listener, Arc::new(shared), stopping));
+        Ok(DevServer { address, options: self, engine, running: Some(Running { runtime, accepting, stop }) })
+    }
+}
+
+/// A running dev server. It stops when dropped; [`DevServer::shutdown`] also waits for its connections to end.
+pub struct DevServer {
+    address: SocketAddr,
+    options: Builder,
+    engine: Arc<Engine>,
+    running: Option<Running>,
+}
+
+struct Running {
+    runtime: Runtime,
+    accepting: JoinHandle<()>,
+    stop: watch::Sender<bool>,
+}
+
+impl DevServer {
+    /// A server with all defaults, on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    /// As [`Builder::start`].
+    pub async fn start() -> io::Result<DevServer> {
+        DevServer::builder().start().await
+    }
+
+    /// The options, to be changed before [`Builder::start`].
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// An ADO.NET connection string for the login `sa` and the database that exists from the start.
+    pub fn connection_string(&self) -> String {
+        format!(
+            "Server=tcp:{},{};Database={};User ID=sa;Password={};Encrypt={};TrustServerCertificate=true",
+            self.address.ip(),
+            self.address.port(),
+            quoted(&self.options.database),
+            quoted(&self.options.password),
+            self.options.tls
+        )
+    }
+
+    /// What executes the statements, for tests that look at or change it past the wire.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Closes the listener, cancels what runs, rolls back what is open, and waits until all of it has ended.
+    pub async fn shutdown(mut self) {
+        let Some(running) = self.running.take() else {
+            return;
+        };
+        let _ = running.stop.send(true);
+        // It cannot fail but by a panic, which has been reported by then.
+        let _ = running.accepting.await;
+        running.runtime.shutdown_background();
+    }
+}
+
+impl Drop for DevServer {
+    /// Does not wait, so that it can stand in async code: connections are cut, sessions end on their own threads.
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.runtime.shutdown_background();
+        }
+    }
+}
+
+/// A value for a connection string: in double quotes where a character in it would end or change it.
+fn quoted(value: &str) -> String {
+    let is_plain = !value.is_empty() && value.trim() == value && !value.contains([';', '=', '"', '\'', '{', '}']);
+    if is_plain { value.to_owned() } else { format!("\"{}\"", value.replace('"', "\"\"")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connection_string_values_are_quoted_where_they_must_be() {
+        assert_eq!(quoted("readpast"), "readpast");
+        assert_eq!(quoted("a;b=\"c\""), "\"a;b=\"\"c\"\"\"");
+        assert_eq!(quoted(" a"), "\" a\"");
+        assert_eq!(quoted(""), "\"\"");
+    }
+}

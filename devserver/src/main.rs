@@ -1,0 +1,107 @@
+//! The dev server as a program: arguments in, a connection string out, then it serves until Ctrl-C.
+
+use std::process::ExitCode;
+
+use readpast_devserver::{Builder, DevServer};
+
+const HELP: &str = "\
+readpast-devserver: an in-memory stand-in for SQL Server. It is not SQL Server; nothing survives its end.
+
+Usage: readpast-devserver [OPTIONS]
+
+Options:
+  --port N          port on 127.0.0.1; 0 takes a free one   [default: 1433]
+  --database NAME   database that exists from the start     [default: readpast]
+  --password TEXT   password of the login sa                [default: readpast]
+  --tls on|off      whether the printed connection string asks for encryption; the server encrypts for every
+                    client that wants it                    [default: on]
+  --log-sql         print every request to standard error
+  --help            print this";
+
+/// SQL Server's own port, so that clients with their defaults find it.
+const DEFAULT_PORT: u16 = 1433;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
+        println!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
+    let builder = match parse(&arguments) {
+        Ok(builder) => builder,
+        Err(message) => {
+            eprintln!("readpast-devserver: {message}\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("readpast-devserver: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(serve(builder)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("readpast-devserver: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(arguments: &[String]) -> Result<Builder, String> {
+    let mut builder = DevServer::builder().port(DEFAULT_PORT);
+    let mut rest = arguments.iter();
+    while let Some(option) = rest.next() {
+        if option == "--log-sql" {
+            builder = builder.log_sql(true);
+            continue;
+        }
+        if !matches!(option.as_str(), "--port" | "--database" | "--password" | "--tls") {
+            return Err(format!("{option} is not an option"));
+        }
+        let value = rest.next().ok_or_else(|| format!("{option} needs a value"))?;
+        builder = match option.as_str() {
+            "--port" => builder.port(value.parse().map_err(|_| format!("--port must be 0 to 65535, not {value}"))?),
+            "--database" => builder.database(value),
+            "--password" => builder.password(value),
+            _ => match value.as_str() {
+                "on" => builder.tls(true),
+                "off" => builder.tls(false),
+                other => return Err(format!("--tls must be on or off, not {other}")),
+            },
+        };
+    }
+    Ok(builder)
+}
+
+async fn serve(builder: Builder) -> std::io::Result<()> {
+    let server = builder.start().await?;
+    println!("An in-memory stand-in for SQL Server (it is not SQL Server) listens on {}.", server.address());
+    println!("Nothing in it survives its end, which is Ctrl-C. To connect:\n");
+    println!("{}", server.connection_string());
+    tokio::signal::ctrl_c().await?;
+    server.shutdown().await;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message_for(arguments: &[&str]) -> Option<String> {
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        parse(&arguments).err()
+    }
+
+    #[test]
+    fn arguments_are_checked() {
+        assert_eq!(message_for(&[]), None);
+        assert_eq!(message_for(&["--port", "0", "--tls", "off", "--log-sql", "--password", "--x"]), None);
+        assert_eq!(message_for(&["--port"]).unwrap(), "--port needs a value");
+        assert_eq!(message_for(&["--port", "x"]).unwrap(), "--port must be 0 to 65535, not x");
+        assert_eq!(message_for(&["--tls", "maybe"]).unwrap(), "--tls must be on or off, not maybe");
+        assert_eq!(message_for(&["--verbose"]).unwrap(), "--verbose is not an option");
+    }
+}

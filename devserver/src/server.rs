@@ -1,0 +1,425 @@
+//! The listener and its connections.
+//!
+//! A connection is one async task and one thread. The task negotiates encryption, then reads ahead, so that an attention
+//! or a disconnect is noticed while a statement runs. The thread owns the session, executes one request after the other
+//! and writes the answers; it may block on locks as long as it likes.
+//!
+//! socket → task → `Work` → thread → socket
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+
+use crate::engine::{CancelHandle, Engine, Session};
+use crate::error::{SqlError, SqlResult};
+use crate::tds::login;
+use crate::tds::packet::{DEFAULT_PACKET_SIZE, Message, PacketReader, PacketType, Reset, frame};
+use crate::tds::prelogin::{self, Encryption};
+use crate::tds::request::{self, Request, RpcProcedure, RpcValue};
+use crate::tds::tls::{HandshakeStream, TlsAcceptors};
+use crate::tds::token::{Output, ResponseWriter};
+
+/// The first byte of a TLS handshake, by which a strict (TDS 8.0) client is told from one that sends PRELOGIN.
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// Requests read ahead while one runs. TDS clients wait for an answer before the next request, so one would do.
+const REQUESTS_AHEAD: usize = 8;
+
+/// How soon a statement is cancelled once more that did not end: it may have been about to start when it was cancelled
+/// first, and starting clears a cancellation that was meant for the request before.
+const CANCEL_AGAIN: Duration = Duration::from_millis(10);
+
+/// The pause after a failed accept, so that a shortage of file handles is not a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// The stack of a session's thread: procedures that call each other 32 deep, in a debug build. Only what is used of it
+/// costs memory.
+const SESSION_STACK: usize = 16 * 1024 * 1024;
+
+/// How many characters of a parameter are logged.
+const LOGGED_VALUE: usize = 120;
+
+/// What all connections share.
+pub struct Shared {
+    pub engine: Arc<Engine>,
+    pub tls: TlsAcceptors,
+    /// Print each request to standard error.
+    pub log_sql: bool,
+}
+
+/// What a connection's thread is to do.
+enum Work {
+    Request(Message),
+    Attention,
+}
+
+/// What the reading task tells the executing thread past the queue.
+#[derive(Default)]
+struct Signals {
+    /// An attention came and was not acknowledged yet.
+    attention: AtomicBool,
+    cancel: Mutex<Option<CancelHandle>>,
+}
+
+impl Signals {
+    fn cancel(&self) {
+        if let Some(handle) = &*self.cancel.lock() {
+            handle.cancel();
+        }
+    }
+
+    fn attention_pending(&self) -> bool {
+        self.attention.load(Ordering::Acquire)
+    }
+}
+
+/// Wakes the running statement when the reading task ends, however it ends: nobody waits for the answer any more.
+struct CancelOnDrop<'a>(&'a Signals);
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// Accepts connections until `stopping` changes, then ends them all: running statements are cancelled, open transactions
+/// rolled back.
+pub async fn run(listener: TcpListener, shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                // An error here is one client's (or a shortage that passes); the listener goes on.
+                if let Ok((socket, _)) = accepted {
+                    connections.spawn(serve(socket, Arc::clone(&shared), stopping.clone()));
+                } else {
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+            Some(_) = connections.join_next() => {}
+            _ = stopping.changed() => break,
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+/// One connection from its first byte to its last. How it ends is the client's affair: errors of the socket and of the
+/// protocol close it, as SQL Server does.
+async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
+    let negotiation = negotiate(socket, &shared.tls);
+    let negotiated = tokio::select! {
+        negotiated = negotiation => negotiated,
+        _ = stopping.changed() => return,
+    };
+    let ended = match negotiated {
+        Ok(Some(Negotiated::Plain(socket, packets, login))) => {
+            let (reader, writer) = socket.into_split();
+            converse(reader, writer, packets, login, &shared, stopping).await
+        }
+        Ok(Some(Negotiated::Encrypted(stream, packets, login))) => {
+            let (reader, writer) = tokio::io::split(*stream);
+            converse(reader, writer, packets, login, &shared, stopping).await
+        }
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = ended
+        && shared.log_sql
+    {
+        eprintln!("[connection] {error}");
+    }
+}
+
+type TlsStream = tokio_rustls::server::TlsStream<HandshakeStream>;
+
+/// A connection whose LOGIN7 message has arrived.
+enum Negotiated {
+    Plain(TcpStream, PacketReader, Message),
+    Encrypted(Box<TlsStream>, PacketReader, Message),
+}
+
+/// PRELOGIN, TLS where it was agreed on, and the LOGIN7 message. `None`: the client went away.
+async fn negotiate(mut socket: TcpStream, tls: &TlsAcceptors) -> io::Result<Option<Negotiated>> {
+    socket.set_nodelay(true)?;
+    let mut first_byte = [0];
+    if socket.peek(&mut first_byte).await? == 0 {
+        return Ok(None);
+    }
+    if first_byte[0] == TLS_HANDSHAKE {
+        return negotiate_strict(socket, tls).await;
+    }
+    let Some((encryption, mut packets)) = answer_prelogin(&mut socket, None).await? else {
+        return Ok(None);
+    };
+    if encryption == Encryption::NotSupported {
+        let login = packets.next_message(&mut socket).await?;
+        return Ok(login.map(|login| Negotiated::Plain(socket, packets, login)));
+    }
+
+    let mut stream = tls.wrapped.accept(HandshakeStream::wrapping(socket)).await?;
+    stream.get_mut().0.handshake_done();
+    let Some(login) = packets.next_message(&mut stream).await? else {
+        return Ok(None);
+    };
+    if encryption == Encryption::Off {
+        // Only the login was to be encrypted; the answer to it goes in the clear already.
+        let (stream, _) = stream.into_inner();
+        return Ok(Some(Negotiated::Plain(stream.into_socket(), packets, login)));
+    }
+    Ok(Some(Negotiated::Encrypted(Box::new(stream), packets, login)))
+}
+
+/// TDS 8.0: TLS from the first byte, then the same messages.
+async fn negotiate_strict(socket: TcpStream, tls: &TlsAcceptors) -> io::Result<Option<Negotiated>> {
+    let mut stream = tls.strict.accept(HandshakeStream::direct(socket)).await?;
+    let Some((_, mut packets)) = answer_prelogin(&mut stream, Some(Encryption::On)).await? else {
+        return Ok(None);
+    };
+    let login = packets.next_message(&mut stream).await?;
+    Ok(login.map(|login| Negotiated::Encrypted(Box::new(stream), packets, login)))
+}
+
+/// Reads PRELOGIN and answers it, with `fixed` encryption where there is nothing to negotiate any more.
+async fn answer_prelogin<S>(stream: &mut S, fixed: Option<Encryption>) -> io::Result<Option<(Encryption, PacketReader)>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut packets = PacketReader::default();
+    let Some(message) = packets.next_message(stream).await? else {
+        return Ok(None);
+    };
+    if message.packet_type != PacketType::PreLogin {
+        return Err(protocol_error(format!("{:?} came instead of PRELOGIN", message.packet_type)));
+    }
+    let client = prelogin::decode(&message.payload).map_err(|error| protocol_error(format!("PRELOGIN: {error:?}")))?;
+    let encryption = fixed.unwrap_or_else(|| prelogin::negotiate(client.encryption));
+    let answer = prelogin::encode(&client, encryption);
+    let mut packet = Vec::new();
+    frame(&mut packet, &answer, PacketType::TabularResult, DEFAULT_PACKET_SIZE, 0, &mut 1, true);
+    stream.write_all(&packet).await?;
+    stream.flush().await?;
+    Ok(Some((encryption, packets)))
+}
+
+fn protocol_error(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// The connection after its negotiation: starts the session's thread, then reads and writes until either side ends.
+async fn converse<R, W>(
+    reader: R,
+    writer: W,
+    packets: PacketReader,
+    login: Message,
+    shared: &Arc<Shared>,
+    stopping: watch::Receiver<bool>,
+) -> io::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let (work_sender, work) = mpsc::channel(REQUESTS_AHEAD);
+    let (ended_sender, mut ended) = oneshot::channel::<()>();
+    let signals = Arc::new(Signals::default());
+    let output = Output::new(Box::new(writer), Handle::current(), stopping.clone());
+    let session_shared = Arc::clone(shared);
+    let session_signals = Arc::clone(&signals);
+    std::thread::Builder::new().name("devserver-session".to_owned()).stack_size(SESSION_STACK).spawn(move || {
+        run_session(&session_shared, &login, work, output, &session_signals);
+        drop(ended_sender);
+    })?;
+
+    let read = tokio::select! {
+        read = read_requests(reader, packets, work_sender, &signals, stopping) => read,
+        // The session ended the connection: a failed login, or an error that severe.
+        _ = &mut ended => return Ok(()),
+    };
+    // The client has said its last; the thread ends after the statement that runs now.
+    while tokio::time::timeout(CANCEL_AGAIN, &mut ended).await.is_err() {
+        signals.cancel();
+    }
+    read
+}
+
+/// Reads requests ahead; ends when the client does or the server stops.
+async fn read_requests<R: AsyncRead + Unpin>(
+    mut reader: R,
+    mut packets: PacketReader,
+    work: mpsc::Sender<Work>,
+    signals: &Signals,
+    mut stopping: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let _cancel = CancelOnDrop(signals);
+    loop {
+        let message = tokio::select! {
+            message = packets.next_message(&mut reader) => message?,
+            _ = stopping.changed() => None,
+            () = tokio::time::sleep(CANCEL_AGAIN), if signals.attention_pending() => {
+                signals.cancel();
+                continue;
+            }
+        };
+        let Some(message) = message else {
+            return Ok(());
+        };
+        let item = if message.packet_type == PacketType::Attention {
+            // First the mark, then the wake-up: the request that ends by it finds the mark.
+            signals.attention.store(true, Ordering::Release);
+            signals.cancel();
+            Work::Attention
+        } else {
+            Work::Request(message)
+        };
+        if work.send(item).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// The session's thread.
+fn run_session(shared: &Shared, login: &Message, mut work: mpsc::Receiver<Work>, output: Output, signals: &Signals) {
+    let mut out = ResponseWriter::new(output);
+    match log_in(shared, login, &mut out) {
+        Ok(session) => run_requests(shared, session, &mut work, &mut out, signals),
+        Err(error) => {
+            out.error(&error);
+            out.finish();
+        }
+    }
+    out.close();
+}
+
+fn run_requests(
+    shared: &Shared,
+    mut session: Session,
+    work: &mut mpsc::Receiver<Work>,
+    out: &mut ResponseWriter,
+    signals: &Signals,
+) {
+    *signals.cancel.lock() = Some(session.cancel_handle());
+    while let Some(item) = work.blocking_recv() {
+        match item {
+            Work::Request(message) => answer(shared, &mut session, &message, out, signals),
+            Work::Attention => {
+                signals.attention.store(false, Ordering::Release);
+                out.acknowledge_attention();
+            }
+        }
+        if out.is_fatal() || out.is_client_gone() {
+            return;
+        }
+    }
+}
+
+/// Decodes and checks the login, and answers it where it succeeds.
+fn log_in(shared: &Shared, message: &Message, out: &mut ResponseWriter) -> SqlResult<Session> {
+    if message.packet_type != PacketType::Login7 {
+        return Err(SqlError::not_supported(format_args!("{:?} instead of LOGIN7", message.packet_type)).severity(20));
+    }
+    let login = login::decode(&message.payload)?;
+    let session = shared.engine.login(&login.request).map_err(|error| {
+        if error.number != 4060 {
+            return error;
+        }
+        // SQL Server sends both: the database cannot be opened, so the login failed.
+        out.error(&error);
+        SqlError::new(18456, format!("Login failed for user '{}'.", login.request.user)).severity(14)
+    })?;
+    out.login_accepted(&login, &session.database(), session.spid());
+    out.finish();
+    out.use_packet_size(login.packet_size);
+    Ok(session)
+}
+
+/// Runs one request and answers it.
+fn answer(shared: &Shared, session: &mut Session, message: &Message, out: &mut ResponseWriter, signals: &Signals) {
+    if message.ignored {
+        out.finish_cancelled();
+        return;
+    }
+    if message.reset != Reset::No {
+        let keep_transaction = message.reset == Reset::SessionButTransaction;
+        session.reset(keep_transaction);
+        out.session_reset(keep_transaction);
+    }
+    if let Err(error) = execute(shared, session, message, out, signals) {
+        out.error(&error);
+    }
+    if signals.attention_pending() {
+        out.finish_cancelled();
+    } else {
+        out.finish();
+    }
+}
+
+/// What is wrong with the request itself comes back as an error; what goes wrong in it, the session writes.
+fn execute(
+    shared: &Shared,
+    session: &mut Session,
+    message: &Message,
+    out: &mut ResponseWriter,
+    signals: &Signals,
+) -> SqlResult<()> {
+    let client_request = request::decode(message)?;
+    if shared.log_sql {
+        log_request(session.spid(), &client_request.request);
+    }
+    let was_reset = message.reset != Reset::No;
+    if !was_reset && client_request.transaction_descriptor != out.transaction_descriptor() {
+        let message = "New request is not allowed to start because it should come with valid transaction descriptor.";
+        return Err(SqlError::new(3989, message));
+    }
+    match client_request.request {
+        Request::Batch(sql) => session.run_batch(&sql, out),
+        Request::Transaction(request) => session.run_transaction_request(request, out),
+        Request::Calls(calls) => {
+            for call in calls {
+                if signals.attention_pending() {
+                    break;
+                }
+                session.run_rpc(call, out);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn log_request(spid: u16, request: &Request) {
+    match request {
+        Request::Batch(sql) => eprintln!("[{spid}] {sql}"),
+        Request::Transaction(request) => eprintln!("[{spid}] {request:?}"),
+        Request::Calls(calls) => {
+            for call in calls {
+                let procedure = match &call.procedure {
+                    RpcProcedure::Name(name) => name.clone(),
+                    RpcProcedure::Id(id) => format!("procedure number {id}"),
+                };
+                eprintln!("[{spid}] EXEC {procedure}");
+                for parameter in &call.parameters {
+                    let name = parameter.name.as_deref().unwrap_or("?");
+                    match &parameter.value {
+                        RpcValue::Table { type_name, rows, .. } => {
+                            eprintln!("[{spid}]     {name} = {type_name}, {} rows", rows.len());
+                        }
+                        RpcValue::Scalar { value, .. } => {
+                            // Enough to know it by; payloads can be megabytes.
+                            let start: String = format!("{value:?}").chars().take(LOGGED_VALUE).collect();
+                            eprintln!("[{spid}]     {name} = {start}");
+                        }
+                        RpcValue::Default => eprintln!("[{spid}]     {name} = DEFAULT"),
+                        RpcValue::UntypedNull => eprintln!("[{spid}]     {name} = NULL"),
+                    }
+                }
+            }
+        }
+    }
+}

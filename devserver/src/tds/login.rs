@@ -1,0 +1,325 @@
+//! LOGIN7: who connects, to which database, with which options.
+//!
+//! Source: MS-TDS, "2.2.6.4 LOGIN7".
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use super::packet::{DEFAULT_PACKET_SIZE, PACKET_SIZE_RANGE, PayloadReader, ReadError};
+use crate::error::{SqlError, SqlResult};
+
+/// The longest LOGIN7 message: 128 KB - 1.
+const MAX_LOGIN_SIZE: usize = 128 * 1024 - 1;
+
+/// The TDS versions as LOGIN7 has them: 7.2 (SQL Server 2005) to 7.4 (2012 and later), and 8.0.
+const TDS_7_2: u32 = 0x7209_0002;
+const TDS_7_3: RangeInclusive<u32> = 0x730A_0003..=0x730B_0003;
+const TDS_7_4: u32 = 0x7400_0004;
+const TDS_8_0: u32 = 0x0800_0000;
+
+const OPTION_1_BIG_ENDIAN: u8 = 0x01;
+const OPTION_1_EBCDIC: u8 = 0x02;
+const OPTION_1_FOREIGN_FLOATS: u8 = 0x0C;
+const OPTION_2_INTEGRATED_SECURITY: u8 = 0x80;
+const OPTION_3_EXTENSION: u8 = 0x10;
+
+const FEATURE_FEDERATED_AUTHENTICATION: u8 = 0x02;
+const FEATURE_TERMINATOR: u8 = 0xFF;
+
+/// What the engine needs of a login.
+#[derive(Clone, PartialEq, Eq)]
+pub struct LoginRequest {
+    pub user: String,
+    pub password: String,
+    /// Empty: the login's default database.
+    pub database: String,
+    pub app_name: String,
+    pub host_name: String,
+}
+
+impl fmt::Debug for LoginRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoginRequest")
+            .field("user", &self.user)
+            .field("database", &self.database)
+            .field("app_name", &self.app_name)
+            .field("host_name", &self.host_name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A decoded LOGIN7 message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    pub request: LoginRequest,
+    /// The version both sides speak, as LOGINACK repeats it.
+    pub tds_version: u32,
+    pub packet_size: usize,
+    /// The client listed feature extensions, so it understands FEATUREEXTACK.
+    pub has_features: bool,
+}
+
+impl Login {
+    /// Whether the client knows date, time, datetime2 and datetimeoffset (TDS 7.3 and later).
+    pub fn knows_date_types(&self) -> bool {
+        self.tds_version != TDS_7_2
+    }
+}
+
+/// Reads LOGIN7. What the dev server cannot do (Windows authentication, another language, ...) is refused here;
+/// user and password are the engine's to check.
+pub fn decode(payload: &[u8]) -> SqlResult<Login> {
+    if payload.len() > MAX_LOGIN_SIZE {
+        return Err(SqlError::not_supported("a login of more than 128 KB"));
+    }
+    let fields = Fields::read(payload).map_err(ReadError::into_sql_error)?;
+    let tds_version = negotiate_version(fields.tds_version)?;
+    let unusual_data = OPTION_1_BIG_ENDIAN | OPTION_1_EBCDIC | OPTION_1_FOREIGN_FLOATS;
+    if fields.option_flags_1 & unusual_data != 0 {
+        return Err(SqlError::not_supported(
+            "a client with another byte order, character set or floating point format",
+        ));
+    }
+    if fields.option_flags_2 & OPTION_2_INTEGRATED_SECURITY != 0 {
+        let message = "Login failed. The login is from an untrusted domain and cannot be used with Integrated \
+                       authentication.";
+        return Err(SqlError::new(18452, message).severity(14));
+    }
+    if fields.features.contains(&FEATURE_FEDERATED_AUTHENTICATION) {
+        return Err(SqlError::not_supported("Microsoft Entra authentication"));
+    }
+    if !fields.attached_file.is_empty() {
+        return Err(SqlError::not_supported("attaching a database file at login"));
+    }
+    if !fields.new_password.is_empty() {
+        return Err(SqlError::not_supported("changing the password at login"));
+    }
+    if !fields.language.is_empty() && !fields.language.eq_ignore_ascii_case("us_english") {
+        return Err(SqlError::not_supported(format_args!("the language {}", fields.language)));
+    }
+
+    let packet_size = match usize::try_from(fields.packet_size) {
+        Ok(0) => DEFAULT_PACKET_SIZE,
+        Ok(size) => size.clamp(*PACKET_SIZE_RANGE.start(), *PACKET_SIZE_RANGE.end()),
+        Err(_) => *PACKET_SIZE_RANGE.end(),
+    };
+    Ok(Login { request: fields.request, tds_version, packet_size, has_features: !fields.features.is_empty() })
+}
+
+/// The lower of the client's version and ours.
+fn negotiate_version(client: u32) -> SqlResult<u32> {
+    match client {
+        TDS_7_2 | TDS_8_0 => Ok(client),
+        version if TDS_7_3.contains(&version) => Ok(version),
+        version if version >= TDS_7_4 => Ok(TDS_7_4),
+        _ => Err(SqlError::not_supported(format_args!("TDS version 0x{client:08X}; 7.2 to 7.4 and 8.0 are known"))),
+    }
+}
+
+/// The parts of the message that matter, before they are judged.
+struct Fields {
+    tds_version: u32,
+    packet_size: u32,
+    option_flags_1: u8,
+    option_flags_2: u8,
+    request: LoginRequest,
+    language: String,
+    attached_file: String,
+    new_password: String,
+    features: Vec<u8>,
+}
+
+impl Fields {
+    fn read(payload: &[u8]) -> Result<Fields, ReadError> {
+        let mut fixed = PayloadReader::new(payload);
+        let length = usize::try_from(fixed.u32()?).map_err(|_| ReadError::Truncated)?;
+        let message = payload.get(..length).ok_or(ReadError::Truncated)?;
+        let tds_version = fixed.u32()?;
+        let packet_size = fixed.u32()?;
+        let _program_version_process_and_connection: [u8; 12] = fixed.array()?;
+        let [option_flags_1, option_flags_2, _type_flags, option_flags_3] = fixed.array()?;
+        let _time_zone_and_locale: [u8; 8] = fixed.array()?;
+
+        let host_name = text_at(message, &mut fixed)?;
+        let user = text_at(message, &mut fixed)?;
+        let password = password_at(message, &mut fixed)?;
+        let app_name = text_at(message, &mut fixed)?;
+        let _server_name = text_at(message, &mut fixed)?;
+        let extension = bytes_at(message, &mut fixed, 1)?;
+        let _library_name = text_at(message, &mut fixed)?;
+        let language = text_at(message, &mut fixed)?;
+        let database = text_at(message, &mut fixed)?;
+        let _client_id: [u8; 6] = fixed.array()?;
+        let _sspi = bytes_at(message, &mut fixed, 1)?;
+        let attached_file = text_at(message, &mut fixed)?;
+        let new_password = password_at(message, &mut fixed)?;
+
+        let features =
+            if option_flags_3 & OPTION_3_EXTENSION != 0 { read_features(message, extension)? } else { Vec::new() };
+        Ok(Fields {
+            tds_version,
+            packet_size,
+            option_flags_1,
+            option_flags_2,
+            request: LoginRequest { user, password, database, app_name, host_name },
+            language,
+            attached_file,
+            new_password,
+            features,
+        })
+    }
+}
+
+/// What an offset and a length in the fixed part point at.
+fn bytes_at<'a>(
+    message: &'a [u8],
+    fixed: &mut PayloadReader<'_>,
+    bytes_per_unit: usize,
+) -> Result<&'a [u8], ReadError> {
+    let offset = usize::from(fixed.u16()?);
+    let length = usize::from(fixed.u16()?) * bytes_per_unit;
+    if length == 0 {
+        return Ok(&[]);
+    }
+    message.get(offset..offset + length).ok_or(ReadError::Truncated)
+}
+
+fn text_at(message: &[u8], fixed: &mut PayloadReader<'_>) -> Result<String, ReadError> {
+    let bytes = bytes_at(message, fixed, 2)?;
+    super::packet::decode_utf16(bytes)
+}
+
+/// Passwords come with the halves of each byte swapped and all bits of 0xA5 flipped.
+fn password_at(message: &[u8], fixed: &mut PayloadReader<'_>) -> Result<String, ReadError> {
+    let hidden = bytes_at(message, fixed, 2)?;
+    let bytes: Vec<u8> = hidden.iter().map(|byte| (byte ^ 0xA5).rotate_left(4)).collect();
+    super::packet::decode_utf16(&bytes)
+}
+
+/// The ids of the feature extensions. None of them is acknowledged, which tells the client that none is in use.
+fn read_features(message: &[u8], extension: &[u8]) -> Result<Vec<u8>, ReadError> {
+    let offset = PayloadReader::new(extension).u32()?;
+    let offset = usize::try_from(offset).map_err(|_| ReadError::Truncated)?;
+    let mut reader = PayloadReader::new(message.get(offset..).ok_or(ReadError::Truncated)?);
+    let mut features = Vec::new();
+    loop {
+        let feature = reader.u8()?;
+        if feature == FEATURE_TERMINATOR {
+            return Ok(features);
+        }
+        let length = usize::try_from(reader.u32()?).map_err(|_| ReadError::Truncated)?;
+        reader.bytes(length)?;
+        features.push(feature);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A LOGIN7 message with the given options; strings in the order of the fixed part.
+    fn message(version: u32, packet_size: u32, options: [u8; 4], features: &[u8], language: &str) -> Vec<u8> {
+        const FIXED: usize = 94;
+        let mut data = Vec::new();
+        let mut pointers = Vec::new();
+        let hidden: Vec<u8> =
+            "pässword".encode_utf16().flat_map(u16::to_le_bytes).map(|byte| byte.rotate_left(4) ^ 0xA5).collect();
+        let text = |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+        let parts = [
+            text("host"),
+            text("sa"),
+            hidden,
+            text("app"),
+            text("server"),
+            vec![],
+            text("lib"),
+            text(language),
+            text("db"),
+        ];
+        for (index, part) in parts.iter().enumerate() {
+            let is_extension = index == 5;
+            let part = if is_extension && !features.is_empty() { &vec![0; 4] } else { part };
+            let units = if is_extension { part.len() } else { part.len() / 2 };
+            pointers.extend_from_slice(&((FIXED + data.len()) as u16).to_le_bytes());
+            pointers.extend_from_slice(&(units as u16).to_le_bytes());
+            if is_extension {
+                pointers.extend_from_slice(&[]);
+            }
+            data.extend_from_slice(part);
+        }
+        pointers.extend_from_slice(&[0; 6]);
+        pointers.extend_from_slice(&[0; 3 * 4 + 4]);
+        if !features.is_empty() {
+            let block_at = ((FIXED + data.len()) as u32).to_le_bytes();
+            let pointer_at = usize::from(u16::from_le_bytes([pointers[20], pointers[21]])) - FIXED;
+            data[pointer_at..pointer_at + 4].copy_from_slice(&block_at);
+            data.extend_from_slice(features);
+        }
+        let mut message = Vec::new();
+        message.extend_from_slice(&((FIXED + data.len()) as u32).to_le_bytes());
+        message.extend_from_slice(&version.to_le_bytes());
+        message.extend_from_slice(&packet_size.to_le_bytes());
+        message.extend_from_slice(&[0; 12]);
+        message.extend_from_slice(&options);
+        message.extend_from_slice(&[0; 8]);
+        message.extend_from_slice(&pointers);
+        assert_eq!(message.len(), FIXED);
+        message.extend_from_slice(&data);
+        message
+    }
+
+    #[test]
+    fn a_login_is_read() {
+        let login = decode(&message(TDS_7_4, 8000, [0xE0, 0x03, 0, 0], &[], "")).unwrap();
+        assert_eq!(login.request.user, "sa");
+        assert_eq!(login.request.password, "pässword");
+        assert_eq!(login.request.database, "db");
+        assert_eq!(login.request.app_name, "app");
+        assert_eq!(login.request.host_name, "host");
+        assert_eq!(login.packet_size, 8000);
+        assert_eq!(login.tds_version, TDS_7_4);
+        assert!(!login.has_features);
+        assert!(!format!("{login:?}").contains("pässword"));
+    }
+
+    #[test]
+    fn packet_sizes_stay_in_their_range() {
+        let size = |asked| decode(&message(TDS_7_4, asked, [0; 4], &[], "")).unwrap().packet_size;
+        assert_eq!([size(0), size(1), size(512), size(32767), size(u32::MAX)], [4096, 512, 512, 32767, 32767]);
+    }
+
+    #[test]
+    fn features_are_read_over() {
+        // UTF8_SUPPORT with one byte of data, then the terminator.
+        let features = [0x0A, 1, 0, 0, 0, 1, 0xFF];
+        assert!(decode(&message(TDS_7_4, 0, [0, 0, 0, OPTION_3_EXTENSION], &features, "")).unwrap().has_features);
+        let unended = [0x0A, 0xFF, 0xFF, 0xFF, 0xFF, 1];
+        assert!(decode(&message(TDS_7_4, 0, [0, 0, 0, OPTION_3_EXTENSION], &unended, "")).is_err());
+    }
+
+    #[test]
+    fn versions_are_negotiated() {
+        let version = |asked| decode(&message(asked, 0, [0; 4], &[], "")).map(|login| login.tds_version);
+        assert_eq!(version(TDS_7_2), Ok(TDS_7_2));
+        assert_eq!(version(0x730B_0003), Ok(0x730B_0003));
+        assert_eq!(version(0x7500_0000), Ok(TDS_7_4));
+        assert!(version(0x7100_0001).is_err());
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        let error = |options, language| decode(&message(TDS_7_4, 0, options, &[], language)).unwrap_err().number;
+        assert_eq!(error([0, OPTION_2_INTEGRATED_SECURITY, 0, 0], ""), 18452);
+        assert_eq!(error([OPTION_1_BIG_ENDIAN, 0, 0, 0], ""), crate::error::NOT_SUPPORTED);
+        assert_eq!(error([0; 4], "Deutsch"), crate::error::NOT_SUPPORTED);
+        assert!(decode(&message(TDS_7_4, 0, [0; 4], &[], "us_english")).is_ok());
+    }
+
+    #[test]
+    fn every_prefix_of_a_login_is_refused() {
+        let message = message(TDS_7_4, 0, [0; 4], &[], "");
+        for length in 0..message.len() {
+            assert!(decode(&message[..length]).is_err(), "{length} bytes");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Connections, from the handshake to their end, through a real client.
+
+use std::time::Duration;
+
+use readpast_devserver::DevServer;
+use tiberius::{AuthMethod, Client, Config, EncryptionLevel};
+use tokio::net::TcpStream;
+use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
+
+type Connection = Client<Compat<TcpStream>>;
+
+async fn connect(server: &DevServer) -> Connection {
+    connect_with(server, |_| {}).await.expect("the connection string fits the server")
+}
+
+async fn connect_with(server: &DevServer, change: impl FnOnce(&mut Config)) -> tiberius::Result<Connection> {
+    let mut config = Config::from_ado_string(&server.connection_string())?;
+    change(&mut config);
+    let socket = TcpStream::connect(server.address()).await?;
+    socket.set_nodelay(true)?;
+    Client::connect(config, socket.compat_write()).await
+}
+
+async fn run(connection: &mut Connection, sql: &str) {
+    let results = async { connection.simple_query(sql).await?.into_results().await };
+    results.await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+}
+
+async fn number(connection: &mut Connection, sql: &str) -> i32 {
+    let row = async { connection.simple_query(sql).await?.into_row().await };
+    let row = row.await.unwrap_or_else(|error| panic!("{sql}: {error}")).expect("a row");
+    row.get(0).expect("not NULL")
+}
+
+#[tokio::test]
+async fn every_encryption_carries_small_and_large_packets() {
+    let server = DevServer::start().await.unwrap();
+    let text = "ü😀".repeat(100_000);
+    for encryption in [
+        EncryptionLevel::NotSupported,
+        EncryptionLevel::Off,
+        EncryptionLevel::On,
+        EncryptionLevel::Required,
+        EncryptionLevel::Strict,
+    ] {
+        for packet_size in [512, 4096, 32767] {
+            let mut connection = connect_with(&server, |config| {
+                config.encryption(encryption);
+                config.packet_size(packet_size);
+            })
+            .await
+            .unwrap_or_else(|error| panic!("{encryption:?}: {error}"));
+            assert_eq!(number(&mut connection, "SELECT 1").await, 1);
+            let rows = connection.query("SELECT @P1", &[&text]).await.unwrap().into_first_result().await.unwrap();
+            assert_eq!(rows[0].get::<&str, _>(0), Some(text.as_str()), "{encryption:?} in packets of {packet_size}");
+        }
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_wrong_login_says_18456_and_an_unknown_database_4060() {
+    let server = DevServer::start().await.unwrap();
+    let wrong_password =
+        connect_with(&server, |config| config.authentication(AuthMethod::sql_server("sa", "wrong"))).await;
+    assert_eq!(wrong_password.err().and_then(|error| error.code()), Some(18456));
+    let wrong_user =
+        connect_with(&server, |config| config.authentication(AuthMethod::sql_server("nobody", "readpast"))).await;
+    assert_eq!(wrong_user.err().and_then(|error| error.code()), Some(18456));
+    let wrong_database = connect_with(&server, |config| config.database("nowhere")).await;
+    assert_eq!(wrong_database.err().and_then(|error| error.code()), Some(4060));
+}
+
+#[tokio::test]
+async fn any_password_fits_into_the_connection_string() {
+    let server = DevServer::builder().password("a;b=\"c' {d}").tls(false).start().await.unwrap();
+    assert_eq!(number(&mut connect(&server).await, "SELECT 1").await, 1);
+}
+
+#[tokio::test]
+async fn transaction_requests_and_statements_are_one_transaction() {
+    let server = DevServer::start().await.unwrap();
+    let mut connection = connect(&server).await;
+    run(&mut connection, "CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY)").await;
+    connection.begin_transaction().await.unwrap();
+    run(&mut connection, "INSERT dbo.t (id) VALUES (1)").await;
+    assert_eq!(number(&mut connection, "SELECT @@TRANCOUNT").await, 1);
+    connection.rollback_transaction().await.unwrap();
+    assert_eq!(number(&mut connection, "SELECT COUNT(*) FROM dbo.t").await, 0);
+    run(&mut connection, "BEGIN TRANSACTION; INSERT dbo.t (id) VALUES (2)").await;
+    connection.commit_transaction().await.unwrap();
+    assert_eq!(number(&mut connection, "SELECT COUNT(*) FROM dbo.t").await, 1);
+    assert_eq!(number(&mut connection, "SELECT @@TRANCOUNT").await, 0);
+}
+
+#[tokio::test]
+async fn a_client_that_vanishes_leaves_no_lock_behind() {
+    let server = DevServer::start().await.unwrap();
+    let mut survivor = connect(&server).await;
+    run(&mut survivor, "CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY); INSERT dbo.t (id) VALUES (1)").await;
+    let mut holder = connect(&server).await;
+    run(&mut holder, "BEGIN TRANSACTION; UPDATE dbo.t SET id = 2").await;
+
+    // One that waits for the holder's lock, and vanishes while it waits.
+    let mut waiting = connect(&server).await;
+    let wait = tokio::time::timeout(Duration::from_millis(100), run(&mut waiting, "UPDATE dbo.t SET id = 3"));
+    assert!(wait.await.is_err(), "the row is locked");
+    drop(waiting);
+    drop(holder);
+    let update = tokio::time::timeout(Duration::from_secs(10), run(&mut survivor, "UPDATE dbo.t SET id = 4"));
+    update.await.expect("both locks are gone");
+    assert_eq!(number(&mut survivor, "SELECT id FROM dbo.t").await, 4);
+}
+
+#[tokio::test]
+async fn shutdown_ends_a_statement_that_waits() {
+    let server = DevServer::start().await.unwrap();
+    let mut holder = connect(&server).await;
+    run(&mut holder, "CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY); INSERT dbo.t (id) VALUES (1)").await;
+    run(&mut holder, "BEGIN TRANSACTION; UPDATE dbo.t SET id = 2").await;
+    let mut waiting = connect(&server).await;
+    let wait = tokio::time::timeout(Duration::from_millis(100), run(&mut waiting, "UPDATE dbo.t SET id = 3"));
+    assert!(wait.await.is_err(), "the row is locked");
+    let address = server.address();
+    tokio::time::timeout(Duration::from_secs(10), server.shutdown()).await.expect("nothing holds it up");
+    assert!(TcpStream::connect(address).await.is_err(), "the port is free again");
+}
+
+#[tokio::test]
+async fn dropping_the_server_in_async_code_is_fine() {
+    let server = DevServer::start().await.unwrap();
+    let mut connection = connect(&server).await;
+    assert_eq!(number(&mut connection, "SELECT 1").await, 1);
+    drop(server);
+    assert!(connection.simple_query("SELECT 1").await.is_err());
+}
+
+#[tokio::test]
+async fn a_taken_port_is_an_error() {
+    let first = DevServer::start().await.unwrap();
+    let second = DevServer::builder().port(first.address().port()).start().await;
+    assert_eq!(second.err().map(|error| error.kind()), Some(std::io::ErrorKind::AddrInUse));
+}
+
+#[tokio::test]
+async fn garbage_closes_its_own_connection_only() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let server = DevServer::start().await.unwrap();
+    let mut connection = connect(&server).await;
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0x16, 3, 1, 0xFF, 0xFF, 0], &[0x12, 1, 0, 9, 0, 0, 0, 0, 0xFF]] {
+        let mut socket = TcpStream::connect(server.address()).await.unwrap();
+        socket.write_all(garbage).await.unwrap();
+        socket.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        // Whether it ends by a close or a reset does not matter; that it ends does.
+        let _ = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut answer)).await.unwrap();
+    }
+    assert_eq!(number(&mut connection, "SELECT 1").await, 1);
+}
