@@ -1,0 +1,377 @@
+//! The one error type of the crate: what went wrong, what to do about it, and whether trying again may help.
+//!
+//! Everything that SQL Server, the driver and the operating system say comes in here once, is sorted by what the reader
+//! can do about it, and goes out as an [`Error`]. No variant ever contains a password or a connection string.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::job::JobId;
+use crate::queue::Enqueued;
+
+/// What can go wrong, sorted by what to do about it.
+///
+/// [`is_transient`](Error::is_transient) says whether the same call may succeed a little later without anybody doing
+/// anything.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setting has a value that it cannot have, or that does not go with another setting. Correct the key that is
+    /// named.
+    #[error("{key} is {value}; it must be {allowed}")]
+    Config {
+        /// The key as in the TOML file (`worker.lease_ms`), or the environment variable.
+        key: String,
+        /// What it is.
+        value: String,
+        /// What it may be.
+        allowed: String,
+    },
+
+    /// The configuration file cannot be read.
+    #[error("the configuration file {} cannot be read", path.display())]
+    ConfigFile {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+
+    /// The configuration is no TOML, or it has a key that does not exist, or a value of the wrong type.
+    #[error("the configuration is not valid: {message}")]
+    ConfigSyntax {
+        /// What is wrong and where. Never quotes the line itself, which may be that of the connection string.
+        message: String,
+    },
+
+    /// The connection string (`connection.url`) is wrong. Correct it; the message names the key and the values it may
+    /// have.
+    #[error("the connection string is not valid: {reason}")]
+    ConnectionString {
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// No connection could be made: the server is down or unreachable, or its name does not resolve. Check host, port
+    /// and firewall.
+    #[error("cannot connect to SQL Server at {server}: {source}")]
+    Connect {
+        /// Host and port, or host and instance.
+        server: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+
+    /// The encrypted connection could not be made. Install the server's certificate authority, or name it with
+    /// `TrustServerCertificateCA=<file>`; on a development machine only, `TrustServerCertificate=true`.
+    #[error("cannot make an encrypted connection to SQL Server at {server}: {message}")]
+    Tls {
+        /// Host and port, or host and instance.
+        server: String,
+        /// What the TLS library said.
+        message: String,
+    },
+
+    /// SQL Server refused the login (18456 and its relatives). Check `User ID` and `Password`; SQL Server's own log
+    /// tells the reason that it does not tell clients.
+    #[error("login failed: {message} (error {number})")]
+    LoginFailed {
+        /// SQL Server's error number.
+        number: i32,
+        /// SQL Server's message; names the user, never the password.
+        message: String,
+    },
+
+    /// The login is good, but the database cannot be opened (4060, 911, 916): it does not exist, is not on-line, or the
+    /// login has no user in it. Check `Database` in the connection string.
+    #[error("the database cannot be opened: {message} (error {number})")]
+    Database {
+        /// SQL Server's error number.
+        number: i32,
+        /// SQL Server's message; names the database.
+        message: String,
+    },
+
+    /// A call took longer than `connection.command_timeout_ms` or `connection.connect_timeout_ms`. What it asked for
+    /// may or may not have happened.
+    #[error("no answer to {call} within {} ms", after.as_millis())]
+    TimedOut {
+        /// The procedure, or `connect`.
+        call: String,
+        /// The time limit.
+        after: Duration,
+    },
+
+    /// The connection broke during a call. What the call asked for may or may not have happened.
+    #[error("the connection to SQL Server was lost: {source}")]
+    ConnectionLost {
+        /// What the operating system said.
+        source: io::Error,
+    },
+
+    /// An error of SQL Server that has no variant of its own here.
+    #[error("{message} (error {number}, severity {severity}, {procedure} line {line})")]
+    Sql {
+        /// SQL Server's error number.
+        number: i32,
+        /// 11 to 16: the statement's fault; 17 and more: the server's.
+        severity: u8,
+        /// SQL Server's message.
+        message: String,
+        /// The procedure it comes from; empty for a batch.
+        procedure: String,
+        /// The line in the procedure or batch.
+        line: u32,
+    },
+
+    /// The queue does not exist (58001). Create it with [`Queue::create`](crate::Queue::create), or correct
+    /// `queue.name`.
+    #[error("{message}")]
+    UnknownQueue {
+        /// Names the queue.
+        message: String,
+    },
+
+    /// The worker is not registered or was marked lost, because its lease was not renewed in time (58002). Its jobs may
+    /// run elsewhere by now. A [`Worker`](crate::Worker) registers anew by itself.
+    #[error("the worker's lease was lost, its jobs may run elsewhere")]
+    LeaseLost,
+
+    /// SQL Server refused what was asked for because of its contents (58003): a queue's setting, or a job. Correct the
+    /// call.
+    #[error("{message}")]
+    Refused {
+        /// What is wrong and what is allowed.
+        message: String,
+    },
+
+    /// A job cannot be enqueued as it is. Nothing was sent. Correct the job.
+    #[error("the job cannot be enqueued: {reason}")]
+    InvalidJob {
+        /// What is wrong and what is allowed.
+        reason: String,
+    },
+
+    /// Some chunks of an [`enqueue_many`](crate::Queue::enqueue_many) were committed before one failed. The jobs after
+    /// `enqueued` are not in the queue, unless `source` is a lost connection or a time-out: then the chunk in question
+    /// may be.
+    #[error("{} jobs were enqueued, then: {source}", enqueued.len())]
+    EnqueuedInPart {
+        /// The jobs that are certainly in the queue, in the caller's order.
+        enqueued: Vec<Enqueued>,
+        /// Why the next chunk failed.
+        source: Box<Error>,
+    },
+
+    /// readpast is not installed in this schema of the database, or only in part. Run
+    /// [`Queue::install`](crate::Queue::install) as a member of db_owner, or have the scripts in `sql/` run; or correct
+    /// `connection.schema` or `Database` in the connection string.
+    #[error("readpast is not installed in schema {schema} of this database: {message}")]
+    NotInstalled {
+        /// The schema that was looked in.
+        schema: String,
+        /// What is missing.
+        message: String,
+    },
+
+    /// The installed schema is older than this release needs. Run [`Queue::install`](crate::Queue::install), which
+    /// upgrades it.
+    #[error("the installed schema has version {found}, this release needs version {wanted}")]
+    SchemaTooOld {
+        /// The installed version.
+        found: i32,
+        /// The version of this release.
+        wanted: i32,
+    },
+
+    /// The installed schema is newer than this release knows. Use the release of the crate that installed it, or a
+    /// later one.
+    #[error("the installed schema has version {found}, this release knows version {wanted} at most")]
+    SchemaTooNew {
+        /// The installed version.
+        found: i32,
+        /// The version of this release.
+        wanted: i32,
+    },
+
+    /// The login lacks a permission. Make its user a member of the role `<schema>_worker` (everything but installing)
+    /// or `<schema>_producer` (enqueueing); installing needs db_owner.
+    #[error("permission denied: {message} (error {number})")]
+    PermissionDenied {
+        /// SQL Server's error number.
+        number: i32,
+        /// SQL Server's message; names the object and the permission.
+        message: String,
+    },
+
+    /// The database is read-only: a secondary replica, a standby, or set so. Connect to the primary, without
+    /// `ApplicationIntent=ReadOnly`.
+    #[error("the database is read-only: {message}")]
+    ReadOnlyDatabase {
+        /// Names the database.
+        message: String,
+    },
+
+    /// The session, the login's defaults or the installation has SET options under which SQL Server refuses to change
+    /// tables with filtered indexes (1934). Set the options that are named to their defaults, and install again.
+    #[error("wrong SET options: {message}")]
+    WrongSetOptions {
+        /// The options.
+        message: String,
+    },
+
+    /// A job's payload is not what the handler took it for. The job becomes dead, because the payload will not get
+    /// better.
+    #[error("the payload of job {job_id} is not valid: {reason}")]
+    Payload {
+        /// The job.
+        job_id: JobId,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// A value cannot be written as JSON, for example a map whose keys are no strings.
+    #[error("the value cannot be written as JSON")]
+    Json(#[source] serde_json::Error),
+
+    /// SQL Server's answer is not one that this release understands: the procedures were changed, or the driver has a
+    /// bug. Run [`Queue::install`](crate::Queue::install) to get the procedures of this release.
+    #[error("unexpected answer from SQL Server: {message}")]
+    Protocol {
+        /// What was unexpected.
+        message: String,
+    },
+
+    /// The operating system gave no threads for the worker's pool. Lower `worker.threads`, or raise the limit on
+    /// threads.
+    #[error("the worker's threads cannot be started")]
+    Threads(#[source] rayon::ThreadPoolBuildError),
+}
+
+/// SQL Server's numbers for what passes by itself: deadlock victim, lock and client time-outs, a server that is busy,
+/// failing over or starting, and connections that broke. From Microsoft's "Troubleshoot transient connection errors"
+/// and the documentation of each.
+const TRANSIENT_NUMBERS: [i32; 33] = [
+    -2, 64, 233, 596, 601, 615, 701, 921, 922, 942, 976, 983, 1205, 1222, 3935, 4060, 4221, 6005, 10053, 10054, 10060,
+    10928, 10929, 10936, 17142, 40143, 40197, 40501, 40540, 40613, 49918, 49919, 49920,
+];
+
+/// Logins that SQL Server refuses for good: password wrong, expired, must be changed, account locked or disabled, not
+/// trusted.
+const LOGIN_NUMBERS: [i32; 7] = [18452, 18456, 18461, 18470, 18486, 18487, 18488];
+
+impl Error {
+    /// Whether the same call may succeed a little later, without anybody doing anything: deadlock victims, time-outs,
+    /// lost and refused connections, fail-overs, a busy server.
+    ///
+    /// A call that failed so may still have taken effect when it was a lost connection or a time-out; enqueue again
+    /// only with a de-duplication key, or where a second job does no harm.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Error::Connect { .. } | Error::TimedOut { .. } | Error::ConnectionLost { .. } => true,
+            // What a fail-over looks like from the old primary.
+            Error::ReadOnlyDatabase { .. } => true,
+            Error::Sql { number, .. } | Error::Database { number, .. } => TRANSIENT_NUMBERS.contains(number),
+            Error::EnqueuedInPart { source, .. } => source.is_transient(),
+            _ => false,
+        }
+    }
+
+    /// SQL Server's error number, where SQL Server sent one.
+    pub fn sql_number(&self) -> Option<i32> {
+        match self {
+            Error::Sql { number, .. }
+            | Error::LoginFailed { number, .. }
+            | Error::Database { number, .. }
+            | Error::PermissionDenied { number, .. } => Some(*number),
+            Error::UnknownQueue { .. } => Some(58001),
+            Error::LeaseLost => Some(58002),
+            Error::Refused { .. } => Some(58003),
+            Error::EnqueuedInPart { source, .. } => source.sql_number(),
+            _ => None,
+        }
+    }
+
+    /// Sorts an error of the driver. `schema` is where readpast should be installed; `server` is what was connected to.
+    pub(crate) fn from_driver(error: tiberius::error::Error, server: &str, schema: &str) -> Error {
+        use tiberius::error::Error as Driver;
+        match error {
+            Driver::Server(token) => Error::from_token(&token, schema),
+            Driver::Io { kind, message } => Error::ConnectionLost { source: io::Error::new(kind, message) },
+            Driver::Tls(message) => Error::Tls {
+                server: server.to_string(),
+                // What follows is advice in terms of the driver's own API.
+                message: message.split(" To connect anyway").next().unwrap_or_default().to_string(),
+            },
+            other => Error::Protocol { message: other.to_string() },
+        }
+    }
+
+    fn from_token(token: &tiberius::error::TokenError, schema: &str) -> Error {
+        let number = i32::from_ne_bytes(token.code().to_ne_bytes());
+        let message = token.message().to_string();
+        match number {
+            58001 => Error::UnknownQueue { message },
+            58002 => Error::LeaseLost,
+            58003 => Error::Refused { message },
+            // No such procedure, object, column type.
+            2812 | 208 | 2715 => Error::NotInstalled { schema: schema.to_string(), message },
+            229 | 230 | 262 | 297 | 300 => Error::PermissionDenied { number, message },
+            3906 | 3908 => Error::ReadOnlyDatabase { message },
+            1934 => Error::WrongSetOptions { message },
+            911 | 916 | 4060 => Error::Database { number, message },
+            _ if LOGIN_NUMBERS.contains(&number) => Error::LoginFailed { number, message },
+            _ => Error::Sql {
+                number,
+                severity: token.class(),
+                message,
+                procedure: token.procedure().to_string(),
+                line: token.line(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sql(number: i32) -> Error {
+        Error::Sql { number, severity: 13, message: "text".into(), procedure: "readpast.claim".into(), line: 7 }
+    }
+
+    #[test]
+    fn what_passes_by_itself_is_transient_and_nothing_else() {
+        for number in
+            [1205, 1222, -2, 40197, 40501, 40613, 49918, 49919, 49920, 10053, 10054, 10060, 10928, 10929, 233, 64, 701]
+        {
+            assert!(sql(number).is_transient(), "{number}");
+        }
+        for number in [2627, 547, 8134, 50000, 1934] {
+            assert!(!sql(number).is_transient(), "{number}");
+        }
+        assert!(Error::TimedOut { call: "claim".into(), after: Duration::from_secs(30) }.is_transient());
+        assert!(!Error::LeaseLost.is_transient());
+        assert!(!Error::LoginFailed { number: 18456, message: String::new() }.is_transient());
+        let part = Error::EnqueuedInPart { enqueued: Vec::new(), source: Box::new(sql(1205)) };
+        assert!(part.is_transient());
+        assert_eq!(part.sql_number(), Some(1205));
+    }
+
+    #[test]
+    fn messages_are_lowercase_and_say_where() {
+        assert_eq!(sql(1205).to_string(), "text (error 1205, severity 13, readpast.claim line 7)");
+        let config =
+            Error::Config { key: "worker.lease_ms".into(), value: "5".into(), allowed: "1000 to 86400000".into() };
+        assert_eq!(config.to_string(), "worker.lease_ms is 5; it must be 1000 to 86400000");
+    }
+
+    #[test]
+    fn a_broken_connection_is_transient_and_a_strange_answer_is_not() {
+        let broken = tiberius::error::Error::Io { kind: io::ErrorKind::ConnectionReset, message: "reset".into() };
+        assert!(Error::from_driver(broken, "db:1433", "readpast").is_transient());
+        let strange = tiberius::error::Error::Protocol("what".into());
+        assert!(!Error::from_driver(strange, "db:1433", "readpast").is_transient());
+    }
+}

@@ -1,0 +1,338 @@
+//! Jobs: what a producer hands in ([`NewJob`]) and what a worker gets to run ([`Job`]).
+//!
+//! A payload is bytes. JSON and text go in as UTF-8; a producer in T-SQL hands in `nvarchar`, which arrives as UTF-16,
+//! and [`Job::text`] and [`Job::json`] read both.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::error::Error;
+
+/// The number of a job, given by SQL Server; grows in the order in which jobs are enqueued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub i64);
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Counts the claims of a job. An acknowledgement with an old fence changes nothing, so that a late worker cannot end a
+/// job that another worker runs by now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence(pub i32);
+
+impl Fence {
+    /// The fence of a job of a queue with delivery `at_most_once`: its row is gone, and there is nothing to
+    /// acknowledge.
+    pub const NONE: Fence = Fence(0);
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A claimed job, as a handler gets it.
+#[derive(Debug)]
+pub struct Job {
+    pub(crate) id: JobId,
+    pub(crate) fence: Fence,
+    pub(crate) attempt: u32,
+    pub(crate) max_attempts: u32,
+    pub(crate) priority: i16,
+    pub(crate) waited: Duration,
+    pub(crate) age: Duration,
+    pub(crate) dedup_key: Option<String>,
+    pub(crate) correlation_id: Option<Uuid>,
+    pub(crate) payload_utf16: bool,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Job {
+    /// The job's number.
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+
+    /// The fence under which it was claimed. Pass it on to systems that can refuse late writers.
+    pub fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// Which attempt this is; 1 is the first.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// After how many attempts the job is dead.
+    pub fn max_attempts(&self) -> u32 {
+        self.max_attempts
+    }
+
+    /// Whether the job is dead if it fails now.
+    pub fn is_last_attempt(&self) -> bool {
+        self.attempt >= self.max_attempts
+    }
+
+    /// The job's priority; smaller runs first.
+    pub fn priority(&self) -> i16 {
+        self.priority
+    }
+
+    /// How long it was ready before it was claimed, by SQL Server's clock.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// How long ago it was enqueued when it was claimed, by SQL Server's clock.
+    pub fn age(&self) -> Duration {
+        self.age
+    }
+
+    /// The de-duplication key it was enqueued with.
+    pub fn dedup_key(&self) -> Option<&str> {
+        self.dedup_key.as_deref()
+    }
+
+    /// The producer's own id for what the job belongs to.
+    pub fn correlation_id(&self) -> Option<Uuid> {
+        self.correlation_id
+    }
+
+    /// The payload as it stands in the table: the producer's bytes, or UTF-16 (little endian) from a producer that
+    /// enqueued `nvarchar` text.
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    /// The payload as text.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Payload`] when it is not valid UTF-8 (or UTF-16, where the producer enqueued `nvarchar`).
+    pub fn text(&self) -> Result<Cow<'_, str>, Error> {
+        if !self.payload_utf16 {
+            return match std::str::from_utf8(&self.payload) {
+                Ok(text) => Ok(Cow::Borrowed(text)),
+                Err(error) => Err(self.payload_error(format!("it is not UTF-8: {error}"))),
+            };
+        }
+        let (pairs, odd_byte) = self.payload.as_chunks::<2>();
+        if !odd_byte.is_empty() {
+            return Err(self.payload_error("it is not UTF-16: its length is odd".to_string()));
+        }
+        let units = pairs.iter().map(|pair| u16::from_le_bytes(*pair));
+        match char::decode_utf16(units).collect::<Result<String, _>>() {
+            Ok(text) => Ok(Cow::Owned(text)),
+            Err(error) => Err(self.payload_error(format!("it is not UTF-16: {error}"))),
+        }
+    }
+
+    /// The payload as a value, from JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Payload`] when it is not JSON or not of this type. With `?` in a handler, the job is then dead at once.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let parsed = if self.payload_utf16 {
+            serde_json::from_str(&self.text()?)
+        } else {
+            serde_json::from_slice(&self.payload)
+        };
+        parsed.map_err(|error| self.payload_error(format!("it is not the expected JSON: {error}")))
+    }
+
+    fn payload_error(&self, reason: String) -> Error {
+        Error::Payload { job_id: self.id, reason }
+    }
+}
+
+/// A job to enqueue: a payload, and how it is to be run.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use readpast::NewJob;
+///
+/// # fn main() -> Result<(), readpast::Error> {
+/// let report = NewJob::json(&("report", 2026))?.priority(-10).dedup_key("report-2026");
+/// let reminder = NewJob::text("send it again").delay(Duration::from_secs(3600)).max_attempts(3);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "a job does nothing until it is enqueued"]
+pub struct NewJob {
+    pub(crate) payload: Vec<u8>,
+    pub(crate) priority: i16,
+    pub(crate) delay: Option<Duration>,
+    pub(crate) due_at: Option<SystemTime>,
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) dedup_key: Option<String>,
+    pub(crate) correlation_id: Option<Uuid>,
+}
+
+/// The longest de-duplication key, in UTF-16 units: the width of the column.
+const MAX_DEDUP_KEY_UNITS: usize = 256;
+
+/// The longest delay that the procedures take: ten years.
+const MAX_DELAY: Duration = Duration::from_millis(315_360_000_000);
+
+impl NewJob {
+    /// A job whose payload is `value` as JSON (UTF-8). The handler reads it with [`Job::json`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Json`] when `value` cannot be written as JSON, for example a map whose keys are no strings.
+    pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<NewJob, Error> {
+        Ok(NewJob::bytes(serde_json::to_vec(value).map_err(Error::Json)?))
+    }
+
+    /// A job whose payload is `text` (UTF-8). The handler reads it with [`Job::text`].
+    pub fn text(text: impl Into<String>) -> NewJob {
+        NewJob::bytes(text.into().into_bytes())
+    }
+
+    /// A job whose payload is `bytes`, up to 2 GB; none at all is fine too.
+    pub fn bytes(bytes: impl Into<Vec<u8>>) -> NewJob {
+        NewJob {
+            payload: bytes.into(),
+            priority: 0,
+            delay: None,
+            due_at: None,
+            max_attempts: None,
+            dedup_key: None,
+            correlation_id: None,
+        }
+    }
+
+    /// Sets the priority; smaller runs first. Default: 0.
+    pub fn priority(mut self, priority: i16) -> NewJob {
+        self.priority = priority;
+        self
+    }
+
+    /// Lets the job wait this long before it may run, by SQL Server's clock; at most ten years. Excludes
+    /// [`due_at`](NewJob::due_at).
+    pub fn delay(mut self, delay: Duration) -> NewJob {
+        self.delay = Some(delay);
+        self
+    }
+
+    /// Lets the job wait until this point in time, by SQL Server's clock. Excludes [`delay`](NewJob::delay).
+    pub fn due_at(mut self, due_at: SystemTime) -> NewJob {
+        self.due_at = Some(due_at);
+        self
+    }
+
+    /// After how many attempts the job is dead; 1 and more. Default: the queue's.
+    pub fn max_attempts(mut self, max_attempts: u32) -> NewJob {
+        self.max_attempts = Some(max_attempts);
+        self
+    }
+
+    /// Adds the job only if no unfinished job of the queue has the same key (up to 256 UTF-16 units, compared by code
+    /// point). The result says so, and names the job that has it.
+    pub fn dedup_key(mut self, key: impl Into<String>) -> NewJob {
+        self.dedup_key = Some(key.into());
+        self
+    }
+
+    /// Notes the producer's own id for what the job belongs to.
+    pub fn correlation_id(mut self, id: Uuid) -> NewJob {
+        self.correlation_id = Some(id);
+        self
+    }
+
+    /// Refuses here what SQL Server would refuse or cut, before anything is sent.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let invalid = |reason: String| Err(Error::InvalidJob { reason });
+        if self.delay.is_some() && self.due_at.is_some() {
+            return invalid("it has both delay and due_at; set one of them".to_string());
+        }
+        if let Some(delay) = self.delay.filter(|delay| *delay > MAX_DELAY) {
+            return invalid(format!("delay is {} s; it must be 315360000 s (ten years) at most", delay.as_secs()));
+        }
+        if let Some(max_attempts) = self.max_attempts.filter(|max| i32::try_from(*max).is_err() || *max == 0) {
+            return invalid(format!("max_attempts is {max_attempts}; it must be 1 to {}", i32::MAX));
+        }
+        if let Some(key) = &self.dedup_key {
+            let units = key.encode_utf16().count();
+            if units > MAX_DEDUP_KEY_UNITS {
+                return invalid(format!(
+                    "dedup_key has {units} UTF-16 units; it must have {MAX_DEDUP_KEY_UNITS} at most"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(payload: &[u8], payload_utf16: bool) -> Job {
+        Job {
+            id: JobId(7),
+            fence: Fence(1),
+            attempt: 1,
+            max_attempts: 5,
+            priority: 0,
+            waited: Duration::ZERO,
+            age: Duration::ZERO,
+            dedup_key: None,
+            correlation_id: None,
+            payload_utf16,
+            payload: payload.to_vec(),
+        }
+    }
+
+    fn utf16(text: &str) -> Vec<u8> {
+        text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn json_is_read_from_utf8_and_from_utf16() {
+        let text = r#"{"name":"Zoë 🦀","n":3}"#;
+        let expected = serde_json::json!({"name": "Zoë 🦀", "n": 3});
+        assert_eq!(job(text.as_bytes(), false).json::<serde_json::Value>().unwrap(), expected);
+        assert_eq!(job(&utf16(text), true).json::<serde_json::Value>().unwrap(), expected);
+        assert_eq!(job(&utf16(text), true).text().unwrap(), text);
+    }
+
+    #[test]
+    fn a_payload_that_does_not_parse_names_the_job() {
+        let lone_surrogate = [0x00, 0xD8];
+        for broken in [job(b"\xFF", false), job(&utf16("x")[..1], true), job(&lone_surrogate, true)] {
+            let error = broken.text().unwrap_err();
+            assert!(matches!(error, Error::Payload { job_id: JobId(7), .. }), "{error}");
+        }
+        let error = job(b"{\"n\":", false).json::<serde_json::Value>().unwrap_err();
+        assert!(
+            error.to_string().starts_with("the payload of job 7 is not valid: it is not the expected JSON"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_sql_server_would_refuse_or_cut_is_refused_before() {
+        let message = |job: NewJob| job.check().unwrap_err().to_string();
+        let both = NewJob::text("").delay(Duration::ZERO).due_at(SystemTime::now());
+        assert!(message(both).contains("both delay and due_at"));
+        assert!(message(NewJob::text("").max_attempts(0)).contains("max_attempts is 0"));
+        assert!(message(NewJob::text("").max_attempts(u32::MAX)).contains("max_attempts"));
+        assert!(message(NewJob::text("").delay(Duration::MAX)).contains("ten years"));
+        // A crab is two UTF-16 units.
+        assert!(NewJob::text("").dedup_key("🦀".repeat(128)).check().is_ok());
+        assert!(message(NewJob::text("").dedup_key("🦀".repeat(129))).contains("258 UTF-16 units"));
+    }
+}

@@ -1,0 +1,408 @@
+//! Connections to SQL Server: a [`Connector`] knows how to make one, a [`Lane`] owns one and makes it anew when it is
+//! gone.
+//!
+//! A call takes the connection out of its lane, uses it, and puts it back only after complete success. An error of any
+//! kind, a time-out and a dropped future leave the lane without a connection, and the next call connects anew: an
+//! answer that was read in part can never be taken for that of a later call, and closing the connection makes SQL
+//! Server undo what was not committed.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tiberius::time::{Date, DateTime2, Time};
+use tiberius::{ColumnData, Command, CommandResult, FromSqlOwned, Row, SqlBrowser};
+use tokio::net::TcpStream;
+use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
+
+use crate::config::{ConnectionConfig, check_schema};
+use crate::error::Error;
+
+/// A connection as the driver has it.
+pub(crate) type Client = tiberius::Client<Compat<TcpStream>>;
+
+/// How often a server may send us on to another address. Azure SQL does it once.
+const MAX_REDIRECTS: usize = 3;
+
+/// Knows how to make connections, and the schema that they are for.
+#[derive(Debug)]
+pub(crate) struct Connector {
+    driver: tiberius::Config,
+    server: String,
+    schema: String,
+    connect_timeout: Duration,
+    command_timeout: Duration,
+}
+
+impl Connector {
+    /// Reads the settings; connects to nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ConnectionString`] and [`Error::Config`].
+    pub(crate) fn new(config: &ConnectionConfig) -> Result<Connector, Error> {
+        config.validate()?;
+        let options = config.url.parse()?;
+        let mut driver = options.driver;
+        driver.packet_size(options.packet_size.unwrap_or(config.packet_size));
+        // Both are bounded here, as a whole: the driver's own time limits hold for each packet.
+        driver.handshake_timeout(None);
+        driver.command_timeout(None);
+        Ok(Connector {
+            driver,
+            server: options.server,
+            schema: config.schema.clone(),
+            connect_timeout: options.connect_timeout.unwrap_or(Duration::from_millis(config.connect_timeout_ms)),
+            command_timeout: options.command_timeout.unwrap_or(Duration::from_millis(config.command_timeout_ms)),
+        })
+    }
+
+    /// The schema that readpast is installed in.
+    pub(crate) fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// Makes a connection: TCP, TLS, login; follows redirections.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Connect`], [`Error::Tls`], [`Error::LoginFailed`], [`Error::Database`], [`Error::TimedOut`] and others
+    /// of SQL Server's.
+    pub(crate) async fn connect(&self) -> Result<Client, Error> {
+        // Boxed: the driver's handshake is a future of tens of kilobytes, and every caller's would contain it.
+        match tokio::time::timeout(self.connect_timeout, Box::pin(self.connect_and_login())).await {
+            Ok(connected) => connected,
+            Err(_) => {
+                Err(Error::TimedOut { call: format!("connecting to {}", self.server), after: self.connect_timeout })
+            }
+        }
+    }
+
+    async fn connect_and_login(&self) -> Result<Client, Error> {
+        let mut driver = self.driver.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let stream = TcpStream::connect_named(&driver).await.map_err(|error| self.connect_error(error))?;
+            stream.set_nodelay(true).map_err(|source| Error::Connect { server: self.server.clone(), source })?;
+            match tiberius::Client::connect(driver.clone(), stream.compat_write()).await {
+                Ok(client) => return Ok(client),
+                Err(tiberius::error::Error::Routing { host, port }) => {
+                    tracing::debug!(host, port, "redirected");
+                    driver.host(host);
+                    driver.port(port);
+                }
+                Err(error @ tiberius::error::Error::Io { .. }) => return Err(self.connect_error(error)),
+                Err(error) => return Err(self.error(error)),
+            }
+        }
+        let source = io::Error::other(format!("redirected more than {MAX_REDIRECTS} times"));
+        Err(Error::Connect { server: self.server.clone(), source })
+    }
+
+    fn connect_error(&self, error: tiberius::error::Error) -> Error {
+        let source = match error {
+            tiberius::error::Error::Io { kind, message } => io::Error::new(kind, message),
+            other => io::Error::other(other.to_string()),
+        };
+        Error::Connect { server: self.server.clone(), source }
+    }
+
+    fn error(&self, error: tiberius::error::Error) -> Error {
+        Error::from_driver(error, &self.server, &self.schema)
+    }
+}
+
+/// A procedure of the schema, as it is called.
+pub(crate) fn procedure(schema: &str, name: &str) -> String {
+    format!("[{schema}].[{name}]")
+}
+
+/// A table type of the schema. Without brackets: the protocol carries plain names, and the driver sends this text as
+/// one.
+pub(crate) fn table_type(schema: &str, name: &str) -> String {
+    format!("{schema}.{name}")
+}
+
+/// The most bytes that the driver takes for one value in a table-valued parameter: it compares the length of a
+/// `varbinary(max)` with the 65,535 that stand for "max" on the wire. Larger values go as parameters of their own.
+pub(crate) const MAX_TABLE_VALUE_BYTES: usize = 65_535;
+
+/// One connection, owned, which is made when it is needed.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    connector: Arc<Connector>,
+    client: Option<Client>,
+}
+
+impl Lane {
+    pub(crate) fn new(connector: Arc<Connector>) -> Lane {
+        Lane { connector, client: None }
+    }
+
+    /// How long one call may take.
+    pub(crate) fn command_timeout(&self) -> Duration {
+        self.connector.command_timeout
+    }
+
+    pub(crate) fn schema(&self) -> &str {
+        &self.connector.schema
+    }
+
+    /// Closes the connection; the next call makes another.
+    pub(crate) fn disconnect(&mut self) {
+        self.client = None;
+    }
+
+    /// Connects, unless there is a connection already.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connector::connect`].
+    pub(crate) async fn ensure_connected(&mut self) -> Result<(), Error> {
+        let client = self.take_client().await?;
+        self.client = Some(client);
+        Ok(())
+    }
+
+    /// A call of a procedure, to be given its parameters and run.
+    pub(crate) fn command<'a>(&self, name: &str) -> Command<'a> {
+        Command::new(procedure(self.schema(), name))
+    }
+
+    /// Runs a command to its end.
+    pub(crate) async fn run(&mut self, call: &str, command: Command<'_>) -> Result<CommandResult, Error> {
+        let mut client = self.take_client().await?;
+        let answer = async { command.exec(&mut client).await?.into_command_result().await };
+        let result = self.in_time(call, answer).await?;
+        self.client = Some(client);
+        Ok(result)
+    }
+
+    /// Runs several commands in one transaction, which is undone when one of them fails.
+    pub(crate) async fn transaction(
+        &mut self,
+        call: &str,
+        commands: Vec<Command<'_>>,
+    ) -> Result<Vec<CommandResult>, Error> {
+        let mut client = self.take_client().await?;
+        let answers = async {
+            let mut results = Vec::with_capacity(commands.len());
+            client.begin_transaction().await?;
+            for command in commands {
+                results.push(command.exec(&mut client).await?.into_command_result().await?);
+            }
+            client.commit_transaction().await?;
+            Ok(results)
+        };
+        let results = self.in_time(call, answers).await?;
+        self.client = Some(client);
+        Ok(results)
+    }
+
+    /// Runs a command that answers with rows.
+    pub(crate) async fn rows(&mut self, call: &'static str, command: Command<'_>) -> Result<Vec<Columns>, Error> {
+        Ok(into_rows(call, self.run(call, command).await?))
+    }
+
+    /// Runs a command that answers with one row.
+    pub(crate) async fn row(&mut self, call: &'static str, command: Command<'_>) -> Result<Columns, Error> {
+        let mut rows = self.rows(call, command).await?;
+        match rows.pop() {
+            Some(row) if rows.is_empty() => Ok(row),
+            _ => Err(Error::Protocol { message: format!("{call} did not answer with one row") }),
+        }
+    }
+
+    /// Runs a batch whose results do not matter.
+    pub(crate) async fn batch(&mut self, call: &str, sql: &str) -> Result<(), Error> {
+        let mut client = self.take_client().await?;
+        let answer = async { client.simple_query(sql).await?.into_results().await };
+        self.in_time(call, answer).await?;
+        self.client = Some(client);
+        Ok(())
+    }
+
+    async fn take_client(&mut self) -> Result<Client, Error> {
+        if let Some(client) = self.client.take() {
+            return Ok(client);
+        }
+        let client = self.connector.connect().await?;
+        Ok(client)
+    }
+
+    async fn in_time<T>(&self, call: &str, answer: impl Future<Output = tiberius::Result<T>>) -> Result<T, Error> {
+        let limit = self.connector.command_timeout;
+        match tokio::time::timeout(limit, answer).await {
+            Ok(answer) => answer.map_err(|error| self.connector.error(error)),
+            Err(_) => Err(Error::TimedOut { call: call.to_string(), after: limit }),
+        }
+    }
+}
+
+/// The rows of the one result set that a procedure answers with.
+pub(crate) fn into_rows(call: &'static str, result: CommandResult) -> Vec<Columns> {
+    let rows = result.into_iter().last().unwrap_or_default();
+    rows.into_iter().map(|row| Columns::new(call, row)).collect()
+}
+
+/// A row, read column by column in the order of the procedure's result.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    call: &'static str,
+    values: std::vec::IntoIter<ColumnData<'static>>,
+}
+
+impl Columns {
+    fn new(call: &'static str, row: Row) -> Columns {
+        Columns { call, values: row.into_iter() }
+    }
+
+    /// The next column, which may be NULL. `name` is for the error.
+    pub(crate) fn optional<T: FromSqlOwned>(&mut self, name: &str) -> Result<Option<T>, Error> {
+        let value = self.next(name)?;
+        T::from_sql_owned(value).map_err(|error| self.unexpected(name, &error.to_string()))
+    }
+
+    /// The next column, which must not be NULL.
+    pub(crate) fn required<T: FromSqlOwned>(&mut self, name: &str) -> Result<T, Error> {
+        self.optional(name)?.ok_or_else(|| self.unexpected(name, "it is NULL"))
+    }
+
+    /// The next column, a count.
+    pub(crate) fn count(&mut self, name: &str) -> Result<u32, Error> {
+        let number: i32 = self.required(name)?;
+        u32::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))
+    }
+
+    /// The next column, a count that may exceed an int.
+    pub(crate) fn big_count(&mut self, name: &str) -> Result<u64, Error> {
+        let number: i64 = self.required(name)?;
+        u64::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))
+    }
+
+    /// The next column, milliseconds. Less than none, where SQL Server's clock was set back, counts as none.
+    pub(crate) fn duration_ms(&mut self, name: &str) -> Result<Duration, Error> {
+        let ms: i64 = self.required(name)?;
+        Ok(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
+    }
+
+    /// The next column, a `datetime2` in UTC.
+    pub(crate) fn optional_time(&mut self, name: &str) -> Result<Option<SystemTime>, Error> {
+        match self.next(name)? {
+            ColumnData::DateTime2(time) => Ok(time.map(from_datetime2)),
+            other => Err(self.unexpected(name, &format!("it is {}, not a datetime2", kind(&other)))),
+        }
+    }
+
+    /// The next column, a `datetime2` in UTC that must not be NULL.
+    pub(crate) fn required_time(&mut self, name: &str) -> Result<SystemTime, Error> {
+        self.optional_time(name)?.ok_or_else(|| self.unexpected(name, "it is NULL"))
+    }
+
+    /// The next column, one of `words`, as what stands beside the word.
+    pub(crate) fn one_of<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Result<T, Error> {
+        let text: String = self.required(name)?;
+        match words.iter().find(|(word, _)| *word == text) {
+            Some((_, meaning)) => Ok(*meaning),
+            None => Err(self.unexpected(name, &format!("it is '{text}'"))),
+        }
+    }
+
+    fn next(&mut self, name: &str) -> Result<ColumnData<'static>, Error> {
+        self.values.next().ok_or_else(|| self.unexpected(name, "it is missing"))
+    }
+
+    fn unexpected(&self, name: &str, reason: &str) -> Error {
+        Error::Protocol { message: format!("column {name} of {}: {reason}", self.call) }
+    }
+}
+
+/// The type of a value without the value, which may be a payload.
+fn kind(value: &ColumnData<'_>) -> &'static str {
+    match value {
+        ColumnData::String(_) => "text",
+        ColumnData::Binary(_) => "binary",
+        ColumnData::DateTime(_) => "a datetime",
+        _ => "of another type",
+    }
+}
+
+/// From 0001-01-01, where `datetime2` begins, to 1970-01-01.
+const DAYS_TO_1970: i64 = 719_162;
+
+/// 9999-12-31, where `datetime2` ends.
+const LAST_DAY: i64 = 3_652_058;
+
+const MS_PER_DAY: i64 = 86_400_000;
+
+/// A point in time as `datetime2(3)`, UTC, rounded up to the millisecond: a job must not be due too early. `None`
+/// outside the years 1 to 9999.
+pub(crate) fn to_datetime2(time: SystemTime) -> Option<DateTime2> {
+    let ms = match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => i64::try_from(after.as_nanos().div_ceil(1_000_000)).ok()?,
+        Err(before) => -i64::try_from(before.duration().as_millis()).ok()?,
+    };
+    let day = ms.div_euclid(MS_PER_DAY).checked_add(DAYS_TO_1970)?;
+    if !(0..=LAST_DAY).contains(&day) {
+        return None;
+    }
+    let ms_of_day = ms.rem_euclid(MS_PER_DAY);
+    Some(DateTime2::new(Date::new(u32::try_from(day).ok()?), Time::new(u64::try_from(ms_of_day).ok()?, 3)))
+}
+
+fn from_datetime2(time: DateTime2) -> SystemTime {
+    let days = i64::from(time.date().days()) - DAYS_TO_1970;
+    let fraction_digits = u32::from(time.time().scale());
+    let nanos_of_day = time.time().increments() * 10_u64.pow(9_u32.saturating_sub(fraction_digits));
+    let whole_days = Duration::from_secs(days.unsigned_abs() * 86_400);
+    let midnight = if days < 0 { SystemTime::UNIX_EPOCH - whole_days } else { SystemTime::UNIX_EPOCH + whole_days };
+    midnight + Duration::from_nanos(nanos_of_day)
+}
+
+/// Checks a schema's name that did not come through a [`Connector`].
+pub(crate) fn checked_schema(schema: &str) -> Result<&str, Error> {
+    check_schema(schema)?;
+    Ok(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_survive_the_way_to_datetime2_and_back() {
+        let epoch = SystemTime::UNIX_EPOCH;
+        for time in [epoch, epoch + Duration::from_millis(1_767_225_599_999), epoch - Duration::from_millis(86_400_001)]
+        {
+            assert_eq!(from_datetime2(to_datetime2(time).unwrap()), time);
+        }
+        let between = epoch + Duration::from_nanos(1_000_001);
+        assert_eq!(from_datetime2(to_datetime2(between).unwrap()), epoch + Duration::from_millis(2));
+        // 2026-11-21 is day 739,940 since 0001-01-01.
+        let day = to_datetime2(epoch + Duration::from_secs(1_795_219_200)).unwrap();
+        assert_eq!(day.date().days(), 739_940);
+        assert!(to_datetime2(epoch + Duration::from_secs(400_000_000_000)).is_none());
+        assert!(to_datetime2(epoch - Duration::from_secs(63_000_000_000)).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_does_not_listen_is_named() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let url = format!("Server=127.0.0.1,{port};User ID=u;Password=hunter2");
+        let config = ConnectionConfig { url: url.into(), ..ConnectionConfig::default() };
+        let error = Lane::new(Arc::new(Connector::new(&config).unwrap())).ensure_connected().await.unwrap_err();
+        assert!(matches!(&error, Error::Connect { server, .. } if *server == format!("127.0.0.1:{port}")), "{error}");
+        assert!(error.is_transient());
+        assert!(!format!("{error:?}").contains("hunter2"));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_times_out() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("Server=127.0.0.1,{};User ID=u;Password=p", listener.local_addr().unwrap().port());
+        let config = ConnectionConfig { url: url.into(), connect_timeout_ms: 100, ..ConnectionConfig::default() };
+        let error = Lane::new(Arc::new(Connector::new(&config).unwrap())).ensure_connected().await.unwrap_err();
+        assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    }
+}

@@ -1,0 +1,276 @@
+//! Enqueueing: one job, many jobs in chunks, and jobs inside the caller's own transaction.
+
+use std::borrow::Cow;
+
+use futures_io::{AsyncRead, AsyncWrite};
+use tiberius::{ColumnData, Command, CommandResult, SqlTableDataRow, TableValueRow};
+
+use super::connection::{
+    Columns, Lane, MAX_TABLE_VALUE_BYTES, checked_schema, into_rows, procedure, table_type, to_datetime2,
+};
+use super::finish::millis;
+use crate::error::Error;
+use crate::job::{JobId, NewJob};
+
+/// What became of a job that was handed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Enqueued {
+    /// The job's number; that of the unfinished job with the same de-duplication key if this is a `duplicate`.
+    pub job_id: JobId,
+    /// Whether nothing was added, because an unfinished job of the queue has the same de-duplication key.
+    pub duplicate: bool,
+}
+
+/// The most jobs of one chunk: a transaction that locks few rows, and no more work to repeat after an error than that.
+const MAX_CHUNK_JOBS: usize = 1_000;
+
+/// The most bytes of payload of one chunk: the driver builds the whole message in memory.
+const MAX_CHUNK_BYTES: usize = 8 << 20;
+
+impl Lane {
+    /// Enqueues one job in one round trip.
+    pub(crate) async fn enqueue(&mut self, queue: &str, job: &NewJob) -> Result<Enqueued, Error> {
+        let command = enqueue_command(self.schema(), queue, job)?;
+        read_enqueued(&self.run("enqueue", command).await?)
+    }
+
+    /// Enqueues one chunk of jobs in one transaction.
+    pub(crate) async fn enqueue_chunk(&mut self, queue: &str, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
+        if let [large] = jobs
+            && is_large(large)
+        {
+            return Ok(vec![self.enqueue(queue, large).await?]);
+        }
+        let list = table_type(self.schema(), "enqueue_list");
+        let command = batch_command(self.schema(), queue, &list, jobs)?;
+        let rows = self.rows("enqueue_batch", command).await?;
+        in_order(rows, jobs.len())
+    }
+}
+
+/// Enqueues jobs on the caller's own connection, inside its transaction if one is open: they come into being when it
+/// commits, and not at all when it is rolled back. They get ascending ids in the order of `jobs`.
+///
+/// An error of SQL Server rolls back the caller's transaction as a whole.
+///
+/// ```no_run
+/// use readpast::tiberius::Client;
+/// use readpast::{Error, NewJob, enqueue_in};
+/// # use readpast::futures_io::{AsyncRead, AsyncWrite};
+///
+/// # async fn order<S: AsyncRead + AsyncWrite + Unpin + Send>(client: &mut Client<S>) -> Result<(), Box<dyn std::error::Error>> {
+/// client.begin_transaction().await?;
+/// client.execute("INSERT dbo.orders (id) VALUES (@P1)", &[&7_i32]).await?;
+/// enqueue_in(client, "readpast", "invoices", &[NewJob::json(&7)?]).await?;
+/// client.commit_transaction().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// [`Error::InvalidJob`] before anything is sent; [`Error::UnknownQueue`], [`Error::NotInstalled`],
+/// [`Error::PermissionDenied`] and SQL Server's other errors. After [`Error::ConnectionLost`] or [`Error::Protocol`],
+/// drop the client.
+///
+/// # Cancel safety
+///
+/// Not cancel safe: when the future is dropped, drop the client too.
+pub async fn enqueue_in<S>(
+    client: &mut tiberius::Client<S>,
+    schema: &str,
+    queue: &str,
+    jobs: &[NewJob],
+) -> Result<Vec<Enqueued>, Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let schema = checked_schema(schema)?;
+    for job in jobs {
+        job.check()?;
+        due_at(job)?;
+    }
+    let list = table_type(schema, "enqueue_list");
+    let mut enqueued = Vec::with_capacity(jobs.len());
+    let mut rest = jobs;
+    while !rest.is_empty() {
+        let (chunk, after) = rest.split_at(chunk_length(rest));
+        match chunk {
+            [large] if is_large(large) => {
+                let result = run(client, schema, enqueue_command(schema, queue, large)?).await?;
+                enqueued.push(read_enqueued(&result)?);
+            }
+            _ => {
+                let result = run(client, schema, batch_command(schema, queue, &list, chunk)?).await?;
+                enqueued.extend(in_order(into_rows("enqueue_batch", result), chunk.len())?);
+            }
+        }
+        rest = after;
+    }
+    Ok(enqueued)
+}
+
+async fn run<S>(client: &mut tiberius::Client<S>, schema: &str, command: Command<'_>) -> Result<CommandResult, Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let answer = async { command.exec(client).await?.into_command_result().await };
+    answer.await.map_err(|error| Error::from_driver(error, "the caller's connection", schema))
+}
+
+/// Whether the payload is too large for a table-valued parameter.
+fn is_large(job: &NewJob) -> bool {
+    job.payload.len() > MAX_TABLE_VALUE_BYTES
+}
+
+/// How many of the first jobs make a chunk; at least one.
+fn chunk_length(jobs: &[NewJob]) -> usize {
+    let mut chunk = Chunk::default();
+    jobs.iter().take_while(|job| chunk.takes(job)).count()
+}
+
+/// Counts a chunk up to its limits. A large job is a chunk of its own.
+#[derive(Debug, Default)]
+pub(super) struct Chunk {
+    jobs: usize,
+    bytes: usize,
+    is_full: bool,
+}
+
+impl Chunk {
+    /// Whether the job still belongs to the chunk, which it then is part of.
+    pub(super) fn takes(&mut self, job: &NewJob) -> bool {
+        let bytes = self.bytes + job.payload.len();
+        let would_be_too_much = self.jobs == MAX_CHUNK_JOBS || bytes > MAX_CHUNK_BYTES || is_large(job);
+        if self.is_full || self.jobs > 0 && would_be_too_much {
+            return false;
+        }
+        self.jobs += 1;
+        self.bytes = bytes;
+        self.is_full = is_large(job);
+        true
+    }
+}
+
+/// The call of `enqueue` for one job.
+fn enqueue_command<'a>(schema: &str, queue: &'a str, job: &'a NewJob) -> Result<Command<'a>, Error> {
+    job.check()?;
+    let due_at = due_at(job)?;
+    let mut command = Command::new(procedure(schema, "enqueue"));
+    command.bind_param("@queue", queue);
+    command.bind_param("@payload", job.payload.as_slice());
+    command.bind_param("@priority", job.priority);
+    if let Some(delay) = job.delay {
+        command.bind_param("@delay_ms", millis(delay));
+    }
+    if due_at != ColumnData::DateTime2(None) {
+        command.bind_param("@due_at", due_at);
+    }
+    if let Some(max_attempts) = job.max_attempts {
+        command.bind_param("@max_attempts", attempts(max_attempts));
+    }
+    if let Some(key) = &job.dedup_key {
+        command.bind_param("@dedup_key", key.as_str());
+    }
+    if let Some(correlation_id) = job.correlation_id {
+        command.bind_param("@correlation_id", correlation_id);
+    }
+    // The values do not matter: they give the parameters their types.
+    command.bind_out_param("@job_id", 0_i64);
+    command.bind_out_param("@duplicate", false);
+    Ok(command)
+}
+
+fn read_enqueued(result: &CommandResult) -> Result<Enqueued, Error> {
+    let missing = || Error::Protocol { message: "enqueue returned no job_id".to_string() };
+    let job_id = result.try_return_value("@job_id").ok().flatten().ok_or_else(missing)?;
+    let duplicate = result.try_return_value("@duplicate").ok().flatten().ok_or_else(missing)?;
+    Ok(Enqueued { job_id: JobId(job_id), duplicate })
+}
+
+/// The call of `enqueue_batch` for a chunk.
+fn batch_command<'a>(schema: &str, queue: &'a str, list: &'a str, jobs: &'a [NewJob]) -> Result<Command<'a>, Error> {
+    let mut rows = Vec::with_capacity(jobs.len());
+    for (ordinal, job) in (1..).zip(jobs) {
+        job.check()?;
+        let due_at = due_at(job)?;
+        rows.push(EnqueueRow { ordinal, job, due_at });
+    }
+    let mut command = Command::new(procedure(schema, "enqueue_batch"));
+    command.bind_param("@queue", queue);
+    command.bind_table_with_dbtype("@jobs", list, rows);
+    Ok(command)
+}
+
+/// The answers to a chunk in the order of its jobs.
+fn in_order(rows: Vec<Columns>, expected: usize) -> Result<Vec<Enqueued>, Error> {
+    let mut answers = Vec::with_capacity(rows.len());
+    for mut row in rows {
+        let ordinal: i32 = row.required("ordinal")?;
+        let job_id = JobId(row.required("job_id")?);
+        answers.push((ordinal, Enqueued { job_id, duplicate: row.required("duplicate")? }));
+    }
+    if answers.len() != expected {
+        return Err(Error::Protocol {
+            message: format!("enqueue_batch answered for {} of {expected} jobs", answers.len()),
+        });
+    }
+    answers.sort_unstable_by_key(|(ordinal, _)| *ordinal);
+    Ok(answers.into_iter().map(|(_, enqueued)| enqueued).collect())
+}
+
+/// One row of the table type `enqueue_list`.
+struct EnqueueRow<'a> {
+    ordinal: i32,
+    job: &'a NewJob,
+    due_at: ColumnData<'static>,
+}
+
+impl<'a> TableValueRow<'a> for EnqueueRow<'a> {
+    fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
+        row.add_field(self.ordinal);
+        row.add_field(self.job.payload.as_slice());
+        row.add_field(None::<Cow<'a, str>>);
+        row.add_field(self.job.priority);
+        row.add_field(self.job.delay.map(millis));
+        row.add_field(self.due_at.clone());
+        row.add_field(self.job.max_attempts.map(attempts));
+        row.add_field(self.job.dedup_key.as_deref());
+        row.add_field(self.job.correlation_id);
+    }
+
+    fn get_db_type() -> &'static str {
+        "enqueue_list"
+    }
+}
+
+fn due_at(job: &NewJob) -> Result<ColumnData<'static>, Error> {
+    let Some(time) = job.due_at else {
+        return Ok(ColumnData::DateTime2(None));
+    };
+    match to_datetime2(time) {
+        Some(time) => Ok(ColumnData::DateTime2(Some(time))),
+        None => Err(Error::InvalidJob { reason: "due_at must be between the years 1 and 9999".to_string() }),
+    }
+}
+
+/// Checked by [`NewJob::check`] before.
+fn attempts(max_attempts: u32) -> i32 {
+    i32::try_from(max_attempts).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_bounded_by_count_and_by_bytes() {
+        assert_eq!(chunk_length(&vec![NewJob::bytes([]); 2_500]), 1_000);
+        assert_eq!(chunk_length(&vec![NewJob::bytes(vec![0; 60_000]); 200]), 139);
+        let large = NewJob::bytes(vec![0; 65_536]);
+        let small = NewJob::bytes([]);
+        assert_eq!(chunk_length(&[large.clone(), small.clone()]), 1);
+        assert_eq!(chunk_length(&[small.clone(), small, large]), 2);
+        assert_eq!(chunk_length(&[]), 0);
+    }
+}

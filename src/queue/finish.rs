@@ -1,0 +1,249 @@
+//! Acknowledging: what became of jobs that were run (`finish`), and giving back those that were not (`release`,
+//! `recover`).
+//!
+//! Every list goes in the order of job ids, which is the order in which SQL Server locks the rows.
+
+use std::time::Duration;
+
+use tiberius::{Command, SqlTableDataRow, TableValueRow};
+
+use super::WorkerId;
+use super::connection::{Lane, MAX_TABLE_VALUE_BYTES, into_rows, table_type};
+use crate::error::Error;
+use crate::job::{Fence, JobId};
+
+/// The acknowledgement of one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finish {
+    pub(crate) job_id: JobId,
+    pub(crate) fence: Fence,
+    pub(crate) outcome: FinishOutcome,
+    /// How long the run took, by this process's monotonic clock.
+    pub(crate) run: Duration,
+}
+
+/// What became of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FinishOutcome {
+    Done { output: Option<Vec<u8>> },
+    Retry { delay: Duration, error: String },
+    Dead { error: String },
+}
+
+/// How a job ended that did not end as asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FinishResult {
+    /// It was not this worker's any more under this fence; nothing was changed.
+    Lost,
+    /// A retry was asked for, but its attempts are used up.
+    Dead,
+}
+
+/// The width of the column `error`, in UTF-16 units.
+const MAX_ERROR_UNITS: usize = 4_000;
+
+impl Lane {
+    /// Acknowledges jobs, at most 1,000 and each once; those of at_most_once queues ([`Fence::NONE`]) have no row and are left out.
+    /// Returns those that did not end as asked.
+    ///
+    /// # Errors
+    ///
+    /// After any error, run it again with the same jobs: those that were acknowledged come back as lost.
+    pub(crate) async fn finish(
+        &mut self,
+        queue: &str,
+        worker: WorkerId,
+        jobs: &[Finish],
+    ) -> Result<Vec<(JobId, FinishResult)>, Error> {
+        let with_row = jobs.iter().filter(|job| job.fence != Fence::NONE);
+        let (mut large, mut listed): (Vec<&Finish>, Vec<&Finish>) = with_row.partition(|job| job.is_large());
+        large.sort_unstable_by_key(|job| job.job_id);
+        listed.sort_unstable_by_key(|job| job.job_id);
+
+        let list = table_type(self.schema(), "finish_list");
+        let mut commands = Vec::new();
+        if !listed.is_empty() {
+            let mut command = self.command("finish");
+            command.bind_param("@queue", queue);
+            command.bind_param("@worker_id", worker.0);
+            command.bind_table_with_dbtype("@jobs", &list, listed.into_iter().map(FinishRow));
+            commands.push(command);
+        }
+        for job in large {
+            let mut command = self.command("finish_one");
+            command.bind_param("@queue", queue);
+            command.bind_param("@worker_id", worker.0);
+            job.bind(&mut command);
+            commands.push(command);
+        }
+        // One transaction for all, so that after an error of SQL Server none of them has ended.
+        let answers = match commands.len() {
+            0 => Vec::new(),
+            1 => vec![self.run("finish", commands.remove(0)).await?],
+            _ => self.transaction("finish", commands).await?,
+        };
+
+        let results = [("lost", FinishResult::Lost), ("dead", FinishResult::Dead)];
+        let mut ended_otherwise = Vec::new();
+        for mut row in answers.into_iter().flat_map(|answer| into_rows("finish", answer)) {
+            ended_otherwise.push((JobId(row.required("job_id")?), row.one_of("result", &results)?));
+        }
+        Ok(ended_otherwise)
+    }
+
+    /// Gives back jobs that were not started; their attempt does not count. Returns those that were not this worker's
+    /// any more.
+    ///
+    /// # Errors
+    ///
+    /// After any error, run it again with the same jobs: those that were given back are reported as not this worker's.
+    pub(crate) async fn release(&mut self, worker: WorkerId, jobs: &[(JobId, Fence)]) -> Result<Vec<JobId>, Error> {
+        let list = table_type(self.schema(), "job_list");
+        let mut command = self.command("release");
+        command.bind_param("@worker_id", worker.0);
+        command.bind_table_with_dbtype("@jobs", &list, job_rows(jobs));
+        let mut not_ours = Vec::new();
+        for mut row in self.rows("release", command).await? {
+            not_ours.push(JobId(row.required("job_id")?));
+        }
+        Ok(not_ours)
+    }
+
+    /// Gives back the jobs that are claimed for this worker but not among `known`: those of a claim whose answer was
+    /// lost. Returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// After any error, run it again.
+    pub(crate) async fn recover(
+        &mut self,
+        queue: &str,
+        worker: WorkerId,
+        known: &[(JobId, Fence)],
+    ) -> Result<u32, Error> {
+        let list = table_type(self.schema(), "job_list");
+        let mut command = self.command("recover");
+        command.bind_param("@queue", queue);
+        command.bind_param("@worker_id", worker.0);
+        command.bind_table_with_dbtype("@known", &list, job_rows(known));
+        self.row("recover", command).await?.count("released")
+    }
+}
+
+/// An outcome as the procedures take it.
+struct OutcomeColumns<'a> {
+    outcome: u8,
+    retry_ms: Option<i64>,
+    error: Option<&'a str>,
+    output: Option<&'a [u8]>,
+}
+
+impl Finish {
+    fn columns(&self) -> OutcomeColumns<'_> {
+        let (outcome, retry_ms, error, output) = match &self.outcome {
+            FinishOutcome::Done { output } => (0, None, None, output.as_deref()),
+            FinishOutcome::Retry { delay, error } => (1, Some(millis(*delay)), Some(cut(error)), None),
+            FinishOutcome::Dead { error } => (2, None, Some(cut(error)), None),
+        };
+        OutcomeColumns { outcome, retry_ms, error, output }
+    }
+
+    fn run_us(&self) -> i64 {
+        i64::try_from(self.run.as_micros()).unwrap_or(i64::MAX)
+    }
+
+    /// Whether its output is too large for a table-valued parameter.
+    fn is_large(&self) -> bool {
+        self.columns().output.is_some_and(|output| output.len() > MAX_TABLE_VALUE_BYTES)
+    }
+
+    /// As parameters of `finish_one`: for a large one, which is always done.
+    fn bind<'a>(&'a self, command: &mut Command<'a>) {
+        let columns = self.columns();
+        command.bind_param("@job_id", self.job_id.0);
+        command.bind_param("@fence", self.fence.0);
+        command.bind_param("@outcome", columns.outcome);
+        command.bind_param("@run_us", self.run_us());
+        command.bind_param("@output", columns.output);
+    }
+}
+
+/// One row of the table type `finish_list`.
+struct FinishRow<'a>(&'a Finish);
+
+impl<'a> TableValueRow<'a> for FinishRow<'a> {
+    fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
+        let columns = self.0.columns();
+        row.add_field(self.0.job_id.0);
+        row.add_field(self.0.fence.0);
+        row.add_field(columns.outcome);
+        row.add_field(columns.retry_ms);
+        row.add_field(self.0.run_us());
+        row.add_field(columns.error);
+        row.add_field(columns.output);
+    }
+
+    fn get_db_type() -> &'static str {
+        "finish_list"
+    }
+}
+
+/// One row of the table type `job_list`.
+struct JobRow(JobId, Fence);
+
+impl<'a> TableValueRow<'a> for JobRow {
+    fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
+        row.add_field(self.0.0);
+        row.add_field(self.1.0);
+    }
+
+    fn get_db_type() -> &'static str {
+        "job_list"
+    }
+}
+
+fn job_rows(jobs: &[(JobId, Fence)]) -> Vec<JobRow> {
+    let mut rows: Vec<JobRow> = jobs.iter().map(|(job_id, fence)| JobRow(*job_id, *fence)).collect();
+    rows.sort_unstable_by_key(|row| row.0);
+    rows
+}
+
+/// Whole milliseconds, rounded up: a delay must not end too early.
+pub(super) fn millis(delay: Duration) -> i64 {
+    i64::try_from(delay.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
+}
+
+/// As much of an error's text as the column holds, without cutting a character in two.
+fn cut(error: &str) -> &str {
+    let mut units = 0;
+    for (position, character) in error.char_indices() {
+        units += character.len_utf16();
+        if units > MAX_ERROR_UNITS {
+            return &error[..position];
+        }
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_cut_to_the_column_at_a_character() {
+        assert_eq!(cut("short"), "short");
+        let exact = "🦀".repeat(2_000);
+        assert_eq!(cut(&exact), exact);
+        let long = format!("x{exact}");
+        let kept = cut(&long);
+        assert_eq!(kept.encode_utf16().count(), 3_999);
+        assert!(long.starts_with(kept));
+    }
+
+    #[test]
+    fn a_delay_is_rounded_up() {
+        assert_eq!(millis(Duration::ZERO), 0);
+        assert_eq!(millis(Duration::from_nanos(1)), 1);
+        assert_eq!(millis(Duration::from_micros(2_000)), 2);
+    }
+}

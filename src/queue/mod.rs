@@ -1,0 +1,432 @@
+//! SQL Server's side of a queue, seen from Rust: a file per group of procedures.
+//!
+//! [`Queue`] is what producers and operators use. A worker's stages own a [`Lane`] each and call the procedures on it
+//! directly.
+//!
+//! There is no SQL here but calls of procedures by name, and the embedded scripts of the installation.
+
+pub(crate) mod admin;
+pub(crate) mod claim;
+pub(crate) mod connection;
+pub(crate) mod enqueue;
+pub(crate) mod finish;
+pub(crate) mod schema;
+pub(crate) mod workers;
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool::managed::{self, RecycleResult};
+use uuid::Uuid;
+
+use crate::config::{Config, QueueConfig};
+use crate::connection_string::ConnectionString;
+use crate::error::Error;
+use crate::job::{JobId, NewJob};
+
+pub use admin::{JobRow, JobState};
+use connection::{Connector, Lane};
+pub use enqueue::{Enqueued, enqueue_in};
+
+use enqueue::Chunk;
+
+/// The id of a worker: new at each start of its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WorkerId(pub Uuid);
+
+impl WorkerId {
+    /// A new id.
+    pub(crate) fn new() -> WorkerId {
+        WorkerId(Uuid::new_v4())
+    }
+}
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// In which order a queue's jobs are claimed; always within a priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ClaimOrder {
+    /// The oldest first.
+    Fifo,
+    /// The newest first.
+    Lifo,
+    /// Whatever SQL Server finds first; ignores priorities too.
+    Any,
+}
+
+impl ClaimOrder {
+    pub(crate) const WORDS: [(&'static str, ClaimOrder); 3] =
+        [("fifo", ClaimOrder::Fifo), ("lifo", ClaimOrder::Lifo), ("any", ClaimOrder::Any)];
+
+    fn word(self) -> &'static str {
+        word(&ClaimOrder::WORDS, self)
+    }
+}
+
+/// What becomes of a job's row when the job is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Completion {
+    /// It is deleted.
+    Delete,
+    /// It stays, with its times and output, until it is purged.
+    Annotate,
+    /// It moves to the archive table, with its times and output, until it is purged.
+    Archive,
+}
+
+impl Completion {
+    pub(crate) const WORDS: [(&'static str, Completion); 3] =
+        [("delete", Completion::Delete), ("annotate", Completion::Annotate), ("archive", Completion::Archive)];
+
+    fn word(self) -> &'static str {
+        word(&Completion::WORDS, self)
+    }
+}
+
+/// What a claim promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Delivery {
+    /// A job whose worker dies runs again.
+    AtLeastOnce,
+    /// The claim deletes the row: a job never runs twice, and is gone when its worker dies.
+    AtMostOnce,
+}
+
+impl Delivery {
+    pub(crate) const WORDS: [(&'static str, Delivery); 2] =
+        [("at_least_once", Delivery::AtLeastOnce), ("at_most_once", Delivery::AtMostOnce)];
+
+    fn word(self) -> &'static str {
+        word(&Delivery::WORDS, self)
+    }
+}
+
+fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'static str {
+    let (word, _) = words.iter().find(|(_, listed)| *listed == meaning).expect("each meaning has its word");
+    word
+}
+
+/// A queue's settings, for [`Queue::create`]. What is `None` stays as it is; for a new queue it is the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QueueOptions {
+    /// Default: [`ClaimOrder::Fifo`]. To and from [`ClaimOrder::Lifo`], a queue can change only while it has no jobs.
+    pub claim_order: Option<ClaimOrder>,
+    /// Default: [`Completion::Delete`].
+    pub completion: Option<Completion>,
+    /// Default: [`Delivery::AtLeastOnce`].
+    pub delivery: Option<Delivery>,
+    /// After how many attempts a job is dead, unless the job says otherwise; 1 and more. Default: 5.
+    pub max_attempts: Option<u32>,
+}
+
+/// A queue's settings and how many jobs it has. Counted without locks: a sample, not a balance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueStats {
+    /// The queue's name.
+    pub queue: String,
+    /// In which order jobs are claimed.
+    pub claim_order: ClaimOrder,
+    /// What becomes of done jobs.
+    pub completion: Completion,
+    /// What a claim promises.
+    pub delivery: Delivery,
+    /// After how many attempts a job is dead.
+    pub max_attempts: u32,
+    /// Whether claims find nothing.
+    pub paused: bool,
+    /// Jobs that wait to be claimed.
+    pub ready: u64,
+    /// Jobs that wait for their time.
+    pub scheduled: u64,
+    /// Jobs that workers hold.
+    pub claimed: u64,
+    /// Done jobs that are kept (`annotate`).
+    pub done: u64,
+    /// Dead jobs.
+    pub dead: u64,
+    /// Jobs in the archive.
+    pub archived: u64,
+    /// Workers with a lease.
+    pub workers: u64,
+    /// How long the oldest ready job has been ready.
+    pub oldest_ready: Option<Duration>,
+}
+
+/// The most connections that one [`Queue`] and its clones use at once for enqueueing and operating. More callers wait
+/// their turn.
+const MAX_CONNECTIONS: usize = 8;
+
+/// A connection that nobody used for so long is made anew: firewalls and load balancers drop idle connections without a
+/// word, Azure's after four minutes at the earliest.
+const MAX_IDLE: Duration = Duration::from_secs(180);
+
+/// How many jobs one call of `requeue` or `purge` changes: a transaction that locks few rows.
+const OPERATOR_BATCH: usize = 1_000;
+
+/// A queue, for producers and operators.
+///
+/// Cheap to clone; clones share up to 8 connections, which are made when they are needed.
+///
+/// ```no_run
+/// use readpast::{Config, NewJob, Queue, QueueOptions};
+///
+/// # async fn example() -> Result<(), readpast::Error> {
+/// let config = Config::load(None)?; // READPAST_URL, READPAST_QUEUE, …
+/// let queue = Queue::connect(&config).await?;
+/// queue.install().await?;
+/// queue.create(QueueOptions::default()).await?;
+/// let enqueued = queue.enqueue(NewJob::json(&["a", "b"])?).await?;
+/// println!("job {}", enqueued.job_id);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Cancel safety
+///
+/// Every method may be cancelled by dropping its future: its connection is closed, and SQL Server undoes what was not
+/// committed. What was asked for may have happened all the same. Errors work the same way.
+#[derive(Clone)]
+pub struct Queue {
+    name: Arc<str>,
+    connector: Arc<Connector>,
+    lanes: managed::Pool<LaneManager>,
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("name", &self.name)
+            .field("schema", &self.connector.schema())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes lanes for the pool. A lane connects by itself and mends itself, so that making one cannot fail.
+#[derive(Debug)]
+struct LaneManager {
+    connector: Arc<Connector>,
+}
+
+impl managed::Manager for LaneManager {
+    type Type = Lane;
+    type Error = Infallible;
+
+    async fn create(&self) -> Result<Lane, Infallible> {
+        Ok(Lane::new(self.connector.clone()))
+    }
+
+    async fn recycle(&self, lane: &mut Lane, metrics: &managed::Metrics) -> RecycleResult<Infallible> {
+        if metrics.last_used() > MAX_IDLE {
+            lane.disconnect();
+        }
+        Ok(())
+    }
+}
+
+impl Queue {
+    /// Makes a queue from its settings and connects once, to see that it can. Whether readpast is installed there is
+    /// the business of [`verify`](Queue::verify).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] and [`Error::ConnectionString`] for wrong settings; [`Error::Connect`], [`Error::Tls`],
+    /// [`Error::LoginFailed`], [`Error::Database`] and [`Error::TimedOut`] when the connection cannot be made.
+    pub async fn connect(config: &Config) -> Result<Queue, Error> {
+        config.queue.validate()?;
+        let connector = Arc::new(Connector::new(&config.connection)?);
+        let manager = LaneManager { connector: connector.clone() };
+        let lanes = managed::Pool::builder(manager)
+            .max_size(MAX_CONNECTIONS)
+            .build()
+            .expect("a pool without time limits needs no runtime");
+        let queue = Queue { name: config.queue.name.as_str().into(), connector, lanes };
+        queue.lane().await.ensure_connected().await?;
+        Ok(queue)
+    }
+
+    /// As [`connect`](Queue::connect), with default settings but for the connection string and the queue's name.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Queue::connect).
+    pub async fn from_url(url: impl Into<ConnectionString>, queue: &str) -> Result<Queue, Error> {
+        let mut config = Config { queue: QueueConfig { name: queue.to_string() }, ..Config::default() };
+        config.connection.url = url.into();
+        Queue::connect(&config).await
+    }
+
+    /// The queue's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The schema that readpast is installed in.
+    pub fn schema(&self) -> &str {
+        self.connector.schema()
+    }
+
+    pub(crate) fn connector(&self) -> Arc<Connector> {
+        self.connector.clone()
+    }
+
+    async fn lane(&self) -> managed::Object<LaneManager> {
+        self.lanes.get().await.expect("the pool is never closed and making a lane cannot fail")
+    }
+
+    /// Installs the schema, or upgrades an older one; does nothing where it is installed already. Several processes may
+    /// do it at once. Returns the version that is installed now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PermissionDenied`] without db_owner's permissions; [`Error::SchemaTooNew`] where a newer release has
+    /// been; any other error of SQL Server. An installation that broke off is completed by running it again.
+    pub async fn install(&self) -> Result<i32, Error> {
+        self.lane().await.install().await
+    }
+
+    /// Checks everything that would keep this queue from being used, in the order in which one would mend it:
+    /// reachable, login, database, installed, version, permissions, SET options, read-only, the queue itself. Changes
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong; the documentation of each [`Error`] says what to do.
+    pub async fn verify(&self) -> Result<(), Error> {
+        self.lane().await.verify(&self.name).await
+    }
+
+    /// Creates the queue, or changes its settings if it exists. Returns whether it is new.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] for settings that cannot be, for example a change to `lifo` while there are jobs.
+    pub async fn create(&self, options: QueueOptions) -> Result<bool, Error> {
+        self.lane().await.create_queue(&self.name, &options).await
+    }
+
+    /// Enqueues one job in one round trip.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidJob`] before anything is sent; [`Error::UnknownQueue`], [`Error::NotInstalled`],
+    /// [`Error::PermissionDenied`] and SQL Server's other errors. Nothing is retried: after an error that [is
+    /// transient](Error::is_transient), the job may be in the queue or not; with a de-duplication key, enqueueing it
+    /// again is safe.
+    pub async fn enqueue(&self, job: NewJob) -> Result<Enqueued, Error> {
+        self.lane().await.enqueue(&self.name, &job).await
+    }
+
+    /// Enqueues many jobs, in chunks of up to 1,000 jobs and about 8 MB of payload; takes from `jobs` no more than a
+    /// chunk at a time. The answers come in the order of the jobs, and the jobs get ascending ids in that order.
+    ///
+    /// **Each chunk is a transaction of its own.** All or nothing is [`enqueue_in`].
+    ///
+    /// # Errors
+    ///
+    /// As [`enqueue`](Queue::enqueue), when the first chunk fails; [`Error::EnqueuedInPart`], which lists the jobs of
+    /// the chunks before, when a later one does.
+    pub async fn enqueue_many(&self, jobs: impl IntoIterator<Item = NewJob>) -> Result<Vec<Enqueued>, Error> {
+        let mut lane = self.lane().await;
+        let mut enqueued = Vec::new();
+        let mut jobs = jobs.into_iter().peekable();
+        while jobs.peek().is_some() {
+            let mut limits = Chunk::default();
+            let mut chunk = Vec::new();
+            while let Some(job) = jobs.next_if(|job| limits.takes(job)) {
+                chunk.push(job);
+            }
+            match lane.enqueue_chunk(&self.name, &chunk).await {
+                Ok(answers) => enqueued.extend(answers),
+                Err(error) if enqueued.is_empty() => return Err(error),
+                Err(error) => {
+                    return Err(Error::EnqueuedInPart { enqueued, source: Box::new(error) });
+                }
+            }
+        }
+        Ok(enqueued)
+    }
+
+    /// Counts the queue's jobs. Reads every entry of the queue's indexes once, without locks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
+    pub async fn stats(&self) -> Result<QueueStats, Error> {
+        self.lane().await.stats(&self.name).await
+    }
+
+    /// Stops the claims of the queue for all workers. Claimed jobs are finished, and enqueueing goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
+    pub async fn pause(&self) -> Result<(), Error> {
+        self.lane().await.set_paused(&self.name, true).await
+    }
+
+    /// Lets the claims of the queue go on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
+    pub async fn resume(&self) -> Result<(), Error> {
+        self.lane().await.set_paused(&self.name, false).await
+    }
+
+    /// Makes one dead job ready again, or, with `None`, all of them; its attempts count from 0. Returns how many.
+    ///
+    /// A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one
+    /// key, the newest comes back.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer. Jobs that were requeued before the error
+    /// stay so.
+    pub async fn requeue(&self, job_id: Option<JobId>) -> Result<u64, Error> {
+        let mut lane = self.lane().await;
+        let mut total = 0;
+        loop {
+            let requeued = lane.requeue(&self.name, job_id, OPERATOR_BATCH).await?;
+            total += u64::from(requeued);
+            if (requeued as usize) < OPERATOR_BATCH {
+                return Ok(total);
+            }
+        }
+    }
+
+    /// Deletes the jobs in one state that have been in it for `older_than` (whole seconds) and more: done, dead and
+    /// archived ones counted from their end, ready and scheduled ones from when they were enqueued. Returns how many.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] for [`JobState::Claimed`]; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a
+    /// producer. Jobs that were deleted before the error stay so.
+    pub async fn purge(&self, state: JobState, older_than: Duration) -> Result<u64, Error> {
+        let mut lane = self.lane().await;
+        let mut total = 0;
+        loop {
+            let purged = lane.purge(&self.name, state, older_than, OPERATOR_BATCH).await?;
+            total += u64::from(purged);
+            if (purged as usize) < OPERATOR_BATCH {
+                return Ok(total);
+            }
+        }
+    }
+
+    /// Looks at up to `max` jobs in one state, by id, beginning after `after` (`JobId(0)`: from the first); jobs that
+    /// are locked at the moment are left out. For the next page, pass the last id.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
+    pub async fn peek(&self, state: JobState, after: JobId, max: usize) -> Result<Vec<JobRow>, Error> {
+        self.lane().await.peek(&self.name, state, after, max).await
+    }
+}

@@ -1,0 +1,104 @@
+//! A worker's life in SQL Server: registering, renewing its lease, going; and what some worker must do for the whole
+//! queue, promote and reap.
+
+use std::time::Duration;
+
+use super::claim::int;
+use super::connection::Lane;
+use super::finish::millis;
+use super::{ClaimOrder, Completion, Delivery, WorkerId};
+use crate::error::Error;
+
+/// What a worker learns about its queue when it registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct QueueSettings {
+    pub(crate) claim_order: ClaimOrder,
+    pub(crate) completion: Completion,
+    pub(crate) delivery: Delivery,
+    pub(crate) max_attempts: u32,
+    pub(crate) paused: bool,
+    /// The jobs of predecessors of the same name that were given back.
+    pub(crate) taken_over: u32,
+}
+
+/// What a reap did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reaped {
+    /// Workers whose lease ran out.
+    pub(crate) workers_lost: u32,
+    /// Jobs of theirs that are ready again.
+    pub(crate) jobs_ready: u32,
+    /// Jobs of theirs that are dead, because their attempts are used up.
+    pub(crate) jobs_dead: u32,
+}
+
+impl Lane {
+    /// Registers a worker under a new id and starts its lease. With `take_over`, other workers of the same name are
+    /// lost at once.
+    pub(crate) async fn register_worker(
+        &mut self,
+        queue: &str,
+        worker: WorkerId,
+        name: &str,
+        lease: Duration,
+        take_over: bool,
+    ) -> Result<QueueSettings, Error> {
+        let mut command = self.command("register_worker");
+        command.bind_param("@queue", queue);
+        command.bind_param("@worker_id", worker.0);
+        command.bind_param("@name", name);
+        command.bind_param("@lease_ms", i32::try_from(millis(lease)).unwrap_or(i32::MAX));
+        command.bind_param("@take_over", take_over);
+        let mut row = self.row("register_worker", command).await?;
+        Ok(QueueSettings {
+            claim_order: row.one_of("claim_order", &ClaimOrder::WORDS)?,
+            completion: row.one_of("completion", &Completion::WORDS)?,
+            delivery: row.one_of("delivery", &Delivery::WORDS)?,
+            max_attempts: row.count("max_attempts")?,
+            paused: row.required("paused")?,
+            taken_over: row.count("taken_over")?,
+        })
+    }
+
+    /// Renews the lease.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`] when the worker was marked lost.
+    pub(crate) async fn heartbeat(&mut self, worker: WorkerId) -> Result<(), Error> {
+        let mut command = self.command("heartbeat");
+        command.bind_param("@worker_id", worker.0);
+        self.run("heartbeat", command).await?;
+        Ok(())
+    }
+
+    /// Ends the worker. Jobs that it still holds are left to the next reap.
+    pub(crate) async fn unregister_worker(&mut self, queue: &str, worker: WorkerId) -> Result<(), Error> {
+        let mut command = self.command("unregister_worker");
+        command.bind_param("@queue", queue);
+        command.bind_param("@worker_id", worker.0);
+        self.run("unregister_worker", command).await?;
+        Ok(())
+    }
+
+    /// Makes up to `max` scheduled jobs ready whose time has come; returns how many.
+    pub(crate) async fn promote(&mut self, queue: &str, max: usize) -> Result<u32, Error> {
+        let mut command = self.command("promote");
+        command.bind_param("@queue", queue);
+        command.bind_param("@max", int(max));
+        self.row("promote", command).await?.count("promoted")
+    }
+
+    /// Marks workers lost whose lease ran out, and gives back up to `max` jobs of lost workers.
+    pub(crate) async fn reap(&mut self, queue: &str, max: usize) -> Result<Reaped, Error> {
+        let mut command = self.command("reap");
+        command.bind_param("@queue", queue);
+        command.bind_param("@max", int(max));
+        let mut row = self.row("reap", command).await?;
+        Ok(Reaped {
+            workers_lost: row.count("workers_lost")?,
+            jobs_ready: row.count("jobs_ready")?,
+            jobs_dead: row.count("jobs_dead")?,
+        })
+    }
+}
