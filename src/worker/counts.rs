@@ -1,0 +1,74 @@
+//! What a worker holds and has done: one set of counters, written by the stages and read by everybody else.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// The counters behind [`WorkerStats`].
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Claimed jobs that have not started.
+    pub(crate) unstarted: AtomicUsize,
+    pub(crate) running: AtomicUsize,
+    /// Ended jobs that SQL Server has not confirmed.
+    pub(crate) awaiting_finish: AtomicUsize,
+    pub(crate) done: AtomicU64,
+    pub(crate) retried: AtomicU64,
+    pub(crate) dead: AtomicU64,
+    pub(crate) released: AtomicU64,
+    pub(crate) lost: AtomicU64,
+}
+
+/// What a worker holds and has done, at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerStats {
+    /// Claimed jobs that have not started.
+    pub buffered: usize,
+    /// Jobs that run.
+    pub running: usize,
+    /// Ended jobs that SQL Server has not confirmed yet.
+    pub awaiting_finish: usize,
+    /// Jobs that are done and confirmed.
+    pub done: u64,
+    /// Failed attempts that were confirmed and will be repeated.
+    pub retried: u64,
+    /// Jobs that are dead and confirmed.
+    pub dead: u64,
+    /// Unstarted jobs that were given back.
+    pub released: u64,
+    /// Jobs that were no longer this worker's when they ended or were to start: its lease had run out, and they were given to others.
+    pub lost: u64,
+}
+
+impl Counts {
+    /// Claimed jobs that have not started.
+    pub(crate) fn unstarted(&self) -> usize {
+        self.unstarted.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.running.load(Ordering::Acquire)
+    }
+
+    /// Ended jobs that SQL Server has not confirmed.
+    pub(crate) fn awaiting_finish(&self) -> usize {
+        self.awaiting_finish.load(Ordering::Acquire)
+    }
+
+    /// Everything that this process holds.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.unstarted() + self.running() + self.awaiting_finish()
+    }
+
+    pub(crate) fn stats(&self) -> WorkerStats {
+        WorkerStats {
+            buffered: self.unstarted(),
+            running: self.running(),
+            awaiting_finish: self.awaiting_finish(),
+            done: self.done.load(Ordering::Relaxed),
+            retried: self.retried.load(Ordering::Relaxed),
+            dead: self.dead.load(Ordering::Relaxed),
+            released: self.released.load(Ordering::Relaxed),
+            lost: self.lost.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The executor: a rayon pool of its own that runs the handler over claimed jobs.
+//!
+//! ```text
+//! prefetcher ──submit──▶ bounded channel ──▶ slot (rayon task) ──▶ handler ──▶ completion
+//! ```
+//!
+//! A slot is a task in the pool that takes one job after the other from the channel; there is one per thread and a few more, so that a
+//! thread that ends a slot finds the next one in the pool. A slot gets its job only when it runs: jobs start in the order of the channel
+//! whichever task rayon runs first, and what has not started can be given back at any time. Few slots, and not a task for each job, keep
+//! the pool's deques short: a handler that uses `par_iter` finds idle threads that steal its pieces. Nothing in the pool ever waits for a
+//! channel or a lock: whoever frees a slot or adds a job calls [`Executor::pump`], and that is all the scheduling there is.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender};
+use tokio::sync::Notify;
+
+use crate::config::{RetryConfig, WorkerConfig};
+use crate::error::Error;
+use crate::handler::{Cancellation, Context, Handler, JobError, Output};
+use crate::job::{Fence, Job, JobId};
+use crate::metrics::WorkerMetrics;
+use crate::queue::finish::{Finish, FinishOutcome};
+
+use super::completion::{CompletionSender, Ended, Ending};
+use super::counts::Counts;
+use super::lease::{LeaseClock, Registration};
+
+/// How long one task goes on taking jobs before it goes back to the pool. Handing a task to rayon costs about a microsecond: with jobs
+/// shorter than this the cost is shared by several, longer jobs get a task each.
+const TASK_SLICE: Duration = Duration::from_micros(200);
+
+/// A job in memory, and under which registration it was claimed.
+pub(crate) struct Claimed {
+    pub(crate) job: Job,
+    pub(crate) registration: Arc<Registration>,
+    pub(crate) claimed_at: Instant,
+}
+
+/// What the executor shares with the stage before it.
+#[derive(Clone)]
+pub(crate) struct Executor {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    pool: rayon::ThreadPool,
+    handler: Arc<Handler>,
+    buffer: Sender<Claimed>,
+    waiting: Receiver<Claimed>,
+    slots: usize,
+    used_slots: AtomicUsize,
+    counts: Arc<Counts>,
+    /// Run times so far, from which the prefetcher learns how fast jobs go.
+    ended_jobs: AtomicU64,
+    ended_ns: AtomicU64,
+    /// The prefetcher wants to be woken when `unstarted` is at most this.
+    low_water: AtomicUsize,
+    prefetch_wake: Arc<Notify>,
+    idle: Notify,
+    /// No further job is started; those that would be are given back.
+    closed: AtomicBool,
+    lease: Arc<LeaseClock>,
+    stop_now: Cancellation,
+    retry: RetryConfig,
+    time_limit: Option<Duration>,
+    completion: CompletionSender,
+    metrics: Arc<WorkerMetrics>,
+}
+
+/// Run times since the executor started.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RunTimes {
+    pub(crate) jobs: u64,
+    pub(crate) total: Duration,
+}
+
+impl Executor {
+    /// Makes the pool. `capacity` is how many jobs can wait in the channel.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Threads`] when the operating system gives no threads.
+    #[allow(clippy::too_many_arguments)] // one constructor, called once: a struct for it would be the same list again
+    pub(crate) fn new(
+        config: &WorkerConfig,
+        threads: usize,
+        capacity: usize,
+        handler: Arc<Handler>,
+        lease: Arc<LeaseClock>,
+        stop_now: Cancellation,
+        prefetch_wake: Arc<Notify>,
+        completion: CompletionSender,
+        counts: Arc<Counts>,
+        metrics: Arc<WorkerMetrics>,
+    ) -> Result<Executor, Error> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|index| format!("readpast-{index}"))
+            // Each job has its own catch_unwind; this is for panics outside of it, which would abort the process.
+            .panic_handler(|panic| {
+                tracing::error!(panic = panic_message(&*panic), "a pool task panicked outside a job")
+            })
+            .build()
+            .map_err(Error::Threads)?;
+        let look_ahead = if config.look_ahead == 0 { threads } else { config.look_ahead };
+        let (buffer, waiting) = crossbeam_channel::bounded(capacity);
+        let time_limit = (config.job_time_limit_ms > 0).then(|| Duration::from_millis(config.job_time_limit_ms));
+        let shared = Shared {
+            pool,
+            handler,
+            buffer,
+            waiting,
+            slots: threads + look_ahead,
+            used_slots: AtomicUsize::new(0),
+            counts,
+            ended_jobs: AtomicU64::new(0),
+            ended_ns: AtomicU64::new(0),
+            low_water: AtomicUsize::new(0),
+            prefetch_wake,
+            idle: Notify::new(),
+            closed: AtomicBool::new(false),
+            lease,
+            stop_now,
+            retry: config.retry,
+            time_limit,
+            completion,
+            metrics,
+        };
+        Ok(Executor { shared: Arc::new(shared) })
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.shared.pool.current_num_threads()
+    }
+
+    pub(crate) fn run_times(&self) -> RunTimes {
+        RunTimes {
+            jobs: self.shared.ended_jobs.load(Ordering::Relaxed),
+            total: Duration::from_nanos(self.shared.ended_ns.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Sets at how many unstarted jobs the prefetcher is woken.
+    pub(crate) fn set_low_water(&self, jobs: usize) {
+        self.shared.low_water.store(jobs, Ordering::Release);
+    }
+
+    /// Takes jobs over. Never waits.
+    ///
+    /// # Panics
+    ///
+    /// When more jobs come than the channel has room for: the prefetcher, the only caller, claims no more than that.
+    pub(crate) fn submit(&self, jobs: Vec<Claimed>) {
+        self.shared.counts.unstarted.fetch_add(jobs.len(), Ordering::AcqRel);
+        for claimed in jobs {
+            self.shared.buffer.try_send(claimed).expect("the prefetcher claims no more than the channel has room for");
+        }
+        self.pump();
+    }
+
+    /// Fills free slots from the channel. Called whenever a slot, a job or the lease may have become available.
+    pub(crate) fn pump(&self) {
+        pump(&self.shared);
+    }
+
+    /// Starts nothing any more and gives back what has not started. Jobs of `at_most_once` queues cannot be given back, they have no
+    /// row any more: they still run.
+    pub(crate) fn close(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        let mut no_way_back = Vec::new();
+        while let Ok(claimed) = self.shared.waiting.try_recv() {
+            if claimed.job.fence() == Fence::NONE {
+                no_way_back.push(claimed);
+            } else {
+                self.shared.give_back(claimed);
+            }
+        }
+        for claimed in no_way_back {
+            self.shared.buffer.try_send(claimed).expect("they have just been taken out of the channel");
+        }
+        self.pump();
+    }
+
+    /// Returns when no job is running or waiting to run.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let notified = self.shared.idle.notified();
+            if self.shared.counts.unstarted() == 0 && self.shared.counts.running() == 0 {
+                return;
+            }
+            notified.await;
+        }
+    }
+}
+
+fn pump(shared: &Arc<Shared>) {
+    for _ in 0..shared.waiting.len() {
+        let reserved = shared
+            .used_slots
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| (used < shared.slots).then_some(used + 1));
+        if reserved.is_err() {
+            return; // whoever ends a slot pumps again
+        }
+        let slot = shared.clone();
+        shared.pool.spawn_fifo(move || run_slot(&slot));
+    }
+}
+
+/// Runs jobs for a while, then frees the slot.
+fn run_slot(shared: &Arc<Shared>) {
+    let slice_end = Instant::now() + TASK_SLICE;
+    while let Some(claimed) = shared.take() {
+        if shared.start(claimed) >= slice_end {
+            break;
+        }
+    }
+    shared.used_slots.fetch_sub(1, Ordering::AcqRel);
+    // Jobs that came after the last look into the channel may have found no free slot. In doubt about the lease, its keeper pumps.
+    if shared.may_start() {
+        pump(shared);
+    }
+}
+
+impl Shared {
+    /// Whether jobs may leave the channel: not while the lease is in doubt, because they may be running elsewhere already. After
+    /// [`Executor::close`] only jobs without a row still run, and no lease holds those.
+    fn may_start(&self) -> bool {
+        self.closed.load(Ordering::Acquire) || !self.lease.is_in_doubt()
+    }
+
+    fn take(&self) -> Option<Claimed> {
+        if !self.may_start() {
+            return None;
+        }
+        self.waiting.try_recv().ok()
+    }
+
+    /// Runs a job, or gives it back, or drops it where its lease is lost. Returns the time at the end.
+    fn start(&self, claimed: Claimed) -> Instant {
+        // A job of an at_most_once queue has no row any more: nobody else can run it, and it cannot be given back.
+        let has_row = claimed.job.fence() != Fence::NONE;
+        if has_row && claimed.registration.lost().is_cancelled() {
+            self.drop_lost(claimed);
+            return Instant::now();
+        }
+        if has_row && (self.closed.load(Ordering::Acquire) || self.stop_now.is_cancelled()) {
+            self.give_back(claimed);
+            return Instant::now();
+        }
+        self.run(claimed)
+    }
+
+    fn run(&self, claimed: Claimed) -> Instant {
+        let Claimed { job, registration, claimed_at } = claimed;
+        let started_at = Instant::now();
+        self.metrics.buffer_wait.record(started_at - claimed_at);
+        self.counts.running.fetch_add(1, Ordering::AcqRel);
+        self.left_unstarted();
+
+        let deadline = self.time_limit.map(|limit| started_at + limit);
+        let context = Context::new(registration.lost().clone(), self.stop_now.clone(), deadline);
+        let result = catch_unwind(AssertUnwindSafe(|| (self.handler)(&job, &context)));
+
+        let ended_at = Instant::now();
+        let run = ended_at - started_at;
+        self.ended_jobs.fetch_add(1, Ordering::Relaxed);
+        self.ended_ns.fetch_add(run.as_nanos() as u64, Ordering::Relaxed);
+        let result = result.unwrap_or_else(|panic| {
+            self.metrics.panics.increment(1);
+            Err(JobError::retry(format!("the handler panicked: {}", panic_message(&*panic))))
+        });
+        let outcome = self.outcome(&job, result);
+        self.metrics.run_ended(&outcome, run);
+        let finish = Finish { job_id: job.id(), fence: job.fence(), outcome, run };
+        let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
+        self.completion.send(Ended { registration, enqueued_at, ending: Ending::Finish(finish) });
+        self.counts.running.fetch_sub(1, Ordering::AcqRel);
+        self.wake_after_end();
+        ended_at
+    }
+
+    fn outcome(&self, job: &Job, result: Result<Output, JobError>) -> FinishOutcome {
+        let error = match result {
+            Ok(output) => {
+                return FinishOutcome::Done { output: output.into_bytes() };
+            }
+            Err(error) => error,
+        };
+        tracing::debug!(job_id = %job.id(), attempt = job.attempt(), error = error.message(), "a job failed");
+        let message = error.message().to_owned();
+        match error.retry_delay(&self.retry, job.attempt()) {
+            Some(delay) => FinishOutcome::Retry { delay, error: message },
+            None => FinishOutcome::Dead { error: message },
+        }
+    }
+
+    fn give_back(&self, claimed: Claimed) {
+        let Claimed { job, registration, claimed_at } = claimed;
+        let ending = Ending::Release { job_id: job.id(), fence: job.fence() };
+        self.completion.send(Ended { registration, enqueued_at: claimed_at, ending });
+        self.left_unstarted();
+        self.wake_after_end();
+    }
+
+    fn drop_lost(&self, claimed: Claimed) {
+        let held: (JobId, Fence) = (claimed.job.id(), claimed.job.fence());
+        claimed.registration.forget(std::iter::once(held));
+        self.metrics.lost(1);
+        self.counts.lost.fetch_add(1, Ordering::Relaxed);
+        self.left_unstarted();
+        self.wake_after_end();
+    }
+
+    /// One job less waits to be started.
+    fn left_unstarted(&self) {
+        let left = self.counts.unstarted.fetch_sub(1, Ordering::AcqRel) - 1;
+        if left <= self.low_water.load(Ordering::Acquire) {
+            self.prefetch_wake.notify_one();
+        }
+    }
+
+    /// A thread may be free now: it wants a job, or somebody waits for the last one to end.
+    fn wake_after_end(&self) {
+        if self.counts.unstarted() == 0 {
+            self.prefetch_wake.notify_one();
+            self.idle.notify_waiters();
+        }
+    }
+}
+
+/// The text of a panic, as far as it has one.
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    if let Some(message) = panic.downcast_ref::<&str>() {
+        message
+    } else if let Some(message) = panic.downcast_ref::<String>() {
+        message
+    } else {
+        "no message"
+    }
+}

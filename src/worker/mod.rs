@@ -1,0 +1,360 @@
+//! The worker: claims jobs of one queue in batches, runs them on every core and acknowledges them in batches.
+//!
+//! ```text
+//!            lease: one heartbeat for the whole process, on its own connection
+//! SQL Server ──claim──▶ prefetch ──channel──▶ executor (rayon) ──▶ completion ──finish──▶ SQL Server
+//!            maintenance: due jobs become ready, jobs of lost workers are given back
+//! ```
+//!
+//! One file a stage: [`prefetch`], [`executor`], [`completion`], [`lease`], [`maintenance`], [`shutdown`]. A stage knows the one after it
+//! and wakes the one before it.
+
+mod backoff;
+mod completion;
+mod counts;
+mod executor;
+mod lease;
+mod maintenance;
+mod prefetch;
+mod shutdown;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::config::WorkerConfig;
+use crate::error::Error;
+use crate::handler::{Context, Handler, JobError, Output};
+use crate::job::Job;
+use crate::metrics::WorkerMetrics;
+use crate::queue::Queue;
+use crate::queue::connection::Lane;
+
+use completion::Completion;
+use counts::Counts;
+pub use counts::WorkerStats;
+use executor::Executor;
+use lease::LeaseKeeper;
+use maintenance::Maintenance;
+use prefetch::Prefetcher;
+use shutdown::Phase;
+pub use shutdown::StopHandle;
+
+/// How many acknowledgements are under way at once: one collects while the other waits for SQL Server.
+const COMPLETION_LANES: usize = 2;
+
+/// How long a shutdown waits for a claim that is under way before it gives back what has not started: a claim takes milliseconds, and
+/// the jobs of one that takes longer are given back when it has ended.
+const CLAIM_GRACE: Duration = Duration::from_secs(1);
+
+/// How often the gauges are read.
+const GAUGE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A running worker. Made by [`Worker::start`], ended by [`run`](Self::run), [`drain`](Self::drain) or [`shutdown`](Self::shutdown).
+///
+/// Dropping it stops it at once: what it holds runs again when its lease is reaped.
+pub struct Worker {
+    queue: Queue,
+    config: WorkerConfig,
+    executor: Executor,
+    completion: Arc<Completion>,
+    counts: Arc<Counts>,
+    found_nothing: Arc<Notify>,
+    prefetch: JoinSet<()>,
+    /// Every other task; they end with the worker.
+    tasks: JoinSet<()>,
+    unregister: Lane,
+    registration: tokio::sync::watch::Receiver<Arc<lease::Registration>>,
+    metrics: Arc<WorkerMetrics>,
+    started_at: Instant,
+    stop: StopHandle,
+}
+
+/// What a worker did from its start to its end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The counts at the end. What is still buffered, running or awaiting its finish will run again, on this or another worker.
+    pub stats: WorkerStats,
+    /// How long the worker ran.
+    pub elapsed: Duration,
+}
+
+impl Worker {
+    /// Registers a worker for `queue` and starts claiming.
+    ///
+    /// `config` is normally [`Config::worker`](crate::Config). The handler runs on `config.threads` threads at once.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), readpast::Error> {
+    /// use readpast::{Config, Output, Queue, Worker};
+    ///
+    /// let config = Config::load(None)?;
+    /// let queue = Queue::connect(&config).await?;
+    /// let worker = Worker::start(&queue, &config.worker, |job, _context| {
+    ///     let number: u64 = job.json()?;
+    ///     Output::json(&number.count_ones())
+    /// })
+    /// .await?;
+    /// worker.stop_handle().stop_on_signals().expect("signals can be listened to");
+    /// let summary = worker.run().await?;
+    /// println!("{} jobs done", summary.stats.done);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Settings that cannot work ([`Error::Config`]), and whatever keeps the worker from connecting and registering; nothing is retried
+    /// here, so that a wrong setting is seen at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves nothing behind but, possibly, a registration without jobs, whose lease runs out.
+    pub async fn start<F>(queue: &Queue, config: &WorkerConfig, handler: F) -> Result<Worker, Error>
+    where
+        F: Fn(&Job, &Context) -> Result<Output, JobError> + Send + Sync + 'static,
+    {
+        config.validate()?;
+        let handler: Arc<Handler> = Arc::new(handler);
+        let metrics = Arc::new(WorkerMetrics::new(queue.name()));
+        let stop = StopHandle::new();
+        let counts = Arc::new(Counts::default());
+        let wake = Arc::new(Notify::new());
+        let arrived = Arc::new(Notify::new());
+        let found_nothing = Arc::new(Notify::new());
+        let name = || queue.name().to_owned();
+        let lane = || Lane::new(queue.connector());
+
+        let keeper = LeaseKeeper::register(lane(), name(), config.clone(), metrics.clone()).await?;
+        let (ended, completion) =
+            Completion::new(name(), config, stop.clone(), wake.clone(), counts.clone(), metrics.clone());
+        let threads = match config.threads {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            threads => threads,
+        };
+        let executor = Executor::new(
+            config,
+            threads,
+            Prefetcher::capacity(config, threads),
+            handler,
+            keeper.clock(),
+            stop.cancellation(),
+            wake.clone(),
+            ended,
+            counts.clone(),
+            metrics.clone(),
+        )?;
+        let registration = keeper.subscribe();
+        let lease_refused = keeper.refused();
+
+        let mut tasks = JoinSet::new();
+        for _ in 0..COMPLETION_LANES {
+            tasks.spawn(completion.clone().run_lane(lane()));
+        }
+        let resumed = executor.clone();
+        tasks.spawn(keeper.keep(stop.clone(), move || resumed.pump()));
+        let maintenance = Maintenance {
+            lane: lane(),
+            queue: name(),
+            config: config.clone(),
+            arrived: arrived.clone(),
+            stop: stop.clone(),
+            metrics: metrics.clone(),
+        };
+        tasks.spawn(maintenance.run());
+        tasks.spawn(read_gauges(counts.clone(), metrics.clone()));
+        let prefetcher = Prefetcher {
+            lane: lane(),
+            queue: name(),
+            config: config.clone(),
+            executor: executor.clone(),
+            counts: counts.clone(),
+            registration: registration.clone(),
+            lease_refused,
+            wake,
+            arrived,
+            found_nothing: found_nothing.clone(),
+            stop: stop.clone(),
+            metrics: metrics.clone(),
+        };
+        let mut prefetch = JoinSet::new();
+        prefetch.spawn(prefetcher.run());
+        Ok(Worker {
+            queue: queue.clone(),
+            config: config.clone(),
+            executor,
+            completion,
+            counts,
+            found_nothing,
+            prefetch,
+            tasks,
+            unregister: lane(),
+            registration,
+            metrics,
+            started_at: Instant::now(),
+            stop,
+        })
+    }
+
+    /// A handle that stops this worker from elsewhere.
+    pub fn stop_handle(&self) -> StopHandle {
+        self.stop.clone()
+    }
+
+    /// A source of [`WorkerStats`] that outlives [`run`](Self::run) and [`drain`](Self::drain), which consume the worker: for a progress
+    /// bar or a health page.
+    pub fn monitor(&self) -> Monitor {
+        Monitor { counts: self.counts.clone() }
+    }
+
+    /// What the worker holds and has done at this moment.
+    pub fn stats(&self) -> WorkerStats {
+        self.counts.stats()
+    }
+
+    /// Works until it is stopped by a [`StopHandle`] or cannot go on, then ends in order: no more claims, unstarted jobs are given back,
+    /// running jobs end within `shutdown_deadline_ms`, results are acknowledged, the worker unregisters.
+    ///
+    /// # Errors
+    ///
+    /// What made going on impossible: a permission that was taken away, a procedure or queue that is gone, a newer schema. Transient
+    /// errors never end a worker.
+    ///
+    /// # Panics
+    ///
+    /// When a stage of the worker panicked, which is a defect of this crate or of the program's metrics recorder or tracing subscriber.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the worker, which stops it at once.
+    pub async fn run(mut self) -> Result<Summary, Error> {
+        self.stopping().await;
+        let deadline = tokio::time::Instant::now() + Duration::from_millis(self.config.shutdown_deadline_ms);
+        let stop = self.stop.clone();
+        let ended_in_order = tokio::select! {
+            () = self.end_in_order() => true,
+            () = tokio::time::sleep_until(deadline) => {
+                tracing::warn!("the shutdown deadline has passed; what is unacknowledged will run again");
+                false
+            }
+            () = stop.reached(Phase::StoppingNow) => false,
+        };
+        self.stop.stop_now();
+        let stats = self.stats();
+        self.metrics.levels(&WorkerStats::default());
+        tracing::info!(ended_in_order, ?stats, "the worker has ended");
+        match self.stop.take_failure() {
+            Some(error) => Err(error),
+            None => Ok(Summary { stats, elapsed: self.started_at.elapsed() }),
+        }
+    }
+
+    /// Stops the worker and waits for its end, as [`run`](Self::run) describes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`run`](Self::run).
+    pub async fn shutdown(self) -> Result<Summary, Error> {
+        self.stop.stop();
+        self.run().await
+    }
+
+    /// Works until the queue is empty, then ends as [`run`](Self::run) does. Empty means that no job is ready, scheduled or claimed,
+    /// by whichever worker: a job that is scheduled for tomorrow is waited for, and so is a paused queue.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`run`](Self::run).
+    pub async fn drain(mut self) -> Result<Summary, Error> {
+        self.tasks.spawn(stop_when_empty(self.queue.clone(), self.found_nothing.clone(), self.stop.clone()));
+        self.run().await
+    }
+
+    /// Returns when the worker is told to stop. No stage ends before that, unless it panics.
+    async fn stopping(&mut self) {
+        loop {
+            let ended = tokio::select! {
+                () = self.stop.reached(Phase::Stopping) => return,
+                Some(ended) = self.prefetch.join_next() => ended,
+                Some(ended) = self.tasks.join_next() => ended,
+            };
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
+        }
+    }
+
+    async fn prefetch_ended(&mut self) {
+        while self.prefetch.join_next().await.is_some() {}
+    }
+
+    async fn end_in_order(&mut self) {
+        // A claim that is under way ends first, lest it takes again what is given back; one that hangs is not waited for.
+        let _ = tokio::time::timeout(CLAIM_GRACE, self.prefetch_ended()).await;
+        self.executor.close();
+        self.prefetch_ended().await;
+        self.executor.idle().await;
+        self.completion.flushed().await;
+        let worker_id = self.registration.borrow().worker_id;
+        if let Err(error) = self.unregister.unregister_worker(self.queue.name(), worker_id).await {
+            tracing::warn!(%error, "could not unregister; the lease will run out");
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The tasks end with their JoinSets; handlers that still run are told.
+        self.stop.stop_now();
+    }
+}
+
+/// Reads a worker's stats while something else waits for its end.
+#[derive(Debug, Clone)]
+pub struct Monitor {
+    counts: Arc<Counts>,
+}
+
+impl Monitor {
+    /// What the worker holds and has done at this moment. Cheap: a few atomic reads.
+    pub fn stats(&self) -> WorkerStats {
+        self.counts.stats()
+    }
+}
+
+async fn read_gauges(counts: Arc<Counts>, metrics: Arc<WorkerMetrics>) {
+    let mut ticks = tokio::time::interval(GAUGE_INTERVAL);
+    loop {
+        ticks.tick().await;
+        metrics.levels(&counts.stats());
+    }
+}
+
+/// Stops the worker when a claim found nothing and SQL Server says, twice in a row, that nothing is unfinished: `stats` counts the states
+/// one after the other, and a job that moves from one to another meanwhile can be in none of its counts.
+async fn stop_when_empty(queue: Queue, found_nothing: Arc<Notify>, stop: StopHandle) {
+    let mut empty_readings = 0;
+    while empty_readings < 2 {
+        found_nothing.notified().await;
+        match queue.stats().await {
+            Ok(stats) if stats.ready + stats.scheduled + stats.claimed == 0 => empty_readings += 1,
+            Ok(_) => empty_readings = 0,
+            Err(error) if error.is_transient() => tracing::warn!(%error, "cannot see whether the queue is empty"),
+            Err(error) => return stop.fail(error),
+        }
+    }
+    stop.stop();
+}

@@ -1,0 +1,280 @@
+//! The prefetcher: keeps as many jobs claimed as the cores will want before the next claim can bring more, and no more than that.
+//!
+//! ```text
+//! SQL Server ──claim──▶ prefetcher ──submit──▶ executor
+//!                           ▲ woken when half of what is wanted is used up, when a thread is idle, when results were acknowledged
+//! ```
+//!
+//! How much is wanted follows Little's law, `jobs = rate x time`: the rate is what the threads can do at the run times measured so far,
+//! the time is what a claim takes (twice, for safety), and at least [`MIN_HORIZON`] so that short jobs come in large batches. Long jobs
+//! give a product below one: then only idle threads get a job, and nothing is hoarded that another worker could run.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, watch};
+
+use crate::config::WorkerConfig;
+use crate::error::Error;
+use crate::metrics::WorkerMetrics;
+use crate::queue::connection::Lane;
+
+use super::backoff::Backoff;
+use super::counts::Counts;
+use super::executor::{Claimed, Executor, RunTimes};
+use super::lease::Registration;
+use super::shutdown::{Phase, StopHandle};
+
+/// For how much time jobs are kept in memory, at least: ten claims a second at the most when jobs are short.
+const MIN_HORIZON: Duration = Duration::from_millis(100);
+
+/// The pauses after a failed claim.
+const ERROR_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+pub(crate) struct Prefetcher {
+    pub(crate) lane: Lane,
+    pub(crate) queue: String,
+    pub(crate) config: WorkerConfig,
+    pub(crate) executor: Executor,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) registration: watch::Receiver<Arc<Registration>>,
+    pub(crate) lease_refused: Arc<Notify>,
+    /// There may be room for more jobs.
+    pub(crate) wake: Arc<Notify>,
+    /// There may be jobs in a queue that was empty.
+    pub(crate) arrived: Arc<Notify>,
+    /// Notified after each claim that found nothing while nothing was in flight.
+    pub(crate) found_nothing: Arc<Notify>,
+    pub(crate) stop: StopHandle,
+    pub(crate) metrics: Arc<WorkerMetrics>,
+}
+
+impl Prefetcher {
+    /// How many jobs can wait in the executor's channel at the most.
+    pub(crate) fn capacity(config: &WorkerConfig, threads: usize) -> usize {
+        let ahead = if config.buffer > 0 { config.buffer } else { 2 * config.batch_size };
+        ahead + threads
+    }
+
+    /// Claims until the worker stops.
+    pub(crate) async fn run(mut self) {
+        let poll_min = Duration::from_millis(self.config.poll_min_ms);
+        let poll_max = Duration::from_millis(self.config.poll_max_ms);
+        let mut empty = Backoff::new(poll_min, poll_max);
+        let mut failed = Backoff::new(ERROR_PAUSES.0, ERROR_PAUSES.1);
+        let mut demand = Demand::new(&self.config, self.executor.threads());
+        let mut strays = Strays::default();
+        let mut limit = self.config.batch_size;
+        while self.stop.is_running() {
+            let room = self.room(&mut demand).min(limit);
+            if room == 0 {
+                self.wait_for_room().await;
+                continue;
+            }
+            let registration = self.registration.borrow_and_update().clone();
+            let started_at = Instant::now();
+            match self.claim(&registration, room, &mut strays).await {
+                Ok(jobs) => {
+                    let claimed = jobs.len();
+                    demand.claimed(started_at.elapsed());
+                    self.metrics.claimed(claimed, started_at.elapsed());
+                    limit = self.config.batch_size;
+                    failed.reset();
+                    if claimed > 0 {
+                        self.executor.submit(jobs);
+                        empty.reset();
+                    } else if self.counts.in_flight() == 0 {
+                        self.found_nothing.notify_one();
+                    }
+                    if claimed < room {
+                        self.pause_polling(&mut empty).await;
+                    }
+                }
+                Err(Error::LeaseLost) => {
+                    self.lease_refused.notify_one();
+                    self.wait_for_registration().await;
+                }
+                Err(error) if error.is_transient() => {
+                    // An error message came from SQL Server, so there is no claim that we do not know of; anything else leaves it open.
+                    if error.sql_number().is_none() {
+                        strays.answer_lost();
+                    }
+                    if matches!(error, Error::TimedOut { .. }) {
+                        limit = (limit / 2).max(1); // payloads may be too large for so many in one answer
+                    }
+                    self.metrics.error("claim", &error);
+                    let pause = failed.next();
+                    tracing::warn!(%error, retry_in = ?pause, "claiming failed and is repeated");
+                    self.stop.pause(pause).await;
+                }
+                Err(error) => return self.stop.fail(error),
+            }
+        }
+    }
+
+    /// One claim; before it, where the answer to an earlier one was lost, what that one may have claimed is given back.
+    async fn claim(
+        &mut self,
+        registration: &Arc<Registration>,
+        room: usize,
+        strays: &mut Strays,
+    ) -> Result<Vec<Claimed>, Error> {
+        let worker_id = registration.worker_id;
+        if strays.are_due() {
+            let released = self.lane.recover(&self.queue, worker_id, &registration.held()).await?;
+            strays.recovered(self.lane.command_timeout());
+            tracing::info!(released, "gave back the jobs of a claim whose answer was lost");
+        }
+        let order = registration.settings.claim_order;
+        let jobs = self.lane.claim(&self.queue, worker_id, order, room).await?;
+        registration.hold(jobs.iter().map(|job| (job.id(), job.fence())));
+        let claimed_at = Instant::now();
+        let with_registration =
+            jobs.into_iter().map(|job| Claimed { job, registration: registration.clone(), claimed_at }).collect();
+        Ok(with_registration)
+    }
+
+    /// How many jobs to claim now; 0: none, until something changes.
+    fn room(&self, demand: &mut Demand) -> usize {
+        let unstarted = self.counts.unstarted();
+        let idle_threads = self.executor.threads().saturating_sub(self.counts.running());
+        let ahead = demand.ahead(self.executor.run_times());
+        self.executor.set_low_water(ahead / 2);
+        let half_is_free = unstarted <= ahead / 2;
+        if !half_is_free && unstarted >= idle_threads {
+            return 0;
+        }
+        let wanted = (idle_threads + ahead).saturating_sub(unstarted);
+        let allowed = self.config.max_in_flight.saturating_sub(self.counts.in_flight());
+        wanted.min(allowed).min(self.config.batch_size)
+    }
+
+    async fn wait_for_room(&self) {
+        tokio::select! {
+            () = self.wake.notified() => {}
+            () = self.stop.reached(Phase::Stopping) => {}
+        }
+    }
+
+    /// Waits before the next poll, or until jobs are known to have become ready.
+    async fn pause_polling(&self, empty: &mut Backoff) {
+        tokio::select! {
+            _ = self.stop.pause(empty.next()) => {}
+            () = self.arrived.notified() => empty.reset(),
+        }
+    }
+
+    async fn wait_for_registration(&mut self) {
+        tokio::select! {
+            _ = self.registration.changed() => {}
+            () = self.stop.reached(Phase::Stopping) => {}
+        }
+    }
+}
+
+/// Jobs that are claimed in the table, but that this process does not know of, because the answer was lost.
+///
+/// They are given back twice: at once, and again a command time-out later, because the claim may have been under way to SQL Server
+/// when its connection was given up, and may have run after the first look.
+#[derive(Default)]
+struct Strays {
+    first_look: bool,
+    second_look_at: Option<Instant>,
+}
+
+impl Strays {
+    fn answer_lost(&mut self) {
+        self.first_look = true;
+    }
+
+    fn are_due(&self) -> bool {
+        self.first_look || self.second_look_at.is_some_and(|at| Instant::now() >= at)
+    }
+
+    fn recovered(&mut self, command_timeout: Duration) {
+        self.second_look_at = self.first_look.then(|| Instant::now() + command_timeout);
+        self.first_look = false;
+    }
+}
+
+/// How many jobs are wanted beyond those for idle threads.
+struct Demand {
+    threads: usize,
+    most: usize,
+    fixed: bool,
+    seen: RunTimes,
+    mean_run: Option<Duration>,
+    claim_time: Duration,
+}
+
+impl Demand {
+    fn new(config: &WorkerConfig, threads: usize) -> Demand {
+        Demand {
+            threads,
+            most: if config.buffer > 0 { config.buffer } else { 2 * config.batch_size },
+            fixed: config.buffer > 0,
+            seen: RunTimes::default(),
+            mean_run: None,
+            claim_time: Duration::ZERO,
+        }
+    }
+
+    fn claimed(&mut self, took: Duration) {
+        self.claim_time = if self.claim_time.is_zero() { took } else { (self.claim_time + took) / 2 };
+    }
+
+    fn ahead(&mut self, now: RunTimes) -> usize {
+        if self.fixed {
+            return self.most;
+        }
+        let jobs = now.jobs - self.seen.jobs;
+        if jobs > 0 {
+            let mean = (now.total - self.seen.total).div_f64(jobs as f64);
+            self.mean_run = Some(self.mean_run.map_or(mean, |before| (before + mean) / 2));
+            self.seen = now;
+        }
+        let Some(mean_run) = self.mean_run else {
+            return 0; // nothing has ended yet: one job for each idle thread will tell
+        };
+        let jobs_per_second = self.threads as f64 / mean_run.as_secs_f64().max(1e-9);
+        let horizon = (2 * self.claim_time).max(MIN_HORIZON);
+        let jobs = jobs_per_second * horizon.as_secs_f64();
+        (jobs as usize).min(self.most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ahead(mean_run: Duration, claim: Duration) -> usize {
+        let mut demand = Demand::new(&WorkerConfig::default(), 8);
+        demand.claimed(claim);
+        demand.ahead(RunTimes { jobs: 100, total: mean_run * 100 })
+    }
+
+    #[test]
+    fn nothing_is_wanted_ahead_before_a_run_time_is_known() {
+        let mut demand = Demand::new(&WorkerConfig::default(), 8);
+        assert_eq!(demand.ahead(RunTimes::default()), 0);
+    }
+
+    #[test]
+    fn short_jobs_are_wanted_in_full_batches_and_long_jobs_not_at_all() {
+        let claim = Duration::from_millis(5);
+        assert_eq!(ahead(Duration::from_micros(1), claim), 1_000, "two batches");
+        assert_eq!(ahead(Duration::from_millis(10), claim), 80, "0.1 s of 8 threads");
+        assert_eq!(ahead(Duration::from_secs(60), claim), 0);
+    }
+
+    #[test]
+    fn a_slow_claim_is_covered_twice() {
+        assert_eq!(ahead(Duration::from_millis(100), Duration::from_millis(500)), 80);
+    }
+
+    #[test]
+    fn a_fixed_buffer_is_what_is_wanted() {
+        let config = WorkerConfig { buffer: 7, ..WorkerConfig::default() };
+        assert_eq!(Demand::new(&config, 8).ahead(RunTimes::default()), 7);
+    }
+}
