@@ -1,0 +1,107 @@
+//! A producer and two worker processes against one server.
+//!
+//!     cargo run --release --example producer_consumer
+//!
+//! The process you start is the producer. It starts itself twice more as workers, enqueues orders for five seconds' worth of work, waits
+//! until the queue is empty, asks the workers to stop, and shows who did what. Without READPAST_URL it also runs the dev server.
+
+use std::error::Error;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use readpast::{Completion, Config, NewJob, Output, Queue, QueueOptions, Worker};
+use readpast_devserver::DevServer;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+const ORDERS: u32 = 2_000;
+
+#[derive(Serialize, Deserialize)]
+struct Order {
+    number: u32,
+    work: Duration,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut config = Config::load(None)?;
+    config.queue.name = "orders".into();
+    match std::env::args().nth(1) {
+        Some(name) => work(config, name).await,
+        None => produce(config).await,
+    }
+}
+
+/// The producer, and the parent of the workers.
+async fn produce(mut config: Config) -> Result<(), Box<dyn Error>> {
+    let server = DevServer::start().await?;
+    let url = std::env::var("READPAST_URL").unwrap_or_else(|_| server.connection_string());
+    config.connection.url = url.as_str().into();
+    let queue = Queue::connect(&config).await?;
+    queue.install().await?;
+    queue.create(QueueOptions { completion: Some(Completion::Archive), ..QueueOptions::default() }).await?;
+    let archived_before = queue.stats().await?.archived;
+
+    let mut workers = [start_worker(&url, "worker-a")?, start_worker(&url, "worker-b")?];
+    for batch in 0..ORDERS / 100 {
+        let numbers = batch * 100..(batch + 1) * 100;
+        let orders = numbers.map(|number| Order { number, work: Duration::from_millis(u64::from(number % 10)) });
+        let jobs: Vec<NewJob> = orders.map(|order| NewJob::json(&order)).collect::<Result<_, _>>()?;
+        queue.enqueue_many(jobs).await?;
+    }
+    println!("producer: {ORDERS} orders enqueued");
+
+    loop {
+        let stats = queue.stats().await?;
+        println!("producer: {} ready, {} claimed by {} workers", stats.ready, stats.claimed, stats.workers);
+        if stats.ready + stats.scheduled + stats.claimed == 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    for worker in &mut workers {
+        drop(worker.stdin.take()); // the end of its input asks a worker to stop
+        worker.wait().await?;
+    }
+    let worked_off = queue.stats().await?.archived - archived_before;
+    println!("producer: {worked_off} of {ORDERS} orders are in the archive");
+    if worked_off != u64::from(ORDERS) {
+        return Err("orders are missing".into());
+    }
+    Ok(())
+}
+
+fn start_worker(url: &str, name: &str) -> std::io::Result<Child> {
+    Command::new(std::env::current_exe()?)
+        .arg(name)
+        .env("READPAST_URL", url)
+        .stdin(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+}
+
+/// A worker process: runs until its standard input ends, or a signal comes.
+async fn work(mut config: Config, name: String) -> Result<(), Box<dyn Error>> {
+    config.worker.name = name.clone();
+    let queue = Queue::connect(&config).await?;
+    let worker = Worker::start(&queue, &config.worker, |job, _context| {
+        let order: Order = job.json()?;
+        let until = Instant::now() + order.work;
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        Output::json(&order.number)
+    })
+    .await?;
+    let stop = worker.stop_handle();
+    stop.stop_on_signals()?;
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(tokio::io::stdin()).lines();
+        while let Ok(Some(_)) = lines.next_line().await {}
+        stop.stop();
+    });
+    let summary = worker.run().await?;
+    println!("{name}: {} orders done", summary.stats.done);
+    Ok(())
+}

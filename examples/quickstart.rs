@@ -1,0 +1,227 @@
+//! The main job on real input: one job for every file of a folder, worked off on every core.
+//!
+//!     cargo run --release --example quickstart             # this checkout
+//!     cargo run --release --example quickstart -- DIR      # any folder
+//!
+//! Starts the dev server unless READPAST_URL names a SQL Server. Enqueues one job for each file, computes the SHA-256 and the
+//! best-level DEFLATE size of its content, stores both as the job's output, and reads them back from the database. Ctrl-C stops in
+//! order, twice at once. Exits 0 only when every file is accounted for.
+
+use std::error::Error;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+use indicatif::{ProgressBar, ProgressStyle};
+use readpast::{
+    Completion, Config, Context, Job, JobError, JobId, JobState, Monitor, NewJob, Output, Queue, QueueOptions, Worker,
+};
+use readpast_devserver::DevServer;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// The payload of a job.
+#[derive(Serialize, Deserialize)]
+struct FileJob {
+    path: PathBuf,
+}
+
+/// Its output.
+#[derive(Serialize, Deserialize)]
+struct FileFacts {
+    path: PathBuf,
+    bytes: u64,
+    sha256: String,
+    deflated: u64,
+}
+
+/// A file that was worked off, as the database tells it.
+struct Finished {
+    facts: FileFacts,
+    run: Duration,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match quickstart().await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns whether every file is accounted for.
+async fn quickstart() -> Result<bool, Box<dyn Error>> {
+    let folder = match std::env::args_os().nth(1) {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")),
+    };
+    let mut files = Vec::new();
+    list_files(&folder, &mut files).map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
+
+    let mut config = Config::load(None)?;
+    // Kept until the end: the dev server stops when it is dropped.
+    let _dev_server = if config.connection.url.is_empty() {
+        let server = DevServer::start().await?;
+        config.connection.url = server.connection_string().into();
+        println!("server: the built-in dev server (set READPAST_URL to use a SQL Server)");
+        Some(server)
+    } else {
+        println!("server: READPAST_URL");
+        None
+    };
+    config.queue.name = "quickstart".into();
+    config.worker.retry.base_ms = 100;
+
+    let queue = Queue::connect(&config).await?;
+    queue.install().await?;
+    let options =
+        QueueOptions { completion: Some(Completion::Annotate), max_attempts: Some(3), ..QueueOptions::default() };
+    queue.create(options).await?;
+    queue.verify().await?;
+    for state in [JobState::Ready, JobState::Scheduled, JobState::Done, JobState::Dead] {
+        queue.purge(state, Duration::ZERO).await?;
+    }
+
+    let enqueue_started = Instant::now();
+    let jobs: Vec<NewJob> =
+        files.iter().map(|path| NewJob::json(&FileJob { path: path.clone() })).collect::<Result<_, _>>()?;
+    queue.enqueue_many(jobs).await?;
+    println!("enqueued {} jobs in {:.2} s", files.len(), enqueue_started.elapsed().as_secs_f64());
+
+    let worker = Worker::start(&queue, &config.worker, examine).await?;
+    worker.stop_handle().stop_on_signals()?;
+    let progress = tokio::spawn(show_progress(worker.monitor(), files.len() as u64));
+    let summary = worker.drain().await?;
+    progress.abort();
+
+    let finished = read_back(&queue).await?;
+    let dead = queue.peek(JobState::Dead, JobId(0), 1_000).await?;
+    print_table(&finished, &folder);
+    for job in dead.iter().take(10) {
+        println!(
+            "dead: job {} after {} attempts: {}",
+            job.job_id,
+            job.attempt,
+            job.error.as_deref().unwrap_or("no error")
+        );
+    }
+
+    let stats = queue.stats().await?;
+    let unfinished = stats.ready + stats.scheduled + stats.claimed;
+    if unfinished > 0 {
+        println!("{unfinished} jobs are not finished: the run was stopped");
+    }
+    let accounted = stats.done + stats.dead + unfinished;
+    let lost = (files.len() as u64).saturating_sub(accounted);
+    let seconds = summary.elapsed.as_secs_f64();
+    println!(
+        "done={} retried={} dead={} lost={lost} seconds={seconds:.2} jobs_per_second={:.0}",
+        stats.done,
+        summary.stats.retried,
+        stats.dead,
+        summary.stats.done as f64 / seconds
+    );
+    Ok(lost == 0 && unfinished == 0 && finished.len() as u64 == stats.done)
+}
+
+/// Every regular file under `folder`, without build folders, git's own and symbolic links.
+fn list_files(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        let path = entry.path();
+        if kind.is_file() && path.to_str().is_some() {
+            files.push(path);
+        } else if kind.is_file() {
+            eprintln!("skipped, because its name is not Unicode: {}", path.display());
+        } else if kind.is_dir() && entry.file_name() != "target" && entry.file_name() != ".git" {
+            list_files(&path, files)?;
+        }
+    }
+    Ok(())
+}
+
+/// The handler: a plain function.
+fn examine(job: &Job, _context: &Context) -> Result<Output, JobError> {
+    let FileJob { path } = job.json()?;
+    let content = std::fs::read(&path)?;
+    let mut deflate = DeflateEncoder::new(Vec::new(), Compression::best());
+    deflate.write_all(&content)?;
+    let deflated = deflate.finish()?.len() as u64;
+    let sha256 = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
+    Output::json(&FileFacts { path, bytes: content.len() as u64, sha256, deflated })
+}
+
+/// A bar on a terminal, plain lines elsewhere.
+async fn show_progress(monitor: Monitor, jobs: u64) {
+    let on_terminal = std::io::stderr().is_terminal();
+    let bar = if on_terminal { ProgressBar::new(jobs) } else { ProgressBar::hidden() };
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} jobs, {per_sec}, {eta} left, {msg}");
+    bar.set_style(style.expect("the template is valid"));
+    let interval = if on_terminal { Duration::from_millis(100) } else { Duration::from_secs(1) };
+    loop {
+        tokio::time::sleep(interval).await;
+        let stats = monitor.stats();
+        let held =
+            format!("{} buffered, {} running, {} to finish", stats.buffered, stats.running, stats.awaiting_finish);
+        bar.set_position(stats.done + stats.dead);
+        if on_terminal {
+            bar.set_message(held);
+        } else {
+            println!("{} of {jobs} jobs done ({held})", stats.done);
+        }
+    }
+}
+
+/// Every finished job's output, page by page.
+async fn read_back(queue: &Queue) -> Result<Vec<Finished>, Box<dyn Error>> {
+    let mut finished = Vec::new();
+    let mut after = JobId(0);
+    loop {
+        let page = queue.peek(JobState::Done, after, 1_000).await?;
+        let Some(last) = page.last() else {
+            return Ok(finished);
+        };
+        after = last.job_id;
+        for job in page {
+            let output = job.output.ok_or("a finished job has no output")?;
+            let facts = serde_json::from_slice(&output)?;
+            finished.push(Finished { facts, run: job.run.unwrap_or_default() });
+        }
+    }
+}
+
+fn print_table(finished: &[Finished], folder: &Path) {
+    let mut by_time: Vec<&Finished> = finished.iter().collect();
+    by_time.sort_by_key(|file| std::cmp::Reverse(file.run));
+    // Tiny files say nothing about compression.
+    let mut by_ratio: Vec<&Finished> = finished.iter().filter(|file| file.facts.bytes >= 1_024).collect();
+    by_ratio.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    println!();
+    println!("{:<20} {:>10} {:>12} {:>7}  {:<12}  file", "", "ms", "bytes", "ratio", "sha256");
+    print_rows("slowest", folder, by_time.iter().take(3));
+    print_rows("most compressible", folder, by_ratio.iter().take(3));
+    print_rows("least compressible", folder, by_ratio.iter().rev().take(3));
+    println!();
+}
+
+fn ratio(file: &Finished) -> f64 {
+    file.facts.deflated as f64 / file.facts.bytes as f64
+}
+
+fn print_rows<'a>(title: &str, folder: &Path, files: impl Iterator<Item = &'a &'a Finished>) {
+    for file in files {
+        let FileFacts { path, bytes, sha256, .. } = &file.facts;
+        let run_ms = file.run.as_secs_f64() * 1e3;
+        let ratio = ratio(file);
+        let path = path.strip_prefix(folder).unwrap_or(path);
+        println!("{title:<20} {run_ms:>10.2} {bytes:>12} {ratio:>7.3}  {:<12}  {}", &sha256[..12], path.display());
+    }
+}
