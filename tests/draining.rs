@@ -1,0 +1,67 @@
+//! `drain` ends when the queue is empty and not before: delayed jobs, other workers' jobs and a pause are waited for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use readpast::{NewJob, Output, Worker};
+
+use crate::support::Fixture;
+
+fn numbers(count: u32) -> Vec<NewJob> {
+    (0..count).map(|number| NewJob::json(&number).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_queue_is_drained_at_once() {
+    let fixture = Fixture::new("empty").await;
+    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.dead, stats.lost), (0, 0, 0));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delayed_job_is_waited_for() {
+    let fixture = Fixture::new("delayed").await;
+    fixture.queue.enqueue(NewJob::bytes("x").delay(Duration::from_millis(300))).await.unwrap();
+    let mut config = fixture.config.worker.clone();
+    config.promote_interval_ms = 50;
+    let worker = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();
+    assert_eq!(worker.drain().await.unwrap().stats.done, 1);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_queue_is_waited_for() {
+    let fixture = Fixture::new("paused").await;
+    fixture.queue.enqueue_many(numbers(5)).await.unwrap();
+    fixture.queue.pause().await.unwrap();
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    let worker = Worker::start(&fixture.queue, &fixture.config.worker, move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    let draining = tokio::spawn(worker.drain());
+    // The queue's own count says that nothing is claimed while it is paused.
+    assert_eq!(fixture.queue.stats().await.unwrap().ready, 5);
+    assert_eq!(runs.load(Ordering::Relaxed), 0);
+    fixture.queue.resume().await.unwrap();
+    assert_eq!(draining.await.unwrap().unwrap().stats.done, 5);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_workers_share_a_queue_and_both_end_when_it_is_empty() {
+    let fixture = Fixture::new("two_workers").await;
+    fixture.queue.enqueue_many(numbers(2_000)).await.unwrap();
+    let work = |_: &readpast::Job, _: &readpast::Context| Ok(Output::none());
+    let first = Worker::start(&fixture.queue, &fixture.config.worker, work).await.unwrap();
+    let second = Worker::start(&fixture.queue, &fixture.config.worker, work).await.unwrap();
+    let (first, second) = tokio::join!(first.drain(), second.drain());
+    assert_eq!(first.unwrap().stats.done + second.unwrap().stats.done, 2_000);
+    fixture.remove().await;
+}

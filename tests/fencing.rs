@@ -1,0 +1,67 @@
+//! A worker that lost its lease must not acknowledge what another worker has re-claimed, and goes on under a new registration.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use readpast::{Completion, JobId, JobState, NewJob, Output, QueueOptions, Worker};
+use tokio::sync::Semaphore;
+
+use crate::support::{Fixture, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
+    let options = QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() };
+    let fixture = Fixture::with("late", options).await;
+    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let handler_gate = gate.clone();
+    let runtime = tokio::runtime::Handle::current();
+    // The slow worker holds one job and no more, or it might claim the same job again under its next registration.
+    let mut slow_config = fixture.config.worker.clone();
+    (slow_config.batch_size, slow_config.finish_batch_size, slow_config.max_in_flight) = (1, 1, 1);
+    let slow = Worker::start(&fixture.queue, &slow_config, move |_, _| {
+        runtime.block_on(handler_gate.acquire()).unwrap().forget();
+        Ok(Output::bytes("slow"))
+    })
+    .await
+    .unwrap();
+    let monitor = slow.monitor();
+    until("the job runs on the slow worker", || monitor.stats().running == 1).await;
+
+    // SQL Server calls the slow worker lost; another worker runs the job.
+    fixture.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    let mut config = fixture.config.worker.clone();
+    config.reap_interval_ms = 100;
+    let fast = Worker::start(&fixture.queue, &config, move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Ok(Output::bytes("fast"))
+    })
+    .await
+    .unwrap();
+    assert_eq!(fast.drain().await.unwrap().stats.done, 1);
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+
+    gate.add_permits(1);
+    until("the late acknowledgement is refused", || monitor.stats().lost == 1).await;
+    let summary = slow.shutdown().await.unwrap();
+    assert_eq!((summary.stats.done, summary.stats.lost), (0, 1));
+    let done = fixture.queue.peek(JobState::Done, JobId(0), 10).await.unwrap();
+    assert_eq!(done[0].output.as_deref(), Some(b"fast".as_slice()));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_lost_lease_the_worker_registers_anew_and_goes_on() {
+    let fixture = Fixture::new("anew").await;
+    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    fixture.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
+    let jobs: Vec<NewJob> = (0..50).map(|n| NewJob::json(&n).unwrap()).collect();
+    fixture.queue.enqueue_many(jobs).await.unwrap();
+    let summary = worker.drain().await.unwrap();
+    assert_eq!((summary.stats.done, summary.stats.lost), (50, 0));
+    let registered = fixture.sql("SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lost_at IS NOT NULL").await;
+    assert_eq!(registered[0].get::<i32, _>("n"), Some(1), "the old registration");
+    fixture.remove().await;
+}

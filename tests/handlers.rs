@@ -1,0 +1,116 @@
+//! What a handler may do to a worker: panic, fail, be given garbage, use rayon. None of it is more than one job's matter.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rayon::prelude::*;
+use readpast::{Completion, JobError, JobId, JobState, NewJob, Output, QueueOptions, Worker};
+
+use crate::support::Fixture;
+
+fn numbers(count: u32) -> Vec<NewJob> {
+    (0..count).map(|number| NewJob::json(&number).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_is_one_failed_job() {
+    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let fixture = Fixture::with("panics", options).await;
+    fixture.queue.enqueue_many(numbers(20)).await.unwrap();
+    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |job, _| {
+        let number: u32 = job.json()?;
+        assert_ne!(number, 7, "seven is not liked");
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    let summary = worker.drain().await.unwrap();
+    assert_eq!((summary.stats.done, summary.stats.dead, summary.stats.lost), (19, 1, 0));
+    let dead = fixture.queue.peek(JobState::Dead, JobId(0), 10).await.unwrap();
+    let error = dead[0].error.as_deref().unwrap();
+    assert!(error.contains("panicked") && error.contains("seven is not liked"), "{error}");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_that_does_not_parse_is_one_dead_job_after_one_attempt() {
+    let fixture = Fixture::new("garbage").await;
+    let mut jobs = numbers(3);
+    jobs.insert(1, NewJob::bytes(vec![0xFF, 0x00, 0x7B]));
+    fixture.queue.enqueue_many(jobs).await.unwrap();
+    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |job, _| {
+        let _: u32 = job.json()?;
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    let summary = worker.drain().await.unwrap();
+    assert_eq!((summary.stats.done, summary.stats.dead, summary.stats.retried), (3, 1, 0));
+    let dead = fixture.queue.peek(JobState::Dead, JobId(0), 10).await.unwrap();
+    assert_eq!(dead[0].attempt, 1);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_may_use_rayon_inside_and_other_threads_of_the_pool_help() {
+    let fixture = Fixture::new("nested").await;
+    fixture.queue.enqueue(NewJob::bytes("")).await.unwrap();
+    let mut config = fixture.config.worker.clone();
+    config.threads = 2;
+    let names = Arc::new(Mutex::new(std::collections::BTreeSet::new()));
+    let seen = names.clone();
+    let worker = Worker::start(&fixture.queue, &config, move |_, _| {
+        // The first piece waits for the second: only another thread of the pool can run it.
+        let (first, second) = std::sync::mpsc::sync_channel::<()>(0);
+        let (first, second) = (Mutex::new(first), Mutex::new(second));
+        [0, 1].par_iter().for_each(|piece| {
+            seen.lock().insert(std::thread::current().name().unwrap_or_default().to_owned());
+            match piece {
+                0 => first.lock().send(()).unwrap(),
+                _ => second.lock().recv_timeout(Duration::from_secs(30)).unwrap(),
+            }
+        });
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    assert_eq!(worker.drain().await.unwrap().stats.done, 1);
+    assert_eq!(names.lock().iter().cloned().collect::<Vec<_>>(), ["readpast-0", "readpast-1"]);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_output_and_the_run_time_are_stored() {
+    let options = QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() };
+    let fixture = Fixture::with("outputs", options).await;
+    let enqueued = fixture.queue.enqueue(NewJob::json(&20).unwrap()).await.unwrap();
+    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |job, _| {
+        let number: u32 = job.json()?;
+        Output::json(&(number * 2))
+    })
+    .await
+    .unwrap();
+    worker.drain().await.unwrap();
+    let done = fixture.queue.peek(JobState::Done, JobId(0), 10).await.unwrap();
+    assert_eq!(done.len(), 1);
+    assert_eq!(done[0].job_id, enqueued.job_id);
+    assert_eq!(done[0].output.as_deref(), Some(b"40".as_slice()));
+    assert!(done[0].run.is_some());
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_verdict_is_obeyed_whatever_the_attempts() {
+    let fixture = Fixture::new("verdict").await;
+    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    let worker =
+        Worker::start(&fixture.queue, &fixture.config.worker, |_, _| Err(JobError::dead("not worth a second try ☠")))
+            .await
+            .unwrap();
+    let summary = worker.drain().await.unwrap();
+    assert_eq!((summary.stats.dead, summary.stats.retried), (1, 0));
+    let dead = fixture.queue.peek(JobState::Dead, JobId(0), 10).await.unwrap();
+    assert_eq!(dead[0].error.as_deref(), Some("not worth a second try ☠"));
+    fixture.remove().await;
+}

@@ -1,0 +1,111 @@
+//! The lease: renewed whatever the cores do, and without it nothing new is started.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use readpast::{NewJob, Output, Queue, Worker, WorkerConfig};
+use tokio::sync::Semaphore;
+
+use crate::support::proxy::Proxy;
+use crate::support::{Fixture, server_url, until};
+
+/// A worker with one thread over ten jobs, each of which waits for a permit: one runs, nine wait.
+async fn blocked_worker(
+    fixture: &Fixture,
+    queue: &Queue,
+    config: WorkerConfig,
+) -> (Worker, Arc<Semaphore>, Arc<AtomicU32>) {
+    let jobs: Vec<NewJob> = (0..10).map(|n| NewJob::json(&n).unwrap()).collect();
+    fixture.queue.enqueue_many(jobs).await.unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let starts = Arc::new(AtomicU32::new(0));
+    let (handler_gate, counted) = (gate.clone(), starts.clone());
+    let runtime = tokio::runtime::Handle::current();
+    let config = WorkerConfig { threads: 1, buffer: 20, ..config };
+    let worker = Worker::start(queue, &config, move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        runtime.block_on(handler_gate.acquire()).unwrap().forget();
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    let monitor = worker.monitor();
+    until("one job runs and nine wait", || monitor.stats().running == 1 && monitor.stats().buffered == 9).await;
+    (worker, gate, starts)
+}
+
+fn short_lease(fixture: &Fixture) -> WorkerConfig {
+    WorkerConfig { lease_ms: 1_000, heartbeat_interval_ms: 100, ..fixture.config.worker.clone() }
+}
+
+/// Waits until a query that counts something gives one; fails the test after half a minute.
+async fn until_one(fixture: &Fixture, query: &str) {
+    let counted_one = async { while fixture.sql(query).await[0].get::<i32, _>("n") != Some(1) {} };
+    tokio::time::timeout(Duration::from_secs(30), counted_one).await.unwrap_or_else(|_| panic!("in vain: {query}"));
+}
+
+const LEASE_RAN_OUT: &str =
+    "SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lease_until < SYSUTCDATETIME() AND lost_at IS NULL";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lease_is_renewed_while_every_thread_is_busy() {
+    let fixture = Fixture::new("renewed").await;
+    let (worker, gate, _) = blocked_worker(&fixture, &fixture.queue, short_lease(&fixture)).await;
+    let renewed =
+        "SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lease_until > DATEADD(MILLISECOND, 2000, registered_at)";
+    until_one(&fixture, renewed).await;
+    gate.add_permits(10);
+    worker.drain().await.unwrap();
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_lease_is_in_doubt_nothing_is_started_and_afterwards_it_goes_on() {
+    let mut fixture = Fixture::new("in_doubt").await;
+    let proxy = Proxy::start(&server_url().await).await;
+    fixture.config.connection.url = proxy.connection_string().into();
+    let through_proxy = fixture.connect().await;
+    let (worker, gate, starts) = blocked_worker(&fixture, &through_proxy, short_lease(&fixture)).await;
+    proxy.block();
+    until_one(&fixture, LEASE_RAN_OUT).await;
+    gate.add_permits(10);
+    let monitor = worker.monitor();
+    until("the running job has ended", || monitor.stats().awaiting_finish == 1).await;
+    assert_eq!((starts.load(Ordering::Relaxed), monitor.stats().buffered), (1, 9));
+
+    // Nobody has reaped: the worker finds its lease still there and everything is run once.
+    proxy.unblock();
+    let summary = worker.drain().await.unwrap();
+    assert_eq!((summary.stats.done, starts.load(Ordering::Relaxed)), (10, 10));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_a_lost_lease_are_not_started() {
+    let fixture = Fixture::new("not_started").await;
+    let (worker, gate, starts) = blocked_worker(&fixture, &fixture.queue, short_lease(&fixture)).await;
+    fixture.queue.pause().await.unwrap();
+    fixture.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
+    let registered = "SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lost_at IS NULL";
+    until_one(&fixture, registered).await;
+    gate.add_permits(1);
+    let monitor = worker.monitor();
+    until("the nine are dropped", || monitor.stats().buffered == 0).await;
+    assert_eq!(starts.load(Ordering::Relaxed), 1, "only the one that ran already");
+    gate.add_permits(10);
+    worker.shutdown().await.unwrap();
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_takes_over_gets_its_predecessor_s_jobs_without_waiting_for_the_lease() {
+    let fixture = Fixture::new("take_over").await;
+    let config = WorkerConfig { name: "the one".into(), take_over: true, ..fixture.config.worker.clone() };
+    let (worker, gate, _) = blocked_worker(&fixture, &fixture.queue, config.clone()).await;
+    drop(worker); // as if the process had been killed
+    gate.add_permits(1);
+    let successor = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();
+    assert_eq!(successor.drain().await.unwrap().stats.done, 10);
+    fixture.remove().await;
+}

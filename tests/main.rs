@@ -1,0 +1,24 @@
+//! All integration tests, one file a concern. They run against the dev server or, with `READPAST_URL`, against that SQL Server.
+
+mod support;
+
+mod at_most_once;
+mod caller_transaction;
+mod completion_policies;
+mod deduplication;
+mod delayed_start;
+mod draining;
+mod errors;
+mod exactly_once_claims;
+mod fencing;
+mod handlers;
+mod install;
+mod leases;
+mod no_job_lost;
+mod orders;
+mod payloads;
+mod procedures;
+mod readme;
+mod readpast;
+mod retries;
+mod shutdown;

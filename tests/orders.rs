@@ -1,0 +1,123 @@
+//! In which order jobs are claimed: fifo, lifo or any, within a priority.
+
+use readpast::{ClaimOrder, NewJob, QueueOptions};
+
+use crate::support::{Fixture, WorkerSession};
+
+fn numbers(count: u32) -> Vec<NewJob> {
+    (0..count).map(|number| NewJob::text(number.to_string())).collect()
+}
+
+fn ordered(order: ClaimOrder) -> QueueOptions {
+    QueueOptions { claim_order: Some(order), ..QueueOptions::default() }
+}
+
+/// Claims one job after the other until none is left; returns their payloads.
+async fn claimed_one_by_one(fixture: &Fixture) -> Vec<String> {
+    let mut worker = WorkerSession::register(fixture).await;
+    let mut payloads = Vec::new();
+    while let Some(job) = worker.claim(1).await.pop() {
+        payloads.push(String::from_utf8(job.payload).unwrap());
+    }
+    payloads
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifo_claims_the_oldest_first() {
+    let fixture = Fixture::with("fifo", ordered(ClaimOrder::Fifo)).await;
+    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
+    fixture.queue.enqueue(NewJob::text("last")).await.unwrap();
+    assert_eq!(claimed_one_by_one(&fixture).await, ["0", "1", "2", "last"]);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lifo_claims_the_newest_first() {
+    let fixture = Fixture::with("lifo", ordered(ClaimOrder::Lifo)).await;
+    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
+    fixture.queue.enqueue(NewJob::text("last")).await.unwrap();
+    assert_eq!(claimed_one_by_one(&fixture).await, ["last", "2", "1", "0"]);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_claims_each_once() {
+    let fixture = Fixture::with("any", ordered(ClaimOrder::Any)).await;
+    fixture.queue.enqueue_many(numbers(5)).await.unwrap();
+    let mut payloads = claimed_one_by_one(&fixture).await;
+    payloads.sort();
+    assert_eq!(payloads, ["0", "1", "2", "3", "4"]);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_claim_takes_the_first_of_the_order() {
+    let fixture = Fixture::with("first_of_fifo", ordered(ClaimOrder::Fifo)).await;
+    let enqueued = fixture.queue.enqueue_many(numbers(10)).await.unwrap();
+    let claimed = WorkerSession::register(&fixture).await.claim(4).await;
+    let claimed_ids: Vec<i64> = claimed.iter().map(|job| job.job_id).collect();
+    let first_ids: Vec<i64> = enqueued[..4].iter().map(|job| job.job_id.0).collect();
+    assert_eq!(claimed_ids, first_ids);
+    fixture.remove().await;
+
+    let fixture = Fixture::with("first_of_lifo", ordered(ClaimOrder::Lifo)).await;
+    let enqueued = fixture.queue.enqueue_many(numbers(10)).await.unwrap();
+    let claimed = WorkerSession::register(&fixture).await.claim(4).await;
+    let claimed_ids: Vec<i64> = claimed.iter().map(|job| job.job_id).collect();
+    let last_ids: Vec<i64> = enqueued[6..].iter().map(|job| job.job_id.0).collect();
+    assert_eq!(claimed_ids, last_ids);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn smaller_priorities_go_first_and_the_order_counts_within_one() {
+    for (order, expected) in [
+        (ClaimOrder::Fifo, ["urgent", "soon 1", "soon 2", "normal", "at last"]),
+        (ClaimOrder::Lifo, ["urgent", "soon 2", "soon 1", "normal", "at last"]),
+    ] {
+        let fixture = Fixture::with("priorities", ordered(order)).await;
+        let jobs = [
+            NewJob::text("at last").priority(i16::MAX),
+            NewJob::text("normal"),
+            NewJob::text("soon 1").priority(-1),
+            NewJob::text("soon 2").priority(-1),
+            NewJob::text("urgent").priority(i16::MIN),
+        ];
+        fixture.queue.enqueue_many(jobs).await.unwrap();
+        assert_eq!(claimed_one_by_one(&fixture).await, expected);
+        fixture.remove().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn enqueue_many_keeps_the_order_of_its_jobs() {
+    // More than one round trip.
+    const JOBS: u32 = 2_500;
+    let fixture = Fixture::new("batch_order").await;
+    let enqueued = fixture.queue.enqueue_many(numbers(JOBS)).await.unwrap();
+    assert!(enqueued.is_sorted_by(|a, b| a.job_id < b.job_id), "ids ascend in the caller's order");
+
+    let mut worker = WorkerSession::register(&fixture).await;
+    let mut claimed = Vec::new();
+    while claimed.len() < JOBS as usize {
+        let batch = worker.claim(1_000).await;
+        assert!(!batch.is_empty(), "{} of {JOBS} jobs were there", claimed.len());
+        claimed.extend(batch);
+    }
+    for (position, (job, reported)) in claimed.iter().zip(&enqueued).enumerate() {
+        assert_eq!(job.job_id, reported.job_id.0);
+        assert_eq!(job.payload, position.to_string().as_bytes());
+    }
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_comes_back_stands_where_it_stood() {
+    let fixture = Fixture::with("comes_back", ordered(ClaimOrder::Fifo)).await;
+    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    let first = worker.claim_one().await;
+    worker.finish(&[first.retry(0, "once more")]).await;
+    assert_eq!(claimed_one_by_one(&fixture).await, ["0", "1", "2"]);
+    fixture.remove().await;
+}

@@ -1,0 +1,55 @@
+//! README.md and the examples cannot rot: the snippets stand in an example, the examples run, the configuration table is complete.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+fn file(path: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn the_readme_s_code_is_the_example_s() {
+    let readme = file("README.md");
+    let example = file("examples/typed_payload.rs");
+    let snippets: Vec<&str> = readme.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(snippets.len(), 3);
+    for snippet in snippets {
+        assert!(example.contains(snippet), "not in examples/typed_payload.rs:\n{snippet}");
+    }
+}
+
+/// Runs an example that `cargo test` has built, against the server that the tests use.
+fn run_example(name: &str, arguments: &[&str]) -> String {
+    let tests = std::env::current_exe().unwrap();
+    let program = tests.parent().unwrap().parent().unwrap().join("examples").join(name);
+    assert!(
+        program.with_extension(std::env::consts::EXE_EXTENSION).exists(),
+        "build the examples: cargo build --examples"
+    );
+    let output = Command::new(program).args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{name} failed\n{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+#[test]
+fn the_typed_payload_example_counts_the_primes_below_a_million() {
+    let text = run_example("typed_payload", &[]);
+    assert_eq!(text.trim(), "100 jobs found 78498 primes below a million");
+}
+
+#[test]
+fn the_quickstart_accounts_for_every_file() {
+    let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src");
+    let text = run_example("quickstart", &[sources.to_str().unwrap()]);
+    let last = text.lines().last().unwrap();
+    let files = text.lines().find_map(|line| line.strip_prefix("enqueued ")).unwrap().split(' ').next().unwrap();
+    assert!(last.starts_with(&format!("done={files} retried=0 dead=0 lost=0 seconds=")), "{last}");
+}
+
+#[test]
+fn the_producer_s_orders_all_arrive_in_the_archive() {
+    let text = run_example("producer_consumer", &[]);
+    assert!(text.contains("2000 of 2000 orders are in the archive"), "{text}");
+}
