@@ -6,11 +6,7 @@ use std::time::Duration;
 
 use readpast::{NewJob, Output, Worker};
 
-use crate::support::Fixture;
-
-fn numbers(count: u32) -> Vec<NewJob> {
-    (0..count).map(|number| NewJob::json(&number).unwrap()).collect()
-}
+use crate::support::{Fixture, numbers};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_queue_is_drained_at_once() {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use readpast::{Completion, JobId, JobState, NewJob, Output, QueueOptions, Worker};
 use tokio::sync::Semaphore;
 
-use crate::support::{Fixture, until};
+use crate::support::{Fixture, numbers, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
@@ -57,8 +57,7 @@ async fn after_a_lost_lease_the_worker_registers_anew_and_goes_on() {
     let fixture = Fixture::new("anew").await;
     let worker = Worker::start(&fixture.queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
     fixture.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
-    let jobs: Vec<NewJob> = (0..50).map(|n| NewJob::json(&n).unwrap()).collect();
-    fixture.queue.enqueue_many(jobs).await.unwrap();
+    fixture.queue.enqueue_many(numbers(50)).await.unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.lost), (50, 0));
     let registered = fixture.sql("SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lost_at IS NOT NULL").await;

@@ -7,11 +7,7 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 use readpast::{Completion, JobError, JobId, JobState, NewJob, Output, QueueOptions, Worker};
 
-use crate::support::Fixture;
-
-fn numbers(count: u32) -> Vec<NewJob> {
-    (0..count).map(|number| NewJob::json(&number).unwrap()).collect()
-}
+use crate::support::{Fixture, numbers};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_is_one_failed_job() {

@@ -1,39 +1,13 @@
 //! The lease: renewed whatever the cores do, and without it nothing new is started.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use readpast::{NewJob, Output, Queue, Worker, WorkerConfig};
-use tokio::sync::Semaphore;
+use readpast::{Output, Worker, WorkerConfig};
 
+use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::proxy::Proxy;
 use crate::support::{Fixture, server_url, until};
-
-/// A worker with one thread over ten jobs, each of which waits for a permit: one runs, nine wait.
-async fn blocked_worker(
-    fixture: &Fixture,
-    queue: &Queue,
-    config: WorkerConfig,
-) -> (Worker, Arc<Semaphore>, Arc<AtomicU32>) {
-    let jobs: Vec<NewJob> = (0..10).map(|n| NewJob::json(&n).unwrap()).collect();
-    fixture.queue.enqueue_many(jobs).await.unwrap();
-    let gate = Arc::new(Semaphore::new(0));
-    let starts = Arc::new(AtomicU32::new(0));
-    let (handler_gate, counted) = (gate.clone(), starts.clone());
-    let runtime = tokio::runtime::Handle::current();
-    let config = WorkerConfig { threads: 1, buffer: 20, ..config };
-    let worker = Worker::start(queue, &config, move |_, _| {
-        counted.fetch_add(1, Ordering::Relaxed);
-        runtime.block_on(handler_gate.acquire()).unwrap().forget();
-        Ok(Output::none())
-    })
-    .await
-    .unwrap();
-    let monitor = worker.monitor();
-    until("one job runs and nine wait", || monitor.stats().running == 1 && monitor.stats().buffered == 9).await;
-    (worker, gate, starts)
-}
 
 fn short_lease(fixture: &Fixture) -> WorkerConfig {
     WorkerConfig { lease_ms: 1_000, heartbeat_interval_ms: 100, ..fixture.config.worker.clone() }
@@ -51,7 +25,7 @@ const LEASE_RAN_OUT: &str =
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lease_is_renewed_while_every_thread_is_busy() {
     let fixture = Fixture::new("renewed").await;
-    let (worker, gate, _) = blocked_worker(&fixture, &fixture.queue, short_lease(&fixture)).await;
+    let BlockedWorker { worker, gate, .. } = blocked_worker(&fixture, &fixture.queue, short_lease(&fixture)).await;
     let renewed =
         "SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lease_until > DATEADD(MILLISECOND, 2000, registered_at)";
     until_one(&fixture, renewed).await;
@@ -66,7 +40,7 @@ async fn while_the_lease_is_in_doubt_nothing_is_started_and_afterwards_it_goes_o
     let proxy = Proxy::start(&server_url().await).await;
     fixture.config.connection.url = proxy.connection_string().into();
     let through_proxy = fixture.connect().await;
-    let (worker, gate, starts) = blocked_worker(&fixture, &through_proxy, short_lease(&fixture)).await;
+    let BlockedWorker { worker, gate, starts } = blocked_worker(&fixture, &through_proxy, short_lease(&fixture)).await;
     proxy.block();
     until_one(&fixture, LEASE_RAN_OUT).await;
     gate.add_permits(10);
@@ -84,7 +58,7 @@ async fn while_the_lease_is_in_doubt_nothing_is_started_and_afterwards_it_goes_o
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_a_lost_lease_are_not_started() {
     let fixture = Fixture::new("not_started").await;
-    let (worker, gate, starts) = blocked_worker(&fixture, &fixture.queue, short_lease(&fixture)).await;
+    let BlockedWorker { worker, gate, starts } = blocked_worker(&fixture, &fixture.queue, short_lease(&fixture)).await;
     fixture.queue.pause().await.unwrap();
     fixture.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
     let registered = "SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lost_at IS NULL";
@@ -102,7 +76,7 @@ async fn jobs_of_a_lost_lease_are_not_started() {
 async fn a_worker_that_takes_over_gets_its_predecessor_s_jobs_without_waiting_for_the_lease() {
     let fixture = Fixture::new("take_over").await;
     let config = WorkerConfig { name: "the one".into(), take_over: true, ..fixture.config.worker.clone() };
-    let (worker, gate, _) = blocked_worker(&fixture, &fixture.queue, config.clone()).await;
+    let BlockedWorker { worker, gate, .. } = blocked_worker(&fixture, &fixture.queue, config.clone()).await;
     drop(worker); // as if the process had been killed
     gate.add_permits(1);
     let successor = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();

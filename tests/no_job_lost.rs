@@ -5,15 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use readpast::{NewJob, Output, Worker};
+use readpast::{Output, Worker};
 use tokio::sync::Semaphore;
 
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, server_url, until};
-
-fn numbers(count: u32) -> Vec<NewJob> {
-    (0..count).map(|number| NewJob::json(&number).unwrap()).collect()
-}
+use crate::support::{Fixture, numbers, server_url, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_holds_what_the_table_says_and_never_more_than_allowed() {

@@ -1,39 +1,21 @@
 //! How a worker ends: in order, by its deadline, or at once.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use readpast::{JobId, JobState, NewJob, Output, Summary, Worker};
-use tokio::sync::Semaphore;
+use readpast::{JobId, JobState, NewJob, Output, Summary, Worker, WorkerConfig};
 
+use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::{Fixture, until};
 
-/// A worker with one thread whose handler waits for a permit of the semaphore, over ten jobs: one runs, nine wait.
-async fn worker_with_one_blocked_job(fixture: &Fixture, shutdown_deadline_ms: u64) -> (Worker, Arc<Semaphore>) {
-    let jobs: Vec<NewJob> = (0..10).map(|n| NewJob::json(&n).unwrap()).collect();
-    fixture.queue.enqueue_many(jobs).await.unwrap();
-    let gate = Arc::new(Semaphore::new(0));
-    let handler_gate = gate.clone();
-    let runtime = tokio::runtime::Handle::current();
-    let mut config = fixture.config.worker.clone();
-    config.threads = 1;
-    config.buffer = 20;
-    config.shutdown_deadline_ms = shutdown_deadline_ms;
-    let worker = Worker::start(&fixture.queue, &config, move |_, _| {
-        runtime.block_on(handler_gate.acquire()).unwrap().forget();
-        Ok(Output::none())
-    })
-    .await
-    .unwrap();
-    let monitor = worker.monitor();
-    until("one job runs and nine wait", || monitor.stats().running == 1 && monitor.stats().buffered == 9).await;
-    (worker, gate)
+async fn blocked(fixture: &Fixture, shutdown_deadline_ms: u64) -> BlockedWorker {
+    let config = WorkerConfig { shutdown_deadline_ms, ..fixture.config.worker.clone() };
+    blocked_worker(fixture, &fixture.queue, config).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unstarted_jobs_are_ready_again_at_once_and_their_attempt_is_not_counted() {
     let fixture = Fixture::new("give_back").await;
-    let (worker, gate) = worker_with_one_blocked_job(&fixture, 60_000).await;
+    let BlockedWorker { worker, gate, .. } = blocked(&fixture, 60_000).await;
     let monitor = worker.monitor();
     let ending = tokio::spawn(worker.shutdown());
     until("the nine are given back while the first still runs", || monitor.stats().released == 9).await;
@@ -77,7 +59,7 @@ async fn a_second_request_stops_at_once_and_the_running_job_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_never_returns_does_not_outlast_the_deadline() {
     let fixture = Fixture::new("deadline").await;
-    let (worker, gate) = worker_with_one_blocked_job(&fixture, 200).await;
+    let BlockedWorker { worker, gate, .. } = blocked(&fixture, 200).await;
     let summary = worker.shutdown().await.unwrap();
     assert_eq!((summary.stats.running, summary.stats.released), (1, 9));
     gate.add_permits(1);
@@ -87,7 +69,7 @@ async fn a_handler_that_never_returns_does_not_outlast_the_deadline() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_died_is_reaped_and_its_jobs_are_run_by_another() {
     let fixture = Fixture::new("died").await;
-    let (worker, gate) = worker_with_one_blocked_job(&fixture, 60_000).await;
+    let BlockedWorker { worker, gate, .. } = blocked(&fixture, 60_000).await;
     drop(worker); // nothing is given back, as if the process had been killed
     gate.add_permits(1);
     fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;

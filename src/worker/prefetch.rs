@@ -52,8 +52,7 @@ pub(crate) struct Prefetcher {
 impl Prefetcher {
     /// How many jobs can wait in the executor's channel at the most.
     pub(crate) fn capacity(config: &WorkerConfig, threads: usize) -> usize {
-        let ahead = if config.buffer > 0 { config.buffer } else { 2 * config.batch_size };
-        ahead + threads
+        most_ahead(config) + threads
     }
 
     /// Claims until the worker stops.
@@ -197,6 +196,11 @@ impl Strays {
     }
 }
 
+/// The most jobs beyond those for idle threads: the fixed buffer, or two full batches, so that one is claimed while the other runs.
+fn most_ahead(config: &WorkerConfig) -> usize {
+    if config.buffer > 0 { config.buffer } else { 2 * config.batch_size }
+}
+
 /// How many jobs are wanted beyond those for idle threads.
 struct Demand {
     threads: usize,
@@ -211,7 +215,7 @@ impl Demand {
     fn new(config: &WorkerConfig, threads: usize) -> Demand {
         Demand {
             threads,
-            most: if config.buffer > 0 { config.buffer } else { 2 * config.batch_size },
+            most: most_ahead(config),
             fixed: config.buffer > 0,
             seen: RunTimes::default(),
             mean_run: None,

@@ -6,11 +6,12 @@
 //! connection of its own. [`WorkerSession`] is a worker in any other language: the worker's procedures by RPC. A test that fails
 //! leaves its schema behind, to be looked at.
 
+pub mod blocked;
 pub mod proxy;
 
 use std::time::{Duration, Instant};
 
-use readpast::{Config, Queue, QueueOptions};
+use readpast::{Config, NewJob, Queue, QueueOptions};
 use readpast_devserver::DevServer;
 use tiberius::{AuthMethod, ColumnData, Command, CommandResult, QueryIdx, Row, SqlTableDataRow, TableValueRow};
 use tokio::net::TcpStream;
@@ -47,6 +48,11 @@ pub async fn until(what: &str, condition: impl Fn() -> bool) {
         assert!(Instant::now() < give_up, "waited for this in vain: {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+}
+
+/// Jobs whose payloads are 0, 1, 2, … as JSON.
+pub fn numbers(count: u32) -> Vec<NewJob> {
+    (0..count).map(|number| NewJob::json(&number).unwrap()).collect()
 }
 
 /// `text` as a literal of T-SQL.

@@ -6,7 +6,7 @@ use super::binder::{Binder, system_type_for_cast};
 use super::scalar::{CollationLabel, CompareOp, Condition, LikeCondition, Node, Scalar, comparison_collation};
 use crate::error::{SqlError, SqlResult};
 use crate::tsql::ast::{self, Expr, Literal, Predicate, TypeName};
-use crate::value::{self, BinaryOp, Collation, DatePart, Length, Pattern, SqlType, UnaryOp, Value};
+use crate::value::{self, BinaryOp, Collation, Length, Pattern, SqlType, UnaryOp, Value};
 
 /// The longest `varbinary(n)`; a longer constant is `varbinary(max)`.
 const MAX_BINARY: usize = 8000;
@@ -21,26 +21,6 @@ pub fn binary_op(op: ast::BinaryOp) -> BinaryOp {
         ast::BinaryOp::BitAnd => BinaryOp::BitAnd,
         ast::BinaryOp::BitOr => BinaryOp::BitOr,
         ast::BinaryOp::BitXor => BinaryOp::BitXor,
-    }
-}
-
-pub fn date_part(part: ast::DatePart) -> DatePart {
-    match part {
-        ast::DatePart::Year => DatePart::Year,
-        ast::DatePart::Quarter => DatePart::Quarter,
-        ast::DatePart::Month => DatePart::Month,
-        ast::DatePart::DayOfYear => DatePart::DayOfYear,
-        ast::DatePart::Day => DatePart::Day,
-        ast::DatePart::Week => DatePart::Week,
-        ast::DatePart::IsoWeek => DatePart::IsoWeek,
-        ast::DatePart::Weekday => DatePart::Weekday,
-        ast::DatePart::Hour => DatePart::Hour,
-        ast::DatePart::Minute => DatePart::Minute,
-        ast::DatePart::Second => DatePart::Second,
-        ast::DatePart::Millisecond => DatePart::Millisecond,
-        ast::DatePart::Microsecond => DatePart::Microsecond,
-        ast::DatePart::Nanosecond => DatePart::Nanosecond,
-        ast::DatePart::TzOffset => DatePart::TzOffset,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Binds function calls: aggregates, window functions, functions about the server and the session, and the scalar
 //! functions of [`crate::value`].
 
-use super::bind_expression::{date_part, implicit};
+use super::bind_expression::implicit;
 use super::binder::{Binder, Clause, QueryScope, display_name};
 use super::query::{AggregateCall, AggregateFunction, SortKey, WindowFunction, WindowKind};
 use super::scalar::{CollationLabel, FunctionNode, Node, Scalar};
@@ -115,7 +115,7 @@ impl Binder<'_> {
                 )
                 .severity(15));
             };
-            part = Some(date_part(*first));
+            part = Some(*first);
             arguments = rest;
         }
         function.check_arity(arguments.len())?;

@@ -141,7 +141,7 @@ pub enum Expr {
     /// Every other function, aggregate or window function.
     Function(Box<FunctionCall>),
     /// The first argument of `DATEADD`, `DATEDIFF`, `DATEDIFF_BIG`, `DATEPART` and `DATENAME`; stands nowhere else.
-    DatePart(DatePart),
+    DatePart(crate::value::DatePart),
     /// `expr COLLATE name`.
     Collate {
         expr: Box<Expr>,
@@ -174,26 +174,6 @@ pub struct FunctionCall {
 pub struct Window {
     pub partition_by: Vec<Expr>,
     pub order_by: Vec<OrderItem>,
-}
-
-/// A date part; abbreviations (`yy`, `mi`, …) are resolved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DatePart {
-    Year,
-    Quarter,
-    Month,
-    DayOfYear,
-    Day,
-    Week,
-    IsoWeek,
-    Weekday,
-    Hour,
-    Minute,
-    Second,
-    Millisecond,
-    Microsecond,
-    Nanosecond,
-    TzOffset,
 }
 
 // ---------------------------------------------------------------------------------------------------------------

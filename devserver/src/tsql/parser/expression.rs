@@ -6,10 +6,9 @@
 
 use super::Parser;
 use crate::error::SqlResult;
-use crate::tsql::ast::{
-    BinaryOp, ColumnRef, DatePart, Expr, FunctionCall, Ident, ObjectName, OrderItem, UnaryOp, Window,
-};
+use crate::tsql::ast::{BinaryOp, ColumnRef, Expr, FunctionCall, Ident, ObjectName, OrderItem, UnaryOp, Window};
 use crate::tsql::lexer::{Symbol, TokenKind};
+use crate::value::DatePart;
 
 /// SQL Server's limit for CASE in CASE; COALESCE and IIF are CASE too, but only IIF counts
 /// (docs/t-sql/functions/logical-functions-iif-transact-sql.md).
@@ -488,23 +487,11 @@ impl Parser<'_> {
         }
         let written = self.source(self.token());
         let names_a_part = matches!(function.as_str(), "datepart" | "datename");
-        let part = match written.to_ascii_lowercase().as_str() {
-            "year" | "yy" | "yyyy" => DatePart::Year,
-            "quarter" | "qq" | "q" => DatePart::Quarter,
-            "month" | "mm" | "m" => DatePart::Month,
-            "dayofyear" | "dy" | "y" => DatePart::DayOfYear,
-            "day" | "dd" | "d" => DatePart::Day,
-            "week" | "wk" | "ww" => DatePart::Week,
-            "weekday" | "dw" | "w" => DatePart::Weekday,
-            "hour" | "hh" => DatePart::Hour,
-            "minute" | "mi" | "n" => DatePart::Minute,
-            "second" | "ss" | "s" => DatePart::Second,
-            "millisecond" | "ms" => DatePart::Millisecond,
-            "microsecond" | "mcs" => DatePart::Microsecond,
-            "nanosecond" | "ns" => DatePart::Nanosecond,
-            "tzoffset" | "tz" if names_a_part => DatePart::TzOffset,
-            "iso_week" | "isowk" | "isoww" if names_a_part => DatePart::IsoWeek,
-            _ => return Err(self.error(155, format!("'{written}' is not a recognized {function} option."))),
+        let part = DatePart::parse(written, &function)
+            .ok()
+            .filter(|part| names_a_part || !matches!(part, DatePart::TzOffset | DatePart::IsoWeek));
+        let Some(part) = part else {
+            return Err(self.error(155, format!("'{written}' is not a recognized {function} option.")));
         };
         self.advance();
         Ok(part)

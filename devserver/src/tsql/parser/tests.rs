@@ -271,7 +271,7 @@ fn names_keep_their_parts() {
     assert_eq!((table.database.as_deref(), table.schema, &*table.name), (Some("my db"), None, "t"));
     assert_eq!(&*column.name, "c");
     let Ok(Expr::Function(call)) = parse_expression("DATEDIFF(ms, dbo.f(1), b)") else { panic!() };
-    assert_eq!(call.arguments[0], Expr::DatePart(DatePart::Millisecond));
+    assert_eq!(call.arguments[0], Expr::DatePart(crate::value::DatePart::Millisecond));
     let Expr::Function(inner) = &call.arguments[1] else { panic!() };
     assert_eq!((inner.name.schema.as_deref(), &*inner.name.name), (Some("dbo"), "f"));
 }
