@@ -15,11 +15,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::bind_merge::MergePlan;
 use super::bind_modify::{DeletePlan, InsertPlan, UpdatePlan};
 use super::binder::PermissionNeed;
 use super::catalog::UserType;
 use super::compile::{Cell, Surroundings};
 use super::frame::{Frame, Run, Storage};
+use super::merge;
 use super::modify::{self, SelectStatementPlan, StatementResult};
 use super::output::{CapturedRows, Output};
 use super::scalar::{Condition, Scalar};
@@ -144,6 +146,7 @@ pub enum Plan {
     Insert(Box<InsertPlan>),
     Update(Box<UpdatePlan>),
     Delete(Box<DeletePlan>),
+    Merge(Box<MergePlan>),
 }
 
 /// What comes after a step.
@@ -528,6 +531,7 @@ impl Session {
             Plan::Insert(_) => DoneKind::Insert,
             Plan::Update(_) => DoneKind::Update,
             Plan::Delete(_) => DoneKind::Delete,
+            Plan::Merge(_) => DoneKind::Merge,
             Plan::Scalar(_) | Plan::Condition(_) => unreachable!("a query step holds a statement"),
         };
         let result = self.with_run(bound.uses_storage, scope, |run| {
@@ -537,6 +541,7 @@ impl Session {
                 Plan::Insert(plan) => modify::run_insert(plan, executed, run, &mut frame),
                 Plan::Update(plan) => modify::run_update(plan, run, &mut frame),
                 Plan::Delete(plan) => modify::run_delete(plan, run, &mut frame),
+                Plan::Merge(plan) => merge::run_merge(plan, run, &mut frame),
                 Plan::Scalar(_) | Plan::Condition(_) => unreachable!("a query step holds a statement"),
             }
         });

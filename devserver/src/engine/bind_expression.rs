@@ -235,7 +235,7 @@ impl Binder<'_> {
                 };
                 Ok(Scalar { ty: column.ty, nullable: true, label, node: Node::Subquery(Arc::new(plan)) })
             }
-            Expr::MergeAction => Err(SqlError::not_supported("$action outside of MERGE")),
+            Expr::MergeAction => self.bind_merge_action(),
         }
     }
 

@@ -170,10 +170,7 @@ impl Binder<'_> {
             TargetName::Variable(name) => {
                 let (place, variable) = self.declarations.table(name)?;
                 if variable.read_only {
-                    return Err(SqlError::new(
-                        10700,
-                        format!("The table-valued parameter \"{name}\" is READONLY and cannot be modified."),
-                    ));
+                    return Err(read_only_table(name));
                 }
                 let schema = variable.ty.template().expect("a table variable has a table").clone();
                 Ok(TableHandle { schema, place: TablePlace::Variable(place) })
@@ -182,7 +179,7 @@ impl Binder<'_> {
     }
 
     /// `columns`: `None` for all that can be given a value.
-    fn insert_target(&mut self, table: TableHandle, columns: Option<&[Ident]>) -> SqlResult<InsertTarget> {
+    pub(super) fn insert_target(&mut self, table: TableHandle, columns: Option<&[Ident]>) -> SqlResult<InsertTarget> {
         let schema = Arc::clone(&table.schema);
         let identity_insert = matches!(table.place, TablePlace::Stored(id) if self.state.identity_insert == Some(id));
         let mut ordinals = Vec::new();
@@ -200,16 +197,7 @@ impl Binder<'_> {
                         return Err(SqlError::new(207, format!("Invalid column name '{name}'.")));
                     };
                     if ordinals.contains(&ordinal) {
-                        return Err(SqlError::new(
-                            264,
-                            format!(
-                                "The column name '{name}' is specified more than once in the SET clause or column list \
-                                 of an INSERT. A column cannot be assigned more than one value in the same clause. \
-                                 Modify the clause to make sure that a column is updated only once. If this statement \
-                                 updates or inserts columns into a view, column aliasing can conceal the duplication \
-                                 in your code."
-                            ),
-                        ));
+                        return Err(assigned_twice(name));
                     }
                     if schema.columns[ordinal].computed.is_some() {
                         return Err(computed_column(name));
@@ -387,7 +375,7 @@ impl Binder<'_> {
     }
 
     /// `deleted` and `inserted`: the columns under those names. `beside`: the other tables of the statement.
-    fn bind_outputs(
+    pub(super) fn bind_outputs(
         &mut self,
         outputs: &[Output],
         deleted: Option<Vec<VisibleColumn>>,
@@ -584,16 +572,13 @@ impl Binder<'_> {
         if let TargetName::Variable(name) = name
             && self.declarations.table(name).is_ok_and(|(_, variable)| variable.read_only)
         {
-            return Err(SqlError::new(
-                10700,
-                format!("The table-valued parameter \"{name}\" is READONLY and cannot be modified."),
-            ));
+            return Err(read_only_table(name));
         }
         Ok(Target { relation, slot, table: handle, columns: source.columns, may_repeat: is_joined })
     }
 
     /// The column of a table that is changed under a name of the target.
-    fn target_column(&self, source: &VisibleSource, column: &ColumnRef) -> SqlResult<(usize, usize)> {
+    pub(super) fn target_column(&self, source: &VisibleSource, column: &ColumnRef) -> SqlResult<(usize, usize)> {
         if let Some(table) = &column.table
             && !super::binder::names_source(table, source)
         {
@@ -683,16 +668,7 @@ impl Binder<'_> {
             if let Some(column) = bound.column
                 && assignments.iter().any(|other| other.column == Some(column))
             {
-                return Err(SqlError::new(
-                    264,
-                    format!(
-                        "The column name '{}' is specified more than once in the SET clause or column list of an \
-                             INSERT. A column cannot be assigned more than one value in the same clause. Modify the \
-                             clause to make sure that a column is updated only once. If this statement updates or \
-                             inserts columns into a view, column aliasing can conceal the duplication in your code.",
-                        table.schema.columns[column].name
-                    ),
-                ));
+                return Err(assigned_twice(&table.schema.columns[column].name));
             }
             assignments.push(bound);
         }
@@ -724,7 +700,7 @@ impl Binder<'_> {
         sources.iter().filter(|source| source.slots & slot_bit(target) == 0).cloned().collect()
     }
 
-    fn bind_set(
+    pub(super) fn bind_set(
         &mut self,
         assignment: &Assignment,
         columns: &[VisibleColumn],
@@ -831,7 +807,7 @@ fn reads_table(relation: &mut Relation, place: TablePlace) -> bool {
 }
 
 /// The same columns over another slot.
-fn moved_columns(columns: &[VisibleColumn], from: usize, to: usize) -> Vec<VisibleColumn> {
+pub(super) fn moved_columns(columns: &[VisibleColumn], from: usize, to: usize) -> Vec<VisibleColumn> {
     let mut moved = columns.to_vec();
     for column in &mut moved {
         let replaced = column.scalar.replace(&mut |scalar| match scalar.node {
@@ -845,12 +821,28 @@ fn moved_columns(columns: &[VisibleColumn], from: usize, to: usize) -> Vec<Visib
     moved
 }
 
-fn output_slots(outputs: &[OutputPlan], new_row: usize) -> Vec<usize> {
+pub(super) fn output_slots(outputs: &[OutputPlan], new_row: usize) -> Vec<usize> {
     let mut slots = 0;
     for scalar in outputs.iter().flat_map(|output| &output.items) {
         slots |= scalar.slots();
     }
     (0..64).filter(|&slot| slot != new_row && slots & slot_bit(slot) != 0).collect()
+}
+
+pub(super) fn read_only_table(name: &str) -> SqlError {
+    SqlError::new(10700, format!("The table-valued parameter \"{name}\" is READONLY and cannot be modified."))
+}
+
+pub(super) fn assigned_twice(column: &str) -> SqlError {
+    SqlError::new(
+        264,
+        format!(
+            "The column name '{column}' is specified more than once in the SET clause or column list of an INSERT. A \
+             column cannot be assigned more than one value in the same clause. Modify the clause to make sure that a \
+             column is updated only once. If this statement updates or inserts columns into a view, column aliasing can \
+             conceal the duplication in your code."
+        ),
+    )
 }
 
 fn computed_column(name: &str) -> SqlError {
@@ -863,7 +855,7 @@ fn computed_column(name: &str) -> SqlError {
     )
 }
 
-fn count_mismatch(given: usize, wanted: usize, has_list: bool) -> SqlError {
+pub(super) fn count_mismatch(given: usize, wanted: usize, has_list: bool) -> SqlError {
     if !has_list {
         return SqlError::new(213, "Column name or number of supplied values does not match table definition.");
     }

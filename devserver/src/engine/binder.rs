@@ -156,6 +156,8 @@ pub struct Binder<'a> {
     pub cte_in_progress: Vec<usize>,
     /// The views being expanded, so that one that contains itself ends.
     pub view_depth: usize,
+    /// The slot of `$action` while the OUTPUT clause of a MERGE is bound.
+    pub merge_action: Option<usize>,
 }
 
 /// What a table name means.
@@ -210,6 +212,7 @@ impl<'a> Binder<'a> {
             used_columns: Vec::new(),
             cte_in_progress: Vec::new(),
             view_depth: 0,
+            merge_action: None,
         }
     }
 

@@ -109,6 +109,7 @@ fn bind_source(binder: &mut Binder<'_>, source: &Source) -> SqlResult<Plan> {
         Source::Statement(StatementKind::Insert(insert)) => Plan::Insert(Box::new(binder.bind_insert(insert)?)),
         Source::Statement(StatementKind::Update(update)) => Plan::Update(Box::new(binder.bind_update(update)?)),
         Source::Statement(StatementKind::Delete(delete)) => Plan::Delete(Box::new(binder.bind_delete(delete)?)),
+        Source::Statement(StatementKind::Merge(merge)) => Plan::Merge(Box::new(binder.bind_merge(merge)?)),
         Source::Statement(_) => return Err(SqlError::not_supported("this statement in a batch")),
     })
 }
@@ -207,10 +208,10 @@ impl<'a> Compiler<'a> {
                 }
                 _ => StepKind::Query(self.cell(Source::Statement(kind.clone()))?),
             },
-            StatementKind::Select(_) | StatementKind::Update(_) | StatementKind::Delete(_) => {
-                StepKind::Query(self.cell(Source::Statement(kind.clone()))?)
-            }
-            StatementKind::Merge(_) => return Err(SqlError::not_supported("MERGE")),
+            StatementKind::Select(_)
+            | StatementKind::Update(_)
+            | StatementKind::Delete(_)
+            | StatementKind::Merge(_) => StepKind::Query(self.cell(Source::Statement(kind.clone()))?),
             StatementKind::Block(statements) => StepKind::Block(self.steps(statements)?),
             StatementKind::If { condition, then, otherwise } => {
                 let condition = self.cell(Source::Condition(condition.clone()))?;

@@ -14,6 +14,7 @@ use super::operate::{limit_values, run_operator, run_query};
 use super::output::CapturedRows;
 use super::query::{Body, OutputColumn, QueryPlan};
 use crate::error::{SqlError, SqlResult};
+pub use crate::storage::OnDuplicateKey;
 use crate::storage::{Inserted, Key, Lifetime, LockMode, RowChange, TableSchema};
 use crate::value::{self, SqlType, Value};
 
@@ -81,7 +82,7 @@ fn full_name(run: &Run<'_>, schema: &TableSchema) -> String {
 }
 
 /// 3906 and 3930: nothing may be changed now.
-fn check_writable(run: &Run<'_>, schema: &TableSchema) -> SqlResult<()> {
+pub(super) fn check_writable(run: &Run<'_>, schema: &TableSchema) -> SqlResult<()> {
     if schema.lifetime == Lifetime::Variable {
         return Ok(());
     }
@@ -101,6 +102,15 @@ fn check_writable(run: &Run<'_>, schema: &TableSchema) -> SqlResult<()> {
     Ok(())
 }
 
+/// The same for the target and for what OUTPUT writes to.
+pub(super) fn check_all_writable(run: &Run<'_>, schema: &TableSchema, outputs: &[OutputPlan]) -> SqlResult<()> {
+    check_writable(run, schema)?;
+    for into in outputs.iter().filter_map(|output| output.into.as_ref()) {
+        check_writable(run, &into.table.schema)?;
+    }
+    Ok(())
+}
+
 /// Converts a value for a column.
 fn assign(run: &Run<'_>, schema: &TableSchema, ordinal: usize, value: Value, from: SqlType) -> SqlResult<Value> {
     let column = &schema.columns[ordinal];
@@ -111,7 +121,7 @@ fn assign(run: &Run<'_>, schema: &TableSchema, ordinal: usize, value: Value, fro
 }
 
 /// Fills in computed columns and looks whether the row is allowed: 515, 547.
-fn finish_row(
+pub(super) fn finish_row(
     run: &mut Run<'_>,
     frame: &mut Frame,
     schema: &TableSchema,
@@ -161,11 +171,13 @@ fn finish_row(
 }
 
 /// Inserts one row of the given values; returns the complete row, or `None` if a unique index ignored it.
-fn insert_row(
+pub(super) fn insert_row(
     run: &mut Run<'_>,
     frame: &mut Frame,
     target: &InsertTarget,
     values: Vec<Option<(Value, SqlType)>>,
+    on_duplicate: OnDuplicateKey,
+    verb: &str,
 ) -> SqlResult<Option<Vec<Value>>> {
     let schema = &target.table.schema;
     let table = run.table_id(target.table.place);
@@ -206,9 +218,9 @@ fn insert_row(
             row[ordinal] = default.eval(run, frame)?;
         }
     }
-    finish_row(run, frame, schema, &target.rules, &mut row, "INSERT")?;
+    finish_row(run, frame, schema, &target.rules, &mut row, verb)?;
     let storage = run.storage()?;
-    let inserted = storage.latch.insert(&mut storage.tx, table, &row)?;
+    let inserted = storage.latch.insert_or(&mut storage.tx, table, &row, on_duplicate)?;
     if let (Some(identity), true) = (identity, schema.lifetime != Lifetime::Variable) {
         run.state.identity = Some(identity);
         run.scope.scope_identity = Some(identity);
@@ -220,7 +232,7 @@ fn insert_row(
 }
 
 /// Computes one OUTPUT clause for the row in the frame.
-fn run_output(
+pub(super) fn run_output(
     output: &OutputPlan,
     run: &mut Run<'_>,
     frame: &mut Frame,
@@ -235,7 +247,7 @@ fn run_output(
             let values = row.into_iter().zip(&output.items).map(|(value, item)| Some((value, item.ty))).collect();
             // The identity of a table that OUTPUT writes to is not the statement's.
             let (identity, scope_identity) = (run.state.identity, run.scope.scope_identity);
-            insert_row(run, frame, target, values)?;
+            insert_row(run, frame, target, values, OnDuplicateKey::AsIndexSays, "INSERT")?;
             (run.state.identity, run.scope.scope_identity) = (identity, scope_identity);
         }
         None => result.push(row),
@@ -243,7 +255,10 @@ fn run_output(
     Ok(())
 }
 
-fn output_result(outputs: &[OutputPlan], rows: Vec<Vec<Value>>) -> Option<(Vec<OutputColumn>, Vec<Vec<Value>>)> {
+pub(super) fn output_result(
+    outputs: &[OutputPlan],
+    rows: Vec<Vec<Value>>,
+) -> Option<(Vec<OutputColumn>, Vec<Vec<Value>>)> {
     let output = outputs.iter().find(|output| output.into.is_none())?;
     Some((output.columns.clone(), rows))
 }
@@ -256,12 +271,7 @@ pub fn run_insert(
     frame: &mut Frame,
 ) -> SqlResult<StatementResult> {
     let schema = &plan.target.table.schema;
-    check_writable(run, schema)?;
-    for output in &plan.output {
-        if let Some(into) = &output.into {
-            check_writable(run, &into.table.schema)?;
-        }
-    }
+    check_all_writable(run, schema, &plan.output)?;
     if plan.hints.table {
         let table = run.table_id(plan.target.table.place);
         let storage = run.storage()?;
@@ -306,7 +316,7 @@ pub fn run_insert(
     let mut count = 0;
     let mut ignored_duplicates = false;
     for row in rows.into_iter().take(take) {
-        let Some(inserted) = insert_row(run, frame, &plan.target, row)? else {
+        let Some(inserted) = insert_row(run, frame, &plan.target, row, OnDuplicateKey::AsIndexSays, "INSERT")? else {
             ignored_duplicates = true;
             continue;
         };
@@ -324,7 +334,7 @@ pub fn run_insert(
 }
 
 /// The target's row in the frame, changed as SET says.
-fn changed_row(
+pub(super) fn changed_row(
     plan_assignments: &[BoundAssignment],
     schema: &TableSchema,
     slot: usize,
@@ -354,7 +364,7 @@ fn changed_row(
 
 pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
     let schema = &plan.table.schema;
-    check_writable(run, schema)?;
+    check_all_writable(run, schema, &plan.output)?;
     let table = run.table_id(plan.table.place);
     let mut seen: BTreeSet<Key> = BTreeSet::new();
     let mut changes: Vec<RowChange> = Vec::new();
@@ -395,7 +405,7 @@ pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
 }
 
 pub fn run_delete(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
-    check_writable(run, &plan.table.schema)?;
+    check_all_writable(run, &plan.table.schema, &plan.output)?;
     let table = run.table_id(plan.table.place);
     let mut seen: BTreeSet<Key> = BTreeSet::new();
     let mut keys: Vec<Key> = Vec::new();

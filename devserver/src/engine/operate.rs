@@ -55,21 +55,26 @@ pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, e
         Operator::Filter { input, conditions } => run_operator(input, run, frame, &mut |run, frame| {
             if all_hold(conditions, run, frame)? { emit(run, frame) } else { Ok(Flow::Continue) }
         }),
-        Operator::Loop { kind, left, right, on, right_slots } => run_operator(left, run, frame, &mut |run, frame| {
-            let mut matched = false;
-            let flow = run_operator(right, run, frame, &mut |run, frame| {
-                if !all_hold(on, run, frame)? {
-                    return Ok(Flow::Continue);
+        Operator::Loop { kind, left, right, on, right_slots, target_on_right } => {
+            run_operator(left, run, frame, &mut |run, frame| {
+                let mut matched = false;
+                let flow = run_operator(right, run, frame, &mut |run, frame| {
+                    if !all_hold(on, run, frame)? {
+                        return Ok(Flow::Continue);
+                    }
+                    matched = true;
+                    emit(run, frame)
+                })?;
+                if flow == Flow::Continue && !matched && *kind == LoopKind::Left {
+                    frame.set_null(right_slots);
+                    if *target_on_right {
+                        frame.target = None;
+                    }
+                    return emit(run, frame);
                 }
-                matched = true;
-                emit(run, frame)
-            })?;
-            if flow == Flow::Continue && !matched && *kind == LoopKind::Left {
-                frame.set_null(right_slots);
-                return emit(run, frame);
-            }
-            Ok(flow)
-        }),
+                Ok(flow)
+            })
+        }
         Operator::Hash(join) => run_hash_join(join, run, frame, emit),
         Operator::Full { left, right, on, left_slots, right_slots } => {
             let slots: Vec<usize> = right_slots.iter().map(|&(slot, _)| slot).collect();
@@ -323,6 +328,9 @@ fn run_hash_join(join: &HashJoin, run: &mut Run<'_>, frame: &mut Frame, emit: Em
         }
         if !matched && join.kind == LoopKind::Left {
             frame.set_null(&join.right_slots);
+            if join.target_on_right {
+                frame.target = None;
+            }
             return emit(run, frame);
         }
         Ok(Flow::Continue)

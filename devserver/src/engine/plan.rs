@@ -174,6 +174,7 @@ impl Planner<'_> {
                 right: Box::new(right.operator),
                 on: Vec::new(),
                 right_slots,
+                target_on_right: is_target,
             };
             return Ok(Planned { operator, ordered });
         }
@@ -342,9 +343,7 @@ impl Planner<'_> {
             };
             return Ok((operator, conditions));
         }
-        if contains_target(&right) {
-            return Err(SqlError::not_supported("changing the optional table of an outer join"));
-        }
+        let target_on_right = contains_target(&right);
         let own_left = take_matching(&mut conditions, |slots| slots & right_slots == 0);
         let left = self.plan_joins(left, own_left, bound, &[], false)?;
         let has_keys = on.iter().any(|condition| join_key(condition, left_slots, right_slots).is_some());
@@ -355,7 +354,7 @@ impl Planner<'_> {
         }
         let use_hash = has_keys && !wants_loop && (wants_hash || !self.would_seek(&right, &on, left_slots)?);
         let operator = if use_hash {
-            self.hash_join(LoopKind::Left, left.operator, right, on, left_slots, right_widths, false)?
+            self.hash_join(LoopKind::Left, left.operator, right, on, left_slots, right_widths, target_on_right)?
         } else {
             let right = self.plan_joins(right, on, bound | left_slots, &[], false)?;
             Operator::Loop {
@@ -364,6 +363,7 @@ impl Planner<'_> {
                 right: Box::new(right.operator),
                 on: Vec::new(),
                 right_slots: right_widths,
+                target_on_right,
             }
         };
         Ok((operator, conditions))
@@ -388,6 +388,7 @@ impl Planner<'_> {
             right: Box::new(right.operator),
             on: Vec::new(),
             right_slots: widths,
+            target_on_right: false,
         };
         Ok((operator, conditions))
     }

@@ -181,6 +181,8 @@ pub enum Operator {
         on: Vec<Condition>,
         /// The slots that become NULL where there is no partner, with their widths.
         right_slots: Vec<(usize, usize)>,
+        /// The statement's target stands on the right side: where there is no partner, there is no row to change.
+        target_on_right: bool,
     },
     Hash(Box<HashJoin>),
     /// FULL JOIN.

@@ -6,6 +6,7 @@ mod errors;
 mod harness;
 mod install;
 mod locking;
+mod merge;
 mod permissions;
 mod plans;
 mod queries;

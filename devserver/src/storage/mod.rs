@@ -42,4 +42,4 @@ pub use schema::{
 };
 pub use table::Table;
 pub use transaction::{Mark, StatementMark, Transaction};
-pub use write::{Inserted, RowChange};
+pub use write::{Inserted, OnDuplicateKey, RowChange};

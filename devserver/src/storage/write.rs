@@ -32,10 +32,10 @@ pub struct RowChange {
 
 /// What to do with a duplicate key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OnDuplicate {
+pub enum OnDuplicateKey {
     /// INSERT: IGNORE_DUP_KEY decides.
     AsIndexSays,
-    /// UPDATE, which IGNORE_DUP_KEY does not concern.
+    /// UPDATE and MERGE, which IGNORE_DUP_KEY does not concern.
     Fail,
 }
 
@@ -100,11 +100,22 @@ impl Latch<'_> {
     ///
     /// 2627 and 2601 (duplicate key), 1946 (key too long), and as [`Latch::lock_table`].
     pub fn insert(&mut self, tx: &mut Transaction, table: ObjectId, values: &[Value]) -> SqlResult<Inserted> {
+        self.insert_or(tx, table, values, OnDuplicateKey::AsIndexSays)
+    }
+
+    /// As [`Latch::insert`]; MERGE knows no IGNORE_DUP_KEY.
+    pub fn insert_or(
+        &mut self,
+        tx: &mut Transaction,
+        table: ObjectId,
+        values: &[Value],
+        on_duplicate: OnDuplicateKey,
+    ) -> SqlResult<Inserted> {
         self.count_row(tx)?;
         self.lock_table(tx, table, LockMode::IntentExclusive, true)?;
         let schema = self.schema_of(table)?;
         let key = self.table_mut(table)?.new_row_key(values)?;
-        self.insert_at(tx, &schema, key, values, OnDuplicate::AsIndexSays)
+        self.insert_at(tx, &schema, key, values, on_duplicate)
     }
 
     fn insert_at(
@@ -113,12 +124,12 @@ impl Latch<'_> {
         schema: &TableSchema,
         key: Key,
         values: &[Value],
-        on_duplicate: OnDuplicate,
+        on_duplicate: OnDuplicateKey,
     ) -> SqlResult<Inserted> {
         let row = Row::encode(&schema.columns, values)?;
         let entries = self.entries(schema, values, &key)?;
         if let Some(index) = self.claim_keys(tx, schema, &key, &entries)? {
-            if index.ignore_dup_key && on_duplicate == OnDuplicate::AsIndexSays {
+            if index.ignore_dup_key && on_duplicate == OnDuplicateKey::AsIndexSays {
                 return Ok(Inserted::DuplicateIgnored);
             }
             return Err(duplicate_error(schema, index, values));
@@ -216,7 +227,7 @@ impl Latch<'_> {
             self.delete(tx, table, &newcomer.key)?;
         }
         for (newcomer, key) in newcomers.into_iter().zip(new_keys) {
-            self.insert_at(tx, &schema, key, &newcomer.values, OnDuplicate::Fail)?;
+            self.insert_at(tx, &schema, key, &newcomer.values, OnDuplicateKey::Fail)?;
         }
         Ok(changed)
     }
