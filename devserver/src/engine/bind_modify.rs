@@ -152,7 +152,7 @@ impl Binder<'_> {
             }
         }
         let mut checks = Vec::with_capacity(schema.checks.len());
-        for check in &schema.checks {
+        for check in schema.checks.iter().filter(|check| !check.disabled) {
             checks.push((Arc::clone(&check.name), self.bind_condition(&parse_predicate(&check.text)?)?));
         }
         Ok(TableRules { slot, defaults, computed, checks })
@@ -424,7 +424,7 @@ impl Binder<'_> {
                     if table.schema.lifetime == Lifetime::Permanent {
                         self.need("INSERT", &Arc::clone(&table.schema));
                     }
-                    if let Some(check) = table.schema.checks.first() {
+                    if let Some(check) = table.schema.checks.iter().find(|check| !check.disabled) {
                         return Err(SqlError::new(
                             333,
                             format!(

@@ -83,7 +83,7 @@ impl Session {
                 self.engine.create_database(name)
             }
             StatementKind::AlterTable(alter) => self.alter_table(alter, scope),
-            StatementKind::AlterIndex(alter) => self.alter_index(alter),
+            StatementKind::AlterIndex(alter) => self.alter_index(alter, scope),
             StatementKind::AlterDatabase(alter) => self.alter_database(alter),
             StatementKind::AlterRole { role, add, member } => self.alter_role(role, member, *add),
             StatementKind::Drop(drop) => self.drop_objects(drop, scope),

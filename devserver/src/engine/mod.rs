@@ -8,6 +8,7 @@
 
 mod access_path;
 mod aggregate;
+mod alter_table;
 mod batch;
 mod bind_expression;
 mod bind_function;
@@ -21,6 +22,7 @@ mod compile;
 mod ddl;
 mod evaluate;
 mod frame;
+mod index_ddl;
 mod locking;
 mod merge;
 mod modify;

@@ -73,7 +73,7 @@ pub fn run_select(plan: &SelectStatementPlan, run: &mut Run<'_>, frame: &mut Fra
 }
 
 /// `database.schema.table`, as messages name a table; a table variable by its own name.
-fn full_name(run: &Run<'_>, schema: &TableSchema) -> String {
+pub fn full_name(run: &Run<'_>, schema: &TableSchema) -> String {
     match schema.lifetime {
         Lifetime::Permanent => format!("{}.{}.{}", run.database.name, schema.schema, schema.name),
         Lifetime::Temporary => format!("tempdb.dbo.{}", schema.name),
@@ -112,7 +112,7 @@ pub(super) fn check_all_writable(run: &Run<'_>, schema: &TableSchema, outputs: &
 }
 
 /// Converts a value for a column.
-fn assign(run: &Run<'_>, schema: &TableSchema, ordinal: usize, value: Value, from: SqlType) -> SqlResult<Value> {
+pub fn assign(run: &Run<'_>, schema: &TableSchema, ordinal: usize, value: Value, from: SqlType) -> SqlResult<Value> {
     let column = &schema.columns[ordinal];
     if value.is_null() || (from == column.sql_type && !from.is_character() && !from.is_binary()) {
         return Ok(value);

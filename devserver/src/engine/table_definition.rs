@@ -7,8 +7,8 @@ use super::binder::{Binder, QueryScope, VisibleSource};
 use super::scalar::slot_bit;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{
-    CLUSTERED, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, Identity, Index, KeyColumn, Lifetime,
-    LockEscalation, NamedText, TableSchema, Uniqueness, fold,
+    CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, Identity, Index, KeyColumn,
+    Lifetime, LockEscalation, NamedText, TableSchema, Uniqueness, fold,
 };
 use crate::tsql::ast::{
     self, ColumnDefinition, ColumnKind, CompareOp, ConstraintKind, Expr, Ident, IndexColumn, IndexOption, InlineIndex,
@@ -17,7 +17,7 @@ use crate::tsql::ast::{
 use crate::value::{self, Collation, SqlType, Value};
 
 /// A constraint's name if none was written: recognisable, and different for each.
-fn generated_name(prefix: &str, table: &str, column: &str) -> Arc<str> {
+pub fn generated_name(prefix: &str, table: &str, column: &str) -> Arc<str> {
     // SQL Server takes a few letters of each and appends eight hexadecimal digits.
     let hash = format!("{prefix}{table}{column}")
         .bytes()
@@ -45,6 +45,7 @@ pub fn template(
         lifetime: Lifetime::Variable,
         columns: Vec::with_capacity(definition.columns.len()),
         indexes: Vec::new(),
+        disabled_indexes: Vec::new(),
         checks: Vec::new(),
         lock_escalation: LockEscalation::Table,
     };
@@ -166,7 +167,7 @@ fn table_scope(schema: &TableSchema, slot: usize) -> QueryScope {
     scope
 }
 
-fn computed_type(binder: &mut Binder<'_>, schema: &TableSchema, text: &str) -> SqlResult<(SqlType, Collation)> {
+pub fn computed_type(binder: &mut Binder<'_>, schema: &TableSchema, text: &str) -> SqlResult<(SqlType, Collation)> {
     let slot = binder.new_slot()?;
     binder.scopes.push(table_scope(schema, slot));
     let scalar = crate::tsql::parse_expression(text).and_then(|expr| binder.bind_expr(&expr));
@@ -176,7 +177,7 @@ fn computed_type(binder: &mut Binder<'_>, schema: &TableSchema, text: &str) -> S
 }
 
 /// CHECKs must bind.
-fn check_checks(binder: &mut Binder<'_>, schema: &TableSchema) -> SqlResult<()> {
+pub fn check_checks(binder: &mut Binder<'_>, schema: &TableSchema) -> SqlResult<()> {
     if schema.checks.is_empty() {
         return Ok(());
     }
@@ -254,7 +255,7 @@ pub fn add_constraints(
                     Some(name) => Arc::clone(name),
                     None => generated_name("CK", &schema.name, &schema.checks.len().to_string()),
                 };
-                schema.checks.push(NamedText { name, text: Arc::clone(text) });
+                schema.checks.push(Check { name, text: Arc::clone(text), disabled: false, not_trusted: false });
             }
             ConstraintKind::ForeignKey { .. } => return Err(SqlError::not_supported("FOREIGN KEY")),
             ConstraintKind::Default { text, column, .. } => {
@@ -305,7 +306,6 @@ pub fn index_options(options: &[IndexOption]) -> SqlResult<bool> {
     for option in options {
         match option {
             IndexOption::IgnoreDupKey(on) => ignore_dup_key = *on,
-            IndexOption::DropExisting(true) => return Err(SqlError::not_supported("DROP_EXISTING = ON")),
             IndexOption::AllowRowLocks(false) => return Err(SqlError::not_supported("ALLOW_ROW_LOCKS = OFF")),
             // How pages are filled, sorted and compressed, and how an index is built: there are no pages here.
             IndexOption::PadIndex(_)
@@ -313,7 +313,7 @@ pub fn index_options(options: &[IndexOption]) -> SqlResult<bool> {
             | IndexOption::SortInTempdb(_)
             | IndexOption::StatisticsNoRecompute(_)
             | IndexOption::StatisticsIncremental(_)
-            | IndexOption::DropExisting(false)
+            | IndexOption::DropExisting(_)
             | IndexOption::Online(_)
             | IndexOption::AllowRowLocks(true)
             | IndexOption::AllowPageLocks(_)

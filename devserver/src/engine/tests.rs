@@ -2,6 +2,7 @@
 
 mod binding;
 mod changes;
+mod ddl;
 mod errors;
 mod harness;
 mod install;

@@ -145,6 +145,26 @@ impl Session {
         self.forget_transaction();
     }
 
+    /// Runs a statement of several steps as one: what was done is taken back if a step fails.
+    pub(super) fn atomically<T>(&mut self, f: impl FnOnce(&mut Session) -> SqlResult<T>) -> SqlResult<T> {
+        let Some(tx) = &self.tx else {
+            self.tx = Some(self.new_transaction());
+            let result = f(self);
+            self.end_inner_transaction(result.is_ok());
+            return result;
+        };
+        let mark = tx.mark();
+        let catalog_changes = self.catalog_undo.len();
+        let result = f(self);
+        if result.is_err()
+            && let Some(tx) = &mut self.tx
+        {
+            self.database.storage.latch().rollback_to(tx, mark);
+            self.undo_catalog_to(catalog_changes);
+        }
+        result
+    }
+
     pub(super) fn save_transaction(&mut self, name: &str) -> SqlResult<()> {
         let Some(tx) = self.tx.as_ref().filter(|_| self.state.transaction_count > 0) else {
             return Err(SqlError::new(628, "Cannot issue SAVE TRANSACTION when there is no active transaction."));

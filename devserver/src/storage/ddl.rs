@@ -8,11 +8,13 @@ use std::sync::Arc;
 use super::database::Latch;
 use super::key::Key;
 use super::locks::LockMode;
-use super::schema::{CLUSTERED, Column, FIRST_NONCLUSTERED, Index, IndexId, Lifetime, ObjectId, TableSchema, validate};
+use super::row::Row;
+use super::schema::{Column, FIRST_NONCLUSTERED, Index, IndexId, Lifetime, ObjectId, TableSchema, validate};
 use super::table::{IndexTree, Table};
 use super::transaction::{Change, Transaction};
 use super::write::duplicate_while_creating;
 use crate::error::{SqlError, SqlResult};
+use crate::value::Value;
 
 impl Latch<'_> {
     /// Creates a table. Its number and those of its indexes are filled in: clustered first, then in the order given.
@@ -122,6 +124,55 @@ impl Latch<'_> {
         Ok(())
     }
 
+    /// Locks a table for [`Latch::rebuild_table`] and gives its rows, in their order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Latch::lock_table`].
+    pub fn rows_to_rebuild(&mut self, tx: &mut Transaction, table: ObjectId) -> SqlResult<Vec<Vec<Value>>> {
+        let schema = self.lock_for_change(tx, table)?;
+        let rows = self.table_mut(table)?.rows.iter().filter(|(_, record)| !record.ghost);
+        Ok(rows.map(|(_, record)| record.row.values(&schema)).collect())
+    }
+
+    /// Builds a table anew: other columns, another clustered index, other rows. The identity counter stays. Takes the
+    /// rows as the new schema describes them.
+    ///
+    /// # Errors
+    ///
+    /// 1505 (the rows are not unique), 1946 (a key is too long), what an index cannot be (1900, 1902, 1916); as
+    /// [`Latch::lock_table`].
+    pub fn rebuild_table(
+        &mut self,
+        tx: &mut Transaction,
+        table: ObjectId,
+        schema: TableSchema,
+        rows: &[Vec<Value>],
+    ) -> SqlResult<()> {
+        let before = self.lock_for_change(tx, table)?;
+        validate(&schema)?;
+        let schema = Arc::new(schema);
+        let mut rebuilt = Table::new(Arc::clone(&schema));
+        rebuilt.last_identity = self.table_mut(table)?.last_identity;
+        for values in rows {
+            let key = rebuilt.new_row_key(values)?;
+            if let Some(clustered) = schema.clustered()
+                && rebuilt.live_row(&key).is_some()
+            {
+                return Err(duplicate_while_creating(&schema, clustered, values));
+            }
+            rebuilt.put_row(&key, Row::encode(&schema.columns, values)?);
+        }
+        for index in schema.indexes.iter().filter(|index| !index.is_clustered()) {
+            let tree = build_index(&rebuilt, &schema, index.id)?;
+            rebuilt.indexes.retain(|other| other.id != index.id);
+            rebuilt.indexes.push(tree);
+        }
+        let replaced = std::mem::replace(self.table_mut(table)?, rebuilt);
+        tx.record(before.lifetime, table, Change::Truncated(Box::new(replaced)));
+        Ok(())
+    }
+
     /// Creates a non-clustered index, over the rows that are there. The index's number is filled in.
     ///
     /// # Errors
@@ -130,9 +181,7 @@ impl Latch<'_> {
     /// (1916); as [`Latch::lock_table`].
     pub fn create_index(&mut self, tx: &mut Transaction, table: ObjectId, mut index: Index) -> SqlResult<IndexId> {
         let before = self.lock_for_change(tx, table)?;
-        if index.id == CLUSTERED {
-            return Err(SqlError::not_supported("CREATE CLUSTERED INDEX on a table that exists"));
-        }
+        debug_assert!(!index.is_clustered(), "a clustered index is made by rebuilding the table");
         if before.index_named(&index.name).is_some() {
             let message = format!(
                 "The operation failed because an index or statistics with name '{}' already exists on table '{}.{}'.",
@@ -140,8 +189,7 @@ impl Latch<'_> {
             );
             return Err(SqlError::new(1913, message));
         }
-        let used = before.indexes.iter().map(|index| index.id);
-        index.id = used.max().map_or(FIRST_NONCLUSTERED, |last| (last + 1).max(FIRST_NONCLUSTERED));
+        index.id = before.next_index_id();
         let id = index.id;
         let mut schema = TableSchema::clone(&before);
         schema.indexes.push(index);

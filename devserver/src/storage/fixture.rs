@@ -67,6 +67,7 @@ pub(super) fn jobs_schema(lifetime: Lifetime) -> TableSchema {
             by_name,
             by_priority,
         ],
+        disabled_indexes: Vec::new(),
         checks: Vec::new(),
         lock_escalation: LockEscalation::Table,
     }

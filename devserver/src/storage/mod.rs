@@ -37,7 +37,7 @@ pub use locks::{LockInfo, LockMode, LockOwner, LockStatus, Resource};
 pub use row::Row;
 pub use scan::{Direction, Found, LockPlan, RowLock, Scan, SeekRange};
 pub use schema::{
-    CLUSTERED, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, HEAP, Identity, Index, IndexId,
+    CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, HEAP, Identity, Index, IndexId,
     KeyColumn, Lifetime, LockEscalation, NamedText, ObjectId, TableSchema, Uniqueness, fold,
 };
 pub use table::Table;

@@ -48,6 +48,17 @@ pub struct NamedText {
     pub text: Arc<str>,
 }
 
+/// A CHECK constraint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    pub name: Arc<str>,
+    pub text: Arc<str>,
+    /// `NOCHECK CONSTRAINT`: new rows are not looked at.
+    pub disabled: bool,
+    /// Rows came in that nobody has looked at.
+    pub not_trusted: bool,
+}
+
 /// A column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
@@ -133,7 +144,9 @@ pub struct TableSchema {
     pub columns: Vec<Column>,
     /// The clustered index first, if there is one.
     pub indexes: Vec<Index>,
-    pub checks: Vec<NamedText>,
+    /// `ALTER INDEX … DISABLE`: their definitions, without entries. They enforce nothing and are read by nobody.
+    pub disabled_indexes: Vec<Index>,
+    pub checks: Vec<Check>,
     pub lock_escalation: LockEscalation,
 }
 
@@ -145,6 +158,18 @@ impl TableSchema {
 
     pub fn index(&self, id: IndexId) -> Option<&Index> {
         self.indexes.iter().find(|index| index.id == id)
+    }
+
+    /// The disabled index by name.
+    pub fn disabled_index_named(&self, name: &str) -> Option<&Index> {
+        let name = fold(name);
+        self.disabled_indexes.iter().find(|index| fold(&index.name) == name)
+    }
+
+    /// The number for one more non-clustered index.
+    pub(super) fn next_index_id(&self) -> IndexId {
+        let used = self.indexes.iter().chain(&self.disabled_indexes).map(|index| index.id);
+        used.max().map_or(FIRST_NONCLUSTERED, |last| (last + 1).max(FIRST_NONCLUSTERED))
     }
 
     /// The index by name; index names follow the database's collation, which ignores case.
@@ -206,6 +231,15 @@ impl FilterTerm {
             | FilterTerm::In { column, .. }
             | FilterTerm::IsNull { column }
             | FilterTerm::IsNotNull { column } => *column,
+        }
+    }
+
+    pub fn column_mut(&mut self) -> &mut usize {
+        match self {
+            FilterTerm::Compare { column, .. }
+            | FilterTerm::In { column, .. }
+            | FilterTerm::IsNull { column }
+            | FilterTerm::IsNotNull { column } => column,
         }
     }
 

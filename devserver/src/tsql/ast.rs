@@ -785,6 +785,7 @@ pub enum AlterTableAction {
     CheckConstraint {
         enable: bool,
         names: Vec<Ident>,
+        check: Option<bool>,
     },
     Rebuild(Vec<IndexOption>),
 }

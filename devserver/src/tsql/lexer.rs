@@ -134,6 +134,18 @@ pub fn tokenize(text: &str) -> SqlResult<Vec<Token>> {
     }
 }
 
+/// Whether a piece of T-SQL has the name in it, with quotes or without, in any case. What cannot be read has no names.
+pub fn mentions(text: &str, name: &str) -> bool {
+    let name = name.to_lowercase();
+    tokenize(text).is_ok_and(|tokens| {
+        tokens.iter().any(|token| match &token.kind {
+            TokenKind::QuotedName(quoted) => quoted.to_lowercase() == name,
+            TokenKind::Word { .. } => text[token.start..token.end].to_lowercase() == name,
+            _ => false,
+        })
+    })
+}
+
 /// An error of the lexer or parser: severity 15, "can be corrected by the user".
 pub fn syntax_error(number: i32, message: String, line: u32) -> SqlError {
     SqlError::new(number, message).severity(15).at_line(line)

@@ -12,4 +12,5 @@ pub mod ast;
 mod lexer;
 mod parser;
 
+pub use lexer::mentions;
 pub use parser::{parse_batch, parse_expression, parse_parameter_list, parse_predicate};

@@ -74,8 +74,11 @@ impl Parser<'_> {
         }
         let definition = self.table_definition(TablePlace::Table)?;
         self.skip_primary_filegroup()?;
-        if self.is_one_of(&["TEXTIMAGE_ON", "FILESTREAM_ON"]) {
-            return Err(self.unsupported(self.keyword()));
+        if self.is("FILESTREAM_ON") {
+            return Err(self.unsupported("FILESTREAM_ON"));
+        }
+        if self.accept("TEXTIMAGE_ON") {
+            self.primary_filegroup()?;
         }
         let mut compression = None;
         if self.is("WITH") && self.is_symbol_ahead(1, Symbol::LeftParen) {
@@ -264,7 +267,7 @@ impl Parser<'_> {
                 self.advance();
                 self.alter_table_add(check)
             }
-            "CHECK" | "NOCHECK" => self.alter_table_check(),
+            "CHECK" | "NOCHECK" => self.alter_table_check(check),
             "DROP" => {
                 self.advance();
                 self.alter_table_drop()
@@ -310,14 +313,14 @@ impl Parser<'_> {
         }
     }
 
-    fn alter_table_check(&mut self) -> SqlResult<AlterTableAction> {
+    fn alter_table_check(&mut self, check: Option<bool>) -> SqlResult<AlterTableAction> {
         let enable = self.accept("CHECK");
         if !enable {
             self.expect("NOCHECK")?;
         }
         self.expect("CONSTRAINT")?;
         let names = if self.accept("ALL") { Vec::new() } else { self.comma_list(Self::identifier)? };
-        Ok(AlterTableAction::CheckConstraint { enable, names })
+        Ok(AlterTableAction::CheckConstraint { enable, names, check })
     }
 
     /// `DROP COLUMN a, b, CONSTRAINT c`: the noun holds until the next one.
@@ -331,9 +334,7 @@ impl Parser<'_> {
                 if_exists = p.accept_if_exists()?;
             }
             let name = p.identifier()?;
-            if p.is("WITH") && p.is_symbol_ahead(1, Symbol::LeftParen) {
-                return Err(p.unsupported("options of DROP CONSTRAINT"));
-            }
+            p.skip_drop_options()?;
             Ok(if of_columns {
                 AlterTableDrop::Column { name, if_exists }
             } else {
@@ -352,9 +353,7 @@ impl Parser<'_> {
         let data_type = self.type_name()?;
         let collation = if self.accept("COLLATE") { Some(self.identifier()?) } else { None };
         let nullable = self.nullability()?;
-        if self.is("WITH") && self.is_symbol_ahead(1, Symbol::LeftParen) {
-            return Err(self.unsupported("options of ALTER COLUMN"));
-        }
+        self.with_index_options()?;
         Ok(AlterTableAction::AlterColumn { name, data_type, collation, nullable })
     }
 
@@ -565,17 +564,45 @@ impl Parser<'_> {
     fn drop_index(&mut self) -> SqlResult<StatementKind> {
         let if_exists = self.accept_if_exists()?;
         let indexes = self.comma_list(|p| {
-            let name = p.identifier()?;
-            if p.is_symbol(Symbol::Dot) {
-                return Err(p.unsupported("DROP INDEX table.index"));
+            if p.is_identifier_ahead(0) && p.is_symbol_ahead(1, Symbol::Dot) {
+                return p.old_style_index();
             }
+            let name = p.identifier()?;
             p.expect("ON")?;
             let table = p.table_name()?;
-            if p.is("WITH") && p.is_symbol_ahead(1, Symbol::LeftParen) {
-                return Err(p.unsupported("options of DROP INDEX"));
-            }
+            p.skip_drop_options()?;
             Ok((name, table))
         })?;
         Ok(StatementKind::DropIndex(DropIndex { if_exists, indexes }))
+    }
+
+    /// `[schema.]table.index`, the old way to name an index (`<drop_backward_compatible_index>` in "DROP INDEX",
+    /// docs/t-sql/statements/drop-index-transact-sql.md).
+    fn old_style_index(&mut self) -> SqlResult<(Ident, ObjectName)> {
+        let mut parts = vec![self.identifier()?];
+        while self.accept_symbol(Symbol::Dot) {
+            parts.push(self.identifier()?);
+        }
+        let index = parts.pop().expect("at least two parts were read");
+        let parts = parts.into_iter().map(Some).collect();
+        Ok((index, self.name_of_parts(parts)?))
+    }
+
+    /// `WITH (ONLINE = …, MAXDOP = …)` of what is dropped bears on the time it takes only.
+    fn skip_drop_options(&mut self) -> SqlResult<()> {
+        if !(self.is("WITH") && self.is_symbol_ahead(1, Symbol::LeftParen)) {
+            return Ok(());
+        }
+        self.advance();
+        self.parenthesised_list(|p| {
+            if p.is("MOVE") {
+                return Err(p.unsupported("MOVE TO another filegroup"));
+            }
+            if !p.is_one_of(&["ONLINE", "MAXDOP"]) {
+                return Err(p.unexpected());
+            }
+            p.index_option().map(|_| ())
+        })?;
+        Ok(())
     }
 }

@@ -136,16 +136,13 @@ impl Parser<'_> {
         Ok(TableSource::Table { name, alias, hints })
     }
 
-    /// `(hint)`: "when the hint is specified with another option, the hint must be specified with the WITH keyword"
-    /// (docs/t-sql/queries/hints-transact-sql-table.md).
+    /// `(hint, …)`. The documentation asks for WITH where there is more than one
+    /// (docs/t-sql/queries/hints-transact-sql-table.md), but SQL Server goes on taking the old way of writing.
     fn old_style_hint(&mut self) -> SqlResult<Vec<TableHint>> {
         self.expect_symbol(Symbol::LeftParen)?;
-        let hint = self.table_hint()?;
-        if self.is_symbol(Symbol::Comma) {
-            return Err(self.unsupported("several table hints without WITH"));
-        }
+        let hints = self.comma_list(Self::table_hint)?;
         self.expect_symbol(Symbol::RightParen)?;
-        Ok(vec![hint])
+        Ok(hints)
     }
 
     fn table_function(&mut self, name: ObjectName) -> SqlResult<TableSource> {

@@ -16,6 +16,11 @@ pub(super) enum TablePlace {
     TypeOrVariable,
 }
 
+/// Index options that can stand after WITH without parentheses (`<backward_compatible_index_option>` in "CREATE INDEX",
+/// docs/t-sql/statements/create-index-transact-sql.md).
+const OLD_STYLE_INDEX_OPTIONS: &[&str] =
+    &["FILLFACTOR", "PAD_INDEX", "IGNORE_DUP_KEY", "DROP_EXISTING", "STATISTICS_NORECOMPUTE", "SORT_IN_TEMPDB"];
+
 /// Words that begin a column property which the syntax tree has no place for.
 const UNSUPPORTED_PROPERTIES: &[&str] = &["SPARSE", "FILESTREAM", "GENERATED", "MASKED", "ENCRYPTED", "HIDDEN"];
 
@@ -105,9 +110,7 @@ impl Parser<'_> {
             return Err(self.unsupported("hash indexes"));
         }
         let columns = match column {
-            Some(_) if self.is_symbol(Symbol::LeftParen) => {
-                return Err(self.unsupported("a list of columns in a column's own constraint"));
-            }
+            Some(_) if self.is_symbol(Symbol::LeftParen) => self.index_columns()?,
             Some(name) => vec![IndexColumn { name: name.clone(), descending: false }],
             None => self.index_columns()?,
         };
@@ -126,9 +129,7 @@ impl Parser<'_> {
 
     fn check_constraint(&mut self) -> SqlResult<ConstraintKind> {
         self.expect("CHECK")?;
-        if self.is("NOT") && self.is_ahead(1, "FOR") {
-            return Err(self.unsupported("NOT FOR REPLICATION"));
-        }
+        self.skip_not_for_replication()?;
         self.expect_symbol(Symbol::LeftParen)?;
         let start = self.next;
         let condition = self.search_condition()?;
@@ -313,10 +314,16 @@ impl Parser<'_> {
             identity.increment = self.signed()?;
             self.expect_symbol(Symbol::RightParen)?;
         }
-        if self.is("NOT") && self.is_ahead(1, "FOR") {
-            return Err(self.unsupported("NOT FOR REPLICATION"));
-        }
+        self.skip_not_for_replication()?;
         Ok(identity)
+    }
+
+    /// There is no replication whose agents it could be about.
+    pub(super) fn skip_not_for_replication(&mut self) -> SqlResult<()> {
+        if self.is("NOT") && self.is_ahead(1, "FOR") {
+            self.expect_all(&["NOT", "FOR", "REPLICATION"])?;
+        }
+        Ok(())
     }
 
     fn column_default(&mut self, constraint: Option<Ident>, column: &mut ColumnDefinition) -> SqlResult<()> {
@@ -385,14 +392,30 @@ impl Parser<'_> {
         if !self.is("WITH") {
             return Ok(Vec::new());
         }
-        if self.is_ahead(1, "FILLFACTOR") {
-            return Err(self.unsupported("index options without parentheses"));
+        if OLD_STYLE_INDEX_OPTIONS.iter().any(|option| self.is_ahead(1, option)) {
+            self.advance();
+            return self.comma_list(Self::old_style_index_option);
         }
         if !self.is_symbol_ahead(1, Symbol::LeftParen) {
             return Ok(Vec::new());
         }
         self.advance();
         self.parenthesised_list(Self::index_option)
+    }
+
+    /// `FILLFACTOR = n`, or an option that is ON because it is there.
+    fn old_style_index_option(&mut self) -> SqlResult<IndexOption> {
+        let option = match self.keyword().as_str() {
+            "FILLFACTOR" => return self.index_option(),
+            "PAD_INDEX" => IndexOption::PadIndex(true),
+            "IGNORE_DUP_KEY" => IndexOption::IgnoreDupKey(true),
+            "DROP_EXISTING" => IndexOption::DropExisting(true),
+            "STATISTICS_NORECOMPUTE" => IndexOption::StatisticsNoRecompute(true),
+            "SORT_IN_TEMPDB" => IndexOption::SortInTempdb(true),
+            _ => return Err(self.unexpected()),
+        };
+        self.advance();
+        Ok(option)
     }
 
     pub(super) fn index_option(&mut self) -> SqlResult<IndexOption> {
@@ -443,18 +466,18 @@ impl Parser<'_> {
 
     /// `ON [PRIMARY]` and `ON "default"` say what holds anyway; the dev server has no other filegroup.
     pub(super) fn skip_primary_filegroup(&mut self) -> SqlResult<()> {
-        if !self.is("ON") {
-            return Ok(());
-        }
-        let is_usual = match &self.ahead(1).kind {
+        if self.accept("ON") { self.primary_filegroup() } else { Ok(()) }
+    }
+
+    /// `[PRIMARY]` or `"default"`.
+    pub(super) fn primary_filegroup(&mut self) -> SqlResult<()> {
+        let is_usual = match &self.token().kind {
             TokenKind::QuotedName(name) => ["primary", "default"].iter().any(|usual| name.eq_ignore_ascii_case(usual)),
             _ => false,
         };
         if !is_usual {
-            self.advance();
             return Err(if self.is_identifier() { self.unsupported("filegroups") } else { self.unexpected() });
         }
-        self.advance();
         self.advance();
         Ok(())
     }
