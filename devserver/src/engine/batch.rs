@@ -26,6 +26,7 @@ use super::modify::{self, SelectStatementPlan, StatementResult};
 use super::output::{CapturedRows, Output};
 use super::scalar::{Condition, Scalar};
 use super::scope::{Activation, Declarations, VariableType};
+use super::select_into;
 use super::session::Session;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::TableSchema;
@@ -534,10 +535,20 @@ impl Session {
             Plan::Merge(_) => DoneKind::Merge,
             Plan::Scalar(_) | Plan::Condition(_) => unreachable!("a query step holds a statement"),
         };
+        let into = match &bound.plan {
+            Plan::Select(SelectStatementPlan { into: Some(into), query, .. }) => {
+                self.check_ddl_allowed(into.is_temporary())?;
+                Some(self.make_into(into, &query.columns, scope)?)
+            }
+            _ => None,
+        };
         let result = self.with_run(bound.uses_storage, scope, |run| {
             let mut frame = Frame::new(bound.slots);
             match &bound.plan {
-                Plan::Select(plan) => modify::run_select(plan, run, &mut frame),
+                Plan::Select(plan) => match into {
+                    Some(table) => select_into::fill(&plan.query, table, run, &mut frame),
+                    None => modify::run_select(plan, run, &mut frame),
+                },
                 Plan::Insert(plan) => modify::run_insert(plan, executed, run, &mut frame),
                 Plan::Update(plan) => modify::run_update(plan, run, &mut frame),
                 Plan::Delete(plan) => modify::run_delete(plan, run, &mut frame),

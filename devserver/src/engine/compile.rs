@@ -17,6 +17,7 @@ use super::catalog::{UserType, UserTypeKind};
 use super::modify::SelectStatementPlan;
 use super::scalar::Scalar;
 use super::scope::{Declarations, VariableType};
+use super::select_into::IntoTable;
 use super::state::SessionState;
 use super::table_definition;
 use crate::error::{SqlError, SqlResult};
@@ -119,12 +120,8 @@ fn bind_select_statement(binder: &mut Binder<'_>, select: &SelectStatement) -> S
     binder.ctes.clone_from(&select.ctes);
     // Even `SELECT 1` takes its turn: a result must not be computed in the middle of another session's statement.
     binder.uses_storage = true;
-    if let crate::tsql::ast::QueryBody::Select(body) = &select.query.body
-        && body.into.is_some()
-    {
-        return Err(SqlError::not_supported("SELECT … INTO"));
-    }
     let bound = binder.bind_query(&select.query, true)?;
+    let into = IntoTable::bind(select, &bound);
     let variables = match &bound {
         super::bind_query::BoundQuery::Block(block) => {
             let places: Vec<usize> = block.items.iter().filter_map(|item| item.variable).collect();
@@ -133,7 +130,7 @@ fn bind_select_statement(binder: &mut Binder<'_>, select: &SelectStatement) -> S
         super::bind_query::BoundQuery::Plan(_) => None,
     };
     let query = binder.finish(bound)?;
-    Ok(SelectStatementPlan { query, variables })
+    Ok(SelectStatementPlan { query, variables, into })
 }
 
 /// Compiles the statements of a batch, procedure or dynamic text.

@@ -24,13 +24,6 @@ use crate::value::{SqlType, now_utc};
 
 impl Session {
     pub(super) fn run_ddl(&mut self, statement: &StatementKind, scope: &mut Activation) -> SqlResult<()> {
-        if self.state.doomed {
-            return Err(SqlError::new(
-                3930,
-                "The current transaction cannot be committed and cannot support operations that write to the log file. \
-                 Roll back the transaction.",
-            ));
-        }
         let is_temporary = match statement {
             StatementKind::CreateTable(create) => create.name.name.starts_with('#'),
             StatementKind::CreateIndex(create) => create.table.name.starts_with('#'),
@@ -40,12 +33,7 @@ impl Session {
             StatementKind::SetIdentityInsert { .. } => true,
             _ => false,
         };
-        if !is_temporary && self.database.is_read_only() {
-            return Err(SqlError::new(
-                3906,
-                format!("Failed to update database \"{}\" because the database is read-only.", self.database.name),
-            ));
-        }
+        self.check_ddl_allowed(is_temporary)?;
         match statement {
             StatementKind::CreateTable(create) => self.create_table(create, scope),
             StatementKind::CreateIndex(create) => self.create_index(create, scope),
@@ -103,6 +91,24 @@ impl Session {
             StatementKind::SetIdentityInsert { table, on } => self.set_identity_insert(table, *on),
             other => Err(SqlError::not_supported(format!("this statement ({})", statement_name(other)))),
         }
+    }
+
+    /// 3930 and 3906: nothing may be made or changed now.
+    pub(super) fn check_ddl_allowed(&self, is_temporary: bool) -> SqlResult<()> {
+        if self.state.doomed {
+            return Err(SqlError::new(
+                3930,
+                "The current transaction cannot be committed and cannot support operations that write to the log file. \
+                 Roll back the transaction.",
+            ));
+        }
+        if !is_temporary && self.database.is_read_only() {
+            return Err(SqlError::new(
+                3906,
+                format!("Failed to update database \"{}\" because the database is read-only.", self.database.name),
+            ));
+        }
+        Ok(())
     }
 
     /// Changes tables in the storage, as one statement.

@@ -38,6 +38,7 @@ mod rpc;
 mod scalar;
 mod scope;
 mod security;
+mod select_into;
 mod session;
 mod state;
 mod statement;

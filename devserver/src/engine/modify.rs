@@ -13,6 +13,7 @@ use super::frame::{Flow, Frame, Run, SavedRows, Values};
 use super::operate::{limit_values, run_operator, run_query};
 use super::output::CapturedRows;
 use super::query::{Body, OutputColumn, QueryPlan};
+use super::select_into::IntoTable;
 use crate::error::{SqlError, SqlResult};
 pub use crate::storage::OnDuplicateKey;
 use crate::storage::{Inserted, Key, Lifetime, LockMode, RowChange, TableSchema};
@@ -34,6 +35,7 @@ pub struct SelectStatementPlan {
     pub query: QueryPlan,
     /// `SELECT @a = …`: the variables.
     pub variables: Option<Vec<usize>>,
+    pub into: Option<IntoTable>,
 }
 
 pub fn run_select(plan: &SelectStatementPlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {

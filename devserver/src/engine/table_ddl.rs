@@ -13,7 +13,20 @@ use crate::tsql::ast::{CreateTable, ObjectName};
 
 impl Session {
     pub(super) fn create_table(&mut self, create: &CreateTable, scope: &mut Activation) -> SqlResult<()> {
-        let name = &create.name;
+        self.store_table(&create.name, scope, |session, schema| {
+            session
+                .with_binder(|binder| table_definition::template(binder, &create.name.name, schema, &create.definition))
+        })?;
+        Ok(())
+    }
+
+    /// Makes a permanent or temporary table; `template` gets the name of its schema.
+    pub(super) fn store_table(
+        &mut self,
+        name: &ObjectName,
+        scope: &mut Activation,
+        template: impl FnOnce(&Session, &str) -> SqlResult<TableSchema>,
+    ) -> SqlResult<ObjectId> {
         if name.name.starts_with("##") {
             return Err(SqlError::not_supported("global temporary tables"));
         }
@@ -26,23 +39,20 @@ impl Session {
             if taken {
                 return Err(already_there(&name.name));
             }
-            let mut schema =
-                self.with_binder(|binder| table_definition::template(binder, &name.name, DBO, &create.definition))?;
+            let mut schema = template(self, DBO)?;
             schema.lifetime = Lifetime::Temporary;
             let id = self.table_change(scope, |latch, tx| latch.create_table(tx, schema))?;
             let level = self.state.nest_level;
             self.state.temporary_tables.push(TemporaryTable { name: fold(&name.name), id, level });
-            return Ok(());
+            return Ok(id);
         }
         self.check_create("CREATE TABLE")?;
         let schema_name = self.schema_for(name)?;
         self.check_free(&schema_name, &name.name)?;
-        let mut schema = self
-            .with_binder(|binder| table_definition::template(binder, &name.name, &schema_name, &create.definition))?;
+        let mut schema = template(self, &schema_name)?;
         schema.lifetime = Lifetime::Permanent;
         self.check_constraint_names(&schema, None)?;
-        self.table_change(scope, |latch, tx| latch.create_table(tx, schema))?;
-        Ok(())
+        self.table_change(scope, |latch, tx| latch.create_table(tx, schema))
     }
 
     /// Constraints are objects: their names are unique in a schema; 2714. `existing`: the table itself, if it is there.

@@ -12,4 +12,5 @@ mod permissions;
 mod plans;
 mod queries;
 mod rpc;
+mod select_into;
 mod transactions;
