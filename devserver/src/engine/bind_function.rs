@@ -26,7 +26,7 @@ fn aggregate_function(name: &str) -> Option<AggregateFunction> {
 
 /// The functions that are functions of SQL Server, but not of the dev server: they are refused as such, so that nobody
 /// takes them for misspelt.
-const UNKNOWN_HERE: [&str; 22] = [
+const UNKNOWN_HERE: [&str; 19] = [
     "approx_count_distinct",
     "checksum_agg",
     "stdev",
@@ -44,9 +44,6 @@ const UNKNOWN_HERE: [&str; 22] = [
     "cume_dist",
     "percentile_cont",
     "percentile_disc",
-    "openjson",
-    "json_modify",
-    "json_query",
     "parse",
     "try_parse",
 ];
@@ -92,6 +89,9 @@ impl Binder<'_> {
         }
         let function = match name.as_str() {
             "current_timestamp" => value::lookup("GETDATE"),
+            "json_modify" if call.arguments.get(2).is_some_and(is_json_fragment) => {
+                value::lookup(value::functions::json_modify::WITH_FRAGMENT)
+            }
             _ => value::lookup(&name),
         };
         let Some(function) = function else {
@@ -398,6 +398,11 @@ impl Binder<'_> {
 pub fn nested_aggregate() -> SqlError {
     SqlError::new(130, "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
         .severity(15)
+}
+
+/// Whether an expression gives JSON that JSON_MODIFY puts in as it is.
+fn is_json_fragment(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(call) if matches!(fold(&call.name.name).as_str(), "json_query" | "json_modify"))
 }
 
 fn ranking(name: &str) -> Option<WindowKind> {

@@ -12,6 +12,7 @@ use super::locking::{Access, TableHints};
 use super::query::{Limit, QueryPlan, SortKey, TableHandle, TablePlace, WindowFunction};
 use super::scalar::{Condition, Scalar, SlotSet, slot_bit};
 use super::system_view::SystemView;
+use super::table_function::TableFunction;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{Lifetime, fold};
 use crate::tsql::ast::{Expr, Ident, JoinHint, JoinKind, ObjectName, Query, TableSource};
@@ -34,6 +35,10 @@ pub enum Relation {
     View {
         slot: usize,
         view: SystemView,
+    },
+    Function {
+        slot: usize,
+        function: Arc<TableFunction>,
     },
     Join(Box<JoinRelation>),
     /// CROSS APPLY and OUTER APPLY.
@@ -78,9 +83,10 @@ impl Relation {
         match self {
             Relation::Unit => 0,
             Relation::Table(table) => slot_bit(table.slot),
-            Relation::Values { slot, .. } | Relation::Derived { slot, .. } | Relation::View { slot, .. } => {
-                slot_bit(*slot)
-            }
+            Relation::Values { slot, .. }
+            | Relation::Derived { slot, .. }
+            | Relation::View { slot, .. }
+            | Relation::Function { slot, .. } => slot_bit(*slot),
             Relation::Join(join) => join.left.slots() | join.right.slots(),
             Relation::Apply { left, right, .. } => left.slots() | right.slots(),
             Relation::Block(block) => {
@@ -98,6 +104,7 @@ impl Relation {
             Relation::Values { slot, width, .. } => out.push((*slot, *width)),
             Relation::Derived { slot, query } => out.push((*slot, query.columns.len())),
             Relation::View { slot, view } => out.push((*slot, view.columns().len())),
+            Relation::Function { slot, function } => out.push((*slot, function.width())),
             Relation::Join(join) => {
                 join.left.widths(out);
                 join.right.widths(out);
@@ -121,6 +128,7 @@ impl Relation {
             Relation::Unit | Relation::Table(_) | Relation::View { .. } => 0,
             Relation::Values { rows, .. } => rows.iter().flatten().fold(0, |slots, scalar| slots | scalar.slots()),
             Relation::Derived { query, .. } => query.outer_slots,
+            Relation::Function { function, .. } => function.slots(),
             Relation::Join(join) => {
                 let on = join.on.iter().fold(0, |slots, condition| slots | condition.slots());
                 join.left.outer_slots() | join.right.outer_slots() | on
@@ -169,7 +177,11 @@ impl Relation {
                 right.table_slots(out);
             }
             Relation::Block(block) => block.input.table_slots(out),
-            Relation::Unit | Relation::Values { .. } | Relation::Derived { .. } | Relation::View { .. } => {}
+            Relation::Unit
+            | Relation::Values { .. }
+            | Relation::Derived { .. }
+            | Relation::View { .. }
+            | Relation::Function { .. } => {}
         }
     }
 }
@@ -199,7 +211,7 @@ impl Binder<'_> {
     }
 
     /// Adds a name to the innermost scope; 1011 and 1013 for a name that is there already.
-    fn add_source(&mut self, source: VisibleSource) -> SqlResult<()> {
+    pub(super) fn add_source(&mut self, source: VisibleSource) -> SqlResult<()> {
         let scope = self.scope();
         let name = fold(&source.name);
         let taken = scope.sources.iter().any(|other| {
@@ -264,10 +276,12 @@ impl Binder<'_> {
                 self.add_derived(bound?, alias, columns, mergeable)
             }
             TableSource::Values { rows, alias, columns } => self.bind_values(rows, alias, columns),
-            TableSource::Function { name, .. } => {
-                Err(SqlError::not_supported(format!("the table-valued function {}", super::binder::display_name(name))))
+            TableSource::Function { name, arguments, alias, columns } => {
+                self.bind_table_function(name, arguments, alias.as_ref(), columns)
             }
-            TableSource::OpenJson { .. } => Err(SqlError::not_supported("OPENJSON")),
+            TableSource::OpenJson { json, path, columns, alias } => {
+                self.bind_open_json(json, path.as_ref(), columns, alias.as_ref())
+            }
             TableSource::Join { kind, hint, left, right, on } => {
                 let scope = self.scope();
                 let first = scope.sources.len();
@@ -558,7 +572,11 @@ pub fn column_types(rows: &[Vec<Scalar>], width: usize) -> SqlResult<Vec<SqlType
 }
 
 /// Gives the columns the names written behind the alias; 8155 where one has none, 8156 for one that is there twice.
-fn rename(mut visible: Vec<VisibleColumn>, alias: &Ident, columns: &[Ident]) -> SqlResult<Vec<VisibleColumn>> {
+pub(super) fn rename(
+    mut visible: Vec<VisibleColumn>,
+    alias: &Ident,
+    columns: &[Ident],
+) -> SqlResult<Vec<VisibleColumn>> {
     if !columns.is_empty() {
         if columns.len() != visible.len() {
             let (number, fewer_more) = if columns.len() < visible.len() { (8158, "more") } else { (8159, "fewer") };

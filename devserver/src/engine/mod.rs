@@ -27,6 +27,7 @@ mod locking;
 mod merge;
 mod modify;
 mod object_name;
+mod open_json;
 mod operate;
 mod output;
 mod permission;
@@ -47,6 +48,7 @@ mod system_procedure;
 mod system_view;
 mod table_ddl;
 mod table_definition;
+mod table_function;
 #[cfg(test)]
 mod tests;
 mod transaction;

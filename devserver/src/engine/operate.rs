@@ -52,6 +52,15 @@ pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, e
             }
             Ok(Flow::Continue)
         }
+        Operator::Function { slot, function } => {
+            for row in function.rows(run, frame)? {
+                frame.rows[*slot] = row.into();
+                if emit(run, frame)? == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+            }
+            Ok(Flow::Continue)
+        }
         Operator::Filter { input, conditions } => run_operator(input, run, frame, &mut |run, frame| {
             if all_hold(conditions, run, frame)? { emit(run, frame) } else { Ok(Flow::Continue) }
         }),

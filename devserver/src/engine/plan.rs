@@ -130,6 +130,7 @@ impl Planner<'_> {
             Relation::Values { rows, .. } => rows.len() as f64,
             Relation::Derived { .. } => 200.0,
             Relation::View { .. } => 100.0,
+            Relation::Function { .. } => 50.0,
             Relation::Block(block) if !block.limit.is_none() => 20.0,
             Relation::Join(_) | Relation::Apply { .. } | Relation::Block(_) => 2000.0,
         })
@@ -248,6 +249,7 @@ impl Planner<'_> {
             Relation::Values { slot, rows, .. } => (Operator::Values { slot, rows }, conditions),
             Relation::Derived { slot, query } => (Operator::Derived { slot, query }, conditions),
             Relation::View { slot, view } => (Operator::View { slot, view }, conditions),
+            Relation::Function { slot, function } => (Operator::Function { slot, function }, conditions),
             Relation::Join(join) => self.plan_outer_join(*join, conditions, bound)?,
             Relation::Apply { outer, left, right } => {
                 debug_assert!(outer, "CROSS APPLY is taken apart by flatten");
@@ -470,6 +472,10 @@ fn contains_target(relation: &Relation) -> bool {
         Relation::Join(join) => contains_target(&join.left) || contains_target(&join.right),
         Relation::Apply { left, right, .. } => contains_target(left) || contains_target(right),
         Relation::Block(block) => contains_target(&block.input),
-        Relation::Unit | Relation::Values { .. } | Relation::Derived { .. } | Relation::View { .. } => false,
+        Relation::Unit
+        | Relation::Values { .. }
+        | Relation::Derived { .. }
+        | Relation::View { .. }
+        | Relation::Function { .. } => false,
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::locking::{Access, TableHints};
 use super::scalar::{Condition, Scalar, SlotSet};
 use super::system_view::SystemView;
+use super::table_function::TableFunction;
 use crate::storage::{Direction, IndexId, ObjectId, TableSchema};
 use crate::value::{Collation, SqlType};
 
@@ -169,6 +170,11 @@ pub enum Operator {
     View {
         slot: usize,
         view: SystemView,
+    },
+    /// OPENJSON and its like; computed for each row to their left.
+    Function {
+        slot: usize,
+        function: Arc<TableFunction>,
     },
     Filter {
         input: Box<Operator>,

@@ -13,4 +13,5 @@ mod plans;
 mod queries;
 mod rpc;
 mod select_into;
+mod table_functions;
 mod transactions;

@@ -35,15 +35,10 @@ fn json_value(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let Some(found) = follow(&text, &path)? else {
         return Ok(Value::Null);
     };
-    let scalar = match found.kind {
-        Kind::Text => unescape(found.text),
-        Kind::Number | Kind::Boolean => found.text.to_string(),
-        Kind::Null => return Ok(Value::Null),
-        Kind::Object | Kind::Array if path.strict => {
-            return Err(SqlError::new(13623, "Scalar value cannot be found in the specified JSON path.").state(2));
-        }
-        Kind::Object | Kind::Array => return Ok(Value::Null),
-    };
+    if found.is_composite() && path.strict {
+        return Err(no_scalar());
+    }
+    let Some(scalar) = found.scalar() else { return Ok(Value::Null) };
     if utf16_length(&scalar) > usize::from(MAX_VALUE) {
         if path.strict {
             return Err(SqlError::new(13625, "String value in the specified JSON path would be truncated."));
@@ -51,6 +46,16 @@ fn json_value(arguments: &Arguments<'_>) -> SqlResult<Value> {
         return Ok(Value::Null);
     }
     Ok(Value::String(Arc::from(scalar)))
+}
+
+/// 13623.
+pub fn no_scalar() -> SqlError {
+    SqlError::new(13623, "Scalar value cannot be found in the specified JSON path.").state(2)
+}
+
+/// 13624.
+pub fn no_composite() -> SqlError {
+    SqlError::new(13624, "Object or array cannot be found in the specified JSON path.").state(2)
 }
 
 fn json_query(arguments: &Arguments<'_>) -> SqlResult<Value> {
@@ -61,30 +66,37 @@ fn json_query(arguments: &Arguments<'_>) -> SqlResult<Value> {
     };
     match found.kind {
         Kind::Object | Kind::Array => Ok(Value::String(Arc::from(found.text))),
-        _ if path.strict => {
-            Err(SqlError::new(13624, "Object or array cannot be found in the specified JSON path.").state(2))
-        }
+        _ if path.strict => Err(no_composite()),
         _ => Ok(Value::Null),
     }
 }
 
 // ------------------------------------------------------------------------------------------------------- path
 
+/// A path into a JSON text; the default leads to the text itself.
 #[derive(Debug, Default)]
-struct Path {
-    strict: bool,
-    steps: Vec<Step>,
+pub struct Path {
+    pub strict: bool,
+    pub(super) steps: Vec<Step>,
 }
 
-#[derive(Debug, PartialEq)]
-enum Step {
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Step {
     Key(String),
     Element(usize),
 }
 
 impl Path {
+    /// `$."key"`.
+    pub fn of_key(key: &str) -> Path {
+        Path { strict: false, steps: vec![Step::Key(key.to_string())] }
+    }
+
     /// `[lax|strict] $`, then `.key`, `."key"` and `[n]`.
-    fn parse(text: &str) -> SqlResult<Path> {
+    ///
+    /// # Errors
+    /// 13607.
+    pub fn parse(text: &str) -> SqlResult<Path> {
         let invalid = |rest: &str| {
             let position = utf16_length(text) - utf16_length(rest);
             let character = rest.chars().next().unwrap_or('.');
@@ -133,9 +145,13 @@ impl Path {
 }
 
 /// What a path leads to: nothing in lax mode, an error in strict mode if there is no such property.
-fn follow<'a>(text: &'a str, path: &Path) -> SqlResult<Option<Item<'a>>> {
+pub fn follow<'a>(text: &'a str, path: &Path) -> SqlResult<Option<Item<'a>>> {
     // The whole text is scanned: what is found must not depend on whether the rest is JSON.
-    let mut item = Scanner::new(text).document()?;
+    follow_from(Scanner::new(text).document()?, path)
+}
+
+/// The same, from a value within a text.
+pub fn follow_from<'a>(mut item: Item<'a>, path: &Path) -> SqlResult<Option<Item<'a>>> {
     for step in &path.steps {
         let next = match (step, item.kind) {
             (Step::Key(key), Kind::Object) => member(item.text, key)?,
@@ -202,7 +218,7 @@ fn element(array: &str, wanted: usize) -> SqlResult<Option<Item<'_>>> {
 // ---------------------------------------------------------------------------------------------------- scanner
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub enum Kind {
     Object,
     Array,
     Text,
@@ -213,9 +229,53 @@ enum Kind {
 
 /// A value in a JSON text. The text of a string is what stands between its quotes, escapes and all.
 #[derive(Debug, Clone, Copy)]
-struct Item<'a> {
-    kind: Kind,
-    text: &'a str,
+pub struct Item<'a> {
+    pub kind: Kind,
+    pub text: &'a str,
+}
+
+impl<'a> Item<'a> {
+    /// A scalar as text; `None` for null, objects and arrays.
+    pub fn scalar(&self) -> Option<String> {
+        match self.kind {
+            Kind::Text => Some(unescape(self.text)),
+            Kind::Number | Kind::Boolean => Some(self.text.to_string()),
+            Kind::Null | Kind::Object | Kind::Array => None,
+        }
+    }
+
+    pub fn is_composite(&self) -> bool {
+        matches!(self.kind, Kind::Object | Kind::Array)
+    }
+
+    /// The members of an object with their keys, the elements of an array without.
+    ///
+    /// # Errors
+    /// 13609.
+    pub fn children(&self) -> SqlResult<Vec<(Option<String>, Item<'a>)>> {
+        let mut children = Vec::new();
+        let mut scanner = Scanner::new(self.text);
+        scanner.at += 1;
+        loop {
+            scanner.blanks();
+            if matches!(scanner.peek(), Some(b'}' | b']') | None) {
+                return Ok(children);
+            }
+            let key = if self.kind == Kind::Object {
+                let key = unescape(scanner.string()?);
+                scanner.blanks();
+                scanner.expect(b':')?;
+                Some(key)
+            } else {
+                None
+            };
+            children.push((key, scanner.value(0)?));
+            scanner.blanks();
+            if scanner.peek() == Some(b',') {
+                scanner.at += 1;
+            }
+        }
+    }
 }
 
 struct Scanner<'a> {

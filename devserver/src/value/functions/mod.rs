@@ -9,7 +9,8 @@
 mod date;
 pub mod format_message;
 mod identity;
-mod json;
+pub mod json;
+pub mod json_modify;
 mod number;
 mod search;
 mod text;
@@ -149,6 +150,7 @@ pub fn lookup(name: &str) -> Option<&'static Function> {
             format_message::FUNCTIONS,
             identity::FUNCTIONS,
             json::FUNCTIONS,
+            json_modify::FUNCTIONS,
             number::FUNCTIONS,
             search::FUNCTIONS,
             text::FUNCTIONS,
