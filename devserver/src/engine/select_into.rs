@@ -16,8 +16,8 @@ use super::query::{OutputColumn, QueryPlan};
 use super::scope::Activation;
 use super::session::Session;
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{Column, Identity, Lifetime, LockEscalation, ObjectId, TableSchema, fold};
-use crate::tsql::ast::{Ident, ObjectName, QueryBody, SelectStatement};
+use crate::storage::{Column, Identity, Lifetime, ObjectId, TableSchema, fold};
+use crate::tsql::ast::{ObjectName, QueryBody, SelectStatement};
 use crate::value::{SqlType, Value};
 
 /// Where the rows of a SELECT go.
@@ -86,16 +86,7 @@ impl IntoTable {
                 value_when_absent: Value::Null,
             });
         }
-        Ok(TableSchema {
-            id: 0,
-            schema: schema.into(),
-            name: Ident::clone(&self.name.name),
-            lifetime: Lifetime::Permanent,
-            columns: result,
-            indexes: Vec::new(),
-            checks: Vec::new(),
-            lock_escalation: LockEscalation::Table,
-        })
+        Ok(TableSchema { columns: result, ..TableSchema::new(schema, &self.name.name, Lifetime::Permanent) })
     }
 }
 

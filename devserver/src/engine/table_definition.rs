@@ -8,7 +8,7 @@ use super::scalar::slot_bit;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{
     CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, Identity, Index, KeyColumn,
-    Lifetime, LockEscalation, NamedText, TableSchema, Uniqueness, fold,
+    Lifetime, NamedText, TableSchema, Uniqueness, fold,
 };
 use crate::tsql::ast::{
     self, ColumnDefinition, ColumnKind, CompareOp, ConstraintKind, Expr, Ident, IndexColumn, IndexOption, InlineIndex,
@@ -38,17 +38,7 @@ pub fn template(
     schema_name: &str,
     definition: &TableDefinition,
 ) -> SqlResult<TableSchema> {
-    let mut schema = TableSchema {
-        id: 0,
-        schema: schema_name.into(),
-        name: name.into(),
-        lifetime: Lifetime::Variable,
-        columns: Vec::with_capacity(definition.columns.len()),
-        indexes: Vec::new(),
-        disabled_indexes: Vec::new(),
-        checks: Vec::new(),
-        lock_escalation: LockEscalation::Table,
-    };
+    let mut schema = TableSchema::new(schema_name, name, Lifetime::Variable);
     for (position, column) in definition.columns.iter().enumerate() {
         if definition.columns[..position].iter().any(|other| fold(&other.name) == fold(&column.name)) {
             return Err(SqlError::new(

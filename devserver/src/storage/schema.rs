@@ -151,6 +151,21 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
+    /// A table without columns. What is not said otherwise is as CREATE TABLE leaves it.
+    pub fn new(schema: &str, name: &str, lifetime: Lifetime) -> TableSchema {
+        TableSchema {
+            id: 0,
+            schema: schema.into(),
+            name: name.into(),
+            lifetime,
+            columns: Vec::new(),
+            indexes: Vec::new(),
+            disabled_indexes: Vec::new(),
+            checks: Vec::new(),
+            lock_escalation: LockEscalation::Table,
+        }
+    }
+
     /// The clustered index, if it is no heap.
     pub fn clustered(&self) -> Option<&Index> {
         self.indexes.first().filter(|index| index.is_clustered())
