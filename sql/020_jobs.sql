@@ -10,6 +10,7 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         lifo           bit              NOT NULL,  -- the queue's order when the job came in; chooses the ready index
         priority       smallint         NOT NULL,  -- smaller runs first
         attempt        int              NOT NULL CONSTRAINT jobs_attempt DEFAULT 0,
+        alone          bit              NOT NULL CONSTRAINT jobs_alone DEFAULT 0,  -- 1: goes only to a worker that holds nothing else, see reap
         max_attempts   int              NULL,      -- NULL: the queue's
         fence          int              NOT NULL CONSTRAINT jobs_fence DEFAULT 0,
         enqueued_at    datetime2(3)     NOT NULL,
@@ -35,12 +36,18 @@ GO
 -- The polled indexes. Each ready job stands in exactly one of them, and nothing else does.
 IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_ready', 'IndexID') IS NULL
     CREATE UNIQUE NONCLUSTERED INDEX jobs_ready ON [$(schema)].[jobs] (queue_id, priority, job_id)
-        INCLUDE (due_at) WHERE state = 0 AND lifo = 0;
+        INCLUDE (due_at) WHERE state = 0 AND lifo = 0 AND alone = 0;
 GO
 
 IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_ready_lifo', 'IndexID') IS NULL
     CREATE UNIQUE NONCLUSTERED INDEX jobs_ready_lifo ON [$(schema)].[jobs] (queue_id, priority, job_id DESC)
-        INCLUDE (due_at) WHERE state = 0 AND lifo = 1;
+        INCLUDE (due_at) WHERE state = 0 AND lifo = 1 AND alone = 0;
+GO
+
+-- Nearly always empty.
+IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_ready_alone', 'IndexID') IS NULL
+    CREATE UNIQUE NONCLUSTERED INDEX jobs_ready_alone ON [$(schema)].[jobs] (queue_id, priority, job_id)
+        INCLUDE (due_at) WHERE state = 0 AND alone = 1;
 GO
 
 IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_scheduled', 'IndexID') IS NULL

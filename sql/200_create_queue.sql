@@ -53,8 +53,9 @@ ELSE
 BEGIN
     -- To and from lifo, unfinished jobs would stand in the wrong ready index.
     IF (@old_order = 'lifo' AND @claim_order <> 'lifo' OR @old_order <> 'lifo' AND @claim_order = 'lifo')
-        AND (   EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE queue_id = @queue_id AND state = 0 AND lifo = 0)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE queue_id = @queue_id AND state = 0 AND lifo = 1)
+        AND (   EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
              OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE queue_id = @queue_id AND state = 1)
              OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE queue_id = @queue_id AND state = 2)
              OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE queue_id = @queue_id AND state >= 3))

@@ -1,5 +1,8 @@
 -- Marks the workers of a queue lost whose lease ran out, and gives back up to @max jobs of lost workers: ready again or, where the
 -- attempts are used up, dead. The attempt counts: a job that kills its process must not come back for ever.
+-- But nobody knows which of the jobs of a lost worker had started, let alone which one killed it. So a job whose next attempt is its last
+-- must run alone: only a worker that holds nothing else gets it (claim). If that worker is lost too, the job is dead; a job that was lost
+-- on its last attempt in company has that attempt once more, alone.
 -- A statement of its own and on a timer: an OR for expired leases in the claim would ruin its plan.
 -- Result: workers_lost, jobs_ready, jobs_dead.
 CREATE OR ALTER PROCEDURE [$(schema)].[reap]
@@ -28,7 +31,10 @@ WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until < @now;
 SET @workers_lost = @@ROWCOUNT;
 
 UPDATE TOP (@max) j
-SET state       = CASE WHEN j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4 ELSE 0 END,
+SET state       = CASE WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4 ELSE 0 END,
+    attempt     = CASE WHEN j.alone = 0 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)
+                       THEN COALESCE(j.max_attempts, @max_attempts) - 1 ELSE j.attempt END,
+    alone       = CASE WHEN j.attempt >= COALESCE(j.max_attempts, @max_attempts) - 1 THEN 1 ELSE j.alone END,
     finished_at = @now,
     error       = CONCAT(N'worker ', w.name, N' was lost while it held the job (attempt ', j.attempt, N')')
 OUTPUT inserted.job_id, inserted.state INTO @given_back (job_id, state)

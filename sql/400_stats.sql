@@ -16,7 +16,7 @@ BEGIN
 END;
 
 SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts, q.paused,
-       r.ready + l.ready AS ready,
+       r.ready,
        (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
         WHERE j.queue_id = q.queue_id AND j.state = 1) AS scheduled,
        (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
@@ -29,12 +29,17 @@ SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts,
         WHERE a.queue_id = q.queue_id) AS archived,
        (SELECT COUNT_BIG(*) FROM [$(schema)].[workers] AS w WITH (NOLOCK)
         WHERE w.queue_id = q.queue_id AND w.lost_at IS NULL AND w.lease_until >= @now) AS workers,
-       DATEDIFF_BIG(MILLISECOND, CASE WHEN l.oldest IS NULL OR r.oldest < l.oldest THEN r.oldest ELSE l.oldest END, @now) AS oldest_ready_ms
+       DATEDIFF_BIG(MILLISECOND, r.oldest, @now) AS oldest_ready_ms
 FROM [$(schema)].[queues] AS q
-CROSS APPLY (SELECT COUNT_BIG(*) AS ready, MIN(j.due_at) AS oldest FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-             WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 0) AS r
-CROSS APPLY (SELECT COUNT_BIG(*) AS ready, MIN(j.due_at) AS oldest FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-             WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 1) AS l
+CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
+             FROM (SELECT COUNT_BIG(*) AS ready, MIN(j.due_at) AS oldest FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                   WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0
+                   UNION ALL
+                   SELECT COUNT_BIG(*), MIN(j.due_at) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                   WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
+                   UNION ALL
+                   SELECT COUNT_BIG(*), MIN(j.due_at) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
+                   WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS i) AS r
 WHERE @queue IS NULL OR q.name = @queue
 ORDER BY q.name;
 GO

@@ -19,7 +19,7 @@ END;
 
 WITH dead_jobs AS
 (
-    SELECT TOP (@max) j.state, j.attempt, j.due_at, j.finished_at
+    SELECT TOP (@max) j.state, j.attempt, j.alone, j.due_at, j.finished_at
     FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, INDEX (jobs_finished))
     WHERE j.queue_id = @queue_id AND j.state = 4 AND j.state >= 3 AND (@job_id IS NULL OR j.job_id = @job_id)
         AND (j.dedup_key IS NULL
@@ -30,7 +30,7 @@ WITH dead_jobs AS
                                     AND n.job_id > j.job_id))
     ORDER BY j.finished_at
 )
-UPDATE dead_jobs SET state = 0, attempt = 0, due_at = @now
+UPDATE dead_jobs SET state = 0, attempt = 0, alone = 0, due_at = @now
 OPTION (MAXDOP 1);
 
 SELECT CAST(@@ROWCOUNT AS int) AS requeued;

@@ -50,14 +50,14 @@ ELSE IF @state = 'ready' AND @claim_order = 'lifo'
     WITH old_jobs AS
     (
         SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND enqueued_at <= @before ORDER BY priority, job_id DESC
+        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND enqueued_at <= @before ORDER BY priority, job_id DESC
     )
     DELETE old_jobs;
 ELSE IF @state = 'ready'
     WITH old_jobs AS
     (
         SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND enqueued_at <= @before ORDER BY priority, job_id
+        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND enqueued_at <= @before ORDER BY priority, job_id
     )
     DELETE old_jobs;
 ELSE
@@ -68,6 +68,18 @@ ELSE
     )
     DELETE old_jobs;
 SET @purged = @@ROWCOUNT;
+
+-- The ready jobs that must run alone (see reap) stand in an index of their own.
+IF @state = 'ready' AND @purged < @max
+BEGIN
+    WITH old_jobs AS
+    (
+        SELECT TOP (@max - @purged) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
+        WHERE queue_id = @queue_id AND state = 0 AND alone = 1 AND enqueued_at <= @before ORDER BY priority, job_id
+    )
+    DELETE old_jobs;
+    SET @purged = @purged + @@ROWCOUNT;
+END;
 
 SELECT @purged AS purged;
 GO

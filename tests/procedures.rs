@@ -865,7 +865,7 @@ async fn reap_gives_back_the_jobs_of_workers_whose_lease_ran_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reap_makes_jobs_dead_whose_attempts_are_used_up() {
+async fn reap_makes_jobs_dead_whose_last_attempt_was_alone() {
     let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
     let fixture = Fixture::with("reap_dead", options).await;
     let mut session = fixture.session().await;
@@ -874,8 +874,18 @@ async fn reap_makes_jobs_dead_whose_attempts_are_used_up() {
     let has_another = enqueue(&mut session, "@payload = 0x01, @max_attempts = 2").await;
     claim(&mut session, ANNE, 2).await;
     session.sql(EXPIRE_LEASES).await;
-    assert_eq!(reap(&mut session).await, (1, 1, 1));
-    assert_eq!((job(&mut session, last).await, job(&mut session, has_another).await), ((DEAD, 1, 1), (READY, 1, 1)));
+    assert_eq!(reap(&mut session).await, (1, 2, 0));
+    assert_eq!((job(&mut session, last).await, job(&mut session, has_another).await), ((READY, 0, 1), (READY, 1, 1)));
+
+    for (job_id, attempt) in [(last, 1), (has_another, 2)] {
+        register(&mut session, BERT).await;
+        let claim = format!("EXEC [$(schema)].[claim] @queue = N'work', @worker_id = {BERT}, @max = 100, @alone = 1");
+        assert_eq!(session.numbers(&claim).await, [job_id], "one, though two are asked for and there");
+        session.sql(EXPIRE_LEASES).await;
+        assert_eq!(reap(&mut session).await, (1, 0, 1));
+        assert_eq!(job(&mut session, job_id).await, (DEAD, attempt, 2));
+        session.sql(&format!("DELETE [$(schema)].[workers] WHERE worker_id = {BERT}")).await;
+    }
     fixture.remove().await;
 }
 

@@ -1,12 +1,22 @@
 //! Claiming: up to N ready jobs become this worker's, in one statement and one round trip.
 
-use super::connection::{Columns, Lane};
+use super::connection::{Columns, Lane, into_rows};
 use super::{ClaimOrder, WorkerId};
 use crate::error::Error;
 use crate::job::{Fence, Job, JobId};
 
+/// The answer to a claim.
+#[derive(Debug)]
+pub(crate) struct ClaimAnswer {
+    pub(crate) jobs: Vec<Job>,
+    /// A job waits that must run alone, because workers were lost while they held it. Asked for with `alone`, it is what `jobs` has.
+    pub(crate) alone_waits: bool,
+}
+
 impl Lane {
     /// Claims up to `max` jobs (1 to 1,000), in the order in which they are to run as far as the queue has one.
+    ///
+    /// With `alone`, which is for a worker that holds nothing, a job that must run alone comes first, and by itself.
     ///
     /// # Errors
     ///
@@ -19,12 +29,21 @@ impl Lane {
         worker: WorkerId,
         order: ClaimOrder,
         max: usize,
-    ) -> Result<Vec<Job>, Error> {
+        alone: bool,
+    ) -> Result<ClaimAnswer, Error> {
         let mut command = self.command("claim");
         command.bind_param("@queue", queue);
         command.bind_param("@worker_id", worker.0);
         command.bind_param("@max", int(max));
-        let rows = self.rows("claim", command).await?;
+        command.bind_param("@alone", alone);
+        let answer = self.run("claim", command).await?;
+        let alone_waits = answer.return_code() == 1;
+        let rows = into_rows("claim", answer);
+        if rows.len() > max {
+            return Err(Error::Protocol {
+                message: format!("claim returned {} jobs instead of {max} at most", rows.len()),
+            });
+        }
         let mut jobs = rows.into_iter().map(read_job).collect::<Result<Vec<Job>, Error>>()?;
         // OUTPUT returns rows in no particular order.
         match order {
@@ -32,7 +51,7 @@ impl Lane {
             ClaimOrder::Lifo => jobs.sort_unstable_by_key(|job| (job.priority, std::cmp::Reverse(job.id))),
             ClaimOrder::Any => {}
         }
-        Ok(jobs)
+        Ok(ClaimAnswer { jobs, alone_waits })
     }
 }
 

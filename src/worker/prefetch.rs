@@ -17,6 +17,7 @@ use tokio::sync::{Notify, watch};
 use crate::config::WorkerConfig;
 use crate::error::Error;
 use crate::metrics::WorkerMetrics;
+use crate::queue::claim::ClaimAnswer;
 use crate::queue::connection::Lane;
 
 use super::backoff::Backoff;
@@ -63,18 +64,22 @@ impl Prefetcher {
         let mut failed = Backoff::new(ERROR_PAUSES.0, ERROR_PAUSES.1);
         let mut demand = Demand::new(&self.config, self.executor.threads());
         let mut strays = Strays::default();
+        let mut alone = Alone::default();
         let mut limit = self.config.batch_size;
         while self.stop.is_running() {
-            let room = self.room(&mut demand).min(limit);
+            let holds_nothing = self.counts.in_flight() == 0;
+            let room = if holds_nothing || !alone.wants_all_to_end() { self.room(&mut demand).min(limit) } else { 0 };
             if room == 0 {
                 self.wait_for_room().await;
                 continue;
             }
             let registration = self.registration.borrow_and_update().clone();
             let started_at = Instant::now();
-            match self.claim(&registration, room, &mut strays).await {
-                Ok(jobs) => {
+            match self.claim(&registration, room, holds_nothing, &mut strays).await {
+                Ok((jobs, alone_waits)) => {
                     let claimed = jobs.len();
+                    let patience = Duration::from_millis(self.config.lease_ms);
+                    alone.answered(alone_waits, holds_nothing && claimed > 0, patience);
                     demand.claimed(started_at.elapsed());
                     self.metrics.claimed(claimed, started_at.elapsed());
                     limit = self.config.batch_size;
@@ -85,7 +90,7 @@ impl Prefetcher {
                     } else if self.counts.in_flight() == 0 {
                         self.found_nothing.notify_one();
                     }
-                    if claimed < room {
+                    if claimed < room && !(holds_nothing && alone_waits) {
                         self.pause_polling(&mut empty).await;
                     }
                 }
@@ -116,8 +121,9 @@ impl Prefetcher {
         &mut self,
         registration: &Arc<Registration>,
         room: usize,
+        alone: bool,
         strays: &mut Strays,
-    ) -> Result<Vec<Claimed>, Error> {
+    ) -> Result<(Vec<Claimed>, bool), Error> {
         let worker_id = registration.worker_id;
         if strays.are_due() {
             let released = self.lane.recover(&self.queue, worker_id, &registration.held()).await?;
@@ -125,12 +131,12 @@ impl Prefetcher {
             tracing::info!(released, "gave back the jobs of a claim whose answer was lost");
         }
         let order = registration.settings.claim_order;
-        let jobs = self.lane.claim(&self.queue, worker_id, order, room).await?;
+        let ClaimAnswer { jobs, alone_waits } = self.lane.claim(&self.queue, worker_id, order, room, alone).await?;
         registration.hold(jobs.iter().map(|job| (job.id(), job.fence())));
         let claimed_at = Instant::now();
         let with_registration =
             jobs.into_iter().map(|job| Claimed { job, registration: registration.clone(), claimed_at }).collect();
-        Ok(with_registration)
+        Ok((with_registration, alone_waits))
     }
 
     /// How many jobs to claim now; 0: none, until something changes.
@@ -167,6 +173,35 @@ impl Prefetcher {
         tokio::select! {
             _ = self.registration.changed() => {}
             () = self.stop.reached(Phase::Stopping) => {}
+        }
+    }
+}
+
+/// Jobs that must run alone: workers were lost while they held them, and if one more is, they are dead. So that no innocent job dies
+/// for another's crash, they go only to a worker that holds nothing, and while one is held nothing else is claimed.
+///
+/// A worker that is always busy would never get one. So when one has waited for about a lease, nothing more is claimed until all that
+/// is held has ended. By chance between one lease and two, so that not all workers stop for the same job.
+#[derive(Default)]
+struct Alone {
+    /// This worker holds one.
+    held: bool,
+    /// When the patience with one that waits ends.
+    due_at: Option<Instant>,
+}
+
+impl Alone {
+    fn wants_all_to_end(&self) -> bool {
+        self.held || self.due_at.is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// Notes the answer to a claim: whether such a job waited, and whether this worker held nothing and got a job.
+    fn answered(&mut self, waits: bool, got_one: bool, patience: Duration) {
+        self.held = waits && got_one;
+        if !waits || self.held {
+            self.due_at = None;
+        } else if self.due_at.is_none() {
+            self.due_at = Some(Instant::now() + patience.mul_f64(1.0 + fastrand::f64()));
         }
     }
 }

@@ -7,6 +7,7 @@
 //! leaves its schema behind, to be looked at.
 
 pub mod blocked;
+pub mod child;
 pub mod proxy;
 
 use std::time::{Duration, Instant};
@@ -130,6 +131,11 @@ impl Fixture {
     /// The schema's name.
     pub fn schema(&self) -> &str {
         &self.config.connection.schema
+    }
+
+    /// The server's connection string.
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// A `Queue` for `config` as it is now.
@@ -492,15 +498,32 @@ impl WorkerSession {
     }
 
     pub async fn try_claim(&mut self, max: i32) -> Result<Vec<Claimed>, tiberius::error::Error> {
+        self.call_claim(max, false).await
+    }
+
+    /// Claims as a worker that holds nothing.
+    pub async fn claim_alone(&mut self, max: i32) -> Vec<Claimed> {
+        self.call_claim(max, true).await.unwrap_or_else(|error| panic!("claim: {error}"))
+    }
+
+    async fn call_claim(&mut self, max: i32, alone: bool) -> Result<Vec<Claimed>, tiberius::error::Error> {
         let mut call = self.session.procedure("claim");
         call.bind_param("@queue", self.queue.clone());
         call.bind_param("@worker_id", self.id);
         call.bind_param("@max", max);
+        call.bind_param("@alone", alone);
         let result = self.session.try_call(call).await?;
         let rows = result.to_query_result(0).expect("claim returns a result set");
         let mut claimed: Vec<Claimed> = rows.iter().map(Claimed::from_row).collect();
         claimed.sort_by_key(|job| job.job_id);
         Ok(claimed)
+    }
+
+    /// Lets its lease run out and somebody notice.
+    pub async fn lose(&mut self, fixture: &Fixture) {
+        let run_out = "UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())";
+        fixture.sql(&format!("{run_out} WHERE worker_id = '{}'", self.id)).await;
+        fixture.sql(&format!("EXEC [$(schema)].[reap] @queue = {}", literal(&self.queue))).await;
     }
 
     /// Claims one job, which must be there.

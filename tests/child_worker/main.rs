@@ -1,0 +1,62 @@
+//! A worker in a process of its own, for the tests that kill, stop and starve one: `tests/support/child.rs` starts it.
+//!
+//!     child_worker LEDGER
+//!
+//! Settings come from the environment (`READPAST_…`). Every start and every end of a job is appended to the ledger, one line by one
+//! `write`, so that what stands there has happened, however the process ends. A payload begins with what the handler is to do:
+//! a number of microseconds to sleep, or `abort`, which ends the process at once. Its standard output says `ready` when it claims and,
+//! at its end, what it did; the end of its standard input asks it to stop.
+
+use std::error::Error;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::time::Duration;
+
+use readpast::{Config, Job, JobError, Output, Queue, Worker};
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args().nth(1).ok_or("the ledger's path is missing")?;
+    let file = OpenOptions::new().append(true).create(true).open(path)?;
+    let config = Config::load(None)?;
+    let queue = Queue::connect(&config).await?;
+    let ledger = Ledger { file, worker: config.worker.name.clone() };
+    let worker = Worker::start(&queue, &config.worker, move |job, _| work(&ledger, job)).await?;
+    println!("ready");
+    let stop = worker.stop_handle();
+    stop.stop_on_signals()?;
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(tokio::io::stdin()).lines();
+        while let Ok(Some(_)) = lines.next_line().await {}
+        stop.stop();
+    });
+    let stats = worker.run().await?.stats;
+    println!("done={} released={} lost={}", stats.done, stats.released, stats.lost);
+    Ok(())
+}
+
+struct Ledger {
+    file: File,
+    worker: String,
+}
+
+impl Ledger {
+    fn note(&self, event: &str, job: &Job) -> std::io::Result<()> {
+        let line = format!("{event} {} {} {} {}\n", job.id(), job.fence(), job.attempt(), self.worker);
+        // One write, and the file is open for appending: lines of several processes do not mix.
+        (&self.file).write_all(line.as_bytes())
+    }
+}
+
+fn work(ledger: &Ledger, job: &Job) -> Result<Output, JobError> {
+    ledger.note("start", job)?;
+    let text = job.text()?;
+    match text.split(' ').next().unwrap_or_default() {
+        "abort" => std::process::abort(),
+        "0" => {}
+        micros => std::thread::sleep(Duration::from_micros(micros.parse()?)),
+    }
+    ledger.note("end", job)?;
+    Ok(Output::none())
+}

@@ -1,0 +1,179 @@
+//! Worker processes that are killed, or stopped for longer than their lease: what they held runs elsewhere, and nothing else runs twice.
+
+use std::collections::HashSet;
+
+use readpast::{Completion, JobId, JobState, NewJob, QueueOptions};
+
+use crate::support::child::{ChildWorker, Ledger};
+use crate::support::{Fixture, text, until};
+
+/// So many attempts that no job dies of the kills, whichever it meets.
+const PLENTY: Option<u32> = Some(1_000);
+
+/// Short times, so that a lost lease is noticed soon.
+const SHORT: [(&str, &str); 5] = [
+    ("WORKER_LEASE_MS", "3000"),
+    ("WORKER_HEARTBEAT_INTERVAL_MS", "300"),
+    ("WORKER_REAP_INTERVAL_MS", "100"),
+    ("CONNECTION_CONNECT_TIMEOUT_MS", "3000"),
+    ("CONNECTION_COMMAND_TIMEOUT_MS", "3000"),
+];
+
+async fn start(fixture: &Fixture, ledger: &Ledger, name: &str, more: &[(&str, &str)]) -> ChildWorker {
+    let settings: Vec<_> = SHORT.iter().chain(&[("WORKER_NAME", name)]).chain(more).copied().collect();
+    ChildWorker::start(fixture, ledger, &settings).await
+}
+
+async fn drained(fixture: &Fixture) {
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    loop {
+        let stats = fixture.queue.stats().await.unwrap();
+        if stats.ready + stats.scheduled + stats.claimed == 0 {
+            return;
+        }
+        assert!(std::time::Instant::now() < give_up, "jobs are left: {stats:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+/// The names of the workers that SQL Server called lost.
+async fn lost_workers(fixture: &Fixture) -> HashSet<String> {
+    let lost = fixture.sql("SELECT name FROM [$(schema)].[workers] WHERE lost_at IS NOT NULL").await;
+    lost.iter().map(|row| text(row, "name").unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_thousand_jobs_survive_workers_that_are_killed_again_and_again() {
+    const JOBS: usize = 20_000;
+    const KILLS: usize = 12;
+    let options = QueueOptions { max_attempts: PLENTY, ..QueueOptions::default() };
+    let fixture = Fixture::with("killed", options).await;
+    let enqueued = fixture.queue.enqueue_many((0..JOBS).map(|_| NewJob::text("0"))).await.unwrap();
+    let ledger = Ledger::new();
+    let mut workers = Vec::new();
+    for number in 0..3 {
+        workers.push(start(&fixture, &ledger, &format!("worker {number}"), &[]).await);
+    }
+    let mut killed = HashSet::new();
+    let mut names: Vec<String> = (0..3).map(|number| format!("worker {number}")).collect();
+    for kill in 1..=KILLS {
+        until("some more jobs have run", || ledger.lines() >= kill * JOBS / KILLS).await;
+        let victim = fastrand::usize(..3);
+        workers[victim].kill().await;
+        let name = format!("worker {}", 2 + kill);
+        killed.insert(std::mem::replace(&mut names[victim], name.clone()));
+        workers[victim] = start(&fixture, &ledger, &name, &[]).await;
+    }
+    drained(&fixture).await;
+    for worker in workers {
+        worker.stop().await;
+    }
+
+    let lost = lost_workers(&fixture).await;
+    let runs = ledger.read();
+    for job in enqueued {
+        let runs = &runs[&job.job_id.0];
+        assert!(runs.ends >= 1, "job {} never came to its end", job.job_id);
+        for (first, again) in runs.starts.iter().zip(&runs.starts[1..]) {
+            assert!(lost.contains(&first.worker), "job {} ran again though {} was not lost", job.job_id, first.worker);
+            assert!(first.fence < again.fence && first.attempt < again.attempt, "{runs:?}");
+        }
+    }
+    let stats = fixture.queue.stats().await.unwrap();
+    assert_eq!((stats.dead, stats.workers), (0, 0));
+    // What was killed with jobs in hand is lost; who had none at that moment may have left without a trace.
+    assert!(killed.intersection(&lost).count() > KILLS / 2, "{killed:?} {lost:?}");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_was_stopped_for_longer_than_its_lease_changes_nothing_and_goes_on() {
+    let options =
+        QueueOptions { max_attempts: PLENTY, completion: Some(Completion::Annotate), ..QueueOptions::default() };
+    let fixture = Fixture::with("stopped", options).await;
+    let jobs = fixture.queue.enqueue_many((0..20).map(|_| NewJob::text("100000"))).await.unwrap();
+    let ledger = Ledger::new();
+    let stopped = start(&fixture, &ledger, "stopped", &[("WORKER_THREADS", "2"), ("WORKER_BUFFER", "10")]).await;
+    until("two jobs run", || ledger.lines() >= 2).await;
+    stopped.pause();
+
+    let other = start(&fixture, &ledger, "other", &[("WORKER_THREADS", "4")]).await;
+    drained(&fixture).await;
+    assert_eq!(lost_workers(&fixture).await, HashSet::from(["stopped".to_string()]));
+    let done = fixture.queue.peek(JobState::Done, JobId(0), 100).await.unwrap();
+    assert_eq!(done.len(), jobs.len());
+    let by_other = other.stop().await;
+    assert_eq!((by_other.done, by_other.lost), (20, 0));
+
+    stopped.resume();
+    let more = fixture.queue.enqueue_many((0..5).map(|_| NewJob::text("0"))).await.unwrap();
+    drained(&fixture).await;
+    let by_stopped = stopped.stop().await;
+    assert_eq!(by_stopped.done, 5, "it registered anew and went on");
+    assert!(by_stopped.lost >= 2, "the two that ran were acknowledged too late: {by_stopped:?}");
+    let runs = ledger.read();
+    assert!(more.iter().all(|job| runs[&job.job_id.0].starts.iter().all(|start| start.worker == "stopped")));
+    let still_done = fixture.queue.peek(JobState::Done, JobId(0), 20).await.unwrap();
+    assert_eq!(still_done, done, "the late acknowledgements changed nothing");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_takes_over_has_its_killed_predecessor_s_jobs_before_the_lease_runs_out() {
+    let fixture = Fixture::new("restarted").await;
+    fixture.queue.enqueue_many((0..8).map(|_| NewJob::text("100000"))).await.unwrap();
+    let ledger = Ledger::new();
+    let settings = [("WORKER_NAME", "the one"), ("WORKER_TAKE_OVER", "true"), ("WORKER_LEASE_MS", "3600000")];
+    let mut first = ChildWorker::start(&fixture, &ledger, &settings).await;
+    until("a job runs", || ledger.lines() >= 1).await;
+    first.kill().await;
+    let held = fixture.queue.stats().await.unwrap().claimed;
+    assert!(held >= 1);
+    let second = ChildWorker::start(&fixture, &ledger, &settings).await;
+    drained(&fixture).await;
+    second.stop().await;
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_worker_s_memory_does_not_grow_with_the_jobs_it_has_run() {
+    memory_stays_flat(30_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes; run with --release and --ignored"]
+async fn one_worker_s_memory_does_not_grow_with_a_million_jobs() {
+    memory_stays_flat(1_000_000).await;
+}
+
+/// Runs so many jobs of 1 KB in one worker process; its ledger accounts for every id.
+async fn memory_stays_flat(jobs: usize) {
+    let fixture = Fixture::new("flat").await;
+    let payload = format!("0 {}", "x".repeat(1_022));
+    let mut ids = HashSet::new();
+    for chunk in 0..jobs / 10_000 {
+        let enqueued = fixture.queue.enqueue_many((0..10_000).map(|_| NewJob::text(payload.clone()))).await.unwrap();
+        ids.extend(enqueued.iter().map(|job| job.job_id.0));
+        assert_eq!(ids.len(), (chunk + 1) * 10_000);
+    }
+    let ledger = Ledger::new();
+    let worker = ChildWorker::start(&fixture, &ledger, &[]).await;
+    let mut resident = Vec::new();
+    for tenth in 1..=10 {
+        while ledger.lines() < 2 * jobs * tenth / 10 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        resident.push(worker.resident_bytes());
+    }
+    drained(&fixture).await;
+    let did = worker.stop().await;
+    println!("resident bytes after each tenth of {jobs} jobs: {resident:?}");
+    assert_eq!((did.done, did.lost), (jobs as u64, 0));
+    let runs = ledger.read();
+    assert_eq!(runs.len(), jobs);
+    assert!(runs.iter().all(|(id, runs)| ids.contains(id) && runs.starts.len() == 1 && runs.ends == 1));
+    // What it held of 1 KB jobs is bounded by max_in_flight; a leak of a tenth of all payloads would show.
+    let growth = resident[9].saturating_sub(resident[1]);
+    assert!(growth < 16 << 20, "{growth} bytes more: {resident:?}");
+    fixture.remove().await;
+}

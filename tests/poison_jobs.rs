@@ -1,0 +1,149 @@
+//! A job that kills its process each time is dead after as many starts as it has attempts; the jobs beside it are not.
+
+use std::collections::HashSet;
+
+use readpast::{JobId, JobState, NewJob, QueueOptions};
+
+use crate::support::child::{ChildWorker, Ledger};
+use crate::support::{Fixture, WorkerSession, number};
+
+const SETTINGS: [(&str, &str); 3] =
+    [("WORKER_NAME", "the one"), ("WORKER_TAKE_OVER", "true"), ("WORKER_SHUTDOWN_DEADLINE_MS", "5000")];
+
+/// Starts a worker of the same name again and again until nothing is unfinished; returns how often it crashed.
+async fn work_off(fixture: &Fixture, ledger: &Ledger, settings: &[(&str, &str)]) -> usize {
+    let settings: Vec<_> = SETTINGS.iter().chain(settings).copied().collect();
+    let mut crashes = 0;
+    let mut worker = ChildWorker::start(fixture, ledger, &settings).await;
+    loop {
+        let stats = fixture.queue.stats().await.unwrap();
+        if stats.ready + stats.scheduled + stats.claimed == 0 {
+            worker.stop().await;
+            return crashes;
+        }
+        if worker.has_ended() {
+            crashes += 1;
+            assert!(crashes < 50, "the jobs kill one worker after the other");
+            worker = ChildWorker::start(fixture, ledger, &settings).await;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+/// Poison among innocent jobs: the poison's ids.
+async fn enqueue_poisoned(fixture: &Fixture, poison: &[usize]) -> HashSet<i64> {
+    let jobs = (0..40).map(|place| NewJob::text(if poison.contains(&place) { "abort" } else { "1000" }));
+    let enqueued = fixture.queue.enqueue_many(jobs).await.unwrap();
+    poison.iter().map(|place| enqueued[*place].job_id.0).collect()
+}
+
+async fn dead(fixture: &Fixture) -> HashSet<i64> {
+    let dead = fixture.queue.peek(JobState::Dead, JobId(0), 1_000).await.unwrap();
+    dead.iter().map(|job| job.job_id.0).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_kills_its_process_dies_after_its_attempts_and_nobody_with_it() {
+    let options = QueueOptions { max_attempts: Some(3), ..QueueOptions::default() };
+    let fixture = Fixture::with("poison", options).await;
+    let poison = enqueue_poisoned(&fixture, &[3]).await;
+    let ledger = Ledger::new();
+    // All are claimed at once and four run side by side, so that every crash meets innocent jobs, started and not.
+    let crashes =
+        work_off(&fixture, &ledger, &[("WORKER_THREADS", "4"), ("WORKER_BUFFER", "100"), ("WORKER_BATCH_SIZE", "100")])
+            .await;
+    assert_eq!(crashes, 3);
+    assert_eq!(dead(&fixture).await, poison);
+    let runs = ledger.read();
+    assert_eq!(runs.len(), 40);
+    for (job_id, runs) in runs {
+        let (starts, ends) = (runs.starts.len(), runs.ends);
+        match poison.contains(&job_id) {
+            true => assert_eq!((starts, ends), (3, 0)),
+            false => assert!(ends >= 1 && starts <= 3, "job {job_id}: {starts} starts, {ends} ends"),
+        }
+    }
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_such_jobs_take_no_innocent_job_with_them_even_where_one_attempt_is_all() {
+    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let fixture = Fixture::with("poisons", options).await;
+    let poison = enqueue_poisoned(&fixture, &[0, 7, 8, 30]).await;
+    let ledger = Ledger::new();
+    let crashes = work_off(&fixture, &ledger, &[("WORKER_THREADS", "4")]).await;
+    assert!((5..=8).contains(&crashes), "one in company, at least, and one alone for each: {crashes}");
+    assert_eq!(dead(&fixture).await, poison);
+    let runs = ledger.read();
+    let innocent_ends = runs.iter().filter(|(id, runs)| !poison.contains(id) && runs.ends >= 1).count();
+    assert_eq!(innocent_ends, 36);
+    assert!(poison.iter().all(|id| runs[id].starts.len() <= 2), "once in company at the most, and once alone");
+    fixture.remove().await;
+}
+
+/// What the two above rest on, procedure by procedure.
+#[tokio::test(flavor = "multi_thread")]
+async fn before_its_last_attempt_a_lost_job_goes_to_a_worker_that_holds_nothing_else() {
+    let options = QueueOptions { max_attempts: Some(2), ..QueueOptions::default() };
+    let fixture = Fixture::with("alone", options).await;
+    fixture.queue.enqueue_many((0..3).map(|n| NewJob::text(n.to_string()))).await.unwrap();
+    let mut lost = WorkerSession::register(&fixture).await;
+    assert_eq!(lost.claim(10).await.len(), 3);
+    lost.lose(&fixture).await;
+
+    let mut worker = WorkerSession::register(&fixture).await;
+    fixture.queue.enqueue(NewJob::text("new")).await.unwrap();
+    let in_company = worker.claim(10).await;
+    assert_eq!(in_company.len(), 1, "the new one only");
+    let stats = fixture.queue.stats().await.unwrap();
+    assert_eq!((stats.ready, stats.claimed), (3, 1));
+    assert!(stats.oldest_ready.is_some());
+    assert_eq!(fixture.queue.peek(JobState::Ready, JobId(0), 10).await.unwrap().len(), 3);
+    worker.finish(&[in_company[0].done()]).await;
+
+    let alone = worker.claim_alone(10).await;
+    assert_eq!(alone.iter().map(|job| job.attempt).collect::<Vec<_>>(), [2], "one, on its last attempt");
+    worker.lose(&fixture).await;
+    assert_eq!(fixture.queue.stats().await.unwrap().dead, 1);
+
+    // An operator's requeue forgets the suspicion.
+    assert_eq!(fixture.queue.requeue(None).await.unwrap(), 1);
+    let mut third = WorkerSession::register(&fixture).await;
+    assert_eq!(third.claim(10).await.len(), 1);
+    assert_eq!(fixture.queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap(), 2);
+    let left = fixture.sql("SELECT COUNT(*) AS jobs FROM [$(schema)].[jobs]").await;
+    assert_eq!(number(&left[0], "jobs"), 1);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_always_busy_stops_claiming_for_a_job_that_must_run_alone() {
+    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let fixture = Fixture::with("busy", options).await;
+    let suspect = fixture.queue.enqueue(NewJob::text("0")).await.unwrap().job_id.0;
+    let mut lost = WorkerSession::register(&fixture).await;
+    lost.claim_one().await;
+    lost.lose(&fixture).await;
+
+    // One thread and jobs for far longer than a lease: without the stop the suspect would wait for the end of them all.
+    fixture.queue.enqueue_many((0..3_000).map(|_| NewJob::text("10000"))).await.unwrap();
+    let ledger = Ledger::new();
+    let settings = [
+        ("WORKER_THREADS", "1"),
+        ("WORKER_LEASE_MS", "1000"),
+        ("WORKER_HEARTBEAT_INTERVAL_MS", "200"),
+        ("CONNECTION_CONNECT_TIMEOUT_MS", "1000"),
+        ("CONNECTION_COMMAND_TIMEOUT_MS", "1000"),
+    ];
+    // It holds a job of its own when the suspect comes back.
+    fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET state = 1 WHERE job_id = {suspect}")).await;
+    let worker = ChildWorker::start(&fixture, &ledger, &settings).await;
+    crate::support::until("it is busy", || ledger.lines() > 3).await;
+    fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET state = 0 WHERE job_id = {suspect}")).await;
+    crate::support::until("the suspect has run", || ledger.read().get(&suspect).is_some_and(|runs| runs.ends == 1))
+        .await;
+    assert!(fixture.queue.stats().await.unwrap().ready > 0, "not because there was nothing else to do");
+    drop(worker);
+    fixture.remove().await;
+}
