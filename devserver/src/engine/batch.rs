@@ -28,6 +28,7 @@ use super::scalar::{Condition, Scalar};
 use super::scope::{Activation, Declarations, VariableType};
 use super::select_into;
 use super::session::Session;
+use super::trigger::TriggerTarget;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::TableSchema;
 use crate::tds::token::StatementKind as DoneKind;
@@ -136,6 +137,8 @@ pub struct BoundPlan {
     pub needs: Vec<PermissionNeed>,
     /// It reads tables or the catalog: it runs under the latch, and a change of the catalog makes it stale.
     pub uses_storage: bool,
+    /// The triggers that the statement fires.
+    pub triggers: Option<TriggerTarget>,
     pub version: u64,
 }
 
@@ -414,7 +417,7 @@ impl Session {
         out: &mut Output<'_>,
     ) -> Result<Control, SimpleFailure> {
         match &step.kind {
-            StepKind::Query(cell) => self.run_query_step(cell, None, compiled, scope, out)?,
+            StepKind::Query(cell) => self.run_query_step(cell, None, step.line, compiled, scope, out)?,
             StepKind::InsertExecute(cell, execute) => {
                 return self.run_insert_execute(cell, execute, step.line, compiled, scope, out);
             }
@@ -521,6 +524,7 @@ impl Session {
         &mut self,
         cell: &Cell,
         executed: Option<CapturedRows>,
+        line: u32,
         compiled: &CompiledBatch,
         scope: &mut Activation,
         out: &mut Output<'_>,
@@ -535,6 +539,26 @@ impl Session {
             Plan::Merge(_) => DoneKind::Merge,
             Plan::Scalar(_) | Plan::Condition(_) => unreachable!("a query step holds a statement"),
         };
+        let Some(target) = &bound.triggers else {
+            let result = self.run_query_plan(&bound, executed, scope)?;
+            self.finish_query(result, kind, &bound.plan, out);
+            return Ok(());
+        };
+        let result = self.with_triggers(target, out, line, scope, |session, scope| {
+            let result = session.run_query_plan(&bound, executed, scope)?;
+            let count = result.count;
+            Ok((result, count))
+        })?;
+        self.finish_query(result, kind, &bound.plan, out);
+        Ok(())
+    }
+
+    fn run_query_plan(
+        &mut self,
+        bound: &BoundPlan,
+        executed: Option<CapturedRows>,
+        scope: &mut Activation,
+    ) -> SqlResult<StatementResult> {
         let into = match &bound.plan {
             Plan::Select(SelectStatementPlan { into: Some(into), query, .. }) => {
                 self.check_ddl_allowed(into.is_temporary())?;
@@ -542,7 +566,7 @@ impl Session {
             }
             _ => None,
         };
-        let result = self.with_run(bound.uses_storage, scope, |run| {
+        self.with_run(bound.uses_storage, scope, |run| {
             let mut frame = Frame::new(bound.slots);
             match &bound.plan {
                 Plan::Select(plan) => match into {
@@ -555,9 +579,7 @@ impl Session {
                 Plan::Merge(plan) => merge::run_merge(plan, run, &mut frame),
                 Plan::Scalar(_) | Plan::Condition(_) => unreachable!("a query step holds a statement"),
             }
-        });
-        self.finish_query(result?, kind, &bound.plan, out);
-        Ok(())
+        })
     }
 
     fn finish_query(&mut self, result: StatementResult, kind: DoneKind, plan: &Plan, out: &mut Output<'_>) {
@@ -760,7 +782,7 @@ impl Session {
         let rows = out.end_capture();
         self.state.in_insert_exec = false;
         let result = match executed {
-            Ok(_) => self.run_query_step(cell, Some(rows), compiled, scope, out),
+            Ok(_) => self.run_query_step(cell, Some(rows), line, compiled, scope, out),
             Err(failure) => Err(SimpleFailure::Passed(failure)),
         };
         if began && self.tx.is_some() {

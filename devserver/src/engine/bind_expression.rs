@@ -319,6 +319,7 @@ impl Binder<'_> {
                 }
                 Ok(Condition::Or(bound))
             }
+            Predicate::Updated(column) => self.bind_updated(column),
             Predicate::Not(term) => Ok(Condition::Not(Box::new(self.bind_condition(term)?))),
             Predicate::Compare { op, left, right } => {
                 let left = self.bind_expr(left)?;

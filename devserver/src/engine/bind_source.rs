@@ -240,6 +240,15 @@ impl Binder<'_> {
         Ok(())
     }
 
+    /// `inserted` and `deleted` of a trigger, which are declared among its variables.
+    fn logical_table(&self, name: &ObjectName) -> Option<Ident> {
+        let is_plain = name.schema.is_none() && name.database.is_none() && !name.name.starts_with('@');
+        if !is_plain {
+            return None;
+        }
+        self.declarations.find(&name.name).map(|(_, variable)| Arc::clone(&variable.name))
+    }
+
     /// `mergeable`: not on the side of an outer join that can become NULL.
     fn bind_source(&mut self, source: &TableSource, mergeable: bool) -> SqlResult<Relation> {
         match source {
@@ -249,6 +258,10 @@ impl Binder<'_> {
                         return Err(SqlError::not_supported("table hints on a CTE"));
                     }
                     return self.bind_cte(cte, alias.as_ref().unwrap_or(&name.name), mergeable);
+                }
+                if let Some(logical) = self.logical_table(name) {
+                    let exposed = alias.clone().or_else(|| Some(Arc::clone(&name.name)));
+                    return self.bind_source(&TableSource::Variable { name: logical, alias: exposed }, mergeable);
                 }
                 self.bind_table(name, alias.as_ref(), hints, mergeable)
             }

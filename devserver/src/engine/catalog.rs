@@ -13,7 +13,7 @@ use super::principal::Principals;
 use super::scope::Parameter;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{ObjectId, TableSchema, fold};
-use crate::tsql::ast::{SelectStatement, Statement};
+use crate::tsql::ast::{FunctionBody, ObjectName, SelectStatement, Statement, TriggerEvent};
 use crate::value::{Day, SqlType, Ticks};
 
 /// The schema without which no database is.
@@ -126,9 +126,47 @@ impl Sequence {
     }
 }
 
+/// An AFTER trigger.
+#[derive(Debug, Clone)]
+pub struct Trigger {
+    /// Its name, text and body, and how errors name it.
+    pub procedure: Arc<Procedure>,
+    pub table: ObjectId,
+    pub events: Vec<TriggerEvent>,
+    pub disabled: bool,
+}
+
+/// Another name for an object.
+#[derive(Debug)]
+pub struct Synonym {
+    pub id: ObjectId,
+    pub schema: Arc<str>,
+    pub name: Arc<str>,
+    pub target: ObjectName,
+    pub created_at: (Day, Ticks),
+}
+
+/// A user-defined function.
+#[derive(Debug)]
+pub struct Function {
+    pub id: ObjectId,
+    pub schema: Arc<str>,
+    pub name: Arc<str>,
+    pub parameters: Vec<Parameter>,
+    /// The type of a scalar function; an inline table-valued one has none.
+    pub returns: Option<SqlType>,
+    pub body: FunctionBody,
+    pub text: Arc<str>,
+    pub created_at: (Day, Ticks),
+    pub modified_at: (Day, Ticks),
+}
+
 /// An object that a name can mean, tables excepted.
 #[derive(Debug, Clone)]
 pub enum Object {
+    Trigger(Arc<Trigger>),
+    Function(Arc<Function>),
+    Synonym(Arc<Synonym>),
     Procedure(Arc<Procedure>),
     View(Arc<View>),
     Sequence(Arc<Sequence>),
@@ -138,6 +176,9 @@ impl Object {
     pub fn id(&self) -> ObjectId {
         match self {
             Object::Procedure(procedure) => procedure.id,
+            Object::Trigger(trigger) => trigger.procedure.id,
+            Object::Function(function) => function.id,
+            Object::Synonym(synonym) => synonym.id,
             Object::View(view) => view.id,
             Object::Sequence(sequence) => sequence.id,
         }
@@ -146,6 +187,9 @@ impl Object {
     pub fn name(&self) -> &Arc<str> {
         match self {
             Object::Procedure(procedure) => &procedure.name,
+            Object::Trigger(trigger) => &trigger.procedure.name,
+            Object::Function(function) => &function.name,
+            Object::Synonym(synonym) => &synonym.name,
             Object::View(view) => &view.name,
             Object::Sequence(sequence) => &sequence.name,
         }
@@ -154,6 +198,9 @@ impl Object {
     pub fn schema(&self) -> &Arc<str> {
         match self {
             Object::Procedure(procedure) => &procedure.schema,
+            Object::Trigger(trigger) => &trigger.procedure.schema,
+            Object::Function(function) => &function.schema,
+            Object::Synonym(synonym) => &synonym.schema,
             Object::View(view) => &view.schema,
             Object::Sequence(sequence) => &sequence.schema,
         }

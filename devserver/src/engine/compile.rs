@@ -12,6 +12,8 @@ use parking_lot::Mutex;
 use super::Database;
 use super::batch::{BoundPlan, CompiledBatch, ExecuteStep, Plan, Step, StepKind};
 use super::bind_expression::implicit;
+use super::bind_merge::BoundAction;
+use super::bind_modify::OutputPlan;
 use super::binder::{Binder, PlanOptions, system_type};
 use super::catalog::{UserType, UserTypeKind};
 use super::modify::SelectStatementPlan;
@@ -20,11 +22,12 @@ use super::scope::{Declarations, VariableType};
 use super::select_into::IntoTable;
 use super::state::SessionState;
 use super::table_definition;
+use super::trigger::TriggerTarget;
 use crate::error::{SqlError, SqlResult};
-use crate::storage::Latch;
+use crate::storage::{Latch, TableSchema};
 use crate::tsql::ast::{
     Argument, ArgumentValue, AssignOp, BinaryOp, Execute, ExecuteTarget, Expr, Ident, InsertSource, Predicate,
-    RaiseError, SelectStatement, Statement, StatementKind, TypeName, VariableDeclaration,
+    RaiseError, SelectStatement, Statement, StatementKind, TriggerEvent, TypeName, VariableDeclaration,
 };
 use crate::value::{Length, SqlType};
 
@@ -81,11 +84,13 @@ impl Cell {
         let mut binder = Binder::new(database, latch, state, declarations);
         binder.default_schema = Arc::clone(schema);
         let plan = bind_source(&mut binder, &self.source)?;
+        let triggers = bind_fired_triggers(&binder, &plan)?;
         let bound = Arc::new(BoundPlan {
             plan,
             slots: binder.slots,
             needs: std::mem::take(&mut binder.needs),
             uses_storage: binder.uses_storage,
+            triggers,
             version,
         });
         // What another session would bind otherwise is not kept.
@@ -113,6 +118,52 @@ fn bind_source(binder: &mut Binder<'_>, source: &Source) -> SqlResult<Plan> {
         Source::Statement(StatementKind::Merge(merge)) => Plan::Merge(Box::new(binder.bind_merge(merge)?)),
         Source::Statement(_) => return Err(SqlError::not_supported("this statement in a batch")),
     })
+}
+
+/// The triggers that a statement fires.
+fn bind_fired_triggers(binder: &Binder<'_>, plan: &Plan) -> SqlResult<Option<TriggerTarget>> {
+    let (schema, events, updated, outputs): (&TableSchema, Vec<TriggerEvent>, Vec<usize>, &[OutputPlan]) = match plan {
+        Plan::Insert(plan) => {
+            let schema = &plan.target.table.schema;
+            (schema, vec![TriggerEvent::Insert], (0..schema.columns.len()).collect(), &plan.output)
+        }
+        Plan::Update(plan) => {
+            let updated = plan.assignments.iter().filter_map(|assignment| assignment.column).collect();
+            (&plan.table.schema, vec![TriggerEvent::Update], updated, &plan.output)
+        }
+        Plan::Delete(plan) => (&plan.table.schema, vec![TriggerEvent::Delete], Vec::new(), &plan.output),
+        Plan::Merge(plan) => {
+            let (mut events, mut updated) = (Vec::new(), Vec::new());
+            for clause in &plan.clauses {
+                match &clause.action {
+                    BoundAction::Insert(..) => events.push(TriggerEvent::Insert),
+                    BoundAction::Delete => events.push(TriggerEvent::Delete),
+                    BoundAction::Update(assignments) => {
+                        events.push(TriggerEvent::Update);
+                        updated.extend(assignments.iter().filter_map(|assignment| assignment.column));
+                    }
+                }
+            }
+            (&plan.table.schema, events, updated, &plan.output)
+        }
+        Plan::Scalar(_) | Plan::Condition(_) | Plan::Select(_) => return Ok(None),
+    };
+    for into in outputs.iter().filter_map(|output| output.into.as_ref()) {
+        binder.check_no_triggers(&into.table.schema)?;
+    }
+    let sends_output = outputs.iter().any(|output| output.into.is_none());
+    let columns = (0..schema.columns.len()).map(|column| updated.contains(&column)).collect();
+    let mut target = binder.bind_triggers(schema, &events, columns, sends_output)?;
+    if let (Some(target), Plan::Merge(_)) = (&mut target, plan) {
+        // A row that a MERGE moves by its clustered key looks like one that was deleted and one that was inserted.
+        let moves = schema.clustered().is_some_and(|index| index.key.iter().any(|key| updated.contains(&key.column)));
+        if moves {
+            return Err(SqlError::not_supported("MERGE that changes the clustered key of a table with triggers"));
+        }
+        target.events.sort();
+        target.events.dedup();
+    }
+    Ok(target)
 }
 
 fn bind_select_statement(binder: &mut Binder<'_>, select: &SelectStatement) -> SqlResult<SelectStatementPlan> {

@@ -40,6 +40,8 @@ impl Session {
             StatementKind::CreateType(create) => self.create_type(create),
             StatementKind::CreateProcedure(create) => self.create_procedure(create),
             StatementKind::CreateView(create) => self.create_view(create),
+            StatementKind::CreateTrigger(create) => self.create_trigger(create),
+            StatementKind::SwitchTriggers(switch) => self.switch_triggers(switch),
             StatementKind::CreateSequence(create) => self.create_sequence(create),
             StatementKind::CreateSchema(create) => {
                 let name = create.name.as_ref().or(create.owner.as_ref()).expect("the parser asks for one of them");
@@ -435,7 +437,12 @@ impl Session {
         for name in &drop.names {
             match drop.kind {
                 DropKind::Table => self.drop_table(name, drop.if_exists, scope)?,
-                DropKind::Procedure | DropKind::View | DropKind::Sequence => {
+                DropKind::Procedure
+                | DropKind::View
+                | DropKind::Sequence
+                | DropKind::Trigger
+                | DropKind::Function
+                | DropKind::Synonym => {
                     self.drop_object(drop.kind, name, drop.if_exists)?;
                 }
                 DropKind::Type => self.drop_type(name, drop.if_exists)?,
@@ -450,11 +457,6 @@ impl Session {
                         return Err(cannot_find("drop the database", name));
                     }
                 }
-                DropKind::Synonym | DropKind::Function | DropKind::Trigger => {
-                    if !drop.if_exists {
-                        return Err(SqlError::not_supported("synonyms, functions and triggers"));
-                    }
-                }
             }
         }
         Ok(())
@@ -462,14 +464,25 @@ impl Session {
 
     fn drop_object(&mut self, kind: DropKind, name: &ObjectName, if_exists: bool) -> SqlResult<()> {
         let found = self.with_binder(|binder| binder.find_object(name))?;
-        let (word, found) = match (kind, found) {
-            (DropKind::Procedure, Some(object @ Object::Procedure(_))) => ("procedure", Some(object)),
-            (DropKind::View, Some(object @ Object::View(_))) => ("view", Some(object)),
-            (DropKind::Sequence, Some(object @ Object::Sequence(_))) => ("sequence object", Some(object)),
-            (DropKind::Procedure, _) => ("procedure", None),
-            (DropKind::View, _) => ("view", None),
-            _ => ("sequence object", None),
+        let word = match kind {
+            DropKind::Procedure => "procedure",
+            DropKind::View => "view",
+            DropKind::Trigger => "trigger",
+            DropKind::Function => "function",
+            DropKind::Synonym => "synonym",
+            _ => "sequence object",
         };
+        let found = found.filter(|object| {
+            matches!(
+                (kind, object),
+                (DropKind::Procedure, Object::Procedure(_))
+                    | (DropKind::View, Object::View(_))
+                    | (DropKind::Trigger, Object::Trigger(_))
+                    | (DropKind::Function, Object::Function(_))
+                    | (DropKind::Synonym, Object::Synonym(_))
+                    | (DropKind::Sequence, Object::Sequence(_))
+            )
+        });
         let missing = || cannot_find(&format!("drop the {word}"), name);
         let Some(object) = found else {
             return if if_exists { Ok(()) } else { Err(missing()) };

@@ -52,6 +52,7 @@ mod table_function;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod trigger;
 mod window;
 
 use std::collections::HashMap;

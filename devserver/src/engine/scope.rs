@@ -120,6 +120,8 @@ pub struct Activation {
     pub scope_identity: Option<i64>,
     /// The procedure that runs; `None` for a batch and for dynamic text.
     pub procedure: Option<Arc<Procedure>>,
+    /// In a trigger: the columns that the statement sets, for UPDATE().
+    pub updated_columns: Option<Arc<[bool]>>,
     /// The statements of a procedure run under its owner's permissions (ownership chaining), those of a batch and of
     /// dynamic text under the user's.
     pub check_permissions: bool,

@@ -152,6 +152,9 @@ impl Session {
                         let permissions = match &found {
                             Object::Procedure(_) => PROCEDURE_PERMISSIONS,
                             Object::View(_) => TABLE_PERMISSIONS,
+                            Object::Function(function) if function.returns.is_some() => PROCEDURE_PERMISSIONS,
+                            Object::Function(_) | Object::Synonym(_) => TABLE_PERMISSIONS,
+                            Object::Trigger(_) => &[],
                             Object::Sequence(_) => SEQUENCE_PERMISSIONS,
                         };
                         (found.id(), Arc::clone(found.schema()), permissions)

@@ -39,6 +39,8 @@ pub struct Session {
     pub(super) has_changed_schema: bool,
     /// The nesting levels of the TRY blocks that are running.
     pub(super) try_levels: Vec<u32>,
+    /// The triggers that are running, the innermost last.
+    pub(super) running_triggers: Vec<ObjectId>,
     /// The worst error that nobody caught in the procedure that runs: its return status.
     pub(super) worst_severity: Option<u8>,
     pub(super) prepared: Vec<(i32, super::rpc::Prepared)>,
@@ -95,6 +97,7 @@ impl Session {
             doomed: false,
             caught: Vec::new(),
             nest_level: 0,
+            trigger_level: 0,
             temporary_tables: Vec::new(),
             identity_insert: None,
             context_info: None,
@@ -112,6 +115,7 @@ impl Session {
             catalog_undo: Vec::new(),
             has_changed_schema: false,
             try_levels: Vec::new(),
+            running_triggers: Vec::new(),
             worst_severity: None,
             prepared: Vec::new(),
             next_handle: 1,
@@ -213,8 +217,10 @@ impl Session {
             "an error on its way to a CATCH that is not there"
         );
         self.try_levels.clear();
+        self.running_triggers.clear();
         self.state.caught.clear();
         self.state.nest_level = 0;
+        self.state.trigger_level = 0;
         if self.state.doomed {
             let error = SqlError::new(
                 3998,

@@ -30,6 +30,9 @@ pub enum SystemFunction {
     ServerName,
     ProcId,
     FetchStatus,
+    /// UPDATE() in a trigger.
+    ColumnUpdated,
+    TriggerNestLevel,
     DateFirst,
     MaxPrecision,
     Language,
@@ -114,6 +117,7 @@ const fn catalog(
 }
 
 static FUNCTIONS: &[Description] = &[
+    session("trigger_nestlevel", SystemFunction::TriggerNestLevel, (0, 0), SqlType::Int),
     session("rowcount_big", SystemFunction::RowCountBig, (0, 0), SqlType::BigInt),
     session("scope_identity", SystemFunction::ScopeIdentity, (0, 0), SqlType::Decimal { precision: 38, scale: 0 }),
     catalog("ident_current", SystemFunction::IdentCurrent, (1, 1), SqlType::Decimal { precision: 38, scale: 0 }),
@@ -245,6 +249,12 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         }
         SystemFunction::ServerName => text("readpast-devserver"),
         SystemFunction::ProcId => Value::Int(run.scope.procedure.as_ref().map_or(0, |procedure| procedure.id)),
+        SystemFunction::ColumnUpdated => {
+            let ordinal = as_i32(argument(0)).and_then(|ordinal| usize::try_from(ordinal).ok()).unwrap_or(usize::MAX);
+            let updated = run.scope.updated_columns.as_ref().and_then(|updated| updated.get(ordinal).copied());
+            int(updated.unwrap_or(false))
+        }
+        SystemFunction::TriggerNestLevel => Value::Int(state.trigger_level as i32),
         SystemFunction::FetchStatus => Value::Int(0),
         SystemFunction::DateFirst => Value::TinyInt(7),
         SystemFunction::MaxPrecision => Value::TinyInt(38),
@@ -313,6 +323,8 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             match as_i32(argument(0)).and_then(|id| catalog.object_by_id(id)) {
                 Some(Object::Procedure(procedure)) => text(&procedure.text),
                 Some(Object::View(view)) => text(&view.text),
+                Some(Object::Trigger(trigger)) => text(&trigger.procedure.text),
+                Some(Object::Function(function)) => text(&function.text),
                 _ => Value::Null,
             }
         }
@@ -534,6 +546,11 @@ fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Value> 
         let found = match catalog.object(&schema, &name.name) {
             Some(Object::Procedure(procedure)) if wants("p") => procedure.id,
             Some(Object::View(view)) if wants("v") => view.id,
+            Some(Object::Trigger(trigger)) if wants("tr") => trigger.procedure.id,
+            Some(Object::Function(function)) if wants(if function.returns.is_some() { "fn" } else { "if" }) => {
+                function.id
+            }
+            Some(Object::Synonym(synonym)) if wants("sn") => synonym.id,
             Some(Object::Sequence(sequence)) if wants("so") => sequence.id,
             _ => continue,
         };

@@ -485,6 +485,18 @@ pub fn rows(view: SystemView, run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
                         ("P ", "SQL_STORED_PROCEDURE", date(procedure.created_at), date(procedure.modified_at))
                     }
                     Object::View(view) => ("V ", "VIEW", date(view.created_at), date(view.created_at)),
+                    Object::Trigger(trigger) => {
+                        let procedure = &trigger.procedure;
+                        ("TR", "SQL_TRIGGER", date(procedure.created_at), date(procedure.modified_at))
+                    }
+                    Object::Function(function) => {
+                        let (code, description) = match function.returns {
+                            Some(_) => ("FN", "SQL_SCALAR_FUNCTION"),
+                            None => ("IF", "SQL_INLINE_TABLE_VALUED_FUNCTION"),
+                        };
+                        (code, description, date(function.created_at), date(function.modified_at))
+                    }
+                    Object::Synonym(synonym) => ("SN", "SYNONYM", date(synonym.created_at), date(synonym.created_at)),
                     Object::Sequence(_) => ("SO", "SEQUENCE_OBJECT", Value::Null, Value::Null),
                 };
                 if view == SystemView::Procedures && code != "P " {
@@ -573,7 +585,11 @@ pub fn rows(view: SystemView, run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
                 match object {
                     Object::Procedure(procedure) => rows.push(vec![Value::Int(procedure.id), text(&procedure.text)]),
                     Object::View(view) => rows.push(vec![Value::Int(view.id), text(&view.text)]),
-                    Object::Sequence(_) => {}
+                    Object::Trigger(trigger) => {
+                        rows.push(vec![Value::Int(trigger.procedure.id), text(&trigger.procedure.text)]);
+                    }
+                    Object::Function(function) => rows.push(vec![Value::Int(function.id), text(&function.text)]),
+                    Object::Sequence(_) | Object::Synonym(_) => {}
                 }
             }
         }

@@ -87,7 +87,10 @@ impl Session {
             let schema = self.stored_schema(table)?;
             self.check_alter_object(table, &schema.schema, cannot_find("drop the table", name))?;
         }
-        self.table_change(scope, |latch, tx| latch.drop_table(tx, table))
+        self.atomically(|session| {
+            session.drop_triggers_of(table);
+            session.table_change(scope, |latch, tx| latch.drop_table(tx, table))
+        })
     }
 
     pub(super) fn set_identity_insert(&mut self, table: &ObjectName, on: bool) -> SqlResult<()> {

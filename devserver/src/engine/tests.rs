@@ -15,3 +15,4 @@ mod rpc;
 mod select_into;
 mod table_functions;
 mod transactions;
+mod triggers;

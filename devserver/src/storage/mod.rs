@@ -41,5 +41,5 @@ pub use schema::{
     KeyColumn, Lifetime, LockEscalation, NamedText, ObjectId, TableSchema, Uniqueness, fold,
 };
 pub use table::Table;
-pub use transaction::{Mark, StatementMark, Transaction};
+pub use transaction::{ChangedRow, Mark, StatementMark, Transaction};
 pub use write::{Inserted, OnDuplicateKey, RowChange};

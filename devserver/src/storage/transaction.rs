@@ -5,6 +5,7 @@
 //! the transaction commits, so that others find something to be blocked by; the commit goes through the records once
 //! more and takes the ghosts away.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::locks::{LockOwner, Resource, Slot};
 use super::row::Row;
 use super::schema::{IndexId, Lifetime, ObjectId, TableSchema};
 use super::table::{IndexTree, Table};
+use crate::value::Value;
 
 /// A position in a transaction's changes: a savepoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +34,13 @@ impl StatementMark {
     pub fn mark(self) -> Mark {
         Mark(self.undo)
     }
+}
+
+/// A row before and after: inserted if it was not there, deleted if it is not there any more.
+#[derive(Debug, Clone)]
+pub struct ChangedRow {
+    pub before: Option<Vec<Value>>,
+    pub after: Option<Vec<Value>>,
 }
 
 /// How to take one change back.
@@ -156,6 +165,30 @@ impl Latch<'_> {
             self.state().locks.release(tx.slot, LockOwner::Transaction, resource);
         }
         tx.key_locks.clear();
+    }
+
+    /// The rows of a table that the transaction has changed since a savepoint, each once, in the order of the first change.
+    pub fn changed_rows(&self, tx: &Transaction, since: Mark, table: ObjectId) -> Vec<ChangedRow> {
+        let Some(storage) = self.table(table) else { return Vec::new() };
+        let schema = storage.schema();
+        let mut seen: BTreeSet<&Key> = BTreeSet::new();
+        let mut changed = Vec::new();
+        for undo in tx.undo[since.0.min(tx.undo.len())..].iter().filter(|undo| undo.table == table) {
+            let (key, before) = match &undo.change {
+                Change::RowInserted(key) | Change::RowRevived(key, _) => (key, None),
+                Change::RowReplaced(key, before) => (key, Some(before.values(schema))),
+                // The ghost still has what the row held.
+                Change::RowGhosted(key) => {
+                    (key, storage.rows.get(key.as_bytes()).map(|record| record.row.values(schema)))
+                }
+                _ => continue,
+            };
+            if seen.insert(key) {
+                let after = storage.live_row(key).map(|row| row.values(schema));
+                changed.push(ChangedRow { before, after });
+            }
+        }
+        changed
     }
 
     /// Back to a savepoint. The locks stay, as ROLLBACK TRANSACTION to a savepoint keeps them.

@@ -232,6 +232,8 @@ pub enum Predicate {
         value: Expr,
     },
     Exists(Box<Query>),
+    /// `UPDATE(column)` in a trigger: does the statement set the column?
+    Updated(Ident),
 }
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -941,6 +943,51 @@ pub struct CreateView {
     pub text: Arc<str>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TriggerEvent {
+    Insert,
+    Update,
+    Delete,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateTrigger {
+    pub creation: Creation,
+    pub name: ObjectName,
+    pub table: ObjectName,
+    /// FOR and AFTER mean the same.
+    pub instead_of: bool,
+    pub events: Vec<TriggerEvent>,
+    /// As in [`CreateProcedure`].
+    pub body: Arc<[Statement]>,
+    pub text: Arc<str>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateFunction {
+    pub creation: Creation,
+    pub name: ObjectName,
+    pub parameters: Vec<ParameterDef>,
+    pub body: FunctionBody,
+    pub text: Arc<str>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum FunctionBody {
+    /// `RETURNS type BEGIN RETURN expr END`. Bodies of more statements are refused.
+    Scalar { returns: TypeName, value: Expr },
+    /// `RETURNS TABLE AS RETURN (query)`.
+    Inline(Box<SelectStatement>),
+}
+
+/// `ENABLE TRIGGER names ON table` and its like; an empty list is ALL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwitchTriggers {
+    pub enable: bool,
+    pub names: Vec<Ident>,
+    pub table: ObjectName,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateSequence {
     pub name: ObjectName,
@@ -1169,6 +1216,20 @@ pub enum StatementKind {
     CreateType(Box<CreateType>),
     CreateProcedure(Box<CreateProcedure>),
     CreateView(Box<CreateView>),
+    CreateTrigger(Box<CreateTrigger>),
+    CreateFunction(Box<CreateFunction>),
+    /// `CREATE SYNONYM name FOR target`.
+    CreateSynonym {
+        name: ObjectName,
+        target: ObjectName,
+    },
+    SwitchTriggers(SwitchTriggers),
+    /// `ALTER SCHEMA schema TRANSFER object`, or a type's if `of_type`.
+    TransferToSchema {
+        schema: Ident,
+        object: ObjectName,
+        of_type: bool,
+    },
     CreateSchema(CreateSchema),
     CreateSequence(Box<CreateSequence>),
     /// `CREATE ROLE name [AUTHORIZATION owner]`.
@@ -1215,6 +1276,9 @@ pub enum StatementKind {
     },
     Break,
     Continue,
+    Goto(Ident),
+    /// `name:`.
+    Label(Ident),
     Return(Option<Expr>),
     TryCatch {
         body: Vec<Statement>,
@@ -1232,6 +1296,11 @@ pub enum StatementKind {
     },
     /// `DECLARE name CURSOR …`.
     DeclareCursor {
+        name: Ident,
+        definition: Box<CursorDefinition>,
+    },
+    /// `SET @v = CURSOR …`.
+    SetCursor {
         name: Ident,
         definition: Box<CursorDefinition>,
     },

@@ -54,3 +54,10 @@ pub fn errors(session: &mut Session, sql: &str) -> Vec<i32> {
 pub fn ok(session: &mut Session, sql: &str) {
     rows(session, sql);
 }
+
+/// Runs a script whose batches are parted by GO, as sqlcmd does; none of them may fail.
+pub fn script(session: &mut Session, sql: &str) {
+    for batch in sql.split("\nGO") {
+        rows(session, batch.trim());
+    }
+}

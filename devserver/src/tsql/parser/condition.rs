@@ -73,9 +73,14 @@ impl Parser<'_> {
         if self.is("EXISTS") {
             return self.exists();
         }
-        if self.is_one_of(&["CONTAINS", "FREETEXT"])
-            || (self.is("UPDATE") && self.is_symbol_ahead(1, Symbol::LeftParen))
-        {
+        if self.is("UPDATE") && self.is_symbol_ahead(1, Symbol::LeftParen) {
+            self.advance();
+            self.advance();
+            let column = self.identifier()?;
+            self.expect_symbol(Symbol::RightParen)?;
+            return Ok(Either::Condition(Box::new(Predicate::Updated(column))));
+        }
+        if self.is_one_of(&["CONTAINS", "FREETEXT"]) {
             return Err(self.unsupported(format!("the predicate {}", self.keyword())));
         }
         let begins_either = self.is_symbol(Symbol::LeftParen) && !self.is_ahead(1, "SELECT");

@@ -5,7 +5,8 @@ use super::table::TablePlace;
 use crate::error::SqlResult;
 use crate::tsql::ast::{
     Argument, ArgumentValue, BinaryOp, CursorDefinition, CursorName, Execute, ExecuteTarget, Expr, Fetch,
-    FetchDirection, Ident, Literal, RaiseError, Statement, StatementKind, TransactionName, VariableDeclaration,
+    FetchDirection, Ident, Literal, ObjectName, RaiseError, Statement, StatementKind, TransactionName, TypeArguments,
+    TypeName, VariableDeclaration,
 };
 use crate::tsql::lexer::{Symbol, TokenKind};
 
@@ -146,7 +147,7 @@ impl Parser<'_> {
         let declarations = self.comma_list(|p| {
             let name = p.variable()?;
             p.accept("AS");
-            let data_type = p.type_name()?;
+            let data_type = if p.is("CURSOR") { p.cursor_type()? } else { p.type_name()? };
             if p.is_one_of(&["NULL", "NOT"]) {
                 return Err(p.unsupported("NULL and NOT NULL of a variable"));
             }
@@ -154,6 +155,26 @@ impl Parser<'_> {
             Ok(VariableDeclaration { name, data_type, value })
         })?;
         Ok(StatementKind::Declare(declarations))
+    }
+
+    /// The type of a cursor variable, which is no type of anything else.
+    fn cursor_type(&mut self) -> SqlResult<TypeName> {
+        self.expect("CURSOR")?;
+        let name = ObjectName { server: None, database: None, schema: None, name: "cursor".into() };
+        Ok(TypeName { name, arguments: TypeArguments::None })
+    }
+
+    // Labels
+
+    pub(super) fn go_to(&mut self) -> SqlResult<StatementKind> {
+        self.expect("GOTO")?;
+        self.identifier().map(StatementKind::Goto)
+    }
+
+    pub(super) fn label(&mut self) -> SqlResult<StatementKind> {
+        let name = self.identifier()?;
+        self.expect_symbol(Symbol::Colon)?;
+        Ok(StatementKind::Label(name))
     }
 
     // Transactions
@@ -179,7 +200,13 @@ impl Parser<'_> {
             return Err(self.unexpected());
         }
         if verb == "COMMIT" && self.is("WITH") && self.is_symbol_ahead(1, Symbol::LeftParen) {
-            return Err(self.unsupported("COMMIT … WITH (DELAYED_DURABILITY = …)"));
+            // When the log is written changes nothing here: there is none.
+            self.advance();
+            self.parenthesised_list(|p| {
+                p.expect("DELAYED_DURABILITY")?;
+                p.expect_symbol(Symbol::Equal)?;
+                p.on_or_off()
+            })?;
         }
         match (verb.as_str(), name) {
             ("COMMIT", name) => Ok(StatementKind::CommitTransaction(name)),
@@ -419,6 +446,12 @@ impl Parser<'_> {
             options.push(Ident::from(self.keyword()));
             self.advance();
         }
+        let definition = Box::new(self.cursor_definition(options)?);
+        Ok(StatementKind::DeclareCursor { name, definition })
+    }
+
+    /// From CURSOR on; `options` are those before it.
+    pub(super) fn cursor_definition(&mut self, mut options: Vec<Ident>) -> SqlResult<CursorDefinition> {
         self.expect("CURSOR")?;
         while CURSOR_OPTIONS.contains(&self.keyword().as_str()) {
             options.push(Ident::from(self.keyword()));
@@ -438,8 +471,7 @@ impl Parser<'_> {
                 for_update = Some(columns);
             }
         }
-        let definition = Box::new(CursorDefinition { options, select, for_update });
-        Ok(StatementKind::DeclareCursor { name, definition })
+        Ok(CursorDefinition { options, select, for_update })
     }
 
     pub(super) fn cursor_name(&mut self) -> SqlResult<CursorName> {

@@ -6,8 +6,8 @@ use crate::error::SqlResult;
 use crate::tsql::ast::{
     AlterDatabase, AlterIndex, AlterIndexAction, AlterTable, AlterTableAction, AlterTableDrop, CreateIndex,
     CreateSchema, CreateSequence, CreateTable, CreateType, DatabaseOption, DatabaseOptionValue, Drop, DropIndex,
-    DropKind, Ident, IndexOption, LockEscalation, ObjectName, StatementKind, TableConstraint, TableDefinition,
-    Termination, TypeKind,
+    DropKind, Ident, IndexOption, LockEscalation, ObjectName, StatementKind, SwitchTriggers, TableConstraint,
+    TableDefinition, Termination, TypeKind,
 };
 use crate::tsql::lexer::Symbol;
 
@@ -45,13 +45,13 @@ impl Parser<'_> {
     pub(super) fn create(&mut self) -> SqlResult<StatementKind> {
         let noun = self.source(self.ahead(1)).to_ascii_uppercase();
         match noun.as_str() {
-            "PROCEDURE" | "PROC" | "OR" | "VIEW" => return self.module(),
+            "PROCEDURE" | "PROC" | "OR" | "VIEW" | "FUNCTION" | "TRIGGER" => return self.module(),
             "SCHEMA" => return self.create_schema(),
             "ROLE" | "USER" | "LOGIN" | "DATABASE" => return self.create_principal_or_database(),
-            "FUNCTION" | "TRIGGER" | "SYNONYM" | "STATISTICS" | "DEFAULT" | "RULE" | "ASSEMBLY" | "COLUMNSTORE"
-            | "XML" | "SPATIAL" | "FULLTEXT" | "PARTITION" | "QUEUE" | "SERVICE" | "MESSAGE" | "CONTRACT" | "ROUTE"
-            | "CERTIFICATE" | "SYMMETRIC" | "ASYMMETRIC" | "MASTER" | "CREDENTIAL" | "EVENT" | "SECURITY"
-            | "APPLICATION" | "SERVER" | "EXTERNAL" | "WORKLOAD" | "RESOURCE" | "ENDPOINT" | "AGGREGATE" => {
+            "STATISTICS" | "DEFAULT" | "RULE" | "ASSEMBLY" | "COLUMNSTORE" | "XML" | "SPATIAL" | "FULLTEXT"
+            | "PARTITION" | "QUEUE" | "SERVICE" | "MESSAGE" | "CONTRACT" | "ROUTE" | "CERTIFICATE" | "SYMMETRIC"
+            | "ASYMMETRIC" | "MASTER" | "CREDENTIAL" | "EVENT" | "SECURITY" | "APPLICATION" | "SERVER" | "EXTERNAL"
+            | "WORKLOAD" | "RESOURCE" | "ENDPOINT" | "AGGREGATE" => {
                 return Err(self.unsupported(format!("CREATE {noun}")));
             }
             _ => {}
@@ -61,6 +61,12 @@ impl Parser<'_> {
             "TABLE" => self.create_table(),
             "TYPE" => self.create_type(),
             "SEQUENCE" => self.create_sequence(),
+            "SYNONYM" => {
+                self.advance();
+                let name = self.local_name("CREATE SYNONYM")?;
+                self.expect("FOR")?;
+                Ok(StatementKind::CreateSynonym { name, target: self.object_name()? })
+            }
             "UNIQUE" | "CLUSTERED" | "NONCLUSTERED" | "INDEX" => self.create_index(),
             _ => Err(self.unexpected()),
         }
@@ -224,7 +230,7 @@ impl Parser<'_> {
 
     pub(super) fn alter(&mut self) -> SqlResult<StatementKind> {
         let noun = self.source(self.ahead(1)).to_ascii_uppercase();
-        if matches!(noun.as_str(), "PROCEDURE" | "PROC" | "VIEW") {
+        if matches!(noun.as_str(), "PROCEDURE" | "PROC" | "VIEW" | "FUNCTION" | "TRIGGER") {
             return self.module();
         }
         self.expect("ALTER")?;
@@ -233,19 +239,62 @@ impl Parser<'_> {
             "INDEX" => self.alter_index(),
             "DATABASE" => self.alter_database(),
             "ROLE" => self.alter_role(),
-            "FUNCTION" | "TRIGGER" | "SCHEMA" | "SEQUENCE" | "USER" | "LOGIN" | "AUTHORIZATION" | "SERVER"
-            | "PARTITION" | "FULLTEXT" | "QUEUE" | "SERVICE" | "CERTIFICATE" | "ASSEMBLY" | "ENDPOINT" | "EVENT"
-            | "RESOURCE" | "WORKLOAD" | "SECURITY" | "SYMMETRIC" | "ASYMMETRIC" | "MASTER" | "CREDENTIAL"
-            | "APPLICATION" | "XML" | "ROUTE" | "MESSAGE" | "EXTERNAL" => {
-                Err(self.unsupported(format!("ALTER {noun}")))
-            }
+            "SCHEMA" => self.transfer_to_schema(),
+            "SEQUENCE" | "USER" | "LOGIN" | "AUTHORIZATION" | "SERVER" | "PARTITION" | "FULLTEXT" | "QUEUE"
+            | "SERVICE" | "CERTIFICATE" | "ASSEMBLY" | "ENDPOINT" | "EVENT" | "RESOURCE" | "WORKLOAD" | "SECURITY"
+            | "SYMMETRIC" | "ASYMMETRIC" | "MASTER" | "CREDENTIAL" | "APPLICATION" | "XML" | "ROUTE" | "MESSAGE"
+            | "EXTERNAL" => Err(self.unsupported(format!("ALTER {noun}"))),
             _ => Err(self.unexpected()),
         }
+    }
+
+    fn transfer_to_schema(&mut self) -> SqlResult<StatementKind> {
+        self.expect("SCHEMA")?;
+        let schema = self.identifier()?;
+        self.expect("TRANSFER")?;
+        if self.is("XML") && self.is_ahead(1, "SCHEMA") {
+            return Err(self.unsupported("XML schema collections"));
+        }
+        let mut of_type = false;
+        if self.is_symbol_ahead(1, Symbol::DoubleColon) {
+            of_type = self.is("TYPE");
+            if !of_type && !self.is("OBJECT") {
+                return Err(self.unsupported("ALTER SCHEMA … TRANSFER of anything but objects and types"));
+            }
+            self.advance();
+            self.advance();
+        }
+        Ok(StatementKind::TransferToSchema { schema, object: self.local_name("ALTER SCHEMA")?, of_type })
+    }
+
+    /// `ENABLE TRIGGER names ON table`, or DISABLE.
+    pub(super) fn switch_triggers(&mut self) -> SqlResult<StatementKind> {
+        let enable = self.is("ENABLE");
+        self.advance();
+        self.expect("TRIGGER")?;
+        let names = if self.accept("ALL") {
+            Vec::new()
+        } else {
+            self.comma_list(|p| p.local_name("ENABLE TRIGGER").map(|name| name.name))?
+        };
+        self.expect("ON")?;
+        if self.is("DATABASE") || (self.is("ALL") && self.is_ahead(1, "SERVER")) {
+            return Err(self.unsupported("DDL triggers"));
+        }
+        let table = self.table_name()?;
+        Ok(StatementKind::SwitchTriggers(SwitchTriggers { enable, names, table }))
     }
 
     fn alter_table(&mut self) -> SqlResult<StatementKind> {
         self.expect("TABLE")?;
         let table = self.table_name()?;
+        if self.is_one_of(&["ENABLE", "DISABLE"]) && self.is_ahead(1, "TRIGGER") {
+            let enable = self.is("ENABLE");
+            self.advance();
+            self.advance();
+            let names = if self.accept("ALL") { Vec::new() } else { self.comma_list(Self::identifier)? };
+            return Ok(StatementKind::SwitchTriggers(SwitchTriggers { enable, names, table }));
+        }
         let action = self.alter_table_action()?;
         Ok(StatementKind::AlterTable(Box::new(AlterTable { table, action })))
     }

@@ -1,11 +1,12 @@
-//! CREATE and ALTER of procedures and views, which take the whole batch, and lists of parameters.
+//! CREATE and ALTER of procedures, views, functions and triggers, which take the whole batch, and lists of parameters.
 
 use std::sync::Arc;
 
 use super::Parser;
 use crate::error::SqlResult;
 use crate::tsql::ast::{
-    CreateProcedure, CreateView, Creation, ExecuteAsClause, Expr, ParameterDef, SelectStatement, StatementKind,
+    CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ExecuteAsClause, Expr, FunctionBody,
+    ParameterDef, SelectStatement, StatementKind, TriggerEvent,
 };
 use crate::tsql::lexer::Symbol;
 
@@ -28,6 +29,10 @@ impl Parser<'_> {
             self.check_first_in_batch(if creation == Creation::Alter { "ALTER VIEW" } else { "CREATE VIEW" }, noun)?;
         } else if self.is_ahead(noun, "PROCEDURE") || self.is_ahead(noun, "PROC") {
             self.check_first_in_batch("CREATE/ALTER PROCEDURE", noun)?;
+        } else if self.is_ahead(noun, "FUNCTION") {
+            self.check_first_in_batch("CREATE FUNCTION", noun)?;
+        } else if self.is_ahead(noun, "TRIGGER") {
+            self.check_first_in_batch("CREATE TRIGGER", noun)?;
         }
         for _ in 0..noun {
             self.advance();
@@ -41,7 +46,14 @@ impl Parser<'_> {
                 self.advance();
                 self.view(creation)
             }
-            "FUNCTION" | "TRIGGER" => Err(self.unsupported(self.keyword())),
+            "FUNCTION" => {
+                self.advance();
+                self.function(creation)
+            }
+            "TRIGGER" => {
+                self.advance();
+                self.trigger(creation)
+            }
             _ => Err(self.unexpected()),
         }
     }
@@ -89,6 +101,146 @@ impl Parser<'_> {
             body: body.into(),
             text: Arc::from(self.text),
         })))
+    }
+
+    fn trigger(&mut self, creation: Creation) -> SqlResult<StatementKind> {
+        let name = self.local_name("CREATE/ALTER TRIGGER")?;
+        self.expect("ON")?;
+        if self.is("DATABASE") || (self.is("ALL") && self.is_ahead(1, "SERVER")) {
+            return Err(self.unsupported("DDL triggers"));
+        }
+        let table = self.table_name()?;
+        if self.accept("WITH") {
+            self.refuse_module_options("trigger")?;
+        }
+        let instead_of = self.accept("INSTEAD");
+        if instead_of {
+            self.expect("OF")?;
+        } else if !self.accept("AFTER") {
+            self.expect("FOR")?;
+        }
+        let events = self.comma_list(|p| {
+            let event = match p.keyword().as_str() {
+                "INSERT" => TriggerEvent::Insert,
+                "UPDATE" => TriggerEvent::Update,
+                "DELETE" => TriggerEvent::Delete,
+                _ => return Err(p.unexpected()),
+            };
+            p.advance();
+            Ok(event)
+        })?;
+        self.skip_not_for_replication()?;
+        self.expect("AS")?;
+        if self.is("EXTERNAL") {
+            return Err(self.unsupported("CLR triggers"));
+        }
+        let body = self.batch()?;
+        if body.is_empty() {
+            return Err(self.unexpected());
+        }
+        Ok(StatementKind::CreateTrigger(Box::new(CreateTrigger {
+            creation,
+            name,
+            table,
+            instead_of,
+            events,
+            body: body.into(),
+            text: Arc::from(self.text),
+        })))
+    }
+
+    /// What stands after WITH; EXECUTE AS CALLER and SCHEMABINDING change no result.
+    fn refuse_module_options(&mut self, what: &str) -> SqlResult<()> {
+        self.comma_list(|p| match p.keyword().as_str() {
+            "EXECUTE" | "EXEC" => {
+                p.advance();
+                match p.execute_as_clause()? {
+                    ExecuteAsClause::Caller => Ok(()),
+                    _ => Err(p.unsupported(format!("EXECUTE AS in a {what}"))),
+                }
+            }
+            "SCHEMABINDING" if what == "function" => {
+                p.advance();
+                Ok(())
+            }
+            "ENCRYPTION" | "NATIVE_COMPILATION" | "RETURNS" | "CALLED" | "INLINE" => {
+                Err(p.unsupported(format!("the {what} option {}", p.keyword())))
+            }
+            _ => Err(p.unexpected()),
+        })?;
+        Ok(())
+    }
+
+    fn function(&mut self, creation: Creation) -> SqlResult<StatementKind> {
+        let name = self.local_name("CREATE FUNCTION")?;
+        self.expect_symbol(Symbol::LeftParen)?;
+        let parameters = if self.is_variable() { self.parameters()? } else { Vec::new() };
+        self.expect_symbol(Symbol::RightParen)?;
+        self.expect("RETURNS")?;
+        let body = if self.is_variable() {
+            return Err(self.unsupported("multi-statement table-valued functions"));
+        } else if self.accept("TABLE") {
+            self.inline_function_body()?
+        } else {
+            self.scalar_function_body()?
+        };
+        self.accept_symbol(Symbol::Semicolon);
+        self.expect_end()?;
+        Ok(StatementKind::CreateFunction(Box::new(CreateFunction {
+            creation,
+            name,
+            parameters,
+            body,
+            text: Arc::from(self.text),
+        })))
+    }
+
+    fn inline_function_body(&mut self) -> SqlResult<FunctionBody> {
+        if self.accept("WITH") {
+            self.refuse_module_options("function")?;
+        }
+        self.accept("AS");
+        if self.is("EXTERNAL") {
+            return Err(self.unsupported("CLR functions"));
+        }
+        self.expect("RETURN")?;
+        let in_parentheses =
+            self.is_symbol(Symbol::LeftParen) && (self.is_ahead(1, "WITH") || self.is_ahead(1, "SELECT"));
+        if in_parentheses {
+            self.advance();
+        }
+        let ctes = self.common_table_expressions()?;
+        let query = self.nested_query()?;
+        if in_parentheses {
+            self.expect_symbol(Symbol::RightParen)?;
+        }
+        Ok(FunctionBody::Inline(Box::new(SelectStatement { ctes, query, options: Vec::new() })))
+    }
+
+    fn scalar_function_body(&mut self) -> SqlResult<FunctionBody> {
+        let returns = self.type_name()?;
+        if self.accept("WITH") {
+            self.refuse_module_options("function")?;
+        }
+        self.accept("AS");
+        if self.is("EXTERNAL") {
+            return Err(self.unsupported("CLR functions"));
+        }
+        self.expect("BEGIN")?;
+        let mut statements = self.statements()?;
+        self.expect("END")?;
+        match statements.pop().map(|statement| statement.kind) {
+            Some(StatementKind::Return(Some(value))) if statements.is_empty() => {
+                Ok(FunctionBody::Scalar { returns, value })
+            }
+            Some(StatementKind::Return(Some(_))) => {
+                Err(self.unsupported("a function that does more than RETURN an expression"))
+            }
+            _ => {
+                let message = "The last statement included within a function must be a return statement.";
+                Err(self.error(455, message))
+            }
+        }
     }
 
     fn procedure_parameters(&mut self) -> SqlResult<Vec<ParameterDef>> {

@@ -58,7 +58,8 @@ impl Parser<'_> {
         };
         self.advance();
         if self.is("CURSOR") {
-            return Err(self.unsupported("cursor variables"));
+            let definition = Box::new(self.cursor_definition(Vec::new())?);
+            return Ok(StatementKind::SetCursor { name, definition });
         }
         let value = self.expression()?;
         Ok(StatementKind::SetVariable { name, op, value })

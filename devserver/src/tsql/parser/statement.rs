@@ -99,10 +99,9 @@ impl Parser<'_> {
             "WAITFOR" => self.wait_for(),
             "OPEN" | "CLOSE" | "DEALLOCATE" => self.cursor_statement(),
             "FETCH" => self.fetch(),
-            "GOTO" | "BACKUP" | "RESTORE" | "BULK" | "CHECKPOINT" | "DBCC" | "KILL" | "RECONFIGURE" | "SHUTDOWN"
-            | "SETUSER" | "READTEXT" | "WRITETEXT" | "UPDATETEXT" | "DISK" | "DUMP" | "LOAD" => {
-                Err(self.unsupported(keyword))
-            }
+            "GOTO" => self.go_to(),
+            "BACKUP" | "RESTORE" | "BULK" | "CHECKPOINT" | "DBCC" | "KILL" | "RECONFIGURE" | "SHUTDOWN" | "SETUSER"
+            | "READTEXT" | "WRITETEXT" | "UPDATETEXT" | "DISK" | "DUMP" | "LOAD" => Err(self.unsupported(keyword)),
             _ => Err(self.unexpected()),
         }
     }
@@ -124,7 +123,10 @@ impl Parser<'_> {
             return self.throw();
         }
         if matches!(self.token().kind, TokenKind::Word { .. }) && self.is_symbol_ahead(1, Symbol::Colon) {
-            return Err(self.unsupported("labels"));
+            return self.label();
+        }
+        if self.is_one_of(&["ENABLE", "DISABLE"]) && self.is_ahead(1, "TRIGGER") {
+            return self.switch_triggers();
         }
         if self.next == 0 {
             return self.execute_statement();
