@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -37,6 +38,8 @@ pub struct Config {
     pub queue: QueueConfig,
     /// How a worker works. Producers do not need it.
     pub worker: WorkerConfig,
+    /// Where metrics are served.
+    pub metrics: MetricsConfig,
 }
 
 /// How to reach SQL Server: section `connection`.
@@ -139,6 +142,11 @@ pub struct WorkerConfig {
     /// Default: `5000`. Range: 100 to 3600000 ms.
     pub reap_interval_ms: u64,
 
+    /// How often the queue's depth is sampled for the metrics, by one of its workers at a time.
+    ///
+    /// Default: `10000`. Range: 1000 to 3600000 ms.
+    pub sample_interval_ms: u64,
+
     /// How long SQL Server believes this worker alive after its last sign of life. Longer: a crashed worker's jobs wait
     /// longer. Shorter: a worker whose network hangs that long loses its jobs to others.
     ///
@@ -197,6 +205,17 @@ pub struct RetryConfig {
     pub max_ms: u64,
 }
 
+/// Where metrics are served: section `metrics`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MetricsConfig {
+    /// The address and port at which this process serves `/metrics` for Prometheus, `/healthz` and `/readyz`. Empty: nowhere; the
+    /// metrics go to the recorder that the program has installed, if any.
+    ///
+    /// Default: empty. Range: an address and a port, such as `127.0.0.1:9464`; port 0 is one of the system's choice.
+    pub listen: String,
+}
+
 impl Default for ConnectionConfig {
     fn default() -> ConnectionConfig {
         ConnectionConfig {
@@ -228,6 +247,7 @@ impl Default for WorkerConfig {
             poll_max_ms: 250,
             promote_interval_ms: 1_000,
             reap_interval_ms: 5_000,
+            sample_interval_ms: 10_000,
             lease_ms: 30_000,
             heartbeat_interval_ms: 10_000,
             take_over: false,
@@ -323,7 +343,8 @@ impl Config {
     pub fn validate(&self) -> Result<(), Error> {
         self.connection.validate()?;
         self.queue.validate()?;
-        self.worker.validate()
+        self.worker.validate()?;
+        self.metrics.address().map(|_| ())
     }
 }
 
@@ -359,6 +380,27 @@ impl QueueConfig {
     }
 }
 
+impl MetricsConfig {
+    /// Where to listen, if anywhere.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] for what is no address with a port.
+    pub(crate) fn address(&self) -> Result<Option<SocketAddr>, Error> {
+        if self.listen.is_empty() {
+            return Ok(None);
+        }
+        match self.listen.parse() {
+            Ok(address) => Ok(Some(address)),
+            Err(_) => Err(refused(
+                "metrics.listen",
+                format!("'{}'", self.listen),
+                "empty, or an address and a port, such as 127.0.0.1:9464",
+            )),
+        }
+    }
+}
+
 impl WorkerConfig {
     /// Checks this section alone.
     ///
@@ -377,6 +419,7 @@ impl WorkerConfig {
         check_range("worker.poll_max_ms", self.poll_max_ms, 1..=3_600_000)?;
         check_range("worker.promote_interval_ms", self.promote_interval_ms, 10..=3_600_000)?;
         check_range("worker.reap_interval_ms", self.reap_interval_ms, 100..=3_600_000)?;
+        check_range("worker.sample_interval_ms", self.sample_interval_ms, 1_000..=3_600_000)?;
         check_range("worker.lease_ms", self.lease_ms, 1_000..=DAY_MS)?;
         check_range("worker.heartbeat_interval_ms", self.heartbeat_interval_ms, 100..=DAY_MS / 2)?;
         check_range("worker.finish_batch_size", self.finish_batch_size, 1..=1_000)?;
@@ -656,6 +699,9 @@ mod tests {
         assert!(message(|c| c.worker.buffer = 20_000).contains("at most worker.max_in_flight (10000)"));
         assert!(message(|c| c.worker.max_in_flight = 100).contains("worker.batch_size is 500"));
         assert!(message(|c| c.queue.name = " ".into()).contains("queue.name is ' '"));
+        assert!(
+            message(|c| c.metrics.listen = "9464".into()).contains("metrics.listen is '9464'; it must be empty, or")
+        );
         assert!(message(|c| c.connection.packet_size = 32_767).contains("512 to 16383"));
     }
 
@@ -683,6 +729,7 @@ mod tests {
             ("QueueConfig", "queue"),
             ("WorkerConfig", "worker"),
             ("RetryConfig", "worker.retry"),
+            ("MetricsConfig", "metrics"),
         ];
         let mut rows = Vec::new();
         let mut section = None;

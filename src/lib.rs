@@ -56,11 +56,11 @@ mod connection_string;
 mod error;
 mod handler;
 mod job;
-mod metrics;
+pub mod metrics;
 mod queue;
 mod worker;
 
-pub use config::{Config, ConnectionConfig, QueueConfig, RetryConfig, WorkerConfig};
+pub use config::{Config, ConnectionConfig, MetricsConfig, QueueConfig, RetryConfig, WorkerConfig};
 pub use connection_string::ConnectionString;
 pub use error::Error;
 pub use handler::{Context, JobError, Output};
@@ -68,7 +68,7 @@ pub use job::{Fence, Job, JobId, NewJob};
 pub use queue::{
     ClaimOrder, Completion, Delivery, Enqueued, JobRow, JobState, Queue, QueueOptions, QueueStats, WorkerId, enqueue_in,
 };
-pub use worker::{Monitor, StopHandle, Summary, Worker, WorkerStats};
+pub use worker::{Limit, Monitor, StopHandle, Summary, Worker, WorkerStats};
 
 /// The traits that [`enqueue_in`] and the driver ask of a connection.
 pub use futures_io;

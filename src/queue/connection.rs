@@ -8,7 +8,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tiberius::time::{Date, DateTime2, Time};
 use tiberius::{ColumnData, Command, CommandResult, FromSqlOwned, Row, SqlBrowser};
@@ -17,6 +17,7 @@ use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
 use crate::config::{ConnectionConfig, check_schema};
 use crate::error::Error;
+use crate::metrics::QueueMetrics;
 
 /// A connection as the driver has it.
 pub(crate) type Client = tiberius::Client<Compat<TcpStream>>;
@@ -32,15 +33,16 @@ pub(crate) struct Connector {
     schema: String,
     connect_timeout: Duration,
     command_timeout: Duration,
+    metrics: QueueMetrics,
 }
 
 impl Connector {
-    /// Reads the settings; connects to nothing.
+    /// Reads the settings; connects to nothing. `queue` is what its connections are counted for.
     ///
     /// # Errors
     ///
     /// [`Error::ConnectionString`] and [`Error::Config`].
-    pub(crate) fn new(config: &ConnectionConfig) -> Result<Connector, Error> {
+    pub(crate) fn new(config: &ConnectionConfig, queue: &str) -> Result<Connector, Error> {
         config.validate()?;
         let options = config.url.parse()?;
         let mut driver = options.driver;
@@ -54,12 +56,17 @@ impl Connector {
             schema: config.schema.clone(),
             connect_timeout: options.connect_timeout.unwrap_or(Duration::from_millis(config.connect_timeout_ms)),
             command_timeout: options.command_timeout.unwrap_or(Duration::from_millis(config.command_timeout_ms)),
+            metrics: QueueMetrics::new(queue),
         })
     }
 
     /// The schema that readpast is installed in.
     pub(crate) fn schema(&self) -> &str {
         &self.schema
+    }
+
+    pub(crate) fn metrics(&self) -> &QueueMetrics {
+        &self.metrics
     }
 
     /// Makes a connection: TCP, TLS, login; follows redirections.
@@ -131,11 +138,13 @@ pub(crate) const MAX_TABLE_VALUE_BYTES: usize = 65_535;
 pub(crate) struct Lane {
     connector: Arc<Connector>,
     client: Option<Client>,
+    /// The last connection failed, or its call was given up.
+    is_broken: bool,
 }
 
 impl Lane {
     pub(crate) fn new(connector: Arc<Connector>) -> Lane {
-        Lane { connector, client: None }
+        Lane { connector, client: None, is_broken: false }
     }
 
     /// How long one call may take.
@@ -150,6 +159,7 @@ impl Lane {
     /// Closes the connection; the next call makes another.
     pub(crate) fn disconnect(&mut self) {
         self.client = None;
+        self.is_broken = false;
     }
 
     /// Connects, unless there is a connection already.
@@ -158,8 +168,8 @@ impl Lane {
     ///
     /// As [`Connector::connect`].
     pub(crate) async fn ensure_connected(&mut self) -> Result<(), Error> {
-        let client = self.take_client().await?;
-        self.client = Some(client);
+        let client = self.take_client("connect").await?;
+        self.put_back(client);
         Ok(())
     }
 
@@ -170,10 +180,10 @@ impl Lane {
 
     /// Runs a command to its end.
     pub(crate) async fn run(&mut self, call: &str, command: Command<'_>) -> Result<CommandResult, Error> {
-        let mut client = self.take_client().await?;
+        let mut client = self.take_client(call).await?;
         let answer = async { command.exec(&mut client).await?.into_command_result().await };
         let result = self.in_time(call, answer).await?;
-        self.client = Some(client);
+        self.put_back(client);
         Ok(result)
     }
 
@@ -183,7 +193,7 @@ impl Lane {
         call: &str,
         commands: Vec<Command<'_>>,
     ) -> Result<Vec<CommandResult>, Error> {
-        let mut client = self.take_client().await?;
+        let mut client = self.take_client(call).await?;
         let answers = async {
             let mut results = Vec::with_capacity(commands.len());
             client.begin_transaction().await?;
@@ -194,7 +204,7 @@ impl Lane {
             Ok(results)
         };
         let results = self.in_time(call, answers).await?;
-        self.client = Some(client);
+        self.put_back(client);
         Ok(results)
     }
 
@@ -214,27 +224,54 @@ impl Lane {
 
     /// Runs a batch whose results do not matter.
     pub(crate) async fn batch(&mut self, call: &str, sql: &str) -> Result<(), Error> {
-        let mut client = self.take_client().await?;
+        let mut client = self.take_client(call).await?;
         let answer = async { client.simple_query(sql).await?.into_results().await };
         self.in_time(call, answer).await?;
-        self.client = Some(client);
+        self.put_back(client);
         Ok(())
     }
 
-    async fn take_client(&mut self) -> Result<Client, Error> {
+    /// The connection, made if there is none. Until it is put back, it counts as broken: an error, a time-out and a dropped future leave
+    /// it so.
+    async fn take_client(&mut self, call: &str) -> Result<Client, Error> {
+        let was_broken = std::mem::replace(&mut self.is_broken, true);
         if let Some(client) = self.client.take() {
             return Ok(client);
         }
-        let client = self.connector.connect().await?;
-        Ok(client)
+        let started_at = Instant::now();
+        match self.connector.connect().await {
+            Ok(client) => {
+                self.connector.metrics.connected(was_broken, started_at.elapsed());
+                if was_broken {
+                    let server = self.connector.server.as_str();
+                    tracing::info!(queue = self.connector.metrics.queue(), procedure = call, server, "reconnected");
+                }
+                Ok(client)
+            }
+            Err(error) => {
+                self.connector.metrics.failed("connect", &error);
+                Err(error)
+            }
+        }
+    }
+
+    fn put_back(&mut self, client: Client) {
+        self.client = Some(client);
+        self.is_broken = false;
     }
 
     async fn in_time<T>(&self, call: &str, answer: impl Future<Output = tiberius::Result<T>>) -> Result<T, Error> {
         let limit = self.connector.command_timeout;
-        match tokio::time::timeout(limit, answer).await {
+        let started_at = Instant::now();
+        let result = match tokio::time::timeout(limit, answer).await {
             Ok(answer) => answer.map_err(|error| self.connector.error(error)),
             Err(_) => Err(Error::TimedOut { call: call.to_string(), after: limit }),
+        };
+        match &result {
+            Ok(_) => self.connector.metrics.answered(call, started_at.elapsed()),
+            Err(error) => self.connector.metrics.failed(call, error),
         }
+        result
     }
 }
 
@@ -391,7 +428,7 @@ mod tests {
         drop(listener);
         let url = format!("Server=127.0.0.1,{port};User ID=u;Password=hunter2");
         let config = ConnectionConfig { url: url.into(), ..ConnectionConfig::default() };
-        let error = Lane::new(Arc::new(Connector::new(&config).unwrap())).ensure_connected().await.unwrap_err();
+        let error = Lane::new(Arc::new(Connector::new(&config, "q").unwrap())).ensure_connected().await.unwrap_err();
         assert!(matches!(&error, Error::Connect { server, .. } if *server == format!("127.0.0.1:{port}")), "{error}");
         assert!(error.is_transient());
         assert!(!format!("{error:?}").contains("hunter2"));
@@ -402,7 +439,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("Server=127.0.0.1,{};User ID=u;Password=p", listener.local_addr().unwrap().port());
         let config = ConnectionConfig { url: url.into(), connect_timeout_ms: 100, ..ConnectionConfig::default() };
-        let error = Lane::new(Arc::new(Connector::new(&config).unwrap())).ensure_connected().await.unwrap_err();
+        let error = Lane::new(Arc::new(Connector::new(&config, "q").unwrap())).ensure_connected().await.unwrap_err();
         assert!(matches!(error, Error::TimedOut { .. }), "{error}");
     }
 }

@@ -10,13 +10,15 @@ pub(crate) mod claim;
 pub(crate) mod connection;
 pub(crate) mod enqueue;
 pub(crate) mod finish;
+pub(crate) mod sample;
 pub(crate) mod schema;
 pub(crate) mod workers;
 
 use std::convert::Infallible;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deadpool::managed::{self, RecycleResult};
 use uuid::Uuid;
@@ -25,10 +27,12 @@ use crate::config::{Config, QueueConfig};
 use crate::connection_string::ConnectionString;
 use crate::error::Error;
 use crate::job::{JobId, NewJob};
+use crate::metrics::Exporter;
 
 pub use admin::{JobRow, JobState};
 use connection::{Connector, Lane};
 pub use enqueue::{Enqueued, enqueue_in};
+pub(crate) use sample::QueueSample;
 
 use enqueue::Chunk;
 
@@ -197,6 +201,7 @@ pub struct Queue {
     name: Arc<str>,
     connector: Arc<Connector>,
     lanes: managed::Pool<LaneManager>,
+    exporter: Option<Arc<Exporter>>,
 }
 
 impl fmt::Debug for Queue {
@@ -231,22 +236,29 @@ impl managed::Manager for LaneManager {
 }
 
 impl Queue {
-    /// Makes a queue from its settings and connects once, to see that it can. Whether readpast is installed there is
+    /// Makes a queue from its settings and connects once, to see that it can; where `metrics.listen` is set, serves the
+    /// metrics there as long as this queue, a clone of it or a worker of it lives. Whether readpast is installed there is
     /// the business of [`verify`](Queue::verify).
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] and [`Error::ConnectionString`] for wrong settings; [`Error::Connect`], [`Error::Tls`],
+    /// [`Error::Config`] and [`Error::ConnectionString`] for wrong settings, an address for metrics that is in use
+    /// among them; [`Error::Connect`], [`Error::Tls`],
     /// [`Error::LoginFailed`], [`Error::Database`] and [`Error::TimedOut`] when the connection cannot be made.
     pub async fn connect(config: &Config) -> Result<Queue, Error> {
         config.queue.validate()?;
-        let connector = Arc::new(Connector::new(&config.connection)?);
+        // Before the connector, whose metrics go to the recorder that is there when it is made.
+        let exporter = match config.metrics.address()? {
+            Some(address) => Some(Exporter::at(address).await?),
+            None => None,
+        };
+        let connector = Arc::new(Connector::new(&config.connection, &config.queue.name)?);
         let manager = LaneManager { connector: connector.clone() };
         let lanes = managed::Pool::builder(manager)
             .max_size(MAX_CONNECTIONS)
             .build()
             .expect("a pool without time limits needs no runtime");
-        let queue = Queue { name: config.queue.name.as_str().into(), connector, lanes };
+        let queue = Queue { name: config.queue.name.as_str().into(), connector, lanes, exporter };
         queue.lane().await.ensure_connected().await?;
         Ok(queue)
     }
@@ -270,6 +282,15 @@ impl Queue {
     /// The schema that readpast is installed in.
     pub fn schema(&self) -> &str {
         self.connector.schema()
+    }
+
+    /// Where this process serves its metrics, if `metrics.listen` is set; with the port that the system chose, if it was to choose one.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.exporter.as_ref().map(|exporter| exporter.address())
+    }
+
+    pub(crate) fn exporter(&self) -> Option<&Exporter> {
+        self.exporter.as_deref()
     }
 
     pub(crate) fn connector(&self) -> Arc<Connector> {
@@ -320,7 +341,11 @@ impl Queue {
     /// transient](Error::is_transient), the job may be in the queue or not; with a de-duplication key, enqueueing it
     /// again is safe.
     pub async fn enqueue(&self, job: NewJob) -> Result<Enqueued, Error> {
-        self.lane().await.enqueue(&self.name, &job).await
+        let mut lane = self.lane().await;
+        let started_at = Instant::now();
+        let enqueued = lane.enqueue(&self.name, &job).await?;
+        self.connector.metrics().enqueued(&[enqueued], started_at.elapsed());
+        Ok(enqueued)
     }
 
     /// Enqueues many jobs, in chunks of up to 1,000 jobs and about 8 MB of payload; takes from `jobs` no more than a
@@ -342,8 +367,12 @@ impl Queue {
             while let Some(job) = jobs.next_if(|job| limits.takes(job)) {
                 chunk.push(job);
             }
+            let started_at = Instant::now();
             match lane.enqueue_chunk(&self.name, &chunk).await {
-                Ok(answers) => enqueued.extend(answers),
+                Ok(answers) => {
+                    self.connector.metrics().enqueued(&answers, started_at.elapsed());
+                    enqueued.extend(answers);
+                }
                 Err(error) if enqueued.is_empty() => return Err(error),
                 Err(error) => {
                     return Err(Error::EnqueuedInPart { enqueued, source: Box::new(error) });
@@ -360,6 +389,11 @@ impl Queue {
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn stats(&self) -> Result<QueueStats, Error> {
         self.lane().await.stats(&self.name).await
+    }
+
+    /// How deep the queue is, as sampled no longer than `max_age` ago; `None` while another process takes the first sample.
+    pub(crate) async fn sample(&self, max_age: Duration) -> Result<Option<QueueSample>, Error> {
+        self.lane().await.sample(&self.name, max_age).await
     }
 
     /// Stops the claims of the queue for all workers. Claimed jobs are finished, and enqueueing goes on.

@@ -12,12 +12,13 @@ use crate::error::Error;
 pub(crate) const SCHEMA_VERSION: i32 = 1;
 
 /// The scripts, in the order in which they are run.
-const SCRIPTS: [(&str, &str); 30] = [
+const SCRIPTS: [(&str, &str); 32] = [
     ("000_begin.sql", include_str!("../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../sql/010_queues.sql")),
     ("020_jobs.sql", include_str!("../../sql/020_jobs.sql")),
     ("030_archive.sql", include_str!("../../sql/030_archive.sql")),
     ("040_workers.sql", include_str!("../../sql/040_workers.sql")),
+    ("050_samples.sql", include_str!("../../sql/050_samples.sql")),
     ("100_enqueue_list.sql", include_str!("../../sql/100_enqueue_list.sql")),
     ("110_finish_list.sql", include_str!("../../sql/110_finish_list.sql")),
     ("120_job_list.sql", include_str!("../../sql/120_job_list.sql")),
@@ -34,6 +35,7 @@ const SCRIPTS: [(&str, &str); 30] = [
     ("320_heartbeat.sql", include_str!("../../sql/320_heartbeat.sql")),
     ("330_unregister_worker.sql", include_str!("../../sql/330_unregister_worker.sql")),
     ("340_promote.sql", include_str!("../../sql/340_promote.sql")),
+    ("350_sample.sql", include_str!("../../sql/350_sample.sql")),
     ("400_stats.sql", include_str!("../../sql/400_stats.sql")),
     ("410_pause.sql", include_str!("../../sql/410_pause.sql")),
     ("420_resume.sql", include_str!("../../sql/420_resume.sql")),

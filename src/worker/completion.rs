@@ -166,7 +166,7 @@ impl Completion {
             results = loop {
                 match lane.finish(&self.queue, registration.worker_id, finishes).await {
                     Ok(results) => break results,
-                    Err(error) => retry.pause("finish", error, &self.shared.metrics).await,
+                    Err(error) => retry.pause("finish", finishes.len(), error, &self.shared.metrics).await,
                 }
             };
             if retry.may_have_been_applied && registration.is_held() {
@@ -175,7 +175,9 @@ impl Completion {
                 results.retain(|(_, result)| *result != FinishResult::Lost);
             }
             let lost = results.iter().filter(|(_, result)| *result == FinishResult::Lost).count();
-            self.shared.metrics.finished(finishes.len() - lost, started_at.elapsed());
+            let took = started_at.elapsed();
+            self.shared.metrics.finished(finishes.len() - lost, took);
+            tracing::debug!(batch = finishes.len(), lost, ?took, "acknowledged");
         }
         self.count(finishes, enqueued_at, &results);
     }
@@ -196,7 +198,7 @@ impl Completion {
             match &finish.outcome {
                 FinishOutcome::Done { .. } => {
                     counts.done.fetch_add(1, Ordering::Relaxed);
-                    self.shared.metrics.job_age_at_end.record(now.saturating_duration_since(*enqueued_at));
+                    self.shared.metrics.job_done(now.saturating_duration_since(*enqueued_at));
                 }
                 FinishOutcome::Retry { .. } if comes_back => {
                     counts.retried.fetch_add(1, Ordering::Relaxed);
@@ -204,7 +206,7 @@ impl Completion {
                 FinishOutcome::Retry { error, .. } | FinishOutcome::Dead { error } => {
                     counts.dead.fetch_add(1, Ordering::Relaxed);
                     self.shared.metrics.dead.increment(1);
-                    tracing::warn!(job_id = %finish.job_id, error, "a job is dead");
+                    tracing::warn!(queue = self.queue, job_id = %finish.job_id, error, "a job is dead");
                 }
             }
         }
@@ -216,13 +218,14 @@ impl Completion {
         let not_ours = loop {
             match lane.release(registration.worker_id, releases).await {
                 Ok(not_ours) => break not_ours,
-                Err(error) => retry.pause("release", error, &self.shared.metrics).await,
+                Err(error) => retry.pause("release", releases.len(), error, &self.shared.metrics).await,
             }
         };
         let recognised = retry.may_have_been_applied && registration.is_held();
         let lost = if recognised { 0 } else { not_ours.len() };
         let released = (releases.len() - lost) as u64;
         self.shared.counts.released.fetch_add(released, Ordering::Relaxed);
+        self.shared.metrics.released(released);
         self.count_lost(lost);
     }
 
@@ -297,6 +300,8 @@ fn split_into_calls(ended: Vec<Ended>) -> Vec<Batch> {
 struct Retry<'a> {
     stop: &'a StopHandle,
     backoff: Backoff,
+    /// How many have failed.
+    tries: u32,
     /// A try failed in a way that leaves open whether SQL Server carried it out.
     may_have_been_applied: bool,
 }
@@ -307,17 +312,18 @@ impl<'a> Retry<'a> {
     const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
 
     fn new(stop: &'a StopHandle) -> Retry<'a> {
-        Retry { stop, backoff: Backoff::new(Self::PAUSES.0, Self::PAUSES.1), may_have_been_applied: false }
+        Retry { stop, backoff: Backoff::new(Self::PAUSES.0, Self::PAUSES.1), tries: 0, may_have_been_applied: false }
     }
 
-    async fn pause(&mut self, procedure: &'static str, error: Error, metrics: &WorkerMetrics) {
-        metrics.error(procedure, &error);
+    async fn pause(&mut self, procedure: &'static str, batch: usize, error: Error, metrics: &WorkerMetrics) {
+        self.tries += 1;
         metrics.finish_retries.increment(1);
         // An error message from SQL Server means that the transaction was rolled back (XACT_ABORT); anything else says nothing.
         self.may_have_been_applied |= error.sql_number().is_none();
         let pause = self.backoff.next();
         if error.is_transient() {
-            tracing::warn!(procedure, %error, retry_in = ?pause, "acknowledging failed and is repeated");
+            let (attempt, sql_error) = (self.tries, error.sql_number());
+            tracing::warn!(procedure, batch, attempt, sql_error, %error, retry_in = ?pause, "acknowledging failed and is repeated");
         } else {
             // Nothing is dropped: should the cause be mended before the shutdown deadline, the results still arrive.
             self.stop.fail(error);

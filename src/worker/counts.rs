@@ -1,6 +1,9 @@
 //! What a worker holds and has done: one set of counters, written by the stages and read by everybody else.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::occupancy::Limit;
 
 /// The counters behind [`WorkerStats`].
 #[derive(Debug, Default)]
@@ -15,9 +18,20 @@ pub(crate) struct Counts {
     pub(crate) dead: AtomicU64,
     pub(crate) released: AtomicU64,
     pub(crate) lost: AtomicU64,
+    /// Run times so far, from which the prefetcher learns how fast jobs go.
+    pub(crate) ended_jobs: AtomicU64,
+    pub(crate) ended_ns: AtomicU64,
+    pub(crate) last_claim_succeeded: AtomicBool,
 }
 
-/// What a worker holds and has done, at one moment.
+/// Run times since the worker started.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RunTimes {
+    pub(crate) jobs: u64,
+    pub(crate) total: Duration,
+}
+
+/// What a worker holds and has done, and how it is, at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerStats {
@@ -37,6 +51,12 @@ pub struct WorkerStats {
     pub released: u64,
     /// Jobs that were no longer this worker's when they ended or were to start: its lease had run out, and they were given to others.
     pub lost: u64,
+    /// What limited the worker in the last seconds.
+    pub limited_by: Limit,
+    /// Whether SQL Server certainly believes the worker alive. False from when it is told to stop.
+    pub lease_held: bool,
+    /// Whether the last claim was answered, with jobs or without. False before the first.
+    pub last_claim_succeeded: bool,
 }
 
 impl Counts {
@@ -59,6 +79,14 @@ impl Counts {
         self.unstarted() + self.running() + self.awaiting_finish()
     }
 
+    pub(crate) fn run_times(&self) -> RunTimes {
+        RunTimes {
+            jobs: self.ended_jobs.load(Ordering::Relaxed),
+            total: Duration::from_nanos(self.ended_ns.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// The counts alone.
     pub(crate) fn stats(&self) -> WorkerStats {
         WorkerStats {
             buffered: self.unstarted(),
@@ -69,6 +97,7 @@ impl Counts {
             dead: self.dead.load(Ordering::Relaxed),
             released: self.released.load(Ordering::Relaxed),
             lost: self.lost.load(Ordering::Relaxed),
+            ..WorkerStats::default()
         }
     }
 }

@@ -13,7 +13,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
@@ -55,9 +55,6 @@ struct Shared {
     slots: usize,
     used_slots: AtomicUsize,
     counts: Arc<Counts>,
-    /// Run times so far, from which the prefetcher learns how fast jobs go.
-    ended_jobs: AtomicU64,
-    ended_ns: AtomicU64,
     /// The prefetcher wants to be woken when `unstarted` is at most this.
     low_water: AtomicUsize,
     prefetch_wake: Arc<Notify>,
@@ -70,13 +67,8 @@ struct Shared {
     time_limit: Option<Duration>,
     completion: CompletionSender,
     metrics: Arc<WorkerMetrics>,
-}
-
-/// Run times since the executor started.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct RunTimes {
-    pub(crate) jobs: u64,
-    pub(crate) total: Duration,
+    /// The worker's, the parent of each job's.
+    span: tracing::Span,
 }
 
 impl Executor {
@@ -118,8 +110,6 @@ impl Executor {
             slots: threads + look_ahead,
             used_slots: AtomicUsize::new(0),
             counts,
-            ended_jobs: AtomicU64::new(0),
-            ended_ns: AtomicU64::new(0),
             low_water: AtomicUsize::new(0),
             prefetch_wake,
             idle: Notify::new(),
@@ -130,19 +120,13 @@ impl Executor {
             time_limit,
             completion,
             metrics,
+            span: tracing::Span::current(),
         };
         Ok(Executor { shared: Arc::new(shared) })
     }
 
     pub(crate) fn threads(&self) -> usize {
         self.shared.pool.current_num_threads()
-    }
-
-    pub(crate) fn run_times(&self) -> RunTimes {
-        RunTimes {
-            jobs: self.shared.ended_jobs.load(Ordering::Relaxed),
-            total: Duration::from_nanos(self.shared.ended_ns.load(Ordering::Relaxed)),
-        }
     }
 
     /// Sets at how many unstarted jobs the prefetcher is woken.
@@ -258,18 +242,19 @@ impl Shared {
     fn run(&self, claimed: Claimed) -> Instant {
         let Claimed { job, registration, claimed_at } = claimed;
         let started_at = Instant::now();
-        self.metrics.buffer_wait.record(started_at - claimed_at);
+        self.metrics.started(started_at - claimed_at);
         self.counts.running.fetch_add(1, Ordering::AcqRel);
         self.left_unstarted();
 
         let deadline = self.time_limit.map(|limit| started_at + limit);
         let context = Context::new(registration.lost().clone(), self.stop_now.clone(), deadline);
-        let result = catch_unwind(AssertUnwindSafe(|| (self.handler)(&job, &context)));
+        let span = tracing::info_span!(parent: &self.span, "job", job_id = %job.id(), attempt = job.attempt());
+        let result = catch_unwind(AssertUnwindSafe(|| span.in_scope(|| (self.handler)(&job, &context))));
 
         let ended_at = Instant::now();
         let run = ended_at - started_at;
-        self.ended_jobs.fetch_add(1, Ordering::Relaxed);
-        self.ended_ns.fetch_add(run.as_nanos() as u64, Ordering::Relaxed);
+        self.counts.ended_jobs.fetch_add(1, Ordering::Relaxed);
+        self.counts.ended_ns.fetch_add(run.as_nanos() as u64, Ordering::Relaxed);
         let result = result.unwrap_or_else(|panic| {
             self.metrics.panics.increment(1);
             Err(JobError::retry(format!("the handler panicked: {}", panic_message(&*panic))))

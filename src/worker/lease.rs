@@ -47,6 +47,10 @@ impl Registration {
         !self.lost.is_cancelled() && !self.clock.is_in_doubt()
     }
 
+    pub(crate) fn clock(&self) -> &LeaseClock {
+        &self.clock
+    }
+
     /// Turns true when SQL Server has said that this worker is lost.
     pub(crate) fn lost(&self) -> &Cancellation {
         &self.lost
@@ -78,17 +82,24 @@ impl Registration {
 #[derive(Debug)]
 pub(crate) struct LeaseClock {
     origin: Instant,
+    renewed_ns: AtomicU64,
     held_until_ns: AtomicU64,
 }
 
 impl LeaseClock {
     fn new() -> LeaseClock {
-        LeaseClock { origin: Instant::now(), held_until_ns: AtomicU64::new(0) }
+        LeaseClock { origin: Instant::now(), renewed_ns: AtomicU64::new(0), held_until_ns: AtomicU64::new(0) }
     }
 
     fn renewed(&self, sent_at: Instant, lease: Duration) {
+        self.renewed_ns.store(sent_at.duration_since(self.origin).as_nanos() as u64, Ordering::Release);
         let held_until = (sent_at + lease).duration_since(self.origin);
         self.held_until_ns.store(held_until.as_nanos() as u64, Ordering::Release);
+    }
+
+    /// Since the last renewal that SQL Server has confirmed was sent.
+    pub(crate) fn age(&self) -> Duration {
+        self.origin.elapsed().saturating_sub(Duration::from_nanos(self.renewed_ns.load(Ordering::Acquire)))
     }
 
     /// Whether the lease may have run out: nothing new is started then.
@@ -169,9 +180,9 @@ impl LeaseKeeper {
                     pause = interval;
                 }
                 Err(error) if error.is_transient() => {
-                    self.metrics.error("heartbeat", &error);
                     pause = backoff.next();
-                    tracing::warn!(%error, retry_in = ?pause, "the lease could not be renewed");
+                    let sql_error = error.sql_number();
+                    tracing::warn!(%worker_id, sql_error, %error, retry_in = ?pause, "the lease could not be renewed");
                 }
                 Err(error) => {
                     stop.fail(error);
@@ -200,7 +211,7 @@ impl LeaseKeeper {
                     return;
                 }
                 Err(error) if error.is_transient() => {
-                    self.metrics.error("register_worker", &error);
+                    tracing::warn!(sql_error = error.sql_number(), %error, "could not register anew, trying again");
                     stop.pause(backoff.next()).await;
                 }
                 Err(error) => return stop.fail(error),

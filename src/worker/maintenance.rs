@@ -15,7 +15,7 @@ use crate::queue::connection::Lane;
 use super::shutdown::StopHandle;
 
 /// An interval, a fifth more or less, so that workers which started together drift apart.
-fn jittered(interval: Duration) -> Duration {
+pub(super) fn jittered(interval: Duration) -> Duration {
     interval.mul_f64(0.8 + 0.4 * fastrand::f64())
 }
 
@@ -79,12 +79,13 @@ impl Maintenance {
             let jobs = (reaped.jobs_ready + reaped.jobs_dead) as usize;
             if reaped.workers_lost > 0 || jobs > 0 {
                 tracing::warn!(
+                    queue = self.queue,
                     workers = reaped.workers_lost,
                     ready = reaped.jobs_ready,
                     dead = reaped.jobs_dead,
                     "gave back the jobs of workers whose lease ran out"
                 );
-                self.metrics.reaped.increment(jobs as u64);
+                self.metrics.reaped(&reaped);
                 self.arrived.notify_one();
             }
             if jobs < BATCH {
@@ -94,9 +95,9 @@ impl Maintenance {
     }
 
     fn failed(&self, procedure: &'static str, error: Error) {
-        self.metrics.error(procedure, &error);
         if error.is_transient() {
-            tracing::warn!(procedure, %error, "will be tried again at the next interval");
+            let sql_error = error.sql_number();
+            tracing::warn!(procedure, sql_error, %error, "will be tried again at the next interval");
         } else {
             self.stop.fail(error);
         }

@@ -15,7 +15,10 @@ mod counts;
 mod executor;
 mod lease;
 mod maintenance;
+mod monitor;
+mod occupancy;
 mod prefetch;
+mod sampler;
 mod shutdown;
 
 use std::sync::Arc;
@@ -23,12 +26,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use crate::config::WorkerConfig;
 use crate::error::Error;
 use crate::handler::{Context, Handler, JobError, Output};
 use crate::job::Job;
-use crate::metrics::WorkerMetrics;
+use crate::metrics::{Levels, WorkerMetrics};
 use crate::queue::Queue;
 use crate::queue::connection::Lane;
 
@@ -38,6 +42,9 @@ pub use counts::WorkerStats;
 use executor::Executor;
 use lease::LeaseKeeper;
 use maintenance::Maintenance;
+pub use monitor::Monitor;
+pub use occupancy::Limit;
+use occupancy::Occupancy;
 use prefetch::Prefetcher;
 use shutdown::Phase;
 pub use shutdown::StopHandle;
@@ -49,9 +56,6 @@ const COMPLETION_LANES: usize = 2;
 /// the jobs of one that takes longer are given back when it has ended.
 const CLAIM_GRACE: Duration = Duration::from_secs(1);
 
-/// How often the gauges are read.
-const GAUGE_INTERVAL: Duration = Duration::from_secs(1);
-
 /// A running worker. Made by [`Worker::start`], ended by [`run`](Self::run), [`drain`](Self::drain) or [`shutdown`](Self::shutdown).
 ///
 /// Dropping it stops it at once: what it holds runs again when its lease is reaped.
@@ -60,7 +64,7 @@ pub struct Worker {
     config: WorkerConfig,
     executor: Executor,
     completion: Arc<Completion>,
-    counts: Arc<Counts>,
+    monitor: Monitor,
     found_nothing: Arc<Notify>,
     prefetch: JoinSet<()>,
     /// Every other task; they end with the worker.
@@ -69,6 +73,7 @@ pub struct Worker {
     registration: tokio::sync::watch::Receiver<Arc<lease::Registration>>,
     metrics: Arc<WorkerMetrics>,
     started_at: Instant,
+    span: tracing::Span,
     stop: StopHandle,
 }
 
@@ -118,7 +123,17 @@ impl Worker {
         F: Fn(&Job, &Context) -> Result<Output, JobError> + Send + Sync + 'static,
     {
         config.validate()?;
-        let handler: Arc<Handler> = Arc::new(handler);
+        let name = config.worker_name();
+        let span = tracing::info_span!("worker", queue = queue.name(), worker = %name);
+        Worker::start_in(queue, config, Arc::new(handler), span.clone()).instrument(span).await
+    }
+
+    async fn start_in(
+        queue: &Queue,
+        config: &WorkerConfig,
+        handler: Arc<Handler>,
+        span: tracing::Span,
+    ) -> Result<Worker, Error> {
         let metrics = Arc::new(WorkerMetrics::new(queue.name()));
         let stop = StopHandle::new();
         let counts = Arc::new(Counts::default());
@@ -152,10 +167,10 @@ impl Worker {
 
         let mut tasks = JoinSet::new();
         for _ in 0..COMPLETION_LANES {
-            tasks.spawn(completion.clone().run_lane(lane()));
+            tasks.spawn(completion.clone().run_lane(lane()).in_current_span());
         }
         let resumed = executor.clone();
-        tasks.spawn(keeper.keep(stop.clone(), move || resumed.pump()));
+        tasks.spawn(keeper.keep(stop.clone(), move || resumed.pump()).in_current_span());
         let maintenance = Maintenance {
             lane: lane(),
             queue: name(),
@@ -164,14 +179,26 @@ impl Worker {
             stop: stop.clone(),
             metrics: metrics.clone(),
         };
-        tasks.spawn(maintenance.run());
-        tasks.spawn(read_gauges(counts.clone(), metrics.clone()));
+        tasks.spawn(maintenance.run().in_current_span());
+        let occupancy = Arc::new(Occupancy::new(threads, counts.clone()));
+        let monitor = Monitor {
+            counts: counts.clone(),
+            occupancy: occupancy.clone(),
+            registration: registration.clone(),
+            stop: stop.clone(),
+        };
+        let lease = Duration::from_millis(config.lease_ms);
+        metrics.limits(threads, Prefetcher::capacity(config, threads), config.max_in_flight, lease);
+        tasks.spawn(monitor.clone().keep_gauges(metrics.clone()));
+        let sample_interval = Duration::from_millis(config.sample_interval_ms);
+        tasks.spawn(sampler::keep_sampled(queue.clone(), sample_interval, stop.clone()).in_current_span());
         let prefetcher = Prefetcher {
             lane: lane(),
             queue: name(),
             config: config.clone(),
             executor: executor.clone(),
-            counts: counts.clone(),
+            counts,
+            occupancy,
             registration: registration.clone(),
             lease_refused,
             wake,
@@ -181,13 +208,18 @@ impl Worker {
             metrics: metrics.clone(),
         };
         let mut prefetch = JoinSet::new();
-        prefetch.spawn(prefetcher.run());
+        prefetch.spawn(prefetcher.run().in_current_span());
+        if let Some(exporter) = queue.exporter() {
+            exporter.watch(monitor.clone());
+        }
+        let (worker_id, batch_size) = (registration.borrow().worker_id, config.batch_size);
+        tracing::info!(%worker_id, threads, batch_size, "the worker has started");
         Ok(Worker {
             queue: queue.clone(),
             config: config.clone(),
             executor,
             completion,
-            counts,
+            monitor,
             found_nothing,
             prefetch,
             tasks,
@@ -195,6 +227,7 @@ impl Worker {
             registration,
             metrics,
             started_at: Instant::now(),
+            span,
             stop,
         })
     }
@@ -207,12 +240,12 @@ impl Worker {
     /// A source of [`WorkerStats`] that outlives [`run`](Self::run) and [`drain`](Self::drain), which consume the worker: for a progress
     /// bar or a health page.
     pub fn monitor(&self) -> Monitor {
-        Monitor { counts: self.counts.clone() }
+        self.monitor.clone()
     }
 
     /// What the worker holds and has done at this moment.
     pub fn stats(&self) -> WorkerStats {
-        self.counts.stats()
+        self.monitor.stats()
     }
 
     /// Works until it is stopped by a [`StopHandle`] or cannot go on, then ends in order: no more claims, unstarted jobs are given back,
@@ -244,8 +277,8 @@ impl Worker {
         };
         self.stop.stop_now();
         let stats = self.stats();
-        self.metrics.levels(&WorkerStats::default());
-        tracing::info!(ended_in_order, ?stats, "the worker has ended");
+        self.metrics.levels(&Levels::default());
+        self.span.in_scope(|| tracing::info!(ended_in_order, ?stats, "the worker has ended"));
         match self.stop.take_failure() {
             Some(error) => Err(error),
             None => Ok(Summary { stats, elapsed: self.started_at.elapsed() }),
@@ -319,27 +352,6 @@ impl Drop for Worker {
     fn drop(&mut self) {
         // The tasks end with their JoinSets; handlers that still run are told.
         self.stop.stop_now();
-    }
-}
-
-/// Reads a worker's stats while something else waits for its end.
-#[derive(Debug, Clone)]
-pub struct Monitor {
-    counts: Arc<Counts>,
-}
-
-impl Monitor {
-    /// What the worker holds and has done at this moment. Cheap: a few atomic reads.
-    pub fn stats(&self) -> WorkerStats {
-        self.counts.stats()
-    }
-}
-
-async fn read_gauges(counts: Arc<Counts>, metrics: Arc<WorkerMetrics>) {
-    let mut ticks = tokio::time::interval(GAUGE_INTERVAL);
-    loop {
-        ticks.tick().await;
-        metrics.levels(&counts.stats());
     }
 }
 

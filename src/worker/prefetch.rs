@@ -10,6 +10,7 @@
 //! give a product below one: then only idle threads get a job, and nothing is hoarded that another worker could run.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
@@ -21,9 +22,10 @@ use crate::queue::claim::ClaimAnswer;
 use crate::queue::connection::Lane;
 
 use super::backoff::Backoff;
-use super::counts::Counts;
-use super::executor::{Claimed, Executor, RunTimes};
+use super::counts::{Counts, RunTimes};
+use super::executor::{Claimed, Executor};
 use super::lease::Registration;
+use super::occupancy::{Limit, Occupancy};
 use super::shutdown::{Phase, StopHandle};
 
 /// For how much time jobs are kept in memory, at least: ten claims a second at the most when jobs are short.
@@ -38,6 +40,7 @@ pub(crate) struct Prefetcher {
     pub(crate) config: WorkerConfig,
     pub(crate) executor: Executor,
     pub(crate) counts: Arc<Counts>,
+    pub(crate) occupancy: Arc<Occupancy>,
     pub(crate) registration: watch::Receiver<Arc<Registration>>,
     pub(crate) lease_refused: Arc<Notify>,
     /// There may be room for more jobs.
@@ -62,6 +65,7 @@ impl Prefetcher {
         let poll_max = Duration::from_millis(self.config.poll_max_ms);
         let mut empty = Backoff::new(poll_min, poll_max);
         let mut failed = Backoff::new(ERROR_PAUSES.0, ERROR_PAUSES.1);
+        let mut failures = 0_u32;
         let mut demand = Demand::new(&self.config, self.executor.threads());
         let mut strays = Strays::default();
         let mut alone = Alone::default();
@@ -70,20 +74,33 @@ impl Prefetcher {
             let holds_nothing = self.counts.in_flight() == 0;
             let room = if holds_nothing || !alone.wants_all_to_end() { self.room(&mut demand).min(limit) } else { 0 };
             if room == 0 {
+                self.occupancy.begin(self.limit_without_room());
                 self.wait_for_room().await;
                 continue;
             }
             let registration = self.registration.borrow_and_update().clone();
             let started_at = Instant::now();
+            self.occupancy.begin(self.limit_while_claiming());
             match self.claim(&registration, room, holds_nothing, &mut strays).await {
                 Ok((jobs, alone_waits)) => {
                     let claimed = jobs.len();
                     let patience = Duration::from_millis(self.config.lease_ms);
                     alone.answered(alone_waits, holds_nothing && claimed > 0, patience);
-                    demand.claimed(started_at.elapsed());
-                    self.metrics.claimed(claimed, started_at.elapsed());
+                    let took = started_at.elapsed();
+                    demand.claimed(took);
+                    self.metrics.claimed(claimed, took);
+                    self.counts.last_claim_succeeded.store(true, Ordering::Release);
+                    if claimed < room {
+                        self.occupancy.correct(Limit::Starved);
+                    } else if self.counts.unstarted() > 0 {
+                        self.occupancy.correct(Limit::Cpu); // the threads have not waited for this claim
+                    }
+                    if claimed > 0 {
+                        tracing::debug!(batch = claimed, asked = room, ?took, "claimed");
+                    }
                     limit = self.config.batch_size;
                     failed.reset();
+                    failures = 0;
                     if claimed > 0 {
                         self.executor.submit(jobs);
                         empty.reset();
@@ -91,10 +108,12 @@ impl Prefetcher {
                         self.found_nothing.notify_one();
                     }
                     if claimed < room && !(holds_nothing && alone_waits) {
+                        self.occupancy.begin(Limit::Starved);
                         self.pause_polling(&mut empty).await;
                     }
                 }
                 Err(Error::LeaseLost) => {
+                    self.claim_failed();
                     self.lease_refused.notify_one();
                     self.wait_for_registration().await;
                 }
@@ -106,9 +125,11 @@ impl Prefetcher {
                     if matches!(error, Error::TimedOut { .. }) {
                         limit = (limit / 2).max(1); // payloads may be too large for so many in one answer
                     }
-                    self.metrics.error("claim", &error);
+                    self.claim_failed();
+                    failures += 1;
                     let pause = failed.next();
-                    tracing::warn!(%error, retry_in = ?pause, "claiming failed and is repeated");
+                    let (attempt, sql_error) = (failures, error.sql_number());
+                    tracing::warn!(batch = room, attempt, sql_error, %error, retry_in = ?pause, "claiming failed and is repeated");
                     self.stop.pause(pause).await;
                 }
                 Err(error) => return self.stop.fail(error),
@@ -143,7 +164,7 @@ impl Prefetcher {
     fn room(&self, demand: &mut Demand) -> usize {
         let unstarted = self.counts.unstarted();
         let idle_threads = self.executor.threads().saturating_sub(self.counts.running());
-        let ahead = demand.ahead(self.executor.run_times());
+        let ahead = demand.ahead(self.counts.run_times());
         self.executor.set_low_water(ahead / 2);
         let half_is_free = unstarted <= ahead / 2;
         if !half_is_free && unstarted >= idle_threads {
@@ -152,6 +173,23 @@ impl Prefetcher {
         let wanted = (idle_threads + ahead).saturating_sub(unstarted);
         let allowed = self.config.max_in_flight.saturating_sub(self.counts.in_flight());
         wanted.min(allowed).min(self.config.batch_size)
+    }
+
+    /// What idle threads would be idle for while there is no room.
+    fn limit_without_room(&self) -> Limit {
+        let holds_no_more = self.counts.in_flight() >= self.config.max_in_flight;
+        if holds_no_more && self.counts.unstarted() == 0 { Limit::Finish } else { Limit::Cpu }
+    }
+
+    /// What idle threads would be idle for while a claim is under way.
+    fn limit_while_claiming(&self) -> Limit {
+        // When most of what may be held waits for its acknowledgement, only crumbs are claimed, however fast claims are.
+        if self.counts.awaiting_finish() > self.config.max_in_flight / 2 { Limit::Finish } else { Limit::Claim }
+    }
+
+    fn claim_failed(&self) {
+        self.counts.last_claim_succeeded.store(false, Ordering::Release);
+        self.occupancy.begin(Limit::Claim);
     }
 
     async fn wait_for_room(&self) {

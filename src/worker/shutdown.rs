@@ -77,7 +77,7 @@ impl StopHandle {
 
     /// Stops the worker in order because it cannot go on; the first such error is the one that the worker returns.
     pub(crate) fn fail(&self, error: Error) {
-        tracing::error!(%error, "the worker cannot go on and stops");
+        tracing::error!(sql_error = error.sql_number(), %error, "the worker cannot go on and stops");
         self.failure.lock().get_or_insert(error);
         self.stop();
     }
@@ -92,6 +92,10 @@ impl StopHandle {
 
     pub(crate) fn is_running(&self) -> bool {
         *self.phase.borrow() == Phase::Running
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        *self.phase.borrow() == Phase::StoppingNow
     }
 
     /// Returns when the worker is at `phase` or further.

@@ -1,0 +1,16 @@
+-- The last sample of each queue's depth, for metrics: taken by one worker at a time, read by all. See the procedure sample.
+IF OBJECT_ID(N'[$(schema)].[samples]', N'U') IS NULL
+    CREATE TABLE [$(schema)].[samples]
+    (
+        queue_id      int          NOT NULL,
+        begun_at      datetime2(3) NOT NULL,  -- when somebody last began to take one
+        sampled_at    datetime2(3) NULL,      -- when the numbers below were taken; NULL: there are none yet
+        ready         bigint       NOT NULL CONSTRAINT samples_ready DEFAULT 0,
+        scheduled     bigint       NOT NULL CONSTRAINT samples_scheduled DEFAULT 0,
+        claimed       bigint       NOT NULL CONSTRAINT samples_claimed DEFAULT 0,
+        dead          bigint       NOT NULL CONSTRAINT samples_dead DEFAULT 0,
+        workers       bigint       NOT NULL CONSTRAINT samples_workers DEFAULT 0,
+        oldest_due_at datetime2(3) NULL,      -- of the ready jobs; NULL: none is ready
+        CONSTRAINT samples_pk PRIMARY KEY CLUSTERED (queue_id)
+    );
+GO

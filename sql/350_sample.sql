@@ -1,0 +1,114 @@
+-- Returns the depth of a queue as last sampled, and takes a new sample first where the last one is older than @max_age_ms. Every worker
+-- calls it at its own interval; only one of them at a time pays for a sample, and all see it.
+--
+-- Cheap at any depth, at the price of precision: of each priority the first 10,000 ready jobs are counted, and where there are more, the
+-- rest is estimated from the job_ids, which are dense; of scheduled, claimed and dead jobs 100,000 are counted at the most. The oldest
+-- ready job is looked for among those that were counted. At most 100 priorities are looked at. Exact numbers: the procedure stats.
+-- Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms (NULL: nothing is ready), sample_age_ms (NULL: there is no
+-- sample yet, because another worker is taking the first).
+CREATE OR ALTER PROCEDURE [$(schema)].[sample]
+    @queue      nvarchar(128),
+    @max_age_ms int = 10000
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @claim_order varchar(4), @is_mine int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id, @paused = paused, @claim_order = claim_order FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF @max_age_ms IS NULL OR @max_age_ms < 0
+    THROW 58003, N'max_age_ms must be 0 or more', 1;
+
+-- Whoever changes begun_at takes the sample. Should it die over it, the next one comes when @max_age_ms have passed again.
+UPDATE [$(schema)].[samples] WITH (ROWLOCK)
+SET begun_at = @now
+WHERE queue_id = @queue_id AND begun_at <= DATEADD(MILLISECOND, -@max_age_ms, @now);
+SET @is_mine = @@ROWCOUNT;
+IF @is_mine = 0
+BEGIN
+    -- HOLDLOCK locks the key also where there is no row yet: of two first samples the second waits, and finds the first's row.
+    INSERT [$(schema)].[samples] (queue_id, begun_at)
+    SELECT @queue_id, @now
+    WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[samples] WITH (UPDLOCK, HOLDLOCK) WHERE queue_id = @queue_id);
+    SET @is_mine = @@ROWCOUNT;
+END;
+
+IF @is_mine = 1
+BEGIN
+    DECLARE @ready bigint = 0, @oldest datetime2(3), @priorities int = 0, @priority smallint, @counted bigint, @first_id bigint,
+        @last_id bigint, @end_id bigint, @due_at datetime2(3);
+
+    -- From one priority to the next: one seek each.
+    IF @claim_order = 'lifo'
+        SELECT @priority = MIN(j.priority) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1;
+    ELSE
+        SELECT @priority = MIN(j.priority) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0;
+
+    WHILE @priority IS NOT NULL AND @priorities < 100
+    BEGIN
+        SET @priorities = @priorities + 1;
+        IF @claim_order = 'lifo'
+            SELECT @counted = COUNT_BIG(*), @first_id = MIN(h.job_id), @last_id = MAX(h.job_id), @due_at = MIN(h.due_at)
+            FROM (SELECT TOP (10000) j.job_id, j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.priority = @priority
+                  ORDER BY j.job_id) AS h
+            OPTION (MAXDOP 1);
+        ELSE
+            SELECT @counted = COUNT_BIG(*), @first_id = MIN(h.job_id), @last_id = MAX(h.job_id), @due_at = MIN(h.due_at)
+            FROM (SELECT TOP (10000) j.job_id, j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.priority = @priority
+                  ORDER BY j.job_id) AS h
+            OPTION (MAXDOP 1);
+
+        IF @counted = 10000
+        BEGIN
+            IF @claim_order = 'lifo'
+                SELECT @end_id = MAX(j.job_id) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.priority = @priority;
+            ELSE
+                SELECT @end_id = MAX(j.job_id) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.priority = @priority;
+            -- As many to each id as among those that were counted. The end may have gone meanwhile.
+            IF @end_id > @last_id
+                SET @counted = @counted + CAST(CAST(@end_id - @last_id AS float) * @counted / (@last_id - @first_id + 1) AS bigint);
+        END;
+        SET @ready = @ready + @counted;
+        IF @oldest IS NULL OR @due_at < @oldest
+            SET @oldest = @due_at;
+
+        IF @claim_order = 'lifo'
+            SELECT @priority = MIN(j.priority) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.priority > @priority;
+        ELSE
+            SELECT @priority = MIN(j.priority) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.priority > @priority;
+    END;
+
+    UPDATE [$(schema)].[samples]
+    SET sampled_at    = @now,
+        ready         = @ready,
+        scheduled     = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
+                         WHERE j.queue_id = @queue_id AND j.state = 1) AS s),
+        claimed       = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
+                         WHERE j.queue_id = @queue_id AND j.state = 2) AS c),
+        dead          = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+                         WHERE j.queue_id = @queue_id AND j.state = 4 AND j.state >= 3) AS d),
+        workers       = (SELECT COUNT_BIG(*) FROM [$(schema)].[workers] AS w WITH (NOLOCK)
+                         WHERE w.queue_id = @queue_id AND w.lost_at IS NULL AND w.lease_until >= @now),
+        oldest_due_at = @oldest
+    WHERE queue_id = @queue_id;
+END;
+
+SELECT s.ready, s.scheduled, s.claimed, s.dead, s.workers, @paused AS paused,
+       DATEDIFF_BIG(MILLISECOND, s.oldest_due_at, s.sampled_at) AS oldest_ready_ms,
+       DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms
+FROM [$(schema)].[samples] AS s
+WHERE s.queue_id = @queue_id;
+GO

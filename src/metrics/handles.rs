@@ -1,0 +1,291 @@
+//! The handles: made once, so that recording neither looks up nor formats nor allocates anything.
+
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram};
+
+use crate::error::Error;
+use crate::queue::finish::FinishOutcome;
+use crate::queue::workers::Reaped;
+use crate::queue::{Enqueued, QueueSample};
+
+use super::*;
+
+/// What a [`Queue`](crate::Queue) and the connections of its workers count.
+#[derive(Debug)]
+pub(crate) struct QueueMetrics {
+    queue: String,
+    enqueued_jobs: Counter,
+    enqueue_duplicates: Counter,
+    enqueue_seconds: Histogram,
+    enqueue_batch_jobs: Histogram,
+    /// In the order of [`PROCEDURES`].
+    call_seconds: [Histogram; PROCEDURES.len()],
+    connections: Counter,
+    reconnects: Counter,
+}
+
+impl QueueMetrics {
+    pub(crate) fn new(queue: &str) -> QueueMetrics {
+        describe_all();
+        let own = &[queue];
+        QueueMetrics {
+            queue: queue.to_owned(),
+            enqueued_jobs: ENQUEUED_JOBS.counter(own),
+            enqueue_duplicates: ENQUEUE_DUPLICATES.counter(own),
+            enqueue_seconds: ENQUEUE_SECONDS.histogram(own),
+            enqueue_batch_jobs: ENQUEUE_BATCH_JOBS.histogram(own),
+            call_seconds: PROCEDURES.map(|procedure| CALL_SECONDS.histogram(&[queue, procedure])),
+            connections: CONNECTIONS.counter(own),
+            reconnects: RECONNECTS.counter(own),
+        }
+    }
+
+    pub(crate) fn queue(&self) -> &str {
+        &self.queue
+    }
+
+    pub(crate) fn enqueued(&self, jobs: &[Enqueued], took: Duration) {
+        let duplicates = jobs.iter().filter(|job| job.duplicate).count();
+        self.enqueued_jobs.increment((jobs.len() - duplicates) as u64);
+        self.enqueue_duplicates.increment(duplicates as u64);
+        self.enqueue_seconds.record(took);
+        self.enqueue_batch_jobs.record(jobs.len() as f64);
+    }
+
+    pub(crate) fn answered(&self, call: &str, took: Duration) {
+        self.call_seconds[procedure_index(call)].record(took);
+    }
+
+    pub(crate) fn failed(&self, call: &str, error: &Error) {
+        let procedure = PROCEDURES[procedure_index(call)];
+        CALL_ERRORS.counter(&[&self.queue, procedure, error_label(error)]).increment(1);
+    }
+
+    pub(crate) fn connected(&self, again: bool, took: Duration) {
+        self.connections.increment(1);
+        if again {
+            self.reconnects.increment(1);
+        }
+        self.answered("connect", took);
+    }
+}
+
+fn procedure_index(call: &str) -> usize {
+    let known = PROCEDURES.iter().position(|procedure| *procedure == call);
+    known.unwrap_or_else(|| if call.ends_with(".sql") { procedure_index("install") } else { PROCEDURES.len() - 1 })
+}
+
+/// One of [`ERRORS`].
+fn error_label(error: &Error) -> &'static str {
+    let label = match error {
+        Error::Connect { .. } => "connect".to_owned(),
+        Error::ConnectionLost { .. } => "connection_lost".to_owned(),
+        Error::TimedOut { .. } => "timed_out".to_owned(),
+        Error::Tls { .. } => "tls".to_owned(),
+        Error::Protocol { .. } => "protocol".to_owned(),
+        error => error.sql_number().map(|number| number.to_string()).unwrap_or_default(),
+    };
+    ERRORS.into_iter().find(|known| *known == label).unwrap_or("other")
+}
+
+/// What a worker counts: the stages after the claim, its lease, and the queue as last sampled.
+#[derive(Debug)]
+pub struct WorkerMetrics {
+    claims: Counter,
+    claims_empty: Counter,
+    claimed_jobs: Counter,
+    claim_seconds: Histogram,
+    claim_batch_jobs: Histogram,
+    buffer_jobs: Gauge,
+    buffer_capacity_jobs: Gauge,
+    buffer_wait: Histogram,
+    released_jobs: Counter,
+    running_jobs: Gauge,
+    run_threads: Gauge,
+    run_done: Histogram,
+    run_retry: Histogram,
+    run_dead: Histogram,
+    pub(crate) panics: Counter,
+    finish_waiting_jobs: Gauge,
+    in_flight_limit_jobs: Gauge,
+    finished_jobs: Counter,
+    finish_seconds: Histogram,
+    finish_batch_jobs: Histogram,
+    pub(crate) finish_retries: Counter,
+    pub(crate) dead: Counter,
+    lost_jobs: Counter,
+    job_age: Histogram,
+    /// In the order of [`LIMITS`].
+    limited_ratio: [Gauge; LIMITS.len()],
+    pub(crate) lease_renewals: Counter,
+    lease_age: Gauge,
+    lease_seconds: Gauge,
+    pub(crate) leases_lost: Counter,
+    pub(crate) promoted: Counter,
+    reaped_workers: Counter,
+    reaped_jobs: Counter,
+}
+
+/// The levels of a worker at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Levels {
+    pub(crate) buffered: usize,
+    pub(crate) running: usize,
+    pub(crate) awaiting_finish: usize,
+    pub(crate) limited: [f64; LIMITS.len()],
+    pub(crate) lease_age: Duration,
+}
+
+impl WorkerMetrics {
+    /// The handles of a worker of `queue`.
+    pub fn new(queue: &str) -> WorkerMetrics {
+        describe_all();
+        let own = &[queue];
+        WorkerMetrics {
+            claims: CLAIMS.counter(own),
+            claims_empty: CLAIMS_EMPTY.counter(own),
+            claimed_jobs: CLAIMED_JOBS.counter(own),
+            claim_seconds: CLAIM_SECONDS.histogram(own),
+            claim_batch_jobs: CLAIM_BATCH_JOBS.histogram(own),
+            buffer_jobs: BUFFER_JOBS.gauge(own),
+            buffer_capacity_jobs: BUFFER_CAPACITY_JOBS.gauge(own),
+            buffer_wait: BUFFER_WAIT_SECONDS.histogram(own),
+            released_jobs: RELEASED_JOBS.counter(own),
+            running_jobs: RUNNING_JOBS.gauge(own),
+            run_threads: RUN_THREADS.gauge(own),
+            run_done: RUN_SECONDS.histogram(&[queue, "done"]),
+            run_retry: RUN_SECONDS.histogram(&[queue, "retry"]),
+            run_dead: RUN_SECONDS.histogram(&[queue, "dead"]),
+            panics: PANICS.counter(own),
+            finish_waiting_jobs: FINISH_WAITING_JOBS.gauge(own),
+            in_flight_limit_jobs: IN_FLIGHT_LIMIT_JOBS.gauge(own),
+            finished_jobs: FINISHED_JOBS.counter(own),
+            finish_seconds: FINISH_SECONDS.histogram(own),
+            finish_batch_jobs: FINISH_BATCH_JOBS.histogram(own),
+            finish_retries: FINISH_RETRIES.counter(own),
+            dead: DEAD_JOBS.counter(own),
+            lost_jobs: LOST_JOBS.counter(own),
+            job_age: JOB_AGE_SECONDS.histogram(own),
+            limited_ratio: LIMITS.map(|limit| LIMITED_RATIO.gauge(&[queue, limit])),
+            lease_renewals: LEASE_RENEWALS.counter(own),
+            lease_age: LEASE_AGE_SECONDS.gauge(own),
+            lease_seconds: LEASE_SECONDS.gauge(own),
+            leases_lost: LEASES_LOST.counter(own),
+            promoted: PROMOTED_JOBS.counter(own),
+            reaped_workers: REAPED_WORKERS.counter(own),
+            reaped_jobs: REAPED_JOBS.counter(own),
+        }
+    }
+
+    /// The settings that give the levels their scale.
+    pub(crate) fn limits(&self, threads: usize, buffer: usize, in_flight: usize, lease: Duration) {
+        self.run_threads.set(threads as f64);
+        self.buffer_capacity_jobs.set(buffer as f64);
+        self.in_flight_limit_jobs.set(in_flight as f64);
+        self.lease_seconds.set(lease.as_secs_f64());
+    }
+
+    pub(crate) fn claimed(&self, jobs: usize, took: Duration) {
+        self.claims.increment(1);
+        self.claim_seconds.record(took);
+        if jobs == 0 {
+            self.claims_empty.increment(1);
+            return;
+        }
+        self.claimed_jobs.increment(jobs as u64);
+        self.claim_batch_jobs.record(jobs as f64);
+    }
+
+    /// A job starts. One of the three calls that are made for each job.
+    pub fn started(&self, waited: Duration) {
+        self.buffer_wait.record(waited);
+    }
+
+    pub(crate) fn run_ended(&self, outcome: &FinishOutcome, run: Duration) {
+        match outcome {
+            FinishOutcome::Done { .. } => self.run_done(run),
+            FinishOutcome::Retry { .. } => self.run_retry.record(run),
+            FinishOutcome::Dead { .. } => self.run_dead.record(run),
+        }
+    }
+
+    /// A job has run and is done. One of the three calls that are made for each job.
+    pub fn run_done(&self, run: Duration) {
+        self.run_done.record(run);
+    }
+
+    /// The end of a job that is done is confirmed. One of the three calls that are made for each job.
+    pub fn job_done(&self, age: Duration) {
+        self.job_age.record(age);
+    }
+
+    pub(crate) fn finished(&self, jobs: usize, took: Duration) {
+        self.finished_jobs.increment(jobs as u64);
+        self.finish_seconds.record(took);
+        self.finish_batch_jobs.record(jobs as f64);
+    }
+
+    pub(crate) fn released(&self, jobs: u64) {
+        self.released_jobs.increment(jobs);
+    }
+
+    pub(crate) fn levels(&self, levels: &Levels) {
+        self.buffer_jobs.set(levels.buffered as f64);
+        self.running_jobs.set(levels.running as f64);
+        self.finish_waiting_jobs.set(levels.awaiting_finish as f64);
+        for (gauge, share) in self.limited_ratio.iter().zip(levels.limited) {
+            gauge.set(share);
+        }
+        self.lease_age.set(levels.lease_age.as_secs_f64());
+    }
+
+    pub(crate) fn lost(&self, jobs: usize) {
+        self.lost_jobs.increment(jobs as u64);
+    }
+
+    pub(crate) fn reaped(&self, reaped: &Reaped) {
+        self.reaped_workers.increment(u64::from(reaped.workers_lost));
+        self.reaped_jobs.increment(u64::from(reaped.jobs_ready + reaped.jobs_dead));
+        self.dead.increment(u64::from(reaped.jobs_dead));
+    }
+}
+
+/// The queue as last sampled. Made with the first sample: before it, there is nothing to show.
+#[derive(Debug)]
+pub(crate) struct SampleMetrics {
+    /// In the order of [`STATES`].
+    jobs: [Gauge; STATES.len()],
+    oldest_ready: Gauge,
+    workers: Gauge,
+    paused: Gauge,
+    age: Gauge,
+}
+
+impl SampleMetrics {
+    pub(crate) fn new(queue: &str) -> SampleMetrics {
+        let own = &[queue];
+        SampleMetrics {
+            jobs: STATES.map(|state| QUEUE_JOBS.gauge(&[queue, state])),
+            oldest_ready: QUEUE_OLDEST_READY_SECONDS.gauge(own),
+            workers: QUEUE_WORKERS.gauge(own),
+            paused: QUEUE_PAUSED.gauge(own),
+            age: QUEUE_SAMPLE_AGE_SECONDS.gauge(own),
+        }
+    }
+
+    pub(crate) fn sampled(&self, sample: &QueueSample) {
+        let depths = [sample.ready, sample.scheduled, sample.claimed, sample.dead];
+        for (gauge, jobs) in self.jobs.iter().zip(depths) {
+            gauge.set(jobs as f64);
+        }
+        self.oldest_ready.set(sample.oldest_ready.unwrap_or_default().as_secs_f64());
+        self.workers.set(sample.workers as f64);
+        self.paused.set(if sample.paused { 1.0 } else { 0.0 });
+        self.aged(sample.age);
+    }
+
+    pub(crate) fn aged(&self, age: Duration) {
+        self.age.set(age.as_secs_f64());
+    }
+}

@@ -1,0 +1,391 @@
+//! Every metric that readpast has: its name, unit, labels and meaning, in one place.
+//!
+//! They go to whatever recorder the program has installed for the [`metrics`](https://docs.rs/metrics) facade; without one they cost next
+//! to nothing. `[metrics] listen` in the configuration installs one and serves it (feature `prometheus`). A program with a recorder of its
+//! own installs it **before** [`Queue::connect`](crate::Queue::connect), because handles are bound to the recorder that is there when they
+//! are made, and takes the [`buckets`](Metric::buckets) of the histograms from [`ALL`].
+//!
+//! ```text
+//! definitions (ALL) ──▶ handles, made once per queue and worker ──▶ recorder ──▶ /metrics ──▶ grafana/
+//!            └────────▶ docs/metrics.md, compared by a test
+//! ```
+//!
+//! Times are in seconds. No label has an unbounded value: queues are named by the configuration, everything else is listed here.
+
+#[cfg_attr(not(feature = "prometheus"), path = "no_exporter.rs")]
+mod exporter;
+mod handles;
+
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit, with_recorder};
+
+pub(crate) use exporter::Exporter;
+#[doc(hidden)] // for benches/metrics.rs
+pub use handles::WorkerMetrics;
+pub(crate) use handles::{Levels, QueueMetrics, SampleMetrics};
+
+/// What a metric is, for a recorder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows, while its process lives.
+    Counter,
+    /// A level at this moment.
+    Gauge,
+    /// A distribution in fixed buckets; never a summary, whose quantiles cannot be added up over processes.
+    Histogram,
+}
+
+/// One metric.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Metric {
+    /// As Prometheus has it.
+    pub name: &'static str,
+    /// Counter, gauge or histogram.
+    pub kind: Kind,
+    /// Always a base unit: seconds, a count or, as `Percent`, a ratio from 0 to 1.
+    pub unit: Unit,
+    /// The label `queue` first, then others with all the values that they can have.
+    pub labels: &'static [(&'static str, &'static [&'static str])],
+    /// What it tells.
+    pub help: &'static str,
+    /// The upper bounds of a histogram's buckets; empty for the others.
+    pub buckets: &'static [f64],
+}
+
+type Labels = &'static [(&'static str, &'static [&'static str])];
+
+/// The queue's name, from the configuration.
+const QUEUE: Labels = &[("queue", &[])];
+const BY_OUTCOME: Labels = &[("queue", &[]), ("outcome", &OUTCOMES)];
+const BY_PROCEDURE: Labels = &[("queue", &[]), ("procedure", &PROCEDURES)];
+const BY_ERROR: Labels = &[("queue", &[]), ("procedure", &PROCEDURES), ("error", &ERRORS)];
+const BY_STATE: Labels = &[("queue", &[]), ("state", &STATES)];
+const BY_LIMIT: Labels = &[("queue", &[]), ("by", &LIMITS)];
+
+const OUTCOMES: [&str; 3] = ["done", "retry", "dead"];
+const STATES: [&str; 4] = ["ready", "scheduled", "claimed", "dead"];
+pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
+
+/// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the connection.
+pub(crate) const PROCEDURES: [&str; 24] = [
+    "connect",
+    "install",
+    "schema_info",
+    "create_queue",
+    "enqueue",
+    "enqueue_batch",
+    "claim",
+    "recover",
+    "finish",
+    "finish_one",
+    "release",
+    "register_worker",
+    "heartbeat",
+    "unregister_worker",
+    "promote",
+    "reap",
+    "sample",
+    "stats",
+    "pause",
+    "resume",
+    "requeue",
+    "purge",
+    "peek",
+    "other",
+];
+
+/// How a failed call is named: SQL Server's numbers that have a meaning here, and words for what did not come from SQL Server.
+pub(crate) const ERRORS: [&str; 58] = [
+    "connect",
+    "connection_lost",
+    "timed_out",
+    "tls",
+    "protocol",
+    "other", //
+    "-2",
+    "64",
+    "208",
+    "229",
+    "230",
+    "233",
+    "262",
+    "297",
+    "300",
+    "596",
+    "601",
+    "615",
+    "701",
+    "911",
+    "916",
+    "921",
+    "922",
+    "942",
+    "976",
+    "983",
+    "1205",
+    "1222",
+    "1934",
+    "2812",
+    "3906",
+    "3935",
+    "4060",
+    "4221",
+    "6005",
+    "10053",
+    "10054",
+    "10060",
+    "10928",
+    "10929",
+    "10936",
+    "17142",
+    "18452",
+    "18456",
+    "18486",
+    "18487",
+    "18488",
+    "40143",
+    "40197",
+    "40501",
+    "40540",
+    "40613",
+    "49918",
+    "49919",
+    "49920",
+    "58001",
+    "58002",
+    "58003",
+];
+
+/// Calls: half a millisecond is a round trip in one rack, 30 s the default command time-out.
+const CALL_BUCKETS: &[f64] =
+    &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+/// Jobs: from ten microseconds to an hour.
+const RUN_BUCKETS: &[f64] =
+    &[0.00001, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 3_600.0];
+/// Waiting in memory: from a tenth of a millisecond to ten minutes.
+const WAIT_BUCKETS: &[f64] = &[0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 60.0, 600.0];
+/// From enqueue to acknowledgement: from five milliseconds to a day.
+const AGE_BUCKETS: &[f64] =
+    &[0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0];
+/// Batches: up to the cap of 1,000.
+const BATCH_BUCKETS: &[f64] = &[1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0];
+
+const fn counter(name: &'static str, labels: Labels, help: &'static str) -> Metric {
+    Metric { name, kind: Kind::Counter, unit: Unit::Count, labels, help, buckets: &[] }
+}
+
+const fn jobs(name: &'static str, labels: Labels, help: &'static str) -> Metric {
+    Metric { name, kind: Kind::Gauge, unit: Unit::Count, labels, help, buckets: &[] }
+}
+
+const fn age(name: &'static str, labels: Labels, help: &'static str) -> Metric {
+    Metric { name, kind: Kind::Gauge, unit: Unit::Seconds, labels, help, buckets: &[] }
+}
+
+const fn times(name: &'static str, labels: Labels, buckets: &'static [f64], help: &'static str) -> Metric {
+    Metric { name, kind: Kind::Histogram, unit: Unit::Seconds, labels, help, buckets }
+}
+
+const fn batches(name: &'static str, help: &'static str) -> Metric {
+    Metric { name, kind: Kind::Histogram, unit: Unit::Count, labels: QUEUE, help, buckets: BATCH_BUCKETS }
+}
+
+const ENQUEUED_JOBS: Metric = counter("readpast_enqueued_jobs_total", QUEUE, "Jobs that this process enqueued");
+const ENQUEUE_DUPLICATES: Metric = counter(
+    "readpast_enqueue_duplicates_total",
+    QUEUE,
+    "Jobs that were not enqueued, because an unfinished job had the same de-duplication key",
+);
+const ENQUEUE_SECONDS: Metric = times(
+    "readpast_enqueue_seconds",
+    QUEUE,
+    CALL_BUCKETS,
+    "How long an enqueue took: one call, of one job or of one chunk of many",
+);
+const ENQUEUE_BATCH_JOBS: Metric = batches("readpast_enqueue_batch_jobs", "Jobs of an enqueue");
+
+const CLAIMS: Metric = counter("readpast_claims_total", QUEUE, "Claims that SQL Server answered");
+const CLAIMS_EMPTY: Metric = counter("readpast_claims_empty_total", QUEUE, "Claims that found no job");
+const CLAIMED_JOBS: Metric = counter("readpast_claimed_jobs_total", QUEUE, "Jobs that were claimed");
+const CLAIM_SECONDS: Metric = times("readpast_claim_seconds", QUEUE, CALL_BUCKETS, "How long a claim took");
+const CLAIM_BATCH_JOBS: Metric =
+    batches("readpast_claim_batch_jobs", "Jobs of a claim; claims that found none are not in it");
+
+const BUFFER_JOBS: Metric = jobs("readpast_buffer_jobs", QUEUE, "Claimed jobs that have not started");
+const BUFFER_CAPACITY_JOBS: Metric =
+    jobs("readpast_buffer_capacity_jobs", QUEUE, "How many jobs can wait in the buffer at the most");
+const BUFFER_WAIT_SECONDS: Metric =
+    times("readpast_buffer_wait_seconds", QUEUE, WAIT_BUCKETS, "From the claim of a job to its start");
+const RELEASED_JOBS: Metric =
+    counter("readpast_released_jobs_total", QUEUE, "Unstarted jobs that were given back at a shutdown");
+
+const RUNNING_JOBS: Metric = jobs("readpast_running_jobs", QUEUE, "Jobs that run");
+const RUN_THREADS: Metric = jobs("readpast_run_threads", QUEUE, "How many jobs can run at once");
+const RUN_SECONDS: Metric =
+    times("readpast_run_seconds", BY_OUTCOME, RUN_BUCKETS, "How long the handler ran, by what it returned");
+const PANICS: Metric = counter("readpast_panics_total", QUEUE, "Jobs whose handler panicked; they count as retry too");
+
+const FINISH_WAITING_JOBS: Metric =
+    jobs("readpast_finish_waiting_jobs", QUEUE, "Ended jobs that SQL Server has not confirmed yet");
+const IN_FLIGHT_LIMIT_JOBS: Metric = jobs(
+    "readpast_in_flight_limit_jobs",
+    QUEUE,
+    "worker.max_in_flight: how many jobs may be buffered, running and waiting for their finish together",
+);
+const FINISHED_JOBS: Metric = counter("readpast_finished_jobs_total", QUEUE, "Jobs whose end SQL Server has confirmed");
+const FINISH_SECONDS: Metric =
+    times("readpast_finish_seconds", QUEUE, CALL_BUCKETS, "How long an acknowledgement took, repeats included");
+const FINISH_BATCH_JOBS: Metric = batches("readpast_finish_batch_jobs", "Jobs of an acknowledgement");
+const FINISH_RETRIES: Metric =
+    counter("readpast_finish_retries_total", QUEUE, "Acknowledgements that failed and were repeated");
+const DEAD_JOBS: Metric = counter(
+    "readpast_dead_jobs_total",
+    QUEUE,
+    "Jobs that used up their attempts or failed for good, those of reaped workers included",
+);
+const LOST_JOBS: Metric = counter(
+    "readpast_lost_jobs_total",
+    QUEUE,
+    "Jobs that were no longer this worker's when they ended or were to start: they run again elsewhere",
+);
+const JOB_AGE_SECONDS: Metric = times(
+    "readpast_job_age_seconds",
+    QUEUE,
+    AGE_BUCKETS,
+    "End to end: from enqueue to acknowledgement of a job that is done",
+);
+
+const LIMITED_RATIO: Metric = Metric {
+    name: "readpast_limited_ratio",
+    kind: Kind::Gauge,
+    unit: Unit::Percent,
+    labels: BY_LIMIT,
+    help: "What limited this worker in the last seconds, as shares of the time that add up to 1: too few jobs, claims, cores or finishes",
+    buckets: &[],
+};
+
+const LEASE_RENEWALS: Metric = counter("readpast_lease_renewals_total", QUEUE, "Renewals of the lease");
+const LEASE_AGE_SECONDS: Metric =
+    age("readpast_lease_age_seconds", QUEUE, "Since the last renewal of the lease was sent that SQL Server confirmed");
+const LEASE_SECONDS: Metric =
+    age("readpast_lease_seconds", QUEUE, "worker.lease_ms: the age at which the lease runs out");
+const LEASES_LOST: Metric =
+    counter("readpast_leases_lost_total", QUEUE, "Times that SQL Server called this worker lost");
+const PROMOTED_JOBS: Metric =
+    counter("readpast_promoted_jobs_total", QUEUE, "Scheduled jobs that this worker made ready");
+const REAPED_WORKERS: Metric = counter(
+    "readpast_reaped_workers_total",
+    QUEUE,
+    "Workers that this worker found lost, because their lease had run out",
+);
+const REAPED_JOBS: Metric =
+    counter("readpast_reaped_jobs_total", QUEUE, "Jobs of lost workers that this worker gave back");
+
+const CALL_SECONDS: Metric = times(
+    "readpast_call_seconds",
+    BY_PROCEDURE,
+    CALL_BUCKETS,
+    "How long SQL Server took to answer a call, network included, failed calls not",
+);
+const CALL_ERRORS: Metric = counter(
+    "readpast_call_errors_total",
+    BY_ERROR,
+    "Failed calls, by SQL Server's error number or what else went wrong",
+);
+const CONNECTIONS: Metric = counter("readpast_connections_total", QUEUE, "Connections that were made");
+const RECONNECTS: Metric = counter(
+    "readpast_reconnects_total",
+    QUEUE,
+    "Connections that were made in place of one that had failed or timed out",
+);
+
+const QUEUE_JOBS: Metric = jobs(
+    "readpast_queue_jobs",
+    BY_STATE,
+    "Jobs in SQL Server, as last sampled by whichever worker; beyond 10,000 of a priority the ready ones are an estimate, the others stop at 100,000",
+);
+const QUEUE_OLDEST_READY_SECONDS: Metric =
+    age("readpast_queue_oldest_ready_seconds", QUEUE, "How long the oldest ready job has been ready; 0 when none is");
+const QUEUE_WORKERS: Metric =
+    jobs("readpast_queue_workers", QUEUE, "Workers of the queue that hold a lease, as last sampled");
+const QUEUE_PAUSED: Metric = jobs("readpast_queue_paused", QUEUE, "1 while the queue is paused, otherwise 0");
+const QUEUE_SAMPLE_AGE_SECONDS: Metric = age(
+    "readpast_queue_sample_age_seconds",
+    QUEUE,
+    "How old the sample is from which the readpast_queue_ metrics come",
+);
+
+/// A stage of the way of a job, as the documentation and the dashboard have it, and its metrics.
+pub const STAGES: [(&str, &[Metric]); 9] = [
+    ("Enqueue", &[ENQUEUED_JOBS, ENQUEUE_DUPLICATES, ENQUEUE_SECONDS, ENQUEUE_BATCH_JOBS]),
+    (
+        "Queue",
+        &[QUEUE_JOBS, QUEUE_OLDEST_READY_SECONDS, QUEUE_WORKERS, QUEUE_PAUSED, QUEUE_SAMPLE_AGE_SECONDS, PROMOTED_JOBS],
+    ),
+    ("Claim", &[CLAIMS, CLAIMS_EMPTY, CLAIMED_JOBS, CLAIM_SECONDS, CLAIM_BATCH_JOBS]),
+    ("Buffer", &[BUFFER_JOBS, BUFFER_CAPACITY_JOBS, BUFFER_WAIT_SECONDS, RELEASED_JOBS]),
+    ("Run", &[RUNNING_JOBS, RUN_THREADS, RUN_SECONDS, PANICS]),
+    (
+        "Finish",
+        &[
+            FINISH_WAITING_JOBS,
+            IN_FLIGHT_LIMIT_JOBS,
+            FINISHED_JOBS,
+            FINISH_SECONDS,
+            FINISH_BATCH_JOBS,
+            FINISH_RETRIES,
+            DEAD_JOBS,
+            LOST_JOBS,
+            JOB_AGE_SECONDS,
+        ],
+    ),
+    ("What limits", &[LIMITED_RATIO]),
+    ("SQL Server", &[CALL_SECONDS, CALL_ERRORS, CONNECTIONS, RECONNECTS]),
+    ("Workers", &[LEASE_RENEWALS, LEASE_AGE_SECONDS, LEASE_SECONDS, LEASES_LOST, REAPED_WORKERS, REAPED_JOBS]),
+];
+
+/// Every metric, in the order in which a job meets them.
+pub fn all() -> impl Iterator<Item = &'static Metric> {
+    STAGES.iter().flat_map(|(_, metrics)| metrics.iter())
+}
+
+const METADATA: Metadata<'static> = Metadata::new("readpast", Level::INFO, Some("readpast"));
+
+impl Metric {
+    fn key(&self, values: &[&str]) -> Key {
+        debug_assert_eq!(values.len(), self.labels.len(), "{}", self.name);
+        let labels: Vec<Label> =
+            self.labels.iter().zip(values).map(|((label, _), value)| Label::new(*label, value.to_string())).collect();
+        Key::from_parts(self.name, labels)
+    }
+
+    fn describe(&self, recorder: &dyn Recorder) {
+        let (name, unit, help) = (self.name.into(), Some(self.unit), self.help.into());
+        match self.kind {
+            Kind::Counter => recorder.describe_counter(name, unit, help),
+            Kind::Gauge => recorder.describe_gauge(name, unit, help),
+            Kind::Histogram => recorder.describe_histogram(name, unit, help),
+        }
+    }
+
+    /// The values stand in the order of the labels.
+    fn counter(&self, values: &[&str]) -> Counter {
+        with_recorder(|recorder| recorder.register_counter(&self.key(values), &METADATA))
+    }
+
+    fn gauge(&self, values: &[&str]) -> Gauge {
+        with_recorder(|recorder| recorder.register_gauge(&self.key(values), &METADATA))
+    }
+
+    fn histogram(&self, values: &[&str]) -> Histogram {
+        with_recorder(|recorder| recorder.register_histogram(&self.key(values), &METADATA))
+    }
+}
+
+/// Tells the recorder every metric's unit and help text.
+fn describe_all() {
+    with_recorder(|recorder| all().for_each(|metric| metric.describe(recorder)));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+use std::collections::{BTreeSet, HashSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use metrics::{
+    Counter, Gauge, Histogram, Key, KeyName, Label, Metadata, Recorder, SharedString, Unit, with_local_recorder,
+};
+use parking_lot::Mutex;
+
+use crate::error::Error;
+use crate::queue::QueueSample;
+
+use super::{ERRORS, Kind, Levels, PROCEDURES, QueueMetrics, STAGES, SampleMetrics, WorkerMetrics, all};
+
+/// Remembers what was registered, and stores values in atomics of its own.
+#[derive(Default)]
+struct Ledger {
+    described: Mutex<HashSet<String>>,
+    registered: Mutex<Vec<(String, Kind, Vec<Label>)>>,
+}
+
+impl Ledger {
+    fn register(&self, key: &Key, kind: Kind) -> Arc<AtomicU64> {
+        let labels = key.labels().cloned().collect();
+        self.registered.lock().push((key.name().to_string(), kind, labels));
+        Arc::default()
+    }
+}
+
+impl Recorder for Ledger {
+    fn describe_counter(&self, name: KeyName, unit: Option<Unit>, help: SharedString) {
+        self.describe_gauge(name, unit, help);
+    }
+    fn describe_gauge(&self, name: KeyName, unit: Option<Unit>, help: SharedString) {
+        assert!(unit.is_some() && !help.is_empty());
+        self.described.lock().insert(name.as_str().to_string());
+    }
+    fn describe_histogram(&self, name: KeyName, unit: Option<Unit>, help: SharedString) {
+        self.describe_gauge(name, unit, help);
+    }
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.register(key, Kind::Counter))
+    }
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(self.register(key, Kind::Gauge))
+    }
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::from_arc(Arc::new(LastValue(self.register(key, Kind::Histogram))))
+    }
+}
+
+/// A histogram that keeps the last value.
+struct LastValue(Arc<AtomicU64>);
+
+impl metrics::HistogramFn for LastValue {
+    fn record(&self, value: f64) {
+        self.0.store(value.to_bits(), std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+fn sql_error(number: i32) -> Error {
+    Error::Sql { number, severity: 16, message: String::new(), procedure: String::new(), line: 0 }
+}
+
+/// Everything that registers a metric.
+fn ledger() -> Ledger {
+    let ledger = Ledger::default();
+    with_local_recorder(&ledger, || {
+        WorkerMetrics::new("work");
+        SampleMetrics::new("work");
+        let queue = QueueMetrics::new("work");
+        queue.failed("claim", &sql_error(1205));
+        queue.failed("claim", &sql_error(-17));
+        queue.failed("nonsense", &Error::LeaseLost);
+    });
+    ledger
+}
+
+#[test]
+fn what_is_registered_is_what_is_defined() {
+    let ledger = ledger();
+    let defined: BTreeSet<&str> = all().map(|metric| metric.name).collect();
+    assert_eq!(defined.len(), all().count(), "every name is defined once");
+    let registered = ledger.registered.lock();
+    let names: BTreeSet<&str> = registered.iter().map(|(name, ..)| name.as_str()).collect();
+    assert_eq!(names, defined);
+    assert_eq!(ledger.described.lock().iter().map(String::as_str).collect::<BTreeSet<_>>(), defined);
+    for (name, kind, labels) in registered.iter() {
+        let metric = all().find(|metric| metric.name == name).unwrap();
+        assert_eq!(metric.kind, *kind, "{name}");
+        assert_eq!(labels.len(), metric.labels.len(), "{name}");
+        for (label, (key, values)) in labels.iter().zip(metric.labels) {
+            assert_eq!(label.key(), *key, "{name}");
+            assert!(
+                values.is_empty() && label.value() == "work" || values.contains(&label.value()),
+                "{name}: {label:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn names_follow_the_rules_of_prometheus() {
+    for metric in all() {
+        let name = metric.name;
+        assert!(name.starts_with("readpast_"), "{name}");
+        assert_eq!(name.ends_with("_total"), metric.kind == Kind::Counter, "{name}");
+        assert_eq!(name.ends_with("_seconds"), metric.unit == Unit::Seconds, "{name}");
+        assert_eq!(name.ends_with("_ratio"), metric.unit == Unit::Percent, "{name}");
+        assert_eq!(metric.buckets.is_empty(), metric.kind != Kind::Histogram, "{name}");
+        assert!(metric.buckets.windows(2).all(|pair| pair[0] < pair[1]), "{name}");
+        assert_eq!(metric.labels[0].0, "queue", "{name}");
+    }
+}
+
+/// Label values are bounded: whatever goes wrong, wherever, is one of the values that are listed.
+#[test]
+fn errors_and_procedures_that_nobody_knows_are_other() {
+    let ledger = ledger();
+    let registered = ledger.registered.lock();
+    let errors: Vec<(&str, &str)> = registered
+        .iter()
+        .filter(|(name, ..)| name == "readpast_call_errors_total")
+        .map(|(_, _, labels)| (labels[1].value(), labels[2].value()))
+        .collect();
+    assert_eq!(errors, [("claim", "1205"), ("claim", "other"), ("other", "58002")]);
+    assert_eq!(ERRORS.iter().collect::<HashSet<_>>().len(), ERRORS.len());
+    for script in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sql")).unwrap() {
+        let text = std::fs::read_to_string(script.unwrap().path()).unwrap();
+        for (_, rest) in
+            text.match_indices("CREATE OR ALTER PROCEDURE [$(schema)].[").map(|(at, it)| text.split_at(at + it.len()))
+        {
+            let procedure = rest.split(']').next().unwrap();
+            assert!(PROCEDURES.contains(&procedure), "{procedure} is missing in PROCEDURES");
+        }
+    }
+}
+
+/// What is recorded for each job and each batch allocates nothing: handles are made once, labels formatted never. (A recorder may allocate
+/// of its own: metrics-exporter-prometheus takes a block for every 64 samples of a histogram.)
+#[test]
+fn recording_allocates_nothing() {
+    let ledger = Ledger::default();
+    let (worker, queue, sample) = with_local_recorder(&ledger, || {
+        (WorkerMetrics::new("work"), QueueMetrics::new("work"), SampleMetrics::new("work"))
+    });
+    let time = Duration::from_millis(3);
+    let allocated = allocation_counter::measure(|| {
+        for _ in 0..1_000 {
+            worker.started(time);
+            worker.run_done(time);
+            worker.job_done(time);
+        }
+        worker.claimed(500, time);
+        worker.claimed(0, time);
+        worker.finished(500, time);
+        worker.levels(&Levels::default());
+        queue.answered("claim", time);
+        queue.answered("finish", time);
+        queue.enqueued(&[], time);
+        sample.sampled(&QueueSample::default());
+    });
+    assert_eq!(allocated.count_total, 0);
+}
+
+/// docs/metrics.md, as it has to be.
+fn documentation() -> String {
+    let mut text = String::from(
+        "# Metrics\n\n\
+         Made from `src/metrics/mod.rs`; a test compares. All times are in seconds. Every metric has the label `queue`; Prometheus adds\n\
+         `instance`, which tells the processes apart. [The runbook](runbook.md) says what to do when they look bad.\n\n\
+         `[metrics] listen = \"127.0.0.1:9464\"` serves them at `/metrics`. A program with a recorder of its own for the\n\
+         [`metrics`](https://docs.rs/metrics) facade installs it before `Queue::connect`, leaves `listen` empty, and takes the buckets from\n\
+         `readpast::metrics::all()`.\n",
+    );
+    for (stage, metrics) in STAGES {
+        write!(text, "\n## {stage}\n\n| name | type | labels | what it tells |\n|---|---|---|---|\n").unwrap();
+        for metric in metrics {
+            let kind = format!("{:?}", metric.kind).to_lowercase();
+            let labels: Vec<String> = metric.labels[1..].iter().map(|(label, _)| format!("`{label}`")).collect();
+            writeln!(text, "| `{}` | {kind} | {} | {} |", metric.name, labels.join(", "), metric.help).unwrap();
+        }
+    }
+    let list = |values: &[&str]| values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ");
+    text.push_str(
+        "\n## Values of the labels\n\n| label | values |\n|---|---|\n| `queue` | `queue.name` of the configuration |\n",
+    );
+    let mut labels: Vec<_> = all().flat_map(|metric| &metric.labels[1..]).collect();
+    labels.sort();
+    labels.dedup();
+    for (label, values) in labels {
+        writeln!(text, "| `{label}` | {} |", list(values)).unwrap();
+    }
+    text.push_str("\n## Buckets of the histograms\n\n| name | upper bounds |\n|---|---|\n");
+    for metric in all().filter(|metric| metric.kind == Kind::Histogram) {
+        let bounds: Vec<String> = metric.buckets.iter().map(f64::to_string).collect();
+        writeln!(text, "| `{}` | {} |", metric.name, bounds.join(", ")).unwrap();
+    }
+    text
+}
+
+#[test]
+fn the_documentation_is_what_is_defined() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
+    let expected = documentation();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, &expected).unwrap();
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        found == expected,
+        "docs/metrics.md is out of date; write it anew: UPDATE_DOCS=1 cargo test --lib documentation"
+    );
+}

@@ -1,0 +1,44 @@
+//! The depth of a queue for metrics: sampled by one worker at a time, seen by all.
+
+use std::time::Duration;
+
+use super::connection::Lane;
+use super::finish::millis;
+use crate::error::Error;
+
+/// How deep a queue is, as `sample` (sql/350_sample.sql) counts and estimates it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct QueueSample {
+    pub(crate) ready: u64,
+    pub(crate) scheduled: u64,
+    pub(crate) claimed: u64,
+    pub(crate) dead: u64,
+    /// Workers with a lease.
+    pub(crate) workers: u64,
+    pub(crate) paused: bool,
+    /// How long the oldest ready job has been ready.
+    pub(crate) oldest_ready: Option<Duration>,
+    /// How long ago the sample was taken, by SQL Server's clock.
+    pub(crate) age: Duration,
+}
+
+impl Lane {
+    /// The last sample, or a new one where that is older than `max_age`; `None` while another worker takes the first.
+    pub(crate) async fn sample(&mut self, queue: &str, max_age: Duration) -> Result<Option<QueueSample>, Error> {
+        let mut command = self.command("sample");
+        command.bind_param("@queue", queue);
+        command.bind_param("@max_age_ms", i32::try_from(millis(max_age)).unwrap_or(i32::MAX));
+        let mut row = self.row("sample", command).await?;
+        let (ready, scheduled) = (row.big_count("ready")?, row.big_count("scheduled")?);
+        let (claimed, dead) = (row.big_count("claimed")?, row.big_count("dead")?);
+        let (workers, paused) = (row.big_count("workers")?, row.required("paused")?);
+        let oldest_ready = row.optional::<i64>("oldest_ready_ms")?.map(from_ms);
+        let age = row.optional::<i64>("sample_age_ms")?.map(from_ms);
+        Ok(age.map(|age| QueueSample { ready, scheduled, claimed, dead, workers, paused, oldest_ready, age }))
+    }
+}
+
+/// Less than none, where SQL Server's clock was set back, counts as none.
+fn from_ms(ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}

@@ -1,0 +1,219 @@
+//! What limits a worker right now, by occupancy: where its time goes while not every thread has a job.
+//!
+//! The prefetcher is always in one of few situations, and says so at each change ([`Occupancy::begin`]): claiming, waiting for room,
+//! waiting for jobs to come. Each stretch of time is put down to one of four limits:
+//!
+//! | the threads were | the prefetcher | the limit |
+//! |---|---|---|
+//! | busy (nine tenths of the time and more), or had jobs waiting for them | whatever it did | [`Limit::Cpu`] |
+//! | partly idle | had got fewer jobs than it asked for | [`Limit::Starved`] |
+//! | partly idle | waited for the answer to a claim that brought all it asked for, or that failed | [`Limit::Claim`] |
+//! | partly idle | was held back by ended jobs that are not acknowledged | [`Limit::Finish`] |
+//!
+//! The shares of the last [`WINDOW`] seconds are the metric `readpast_limited_ratio`; the largest is
+//! [`WorkerStats::limited_by`](super::WorkerStats::limited_by).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::counts::Counts;
+
+/// What limits a worker: where more would make it faster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// Too few jobs in the queue. Nothing to do, or one worker too many.
+    #[default]
+    Starved,
+    /// Claims are slow or fail: the network, SQL Server, or a `batch_size` that is too small for such short jobs.
+    Claim,
+    /// The cores. This is how it should be; more of them make it faster.
+    Cpu,
+    /// Acknowledgements are slow or fail, and what waits for them uses up `max_in_flight`.
+    Finish,
+}
+
+impl Limit {
+    /// In the order of the metric's label values.
+    const ALL: [Limit; 4] = [Limit::Starved, Limit::Claim, Limit::Cpu, Limit::Finish];
+}
+
+/// Over how many readings, one a second, the shares are taken.
+const WINDOW: usize = 3;
+
+/// From which share of the time threads that run jobs count as busy.
+const BUSY: f64 = 0.9;
+
+/// Time by limit, in the order of [`Limit::ALL`].
+type Totals = [Duration; 4];
+
+/// Where the time of a worker goes.
+#[derive(Debug)]
+pub(crate) struct Occupancy {
+    threads: usize,
+    counts: Arc<Counts>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    totals: Totals,
+    present: Stretch,
+    /// The totals at the last readings, the oldest first.
+    readings: VecDeque<Totals>,
+}
+
+/// The time since the prefetcher's situation changed last.
+#[derive(Debug)]
+struct Stretch {
+    limit: Limit,
+    since: Instant,
+    /// All run times of jobs that had ended by then.
+    ended: Duration,
+}
+
+impl Occupancy {
+    pub(crate) fn new(threads: usize, counts: Arc<Counts>) -> Occupancy {
+        let present = Stretch { limit: Limit::Starved, since: Instant::now(), ended: Duration::ZERO };
+        let state = State { totals: Totals::default(), present, readings: VecDeque::from([Totals::default()]) };
+        Occupancy { threads, counts, state: Mutex::new(state) }
+    }
+
+    /// The prefetcher's situation changes: should threads be idle from now on, it is because of `limit`.
+    pub(crate) fn begin(&self, limit: Limit) {
+        let mut state = self.state.lock();
+        self.settle(&mut state);
+        state.present.limit = limit;
+    }
+
+    /// It turns out that the present situation is another, and was since the last change or reading.
+    pub(crate) fn correct(&self, limit: Limit) {
+        self.state.lock().present.limit = limit;
+    }
+
+    /// The shares of the last seconds, in the order of [`Limit::ALL`], and the largest of them.
+    pub(crate) fn shares(&self) -> ([f64; 4], Limit) {
+        let state = self.state.lock();
+        let now = self.totals(&state);
+        let then = state.readings.front().copied().unwrap_or_default();
+        drop(state);
+        let spent: Vec<f64> = now.iter().zip(then).map(|(now, then)| (*now - then).as_secs_f64()).collect();
+        let all: f64 = spent.iter().sum();
+        let mut shares = [0.0; 4];
+        let mut largest = Limit::Starved;
+        for (index, limit) in Limit::ALL.into_iter().enumerate() {
+            shares[index] = if all > 0.0 { spent[index] / all } else { 0.0 };
+            if shares[index] > shares[largest as usize] {
+                largest = limit;
+            }
+        }
+        (shares, largest)
+    }
+
+    /// Moves the window on; called once a second.
+    pub(crate) fn read(&self) {
+        let mut state = self.state.lock();
+        self.settle(&mut state); // so that a correction later on does not take away what was read
+        let totals = state.totals;
+        state.readings.push_back(totals);
+        if state.readings.len() > WINDOW {
+            state.readings.pop_front();
+        }
+    }
+
+    /// Adds the present stretch to the totals; from now on there is another.
+    fn settle(&self, state: &mut State) {
+        state.totals = self.totals(state);
+        state.present.since = Instant::now();
+        state.present.ended = self.counts.run_times().total;
+    }
+
+    /// The totals with the present stretch.
+    fn totals(&self, state: &State) -> Totals {
+        let Stretch { limit, since, ended } = &state.present;
+        let took = since.elapsed();
+        // The run time of a job counts when it ends; a thread whose job has not ended yet is taken to be busy since the change.
+        let ran = self.counts.run_times().total.saturating_sub(*ended) + took * self.counts.running() as u32;
+        let busy = ran.as_secs_f64() >= BUSY * took.as_secs_f64() * self.threads as f64;
+        let limit = if busy { Limit::Cpu } else { *limit };
+        let mut totals = state.totals;
+        totals[limit as usize] += took;
+        totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    fn occupancy() -> Occupancy {
+        Occupancy::new(2, Arc::default())
+    }
+
+    /// Lets the present stretch have begun `ms` ago.
+    fn passed(occupancy: &Occupancy, ms: u64) {
+        occupancy.state.lock().present.since -= Duration::from_millis(ms);
+    }
+
+    #[test]
+    fn time_goes_to_the_situation_that_the_prefetcher_is_in() {
+        let occupancy = occupancy();
+        for (limit, ms) in [(Limit::Starved, 100_000), (Limit::Claim, 300_000), (Limit::Finish, 600_000)] {
+            occupancy.begin(limit);
+            passed(&occupancy, ms);
+        }
+        let (shares, largest) = occupancy.shares();
+        assert_eq!(shares.map(|share| (share * 10.0).round()), [1.0, 3.0, 0.0, 6.0]);
+        assert_eq!(largest, Limit::Finish);
+    }
+
+    #[test]
+    fn busy_threads_are_the_limit_whatever_the_prefetcher_does() {
+        let running = occupancy();
+        running.begin(Limit::Claim);
+        running.counts.running.store(2, Ordering::Release);
+        passed(&running, 1_000);
+        assert_eq!(running.shares().1, Limit::Cpu);
+
+        let ended = occupancy();
+        ended.begin(Limit::Claim);
+        ended.counts.ended_ns.store(1_900_000_000, Ordering::Relaxed);
+        passed(&ended, 1_000);
+        assert_eq!(ended.shares().1, Limit::Cpu);
+
+        let half_idle = occupancy();
+        half_idle.begin(Limit::Claim);
+        half_idle.counts.running.store(1, Ordering::Release);
+        passed(&half_idle, 1_000);
+        assert_eq!(half_idle.shares().1, Limit::Claim);
+    }
+
+    #[test]
+    fn a_correction_holds_since_the_last_reading() {
+        let occupancy = occupancy();
+        occupancy.begin(Limit::Claim);
+        passed(&occupancy, 1_000);
+        occupancy.read();
+        passed(&occupancy, 2_000);
+        occupancy.correct(Limit::Starved);
+        let (shares, largest) = occupancy.shares();
+        assert_eq!(shares.map(|share| (share * 3.0).round()), [2.0, 1.0, 0.0, 0.0]);
+        assert_eq!(largest, Limit::Starved);
+    }
+
+    #[test]
+    fn what_is_older_than_the_window_is_forgotten() {
+        let occupancy = occupancy();
+        occupancy.begin(Limit::Finish);
+        passed(&occupancy, 60_000);
+        for _ in 0..WINDOW {
+            occupancy.read();
+        }
+        occupancy.begin(Limit::Claim);
+        passed(&occupancy, 1_000);
+        assert_eq!(occupancy.shares().1, Limit::Claim);
+    }
+}
