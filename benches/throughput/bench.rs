@@ -1,0 +1,169 @@
+//! What every measure stands on: a server with an empty schema of its own, queues in it, and runs whose CPU time is told apart.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use readpast::{Config, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+
+use super::client::Client;
+use super::server::Server;
+use super::usage;
+use super::work::Work;
+
+/// The schema that the bench installs, and removes again: never the one that somebody works with.
+pub const SCHEMA: &str = "readpast_bench";
+
+/// The payload of every job, in bytes.
+pub const PAYLOAD_BYTES: usize = 200;
+
+/// Removes the schema with everything in it.
+const UNINSTALL: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/uninstall.sql"));
+
+/// How many jobs are acknowledged before a rate is taken: the worker has then seen how long jobs and claims take.
+const WARM_UP_JOBS: u64 = 1_000;
+
+/// A server with the schema installed.
+pub struct Bench {
+    pub server: Server,
+}
+
+/// What a number of jobs cost.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    pub jobs: f64,
+    pub wall: Duration,
+    pub client_cpu: Duration,
+    pub server_cpu: Duration,
+}
+
+impl Run {
+    pub fn rate(&self) -> f64 {
+        self.jobs / self.wall.as_secs_f64()
+    }
+
+    pub fn client_us_per_job(&self) -> f64 {
+        self.client_cpu.as_secs_f64() * 1e6 / self.jobs
+    }
+
+    pub fn server_us_per_job(&self) -> f64 {
+        self.server_cpu.as_secs_f64() * 1e6 / self.jobs
+    }
+}
+
+impl Bench {
+    pub async fn start() -> Bench {
+        let bench = Bench { server: Server::start() };
+        bench.uninstall().await;
+        bench.queue("install").await.install().await.expect("the schema is installed");
+        bench
+    }
+
+    /// Removes the schema: what a server that goes on is left with.
+    pub async fn uninstall(&self) {
+        let mut client = self.client().await;
+        for batch in UNINSTALL.replace("$(schema)", SCHEMA).split("\nGO\n") {
+            client.sql(batch).await;
+        }
+    }
+
+    pub async fn client(&self) -> Client {
+        Client::connect(&self.server.url).await
+    }
+
+    pub fn config(&self, queue: &str) -> Config {
+        let mut config = Config::default();
+        config.connection.url = self.server.url.as_str().into();
+        config.connection.schema = SCHEMA.to_owned();
+        config.queue.name = queue.to_owned();
+        config
+    }
+
+    /// The library's own view of a queue, over connections of its own.
+    pub async fn queue(&self, name: &str) -> Queue {
+        Queue::connect(&self.config(name)).await.expect("the library connects")
+    }
+
+    pub async fn new_queue(&self, name: &str) -> Queue {
+        let queue = self.queue(name).await;
+        queue.create(QueueOptions::default()).await.expect("the queue is created");
+        queue
+    }
+
+    /// Works off a queue until `jobs` more than the first few are acknowledged, then stops. The queue must have more than that.
+    pub async fn run_worker(&mut self, queue: &Queue, config: &WorkerConfig, work: Work, jobs: u64) -> Run {
+        let ended = Arc::new(AtomicU64::new(0));
+        let counted = ended.clone();
+        let worker = Worker::start(queue, config, move |_job, _context| {
+            work.run();
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok(Output::none())
+        })
+        .await
+        .expect("the worker starts");
+        let monitor = worker.monitor();
+        let acknowledged = async |least: u64| {
+            while monitor.stats().done < least {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            monitor.stats().done
+        };
+        let warm_up = WARM_UP_JOBS.min(jobs / 4);
+        let first = acknowledged(warm_up).await;
+        let (started_at, server_before) = (Instant::now(), self.server.cpu());
+        let (client_before, ended_before) = (usage::cpu(), ended.load(Ordering::Relaxed));
+        let last = acknowledged(first + jobs).await;
+        let (wall, client_cpu) = (started_at.elapsed(), usage::cpu() - client_before);
+        let ended_meanwhile = ended.load(Ordering::Relaxed) - ended_before;
+        let server_cpu = self.server.cpu() - server_before;
+        worker.shutdown().await.expect("the worker ends");
+        // A rate counts what was acknowledged; CPU time was spent on what ended, which is a few jobs more or less.
+        let per_ended = (last - first) as f64 / ended_meanwhile.max(1) as f64;
+        Run { jobs: (last - first) as f64, wall, client_cpu: client_cpu.mul_f64(per_ended), server_cpu }
+    }
+
+    /// Measures something else that works off a number of jobs.
+    pub async fn run(&mut self, jobs: u64, work_off: impl Future<Output = ()>) -> Run {
+        let (started_at, server_before, client_before) = (Instant::now(), self.server.cpu(), usage::cpu());
+        work_off.await;
+        let (wall, client_cpu) = (started_at.elapsed(), usage::cpu() - client_before);
+        Run { jobs: jobs as f64, wall, client_cpu, server_cpu: self.server.cpu() - server_before }
+    }
+}
+
+/// Enqueues `count` jobs of the usual payload.
+pub async fn fill(queue: &Queue, count: u64) {
+    enqueue(queue, count, |job| job).await;
+}
+
+/// Brings the backlog of ready jobs to `jobs`.
+pub async fn top_up(queue: &Queue, jobs: u64) {
+    let stats = queue.stats().await.expect("the queue exists");
+    fill(queue, jobs.saturating_sub(stats.ready)).await;
+}
+
+/// Enqueues `count` jobs of the usual payload that are not due for a day.
+pub async fn fill_scheduled(queue: &Queue, count: u64) {
+    enqueue(queue, count, |job| job.delay(Duration::from_secs(86_400))).await;
+}
+
+async fn enqueue(queue: &Queue, count: u64, change: fn(NewJob) -> NewJob) {
+    const AT_ONCE: u64 = 10_000;
+    let mut left = count;
+    while left > 0 {
+        let now = left.min(AT_ONCE);
+        let jobs = (0..now).map(|_| change(NewJob::bytes(payload())));
+        queue.enqueue_many(jobs).await.expect("jobs are enqueued");
+        left -= now;
+    }
+}
+
+pub fn payload() -> Vec<u8> {
+    vec![0x5A; PAYLOAD_BYTES]
+}
+
+/// The middle one of an odd number of samples, the upper middle one of an even number.
+pub fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_unstable_by(f64::total_cmp);
+    samples[samples.len() / 2]
+}

@@ -1,0 +1,78 @@
+//! A worker on an empty queue: what it asks of the server, and how soon it starts a job that comes.
+
+use std::time::{Duration, Instant};
+
+use readpast::{NewJob, Output, Queue, Worker, WorkerConfig};
+use tokio::sync::mpsc;
+
+use super::Sizes;
+use super::bench::{Bench, payload};
+use super::proxy::Proxy;
+use super::report::{Report, Target};
+
+/// After this long without a job a worker is at rest.
+const UNTIL_AT_REST: Duration = Duration::from_secs(2);
+
+pub async fn measure(report: &mut Report, sizes: &Sizes) {
+    let bench = Bench::start().await;
+    bench.new_queue("idle").await;
+    if bench.server.is_dev_server() {
+        requests_at_rest(report, sizes, &bench).await;
+    }
+    let queue = bench.queue("idle").await;
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let config = WorkerConfig::default();
+    let worker = Worker::start(&queue, &config, move |_job, _context| {
+        let _ = started.send(Instant::now());
+        Ok(Output::none())
+    })
+    .await
+    .expect("the worker starts");
+
+    let mut same_process = Vec::new();
+    let mut other_process = Vec::new();
+    let mut client = bench.client().await;
+    for sample in 0..sizes.wake_ups {
+        // At another moment of the worker's waiting each time.
+        let pause = Duration::from_millis(700 + 37 * (sample as u64 % 17));
+        tokio::time::sleep(pause).await;
+        same_process.push(wake_up(&mut starts, queue.enqueue(NewJob::bytes(payload()))).await);
+        tokio::time::sleep(pause).await;
+        other_process.push(wake_up(&mut starts, client.enqueue("idle", &payload())).await);
+    }
+    worker.shutdown().await.expect("the worker ends");
+    let longest = |samples: &[f64]| samples.iter().copied().fold(0.0, f64::max);
+    let target = |most| Some(Target::AtMost(most));
+    let longest_other = longest(&other_process);
+    report.add("from enqueue to start, idle worker, same process", "ms", target(5.0), same_process);
+    report.add("from enqueue to start, idle worker, other process", "ms", target(250.0), other_process);
+    report.add("the same, longest of all", "ms", target(250.0), vec![longest_other]);
+    bench.uninstall().await;
+}
+
+/// From before the enqueue to the start of the job, in milliseconds.
+async fn wake_up<T>(starts: &mut mpsc::UnboundedReceiver<Instant>, enqueue: impl Future<Output = T>) -> f64 {
+    let enqueued_at = Instant::now();
+    enqueue.await;
+    let started_at = starts.recv().await.expect("the worker runs");
+    started_at.duration_since(enqueued_at).as_secs_f64() * 1e3
+}
+
+async fn requests_at_rest(report: &mut Report, sizes: &Sizes, bench: &Bench) {
+    let (_, address) = bench.server.url.split_once("tcp:").expect("the dev server's connection string");
+    let (address, _) = address.split_once(';').expect("the dev server's connection string");
+    let proxy = Proxy::start(address.replace(',', ":")).await;
+    let mut config = bench.config("idle");
+    // The last of several equal keys counts.
+    config.connection.url = format!("{};Server=tcp:127.0.0.1,{}", bench.server.url, proxy.port).into();
+    let queue = Queue::connect(&config).await.expect("the library connects");
+    let worker =
+        Worker::start(&queue, &config.worker, |_job, _context| Ok(Output::none())).await.expect("the worker starts");
+    tokio::time::sleep(UNTIL_AT_REST).await;
+    let before = proxy.requests();
+    tokio::time::sleep(sizes.at_rest).await;
+    let requests = (proxy.requests() - before) as f64;
+    worker.shutdown().await.expect("the worker ends");
+    let rate = vec![requests / sizes.at_rest.as_secs_f64()];
+    report.add("requests of a worker at rest", "per s", Some(Target::AtMost(2.0)), rate);
+}
