@@ -148,6 +148,7 @@ impl TableHints {
                 hold: false,
                 readpast: false,
                 no_wait: self.no_wait,
+                keep_rejected: false,
                 serializable: false,
             });
         }
@@ -166,7 +167,15 @@ impl TableHints {
         } else {
             (LockMode::IntentShared, RowLock::Shared, holds_reads)
         };
-        Ok(LockPlan { table_mode, row, hold, readpast: self.readpast, no_wait: self.no_wait, serializable })
+        Ok(LockPlan {
+            table_mode,
+            row,
+            hold,
+            readpast: self.readpast,
+            no_wait: self.no_wait,
+            keep_rejected: holds_reads,
+            serializable,
+        })
     }
 }
 

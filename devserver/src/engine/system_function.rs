@@ -436,7 +436,8 @@ pub fn application_mode_name(mode: LockMode) -> &'static str {
         LockMode::SharedIntentExclusive => "SharedIntentExclusive",
         LockMode::UpdateIntentExclusive => "UpdateIntentExclusive",
         LockMode::Exclusive => "Exclusive",
-        LockMode::SchemaStability | LockMode::SchemaModification => "NoLock",
+        // No application lock can have them.
+        _ => "NoLock",
     }
 }
 

@@ -13,7 +13,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustc_hash::FxHashMap;
 
 use super::Key;
-use super::locks::{Answer, LockInfo, LockMode, LockOwner, LockTable, Resource, Slot, WaitStatus};
+use super::lock_mode::LockMode;
+use super::locks::{Answer, LockInfo, LockOwner, LockTable, Resource, Slot, WaitStatus};
 use super::row::Row;
 use super::schema::{Lifetime, LockEscalation, ObjectId, TableSchema, fold};
 use super::table::Table;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::database::Latch;
 use super::key::Key;
-use super::locks::LockMode;
+use super::lock_mode::LockMode;
 use super::row::Row;
 use super::schema::{Column, FIRST_NONCLUSTERED, Index, IndexId, Lifetime, ObjectId, TableSchema, validate};
 use super::table::{IndexTree, Table};

@@ -90,6 +90,7 @@ pub(super) const READ: LockPlan = LockPlan {
     hold: false,
     readpast: false,
     no_wait: false,
+    keep_rejected: false,
     serializable: false,
 };
 

@@ -239,30 +239,6 @@ fn a_deadlock_of_three_is_found() {
 }
 
 #[test]
-fn holdlock_keeps_an_absent_key_absent() {
-    let jobs = Jobs::new([]);
-    let (mut reader, mut writer) = (jobs.connect(51), jobs.connect(52));
-    let serializable = LockPlan { serializable: true, ..UPDATE };
-    let dedup = equal(&[name("once")]);
-    assert!(reader.get(5, serializable).unwrap().is_none());
-    assert!(reader.find(BY_NAME, &dedup, Direction::Forward, serializable, 1).unwrap().is_empty());
-    writer.tx().lock_timeout = Some(Duration::ZERO);
-    assert_eq!(writer.insert(&job(5)).unwrap_err().number, 1222);
-    assert_eq!(writer.insert(&job_with(6, 1, 0, Some("Once"))).unwrap_err().number, 1222);
-    assert!(writer.insert(&job_with(7, 1, 0, Some("other"))).is_ok());
-    assert!(reader.insert(&job_with(5, 1, 0, Some("once"))).is_ok());
-    // A range would need key-range locks, which are not there.
-    let range = SeekRange { lower: Some((Value::Int(1), true)), ..SeekRange::default() };
-    let error = reader.find(CLUSTERED, &range, Direction::Forward, serializable, 1).unwrap_err();
-    assert_eq!(error.number, crate::error::NOT_SUPPORTED);
-    let readpast = LockPlan { readpast: true, ..serializable };
-    assert_eq!(reader.get(5, readpast).unwrap_err().number, 650);
-    reader.commit();
-    writer.commit();
-    jobs.check();
-}
-
-#[test]
 fn an_insert_waits_for_the_fate_of_its_duplicate() {
     let jobs = Jobs::new(1..=1);
     for (committed, expected) in [(true, Err(2627)), (false, Ok(()))] {

@@ -16,114 +16,11 @@ use std::sync::Arc;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::database::SessionHandle;
+use super::lock_mode::LockMode;
 use super::schema::{IndexId, ObjectId};
 
-/// A lock mode. The row and application locks are `S`, `U`, `X` (application locks also `IS`, `IX`), tables have all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum LockMode {
-    /// `Sch-S`: NOLOCK readers.
-    SchemaStability,
-    /// `Sch-M`: DDL.
-    SchemaModification,
-    /// `IS`
-    IntentShared,
-    /// `S`
-    Shared,
-    /// `U`
-    Update,
-    /// `IX`
-    IntentExclusive,
-    /// `SIX`
-    SharedIntentExclusive,
-    /// `UIX`
-    UpdateIntentExclusive,
-    /// `X`
-    Exclusive,
-}
-
-impl LockMode {
-    /// The modes that other sessions may hold at the same time: a bit for each.
-    const fn compatible(self) -> u16 {
-        use LockMode::*;
-        const fn set(modes: &[LockMode]) -> u16 {
-            let mut bits = 0;
-            let mut position = 0;
-            while position < modes.len() {
-                bits |= 1 << modes[position] as u16;
-                position += 1;
-            }
-            bits
-        }
-        match self {
-            SchemaStability => set(&[
-                SchemaStability,
-                IntentShared,
-                Shared,
-                Update,
-                IntentExclusive,
-                SharedIntentExclusive,
-                UpdateIntentExclusive,
-                Exclusive,
-            ]),
-            SchemaModification => 0,
-            IntentShared => set(&[
-                SchemaStability,
-                IntentShared,
-                Shared,
-                Update,
-                IntentExclusive,
-                SharedIntentExclusive,
-                UpdateIntentExclusive,
-            ]),
-            Shared => set(&[SchemaStability, IntentShared, Shared, Update]),
-            Update => set(&[SchemaStability, IntentShared, Shared]),
-            IntentExclusive => set(&[SchemaStability, IntentShared, IntentExclusive]),
-            SharedIntentExclusive | UpdateIntentExclusive => set(&[SchemaStability, IntentShared]),
-            Exclusive => set(&[SchemaStability]),
-        }
-    }
-
-    fn is_compatible_with(self, other: LockMode) -> bool {
-        self.compatible() & (1 << other as u16) != 0
-    }
-
-    /// Whether this mode keeps out everything that `other` keeps out.
-    pub(super) fn covers(self, other: LockMode) -> bool {
-        self.compatible() & !other.compatible() == 0
-    }
-
-    /// The mode that a holder of `self` has after it was also granted `other`.
-    fn join(self, other: LockMode) -> LockMode {
-        if self.covers(other) {
-            return self;
-        }
-        if other.covers(self) {
-            return other;
-        }
-        // Only IX against S or U is left: every other pair has one that covers the other.
-        if self == LockMode::Update || other == LockMode::Update {
-            LockMode::UpdateIntentExclusive
-        } else {
-            LockMode::SharedIntentExclusive
-        }
-    }
-
-    /// The name in sys.dm_tran_locks.request_mode.
-    pub fn name(self) -> &'static str {
-        match self {
-            LockMode::SchemaStability => "Sch-S",
-            LockMode::SchemaModification => "Sch-M",
-            LockMode::IntentShared => "IS",
-            LockMode::Shared => "S",
-            LockMode::Update => "U",
-            LockMode::IntentExclusive => "IX",
-            LockMode::SharedIntentExclusive => "SIX",
-            LockMode::UpdateIntentExclusive => "UIX",
-            LockMode::Exclusive => "X",
-        }
-    }
-}
+/// What SQL Server shows as `(ffffffffffff)`.
+pub const END_OF_INDEX: u64 = u64::MAX;
 
 /// What is locked. A key is known by a hash of its bytes, as in SQL Server; with 64 bits instead of SQL Server's 48.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,6 +38,11 @@ pub enum Resource {
 impl Resource {
     pub(super) fn key(object: ObjectId, index: IndexId, bytes: &[u8]) -> Resource {
         Resource::Key { object, index, hash: FxBuildHasher.hash_one(bytes) }
+    }
+
+    /// Stands for the gap behind the last key of an index.
+    pub(super) fn end_of(object: ObjectId, index: IndexId) -> Resource {
+        Resource::Key { object, index, hash: END_OF_INDEX }
     }
 
     pub(super) fn application(name: &str) -> Resource {
@@ -329,6 +231,8 @@ struct SessionLocks {
     /// The application locks held by the session.
     held_by_session: Vec<Resource>,
     wait: Option<Wait>,
+    /// The transaction has asked for a key range.
+    has_ranges: bool,
 }
 
 impl SessionLocks {
@@ -345,6 +249,8 @@ impl SessionLocks {
 pub(super) struct LockTable {
     locks: FxHashMap<Resource, Lock>,
     sessions: Vec<Option<SessionLocks>>,
+    /// How many transactions have asked for key ranges. While there are none, inserts need not test any.
+    range_owners: usize,
     application_names: FxHashMap<u64, Arc<str>>,
 }
 
@@ -353,7 +259,14 @@ const HELD_CAPACITY: usize = 16 * 1024;
 
 impl LockTable {
     pub(super) fn add_session(&mut self, handle: SessionHandle) -> Slot {
-        let session = SessionLocks { handle, held: Vec::new(), stale: 0, held_by_session: Vec::new(), wait: None };
+        let session = SessionLocks {
+            handle,
+            held: Vec::new(),
+            stale: 0,
+            held_by_session: Vec::new(),
+            wait: None,
+            has_ranges: false,
+        };
         let free = self.sessions.iter().position(Option::is_none);
         match free {
             Some(slot) => self.sessions[slot] = Some(session),
@@ -369,6 +282,19 @@ impl LockTable {
 
     fn session(&mut self, slot: Slot) -> &mut SessionLocks {
         self.sessions[slot as usize].as_mut().expect("a session keeps its slot until it is closed")
+    }
+
+    /// The transaction is about to lock a key range.
+    pub(super) fn begin_ranges(&mut self, slot: Slot) {
+        let session = self.session(slot);
+        if !session.has_ranges {
+            session.has_ranges = true;
+            self.range_owners += 1;
+        }
+    }
+
+    pub(super) fn has_ranges(&self) -> bool {
+        self.range_owners > 0
     }
 
     /// Whether the lock could be had now. Enough for a shared lock that would be released before anybody else can look.
@@ -496,11 +422,26 @@ impl LockTable {
             self.let_go(slot, owner, resource, true);
         }
         let session = self.session(slot);
+        let mut had_ranges = false;
         if owner == LockOwner::Transaction {
             session.stale = 0;
+            had_ranges = std::mem::take(&mut session.has_ranges);
         }
         if held.capacity() <= HELD_CAPACITY {
             *session.held_mut(owner) = held;
+        }
+        self.range_owners -= usize::from(had_ranges);
+    }
+
+    /// Takes back a grant that was only a test, and gives the holder the mode back that it had before.
+    pub(super) fn end_test(&mut self, slot: Slot, resource: Resource, before: Option<LockMode>) {
+        self.release(slot, LockOwner::Transaction, resource);
+        let lock = self.locks.get_mut(&resource);
+        if let (Some(mode), Some(lock)) = (before, lock)
+            && let Some(holder) = lock.holder_mut(slot, LockOwner::Transaction)
+        {
+            holder.mode = mode;
+            self.grant_waiters(resource);
         }
     }
 

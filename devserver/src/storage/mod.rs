@@ -14,10 +14,12 @@ mod check;
 mod database;
 mod ddl;
 mod key;
+mod lock_mode;
 mod locks;
 mod row;
 mod scan;
 mod schema;
+mod serializable;
 mod table;
 mod transaction;
 mod tree;
@@ -28,12 +30,15 @@ mod fixture;
 #[cfg(test)]
 mod locking_tests;
 #[cfg(test)]
+mod range_tests;
+#[cfg(test)]
 mod table_tests;
 
 pub use check::check_consistency;
 pub use database::{Database, Latch, Session, SessionHandle};
 pub use key::Key;
-pub use locks::{LockInfo, LockMode, LockOwner, LockStatus, Resource};
+pub use lock_mode::LockMode;
+pub use locks::{END_OF_INDEX, LockInfo, LockOwner, LockStatus, Resource};
 pub use row::Row;
 pub use scan::{Direction, Found, LockPlan, RowLock, Scan, SeekRange};
 pub use schema::{

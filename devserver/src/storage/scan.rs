@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use super::database::{Latch, lock_timeout};
 use super::key::{Key, advance_past_prefix};
-use super::locks::{Answer, LockMode, LockOwner, Resource};
+use super::lock_mode::LockMode;
+use super::locks::{Answer, LockOwner, Resource};
 use super::row::Row;
-use super::schema::{FIRST_NONCLUSTERED, Index, IndexId, Lifetime, ObjectId, TableSchema};
+use super::schema::{FIRST_NONCLUSTERED, HEAP, Index, IndexId, Lifetime, ObjectId, TableSchema};
 use super::table::{Entry, encode_column};
 use super::transaction::Transaction;
 use super::tree::Tree;
@@ -53,7 +54,7 @@ impl RowLock {
 /// | SELECT WITH (XLOCK) | IX | Exclusive | yes |
 /// | WITH (TABLOCK) | S | None | no |
 /// | WITH (TABLOCKX) | X | None | yes |
-/// | HOLDLOCK, SERIALIZABLE | as without | as without | yes, and `serializable` |
+/// | HOLDLOCK, SERIALIZABLE | as without | as without | yes, `keep_rejected` and `serializable` |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockPlan {
     pub table_mode: LockMode,
@@ -65,8 +66,9 @@ pub struct LockPlan {
     pub readpast: bool,
     /// NOWAIT: as `SET LOCK_TIMEOUT 0`, for this table.
     pub no_wait: bool,
-    /// Nobody may insert what this scan would have found. Possible for one whole key of a unique index, and under a
-    /// table lock; everything else is refused.
+    /// REPEATABLE READ and above: rows that were read stay locked even if they do not qualify.
+    pub keep_rejected: bool,
+    /// Nobody may insert what this scan would have found: see `serializable.rs`.
     pub serializable: bool,
 }
 
@@ -97,18 +99,22 @@ pub struct Found {
 /// A scan of an index.
 #[derive(Debug)]
 pub struct Scan {
-    table: ObjectId,
-    index: IndexId,
-    schema: Arc<TableSchema>,
-    direction: Direction,
+    pub(super) table: ObjectId,
+    pub(super) index: IndexId,
+    pub(super) schema: Arc<TableSchema>,
+    pub(super) direction: Direction,
     plan: LockPlan,
     /// The locks of rows; `None` if the plan, the kind of table or a table lock makes them needless.
-    row_mode: Option<LockMode>,
+    pub(super) row_mode: Option<LockMode>,
     escalations_seen: u32,
     covering: bool,
-    low: Bound<Key>,
-    high: Bound<Key>,
-    finished: bool,
+    pub(super) low: Bound<Key>,
+    pub(super) high: Bound<Key>,
+    pub(super) finished: bool,
+    /// The range is one whole key of a unique index.
+    pub(super) whole_key: bool,
+    /// SERIALIZABLE, backward: the gap behind the range is locked.
+    pub(super) end_locked: bool,
     /// The locks kept for the row that was returned last.
     last: LockedRow,
 }
@@ -122,7 +128,7 @@ struct LockedRow {
 
 /// The outcome of asking for one lock.
 #[derive(Debug, Clone, Copy)]
-enum Attempt {
+pub(super) enum Attempt {
     /// It is there; `taken` if it must be released again one day.
     Locked {
         taken: bool,
@@ -137,7 +143,7 @@ impl Scan {
     ///
     /// # Errors
     ///
-    /// As [`Latch::lock_table`]; 208 if the table is gone; not supported for a range that SERIALIZABLE cannot protect.
+    /// As [`Latch::lock_table`]; 208 if the table is gone.
     #[allow(clippy::too_many_arguments)] // Each is a decision of the plan; a struct would only be taken apart again.
     pub fn open(
         latch: &mut Latch<'_>,
@@ -150,7 +156,9 @@ impl Scan {
         covering: bool,
     ) -> SqlResult<Scan> {
         let timeout = if plan.no_wait { Some(Duration::ZERO) } else { tx.lock_timeout };
-        latch.lock_table_within(tx, table, plan.table_mode, plan.hold, timeout)?;
+        let table_mode =
+            if plan.serializable && index == HEAP { serializable_heap_mode(plan) } else { plan.table_mode };
+        latch.lock_table_within(tx, table, table_mode, plan.hold, timeout)?;
         let schema = latch.schema_of(table)?;
         let row_mode = plan.row.mode().filter(|_| schema.lifetime == Lifetime::Permanent);
         let mut scan = Scan {
@@ -165,13 +173,15 @@ impl Scan {
             low: Bound::Unbounded,
             high: Bound::Unbounded,
             finished: false,
+            whole_key: false,
+            end_locked: false,
             last: LockedRow::default(),
         };
         scan.drop_needless_row_locks(latch, tx);
-        let whole_key = scan.set_range(range)?;
+        scan.set_range(range)?;
         scan.finished = is_empty(&scan.low, &scan.high);
-        if plan.serializable && scan.schema.lifetime == Lifetime::Permanent {
-            scan.protect_range(latch, tx, whole_key)?;
+        if plan.serializable && scan.row_mode.is_some() {
+            latch.state().locks.begin_ranges(tx.slot);
         }
         Ok(scan)
     }
@@ -180,12 +190,12 @@ impl Scan {
         self.row_mode = self.row_mode.filter(|mode| !latch.table_lock_covers(tx, self.table, *mode));
     }
 
-    /// Translates the range into bounds. Gives the bytes of the key if the range is one whole key of a unique index.
-    fn set_range(&mut self, range: &SeekRange) -> SqlResult<Option<Vec<u8>>> {
+    /// Translates the range into bounds.
+    fn set_range(&mut self, range: &SeekRange) -> SqlResult<()> {
         let schema = Arc::clone(&self.schema);
         let Some(index) = schema.index(self.index) else {
             if self.index == schema.row_index() && *range == SeekRange::default() {
-                return Ok(None);
+                return Ok(());
             }
             return Err(SqlError::not_supported(format!("index {} of table '{}'", self.index, schema.name)));
         };
@@ -202,13 +212,14 @@ impl Scan {
         }
         if has_inequality {
             self.set_inequality(index, &prefix, range);
-            return Ok(None);
+            return Ok(());
         }
         if !prefix.is_empty() {
             self.low = Bound::Included(Key::new(&prefix));
             self.high = before_end_of(&prefix);
         }
-        Ok((index.is_unique() && columns_left == Some(0)).then_some(prefix))
+        self.whole_key = index.is_unique() && columns_left == Some(0);
+        Ok(())
     }
 
     fn set_inequality(&mut self, index: &Index, prefix: &[u8], range: &SeekRange) {
@@ -237,38 +248,6 @@ impl Scan {
         };
     }
 
-    /// SERIALIZABLE: the key is locked whether it is there or not. Whoever inserts it takes X on the same resource.
-    fn protect_range(
-        &mut self,
-        latch: &mut Latch<'_>,
-        tx: &mut Transaction,
-        whole_key: Option<Vec<u8>>,
-    ) -> SqlResult<()> {
-        if self.plan.readpast {
-            return Err(SqlError::new(
-                650,
-                "You can only specify the READPAST lock in the READ COMMITTED or REPEATABLE READ isolation levels.",
-            ));
-        }
-        let Some(mode) = self.row_mode else {
-            let is_covered = latch.table_lock_covers(tx, self.table, LockMode::Shared);
-            return if is_covered {
-                Ok(())
-            } else {
-                Err(SqlError::not_supported("SERIALIZABLE without row or table locks"))
-            };
-        };
-        let Some(key) = whole_key else {
-            return Err(SqlError::not_supported(format!(
-                "SERIALIZABLE or HOLDLOCK on a range of table '{}': only one whole key of a unique index can be locked \
-                 against inserts (or the table, with TABLOCK)",
-                self.schema.name
-            )));
-        };
-        let resource = Resource::key(self.table, self.index, &key);
-        self.lock(latch, tx, resource, mode, true).map(|_| ())
-    }
-
     /// The next row, locked as the plan says; `None` at the end.
     ///
     /// # Errors
@@ -285,7 +264,11 @@ impl Scan {
             let Some(table) = latch.table(self.table) else {
                 return Err(SqlError::new(208, format!("Invalid object name '{}'.", self.schema.name)));
             };
-            let found = if self.index >= FIRST_NONCLUSTERED {
+            let found = if self.plan.serializable
+                && let Some(mode) = self.row_mode
+            {
+                self.next_protected(latch, tx, mode)?
+            } else if self.index >= FIRST_NONCLUSTERED {
                 self.next_entry(latch, tx)?
             } else {
                 let Some(position) = self.step(&table.rows).map(|(key, _)| Key::new(key)) else {
@@ -302,8 +285,12 @@ impl Scan {
         Ok(None)
     }
 
-    /// Gives back the locks of the row that [`Scan::next`] returned last: it does not qualify. Without `hold` there are none.
+    /// Gives back the locks of the row that [`Scan::next`] returned last: it does not qualify. Without `hold` there are
+    /// none, with `keep_rejected` they stay.
     pub fn release_last(&mut self, latch: &mut Latch<'_>, tx: &mut Transaction) {
+        if self.plan.keep_rejected {
+            return;
+        }
         let last = std::mem::take(&mut self.last);
         release(latch, tx, last);
     }
@@ -319,7 +306,7 @@ impl Scan {
         next.filter(|(key, _)| RangeBounds::<[u8]>::contains(&(low, high), *key))
     }
 
-    fn move_past(&mut self, position: Key) {
+    pub(super) fn move_past(&mut self, position: Key) {
         match self.direction {
             Direction::Forward => self.low = Bound::Excluded(position),
             Direction::Backward => self.high = Bound::Excluded(position),
@@ -369,7 +356,7 @@ impl Scan {
     }
 
     /// Locks and reads a row. `entry` is the lock of the index entry it was found by, and whether it was taken.
-    fn read_row(
+    pub(super) fn read_row(
         &mut self,
         latch: &mut Latch<'_>,
         tx: &mut Transaction,
@@ -415,7 +402,7 @@ impl Scan {
 
     /// Asks for one lock. A lock that would be released at once is not taken at all if it is free: nobody can tell the
     /// difference while this thread has the latch.
-    fn lock(
+    pub(super) fn lock(
         &self,
         latch: &mut Latch<'_>,
         tx: &mut Transaction,
@@ -447,6 +434,15 @@ impl Scan {
             latch.count_key_lock(tx, resource);
         }
         Ok(Attempt::Locked { taken: true, waited: true })
+    }
+}
+
+/// A heap has no keys whose gaps could be locked: SERIALIZABLE locks the table, exclusively if not only to read.
+fn serializable_heap_mode(plan: LockPlan) -> LockMode {
+    match plan.row {
+        RowLock::None => plan.table_mode,
+        RowLock::Shared => LockMode::Shared,
+        RowLock::Update | RowLock::Exclusive => LockMode::Exclusive,
     }
 }
 

@@ -6,9 +6,11 @@
 
 use super::database::Latch;
 use super::key::Key;
-use super::locks::{LockMode, LockOwner, Resource};
+use super::lock_mode::LockMode;
+use super::locks::{LockOwner, Resource};
 use super::row::Row;
 use super::schema::{FilterTerm, Index, Lifetime, ObjectId, TableSchema, Uniqueness};
+use super::serializable::Arrival;
 use super::table::EntryKey;
 use super::transaction::Transaction;
 use crate::error::{SqlError, SqlResult};
@@ -58,7 +60,16 @@ struct TouchedEntry<'schema> {
     new: Option<EntryKey>,
 }
 
+fn arrival<'a>(table: ObjectId, index: &Index, entry: &'a EntryKey) -> Arrival<'a> {
+    Arrival { index: index.id, key: &entry.key, resource: entry_resource(table, index, entry) }
+}
+
 impl TouchedEntry<'_> {
+    /// The entry that comes into the index.
+    fn arrival(&self) -> Option<&EntryKey> {
+        self.new.as_ref().filter(|_| self.old != self.new)
+    }
+
     /// The key that the row gets in a unique index and does not have yet.
     fn new_unique_key(&self) -> Option<&EntryKey> {
         let new = self.new.as_ref().filter(|_| self.index.is_unique())?;
@@ -82,15 +93,19 @@ fn nonclustered(schema: &TableSchema) -> impl Iterator<Item = &Index> {
     schema.indexes.iter().filter(|index| !index.is_clustered())
 }
 
-fn row_resource(schema: &TableSchema, key: &Key) -> Resource {
+pub(super) fn row_resource(schema: &TableSchema, key: &Key) -> Resource {
     Resource::key(schema.id, schema.row_index(), key.as_bytes())
 }
 
 /// What is locked of an index entry. Of a unique index it is the columns alone, so that a reader can lock a key that is
 /// not there; the row's key belongs to it only where it tells entries apart.
-fn entry_resource(table: ObjectId, index: &Index, entry: &EntryKey) -> Resource {
-    let bytes = if index.is_unique() { entry.prefix() } else { entry.key.as_bytes() };
+pub(super) fn entry_resource_of(table: ObjectId, index: &Index, key: &[u8], row_key_start: usize) -> Resource {
+    let bytes = if index.is_unique() { &key[..row_key_start] } else { key };
     Resource::key(table, index.id, bytes)
+}
+
+fn entry_resource(table: ObjectId, index: &Index, entry: &EntryKey) -> Resource {
+    entry_resource_of(table, index, entry.key.as_bytes(), entry.row_key_start)
 }
 
 impl Latch<'_> {
@@ -153,6 +168,7 @@ impl Latch<'_> {
         key: &Key,
         entries: &Entries<'schema>,
     ) -> SqlResult<Option<&'schema Index>> {
+        self.test_gap(tx, schema, schema.row_index(), key)?;
         self.lock_key(tx, schema, row_resource(schema, key))?;
         if let Some(clustered) = schema.clustered()
             && self.table_mut(schema.id)?.live_row(key).is_some()
@@ -160,10 +176,16 @@ impl Latch<'_> {
             return Ok(Some(clustered));
         }
         for (index, entry) in entries {
+            self.test_gap(tx, schema, index.id, &entry.key)?;
             self.lock_key(tx, schema, entry_resource(schema.id, index, entry))?;
             if index.is_unique() && self.table_mut(schema.id)?.has_live_entry(index.id, entry.prefix()) {
                 return Ok(Some(index));
             }
+        }
+        if self.state_ref().locks.has_ranges() {
+            let mut arrivals = vec![Arrival { index: schema.row_index(), key, resource: row_resource(schema, key) }];
+            arrivals.extend(entries.iter().map(|(index, entry)| arrival(schema.id, index, entry)));
+            self.test_gaps(tx, schema, &arrivals)?;
         }
         Ok(None)
     }
@@ -267,6 +289,7 @@ impl Latch<'_> {
         let table = schema.id;
         let moves = update.moves();
         if moves {
+            self.test_gap(tx, schema, schema.row_index(), &update.new_key)?;
             self.lock_key(tx, schema, row_resource(schema, &update.new_key))?;
             if let Some(clustered) = schema.clustered()
                 && self.table_mut(table)?.live_row(&update.new_key).is_some()
@@ -275,6 +298,9 @@ impl Latch<'_> {
             }
         }
         for touched in &update.touched {
+            if let Some(new) = touched.arrival() {
+                self.test_gap(tx, schema, touched.index.id, &new.key)?;
+            }
             for entry in [&touched.old, &touched.new].into_iter().flatten() {
                 self.lock_key(tx, schema, entry_resource(table, touched.index, entry))?;
             }
@@ -283,6 +309,17 @@ impl Latch<'_> {
             {
                 return Err(duplicate_error(schema, touched.index, update.new_values));
             }
+        }
+        if self.state_ref().locks.has_ranges() {
+            let mut arrivals = Vec::new();
+            if moves {
+                let (key, resource) = (&update.new_key, row_resource(schema, &update.new_key));
+                arrivals.push(Arrival { index: schema.row_index(), key, resource });
+            }
+            for touched in &update.touched {
+                arrivals.extend(touched.arrival().map(|entry| arrival(table, touched.index, entry)));
+            }
+            self.test_gaps(tx, schema, &arrivals)?;
         }
         let storage = self.table_mut(table)?;
         if moves {

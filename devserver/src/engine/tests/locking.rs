@@ -60,11 +60,11 @@ fn an_update_keeps_only_the_rows_it_changes_locked() {
 }
 
 #[test]
-fn holdlock_keeps_an_absent_key_absent() {
+fn holdlock_guards_the_gap_of_an_absent_key() {
     let (_e, mut a, mut b) = two();
     ok(&mut a, "BEGIN TRAN; SELECT id FROM t WITH (UPDLOCK, HOLDLOCK) WHERE id = 99");
     assert_eq!(errors(&mut b, "INSERT t (id, state) VALUES (99, 0)"), [1222]);
-    ok(&mut b, "INSERT t (id, state) VALUES (98, 0)");
+    assert_eq!(errors(&mut b, "INSERT t (id, state) VALUES (98, 0)"), [1222]);
     ok(&mut a, "COMMIT");
     ok(&mut b, "INSERT t (id, state) VALUES (99, 0)");
 }

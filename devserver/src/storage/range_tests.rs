@@ -1,0 +1,230 @@
+//! Key-range locks: no phantom in any range, and nothing locked beyond the next key.
+//!
+//! Source: "Transaction locking and row versioning guide" (MicrosoftDocs/sql-docs,
+//! docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md), "Key-range locking".
+
+use std::thread;
+use std::time::Duration;
+
+use super::fixture::*;
+use super::*;
+use crate::value::Value;
+
+const SERIALIZABLE: LockPlan = LockPlan { hold: true, keep_rejected: true, serializable: true, ..READ };
+const SERIALIZABLE_UPDATE: LockPlan = LockPlan { keep_rejected: true, serializable: true, ..UPDATE };
+
+fn between(low: i32, high: i32) -> SeekRange {
+    SeekRange { lower: Some((Value::Int(low), true)), upper: Some((Value::Int(high), true)), ..SeekRange::default() }
+}
+
+/// The number of an insert's error, or 0.
+fn try_insert(jobs: &Jobs, id: i32) -> i32 {
+    let mut other = jobs.connect(90);
+    other.tx().lock_timeout = Some(Duration::ZERO);
+    let result = other.insert(&job(id));
+    other.rollback();
+    let database = std::sync::Arc::clone(&other.database);
+    database.close_session(other.session);
+    result.map_or_else(|error| error.number, |_| 0)
+}
+
+/// The modes that a session holds in an index, sorted by name.
+fn key_modes(jobs: &Jobs, index: IndexId) -> Vec<&'static str> {
+    let locks = jobs.database.latch().locks();
+    let mut modes: Vec<_> = locks
+        .iter()
+        .filter(|lock| matches!(lock.resource, Resource::Key { index: of, .. } if of == index))
+        .map(|lock| lock.mode.name())
+        .collect();
+    modes.sort_unstable();
+    modes
+}
+
+/// "Range scan query": n + 1 locks, and no insert from the key before the range to the one behind it.
+#[test]
+fn a_range_scan_guards_the_range_up_to_the_next_key() {
+    for direction in [Direction::Forward, Direction::Backward] {
+        let jobs = Jobs::new([10, 20, 30, 40, 50]);
+        let mut reader = jobs.connect(51);
+        let found = reader.find(CLUSTERED, &between(15, 35), direction, SERIALIZABLE, usize::MAX).unwrap();
+        assert_eq!(found.len(), 2);
+        assert_eq!(key_modes(&jobs, CLUSTERED), ["RangeS-S"; 3]);
+        let refused: Vec<i32> = (1..60).filter(|id| id % 10 != 0 && try_insert(&jobs, *id) == 1222).collect();
+        let guarded: Vec<i32> = (11..40).filter(|id| id % 10 != 0).collect();
+        assert_eq!(refused, guarded, "{direction:?}");
+        reader.commit();
+        assert_eq!(try_insert(&jobs, 25), 0);
+        jobs.check();
+    }
+}
+
+/// "Singleton fetch of nonexistent data": the gap; a key of a unique index that is there needs none.
+#[test]
+fn a_single_key_guards_its_gap_only_if_it_is_absent() {
+    let jobs = Jobs::new([10, 20, 30]);
+    let mut reader = jobs.connect(51);
+    reader.get(20, SERIALIZABLE).unwrap();
+    assert_eq!(key_modes(&jobs, CLUSTERED), ["S"]);
+    assert_eq!((try_insert(&jobs, 15), try_insert(&jobs, 25)), (0, 0));
+    reader.get(25, SERIALIZABLE_UPDATE).unwrap();
+    assert_eq!(key_modes(&jobs, CLUSTERED), ["RangeS-U", "S"]);
+    assert_eq!((try_insert(&jobs, 15), try_insert(&jobs, 25), try_insert(&jobs, 35)), (0, 1222, 0));
+    reader.get(99, SERIALIZABLE).unwrap();
+    assert_eq!((try_insert(&jobs, 31), try_insert(&jobs, 1_000)), (1222, 1222), "the gap up to the end");
+    reader.rollback();
+    jobs.check();
+}
+
+/// Two that look for the same absent key in order to insert it: the second waits with its look.
+#[test]
+fn range_update_locks_of_two_sessions_do_not_go_together() {
+    let jobs = Jobs::new([10]);
+    let (mut a, mut b) = (jobs.connect(51), jobs.connect(52));
+    a.get(5, SERIALIZABLE_UPDATE).unwrap();
+    thread::scope(|scope| {
+        let second = scope.spawn(move || {
+            let found = b.get(5, SERIALIZABLE_UPDATE).unwrap().is_some();
+            b.rollback();
+            found
+        });
+        jobs.until_waiting(1);
+        a.insert(&job(5)).unwrap();
+        a.commit();
+        assert!(second.join().unwrap(), "it finds what the first has inserted");
+    });
+    jobs.check();
+}
+
+#[test]
+fn a_range_of_an_index_that_is_not_unique_keeps_new_entries_out() {
+    let jobs = Jobs::new([1, 2]);
+    let (mut reader, mut writer) = (jobs.connect(51), jobs.connect(52));
+    writer.tx().lock_timeout = Some(Duration::ZERO);
+    // Priority 1, of which there is one.
+    let range = equal(&[Value::Int(1)]);
+    assert_eq!(reader.find(BY_PRIORITY, &range, Direction::Forward, SERIALIZABLE, 9).unwrap().len(), 1);
+    assert_eq!(writer.insert(&job_with(7, 1, 0, None)).unwrap_err().number, 1222);
+    writer.rollback();
+    writer.tx().lock_timeout = Some(Duration::ZERO);
+    assert_eq!(writer.set(2, PRIORITY, Value::Int(1)).unwrap_err().number, 1222, "nor may an entry move there");
+    writer.rollback();
+    writer.insert(&job_with(8, 50, 0, None)).unwrap();
+    writer.rollback();
+    reader.rollback();
+    jobs.check();
+}
+
+/// Whoever guards a gap may insert into it, and guards both halves afterwards.
+#[test]
+fn a_guarded_gap_stays_guarded_when_its_owner_inserts() {
+    let jobs = Jobs::new([10, 20]);
+    let mut owner = jobs.connect(51);
+    owner.find(CLUSTERED, &between(11, 19), Direction::Forward, SERIALIZABLE, 9).unwrap();
+    owner.insert(&job(15)).unwrap();
+    assert_eq!((try_insert(&jobs, 13), try_insert(&jobs, 17)), (1222, 1222));
+    owner.delete(15).unwrap();
+    assert_eq!((try_insert(&jobs, 13), try_insert(&jobs, 17)), (1222, 1222));
+    owner.commit();
+    assert_eq!((try_insert(&jobs, 13), try_insert(&jobs, 17)), (0, 0));
+    jobs.check();
+}
+
+#[test]
+fn an_insert_waits_for_the_range_and_goes_on_after_it() {
+    let jobs = Jobs::new([10, 20]);
+    let mut reader = jobs.connect(51);
+    reader.find(CLUSTERED, &SeekRange::default(), Direction::Forward, SERIALIZABLE, 9).unwrap();
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut writer = jobs.connect(52);
+            writer.insert(&job(15)).unwrap();
+            writer.commit();
+        });
+        jobs.until_waiting(1);
+        let waiting = jobs.database.latch().locks();
+        let waiting: Vec<_> = waiting.iter().filter(|lock| lock.status != LockStatus::Granted).collect();
+        assert_eq!(waiting[0].mode, LockMode::RangeInsertNull);
+        reader.commit();
+        writer.join().unwrap();
+    });
+    assert_eq!(jobs.connect(53).ready(READ).unwrap(), [10, 15, 20]);
+}
+
+/// A heap has no key to guard: the table is locked.
+#[test]
+fn a_scan_of_a_heap_locks_the_table() {
+    let jobs = Jobs::new([]);
+    let mut a = jobs.connect(51);
+    let mut schema = jobs_schema(Lifetime::Permanent);
+    schema.name = "heap".into();
+    schema.indexes.clear();
+    a.table = jobs.database.latch().create_table(a.tx(), schema).unwrap();
+    a.insert(&job(1)).unwrap();
+    a.commit();
+    for (plan, mode) in [(SERIALIZABLE, LockMode::Shared), (SERIALIZABLE_UPDATE, LockMode::Exclusive)] {
+        a.find(HEAP, &SeekRange::default(), Direction::Forward, plan, 9).unwrap();
+        let locks = jobs.database.latch().locks();
+        assert_eq!(locks.iter().map(|lock| lock.mode).collect::<Vec<_>>(), [mode]);
+        a.commit();
+    }
+}
+
+/// Whatever others do meanwhile, a range that was read is read again without a change.
+#[test]
+fn there_are_no_phantoms() {
+    let jobs = Jobs::new((1..=20).map(|id| id * 5));
+    thread::scope(|scope| {
+        for seed in 1..=3 {
+            let jobs = &jobs;
+            scope.spawn(move || {
+                let mut random = Random::new(seed);
+                let mut writer = jobs.connect(60 + seed as i32);
+                writer.tx().lock_timeout = Some(Duration::from_millis(1));
+                for _ in 0..150 {
+                    let id = random.below(100);
+                    let _ = match random.below(3) {
+                        0 => writer.insert(&job(id)).map(|_| ()),
+                        1 => writer.delete(id).map(|_| ()),
+                        _ => writer.set(id, PRIORITY, Value::Int(random.below(100))).map(|_| ()),
+                    };
+                    if random.below(4) == 0 {
+                        writer.rollback()
+                    } else {
+                        writer.commit()
+                    }
+                    writer.tx().lock_timeout = Some(Duration::from_millis(1));
+                }
+                writer.rollback();
+            });
+        }
+        for seed in 11..=12 {
+            let jobs = &jobs;
+            scope.spawn(move || {
+                let mut random = Random::new(seed);
+                let mut reader = jobs.connect(70 + seed as i32);
+                let mut repeated = 0;
+                for _ in 0..80 {
+                    let low = random.below(90);
+                    let range = between(low, low + random.below(30));
+                    let index = if random.below(2) == 0 { CLUSTERED } else { BY_PRIORITY };
+                    let direction = if random.below(2) == 0 { Direction::Forward } else { Direction::Backward };
+                    let read = |reader: &mut Connection| {
+                        let found = reader.find(index, &range, direction, SERIALIZABLE, usize::MAX)?;
+                        Ok::<_, crate::error::SqlError>(reader.ids(&found))
+                    };
+                    // A deadlock or a duplicate key ends the attempt, not the promise.
+                    if let Ok(first) = read(&mut reader) {
+                        thread::yield_now();
+                        if let Ok(second) = read(&mut reader) {
+                            assert_eq!(first, second, "seed {seed}");
+                            repeated += 1;
+                        }
+                    }
+                    reader.rollback();
+                }
+                assert!(repeated > 10, "of 80 ranges {repeated} were read twice");
+            });
+        }
+    });
+    jobs.check();
+}
