@@ -3,6 +3,7 @@
 //! Source: "Transaction locking and row versioning guide" (MicrosoftDocs/sql-docs,
 //! docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md), "Key-range locking".
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -169,18 +170,28 @@ fn a_scan_of_a_heap_locks_the_table() {
     }
 }
 
+/// Counts a reader out however it ends, so that the writers end too.
+struct Leaves<'a>(&'a AtomicUsize);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Whatever others do meanwhile, a range that was read is read again without a change.
 #[test]
 fn there_are_no_phantoms() {
     let jobs = Jobs::new((1..=20).map(|id| id * 5));
+    let (attempts, readers) = (AtomicUsize::new(0), AtomicUsize::new(2));
     thread::scope(|scope| {
         for seed in 1..=3 {
-            let jobs = &jobs;
+            let (jobs, attempts, readers) = (&jobs, &attempts, &readers);
             scope.spawn(move || {
                 let mut random = Random::new(seed);
                 let mut writer = jobs.connect(60 + seed as i32);
                 writer.tx().lock_timeout = Some(Duration::from_millis(1));
-                for _ in 0..150 {
+                while readers.load(Ordering::Relaxed) > 0 {
                     let id = random.below(100);
                     let _ = match random.below(3) {
                         0 => writer.insert(&job(id)).map(|_| ()),
@@ -193,15 +204,17 @@ fn there_are_no_phantoms() {
                         writer.commit()
                     }
                     writer.tx().lock_timeout = Some(Duration::from_millis(1));
+                    attempts.fetch_add(1, Ordering::Relaxed);
                 }
                 writer.rollback();
             });
         }
         for seed in 11..=12 {
-            let jobs = &jobs;
+            let (jobs, attempts, readers) = (&jobs, &attempts, &readers);
             scope.spawn(move || {
                 let mut random = Random::new(seed);
                 let mut reader = jobs.connect(70 + seed as i32);
+                let _leaves = Leaves(readers);
                 let mut repeated = 0;
                 for _ in 0..80 {
                     let low = random.below(90);
@@ -214,7 +227,10 @@ fn there_are_no_phantoms() {
                     };
                     // A deadlock or a duplicate key ends the attempt, not the promise.
                     if let Ok(first) = read(&mut reader) {
-                        thread::yield_now();
+                        let before = attempts.load(Ordering::Relaxed);
+                        while attempts.load(Ordering::Relaxed) < before + 6 {
+                            thread::yield_now();
+                        }
                         if let Ok(second) = read(&mut reader) {
                             assert_eq!(first, second, "seed {seed}");
                             repeated += 1;
