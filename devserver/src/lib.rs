@@ -48,6 +48,7 @@ const IO_THREADS: usize = 2;
 pub struct Builder {
     port: u16,
     database: String,
+    user: String,
     password: String,
     tls: bool,
     log_sql: bool,
@@ -55,7 +56,14 @@ pub struct Builder {
 
 impl Default for Builder {
     fn default() -> Self {
-        Builder { port: 0, database: "readpast".to_owned(), password: "readpast".to_owned(), tls: true, log_sql: false }
+        Builder {
+            port: 0,
+            database: "readpast".to_owned(),
+            user: "sa".to_owned(),
+            password: "readpast".to_owned(),
+            tls: true,
+            log_sql: false,
+        }
     }
 }
 
@@ -72,8 +80,13 @@ impl Builder {
         self
     }
 
-    /// The password of the login `sa`, which may do everything. Default: `readpast`; the server is reachable from this
-    /// machine only.
+    /// The login that may do everything. Default: `sa`, which is there in any case.
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = user.into();
+        self
+    }
+
+    /// The password of that login and of `sa`. Default: `readpast`; the server is reachable from this machine only.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = password.into();
         self
@@ -95,9 +108,12 @@ impl Builder {
     /// Starts the server. It accepts connections when this returns.
     ///
     /// # Errors
-    /// When the port is taken, or the machine gives no thread or certificate.
+    /// When the port is taken, a name is not one that SQL Server takes, or the machine gives no thread or certificate.
     pub async fn start(self) -> io::Result<DevServer> {
-        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, self.port))?;
+        check_name("database", &self.database)?;
+        check_name("user", &self.user)?;
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, self.port))
+            .map_err(|error| io::Error::new(error.kind(), format!("port {} of 127.0.0.1: {error}", self.port)))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let tls = TlsAcceptors::with_new_certificate()?;
@@ -119,7 +135,11 @@ impl Builder {
             }
         };
 
-        let engine = Engine::new(EngineOptions { database: self.database.clone(), sa_password: self.password.clone() });
+        let engine = Engine::new(EngineOptions {
+            user: self.user.clone(),
+            password: self.password.clone(),
+            database: self.database.clone(),
+        });
         let shared = Shared { engine: Arc::clone(&engine), tls, log_sql: self.log_sql };
         let (stop, stopping) = watch::channel(false);
         let accepting = runtime.spawn(server::run(listener, Arc::new(shared), stopping));
@@ -160,13 +180,14 @@ impl DevServer {
         self.address
     }
 
-    /// An ADO.NET connection string for the login `sa` and the database that exists from the start.
+    /// An ADO.NET connection string for the login and the database that exist from the start.
     pub fn connection_string(&self) -> String {
         format!(
-            "Server=tcp:{},{};Database={};User ID=sa;Password={};Encrypt={};TrustServerCertificate=true",
+            "Server=tcp:{},{};Database={};User ID={};Password={};Encrypt={};TrustServerCertificate=true",
             self.address.ip(),
             self.address.port(),
             quoted(&self.options.database),
+            quoted(&self.options.user),
             quoted(&self.options.password),
             self.options.tls
         )
@@ -196,6 +217,15 @@ impl Drop for DevServer {
             running.runtime.shutdown_background();
         }
     }
+}
+
+/// SQL Server's names have 1 to 128 characters.
+fn check_name(what: &str, name: &str) -> io::Result<()> {
+    if (1..=128).contains(&name.encode_utf16().count()) {
+        return Ok(());
+    }
+    let message = format!("the {what} name must have 1 to 128 characters, not '{name}'");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
 /// A value for a connection string: in double quotes where a character in it would end or change it.

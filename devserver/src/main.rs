@@ -1,22 +1,26 @@
-//! The dev server as a program: arguments in, a connection string out, then it serves until Ctrl-C.
+//! The dev server as a program: arguments in, a connection string out, then it serves until Ctrl-C or SIGTERM.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use readpast_devserver::{Builder, DevServer};
 
 const HELP: &str = "\
-readpast-devserver: an in-memory stand-in for SQL Server. It is not SQL Server; nothing survives its end.
+readpast-devserver: an in-memory stand-in for SQL Server, for tests and development. It is not SQL Server.
+It listens on 127.0.0.1 only; what it does not know it refuses with error 59000; nothing survives its end.
 
 Usage: readpast-devserver [OPTIONS]
 
 Options:
-  --port N          port on 127.0.0.1; 0 takes a free one   [default: 1433]
-  --database NAME   database that exists from the start     [default: readpast]
-  --password TEXT   password of the login sa                [default: readpast]
+  --port N          port on 127.0.0.1; 0 takes a free one                       [default: 1433]
+  --database NAME   database that exists from the start, 1 to 128 characters    [default: readpast]
+  --user NAME       login that may do everything, 1 to 128 characters           [default: sa]
+  --password TEXT   its password                                                [default: readpast]
   --tls on|off      whether the printed connection string asks for encryption; the server encrypts for every
-                    client that wants it                    [default: on]
-  --log-sql         print every request to standard error
-  --help            print this";
+                    client that wants it                                        [default: on]
+  --log-sql         print every request to standard error, as T-SQL, with its session's number
+  --help            print this
+  --version         print the version";
 
 /// SQL Server's own port, so that clients with their defaults find it.
 const DEFAULT_PORT: u16 = 1433;
@@ -25,6 +29,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
         println!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
+    if arguments.iter().any(|argument| argument == "--version") {
+        println!("readpast-devserver {}", env!("CARGO_PKG_VERSION"));
         return ExitCode::SUCCESS;
     }
     let builder = match parse(&arguments) {
@@ -58,13 +66,14 @@ fn parse(arguments: &[String]) -> Result<Builder, String> {
             builder = builder.log_sql(true);
             continue;
         }
-        if !matches!(option.as_str(), "--port" | "--database" | "--password" | "--tls") {
+        if !matches!(option.as_str(), "--port" | "--database" | "--user" | "--password" | "--tls") {
             return Err(format!("{option} is not an option"));
         }
         let value = rest.next().ok_or_else(|| format!("{option} needs a value"))?;
         builder = match option.as_str() {
             "--port" => builder.port(value.parse().map_err(|_| format!("--port must be 0 to 65535, not {value}"))?),
             "--database" => builder.database(value),
+            "--user" => builder.user(value),
             "--password" => builder.password(value),
             _ => match value.as_str() {
                 "on" => builder.tls(true),
@@ -78,12 +87,32 @@ fn parse(arguments: &[String]) -> Result<Builder, String> {
 
 async fn serve(builder: Builder) -> std::io::Result<()> {
     let server = builder.start().await?;
-    println!("An in-memory stand-in for SQL Server (it is not SQL Server) listens on {}.", server.address());
-    println!("Nothing in it survives its end, which is Ctrl-C. To connect:\n");
-    println!("{}", server.connection_string());
-    tokio::signal::ctrl_c().await?;
+    // Printed whole or not at all: whoever reads it may go away early, and the server stays.
+    let mut stdout = std::io::stdout();
+    let _ = writeln!(
+        stdout,
+        "An in-memory stand-in for SQL Server (it is not SQL Server) listens on {}.\n\
+         Nothing in it survives its end, which is Ctrl-C. To connect:\n\n{}",
+        server.address(),
+        server.connection_string()
+    );
+    stop_signal().await?;
     server.shutdown().await;
     Ok(())
+}
+
+/// Ctrl-C or, where there is such a thing, SIGTERM.
+async fn stop_signal() -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => interrupted,
+            _ = terminate.recv() => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await
 }
 
 #[cfg(test)]

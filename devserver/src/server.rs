@@ -23,7 +23,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::tds::login;
 use crate::tds::packet::{DEFAULT_PACKET_SIZE, Message, PacketReader, PacketType, Reset, frame};
 use crate::tds::prelogin::{self, Encryption};
-use crate::tds::request::{self, Request, RpcProcedure, RpcValue};
+use crate::tds::request::{self, Request};
 use crate::tds::tls::{HandshakeStream, TlsAcceptors};
 use crate::tds::token::{Output, ResponseWriter};
 
@@ -43,9 +43,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// The stack of a session's thread: procedures that call each other 32 deep, in a debug build. Only what is used of it
 /// costs memory.
 const SESSION_STACK: usize = 16 * 1024 * 1024;
-
-/// How many characters of a parameter are logged.
-const LOGGED_VALUE: usize = 120;
 
 /// What all connections share.
 pub struct Shared {
@@ -311,6 +308,9 @@ fn run_requests(
             Work::Request(message) => answer(shared, &mut session, &message, out, signals),
             Work::Attention => {
                 signals.attention.store(false, Ordering::Release);
+                if shared.log_sql {
+                    log(session.spid(), "-- cancelled by the client");
+                }
                 out.acknowledge_attention();
             }
         }
@@ -382,11 +382,15 @@ fn execute(
         Request::Batch(sql) => session.run_batch(&sql, out),
         Request::Transaction(request) => session.run_transaction_request(request, out),
         Request::Calls(calls) => {
-            for call in calls {
+            let last = calls.len() - 1;
+            for (index, call) in calls.into_iter().enumerate() {
                 if signals.attention_pending() {
                     break;
                 }
                 session.run_rpc(call, out);
+                if index < last {
+                    out.next_call_follows();
+                }
             }
         }
     }
@@ -395,31 +399,18 @@ fn execute(
 
 fn log_request(spid: u16, request: &Request) {
     match request {
-        Request::Batch(sql) => eprintln!("[{spid}] {sql}"),
-        Request::Transaction(request) => eprintln!("[{spid}] {request:?}"),
+        Request::Batch(sql) => log(spid, sql.trim_end()),
+        Request::Transaction(request) => log(spid, &request.to_string()),
         Request::Calls(calls) => {
             for call in calls {
-                let procedure = match &call.procedure {
-                    RpcProcedure::Name(name) => name.clone(),
-                    RpcProcedure::Id(id) => format!("procedure number {id}"),
-                };
-                eprintln!("[{spid}] EXEC {procedure}");
-                for parameter in &call.parameters {
-                    let name = parameter.name.as_deref().unwrap_or("?");
-                    match &parameter.value {
-                        RpcValue::Table { type_name, rows, .. } => {
-                            eprintln!("[{spid}]     {name} = {type_name}, {} rows", rows.len());
-                        }
-                        RpcValue::Scalar { value, .. } => {
-                            // Enough to know it by; payloads can be megabytes.
-                            let start: String = format!("{value:?}").chars().take(LOGGED_VALUE).collect();
-                            eprintln!("[{spid}]     {name} = {start}");
-                        }
-                        RpcValue::Default => eprintln!("[{spid}]     {name} = DEFAULT"),
-                        RpcValue::UntypedNull => eprintln!("[{spid}]     {name} = NULL"),
-                    }
-                }
+                log(spid, &call.to_string());
             }
         }
     }
+}
+
+/// Prints with the session's number before every line. At once, so that sessions do not mix within a request.
+fn log(spid: u16, what: &str) {
+    let lines: String = what.lines().map(|line| format!("[{spid}] {line}\n")).collect();
+    eprint!("{lines}");
 }

@@ -77,8 +77,10 @@ const SPIDS: i32 = 32_000;
 /// What a new server starts with.
 #[derive(Clone)]
 pub struct EngineOptions {
-    /// The password of the login `sa`.
-    pub sa_password: String,
+    /// A login that may do everything, like `sa`, which is always there.
+    pub user: String,
+    /// The password of both.
+    pub password: String,
     /// The name of the database that is there from the start, and the default of every login.
     pub database: String,
 }
@@ -86,7 +88,7 @@ pub struct EngineOptions {
 impl Default for EngineOptions {
     /// User `sa` with an empty password, and a database `readpast`.
     fn default() -> Self {
-        EngineOptions { sa_password: String::new(), database: "readpast".to_string() }
+        EngineOptions { user: "sa".to_string(), password: String::new(), database: "readpast".to_string() }
     }
 }
 
@@ -143,6 +145,8 @@ struct Login {
     name: Arc<str>,
     password: Arc<str>,
     default_database: Arc<str>,
+    /// As a member of the server role sysadmin.
+    is_administrator: bool,
 }
 
 /// A server: its logins and databases.
@@ -156,13 +160,18 @@ pub struct Engine {
 impl Engine {
     pub fn new(options: EngineOptions) -> Arc<Engine> {
         let database = Arc::new(Database::new(5, &options.database));
-        let sa = Login {
-            name: "sa".into(),
-            password: options.sa_password.as_str().into(),
+        let administrator = |name: &str| Login {
+            name: name.into(),
+            password: options.password.as_str().into(),
             default_database: options.database.as_str().into(),
+            is_administrator: true,
         };
+        let mut logins = vec![administrator("sa")];
+        if fold(&options.user) != "sa" {
+            logins.push(administrator(&options.user));
+        }
         Arc::new(Engine {
-            logins: RwLock::new(vec![sa]),
+            logins: RwLock::new(logins),
             databases: RwLock::new(vec![database]),
             next_spid: AtomicI32::new(0),
             batches: Mutex::new(HashMap::new()),
@@ -189,7 +198,7 @@ impl Engine {
         let database = self.find_database(wanted).ok_or_else(no_database)?;
         // @@SPID is a smallint.
         let spid = FIRST_SPID + self.next_spid.fetch_add(1, Ordering::Relaxed).rem_euclid(SPIDS);
-        Session::open(Arc::clone(self), database, &login.name, request, spid).ok_or_else(no_database)
+        Session::open(Arc::clone(self), database, &login, request, spid).ok_or_else(no_database)
     }
 
     /// Ends every wait in every database: the server stops.

@@ -101,7 +101,7 @@ impl Session {
 
     /// Whether the login may do everything on the server.
     pub(super) fn is_administrator(&self) -> bool {
-        fold(&self.state.login) == "sa"
+        self.state.is_administrator
     }
 }
 

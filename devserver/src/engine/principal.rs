@@ -132,7 +132,12 @@ impl Principals {
         self.principals.iter().find(|principal| principal.id == id)
     }
 
-    /// The user a login is in this database.
+    /// The user a login is in this database. Administrators of the server are `dbo` in every one.
+    pub fn user_of_session(&self, login: &str, is_administrator: bool) -> Option<&Principal> {
+        if is_administrator { self.by_id(DBO_USER) } else { self.user_of_login(login) }
+    }
+
+    /// The user that was made for a login in this database.
     pub fn user_of_login(&self, login: &str) -> Option<&Principal> {
         let login_name = fold(login);
         self.principals.iter().find(|principal| match &principal.kind {

@@ -315,6 +315,7 @@ impl Session {
             name: Arc::clone(name),
             password: Arc::clone(password),
             default_database,
+            is_administrator: false,
         });
         Ok(())
     }

@@ -70,13 +70,13 @@ impl Session {
     pub(super) fn open(
         engine: Arc<Engine>,
         database: Arc<Database>,
-        login: &str,
+        login: &super::Login,
         request: &LoginRequest,
         spid: i32,
     ) -> Option<Session> {
         let (user, default_schema) = {
             let catalog = database.catalog.read();
-            let principal = catalog.principals.user_of_login(login)?;
+            let principal = catalog.principals.user_of_session(&login.name, login.is_administrator)?;
             (principal.id, default_schema_of(&principal.kind))
         };
         let storage = database.storage.open_session(spid);
@@ -84,7 +84,8 @@ impl Session {
             CancelHandle { inner: Arc::new(parking_lot::Mutex::new((Arc::clone(&database), storage.handle()))) };
         let state = SessionState {
             spid,
-            login: login.into(),
+            login: Arc::clone(&login.name),
+            is_administrator: login.is_administrator,
             host_name: request.host_name.as_str().into(),
             app_name: request.app_name.as_str().into(),
             user,
@@ -383,7 +384,8 @@ impl Session {
         }
         let (user, default_schema) = {
             let catalog = database.catalog.read();
-            let Some(principal) = catalog.principals.user_of_login(&self.state.login) else {
+            let Some(principal) = catalog.principals.user_of_session(&self.state.login, self.state.is_administrator)
+            else {
                 return Err(SqlError::new(
                     916,
                     format!(

@@ -78,6 +78,8 @@ pub struct TemporaryTable {
 pub struct SessionState {
     pub spid: i32,
     pub login: Arc<str>,
+    /// The login may do everything on the server.
+    pub is_administrator: bool,
     pub host_name: Arc<str>,
     pub app_name: Arc<str>,
     /// The user in the current database.

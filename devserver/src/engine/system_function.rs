@@ -282,7 +282,7 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         SystemFunction::AppName => text(&state.app_name),
         SystemFunction::OriginalLogin | SystemFunction::SuserName => text(&state.login),
         SystemFunction::IsSrvRoleMember => match argument(0).as_str().map(fold).as_deref() {
-            Some("sysadmin") => int(fold(&state.login) == "sa"),
+            Some("sysadmin") => int(state.is_administrator),
             Some("public") => int(true),
             Some(
                 "serveradmin" | "securityadmin" | "processadmin" | "setupadmin" | "bulkadmin" | "diskadmin"

@@ -11,6 +11,7 @@ pub mod login;
 pub mod packet;
 pub mod prelogin;
 pub mod request;
+mod request_text;
 pub mod tls;
 pub mod token;
 pub mod wire_type;

@@ -35,6 +35,8 @@ const DONE_MORE: u16 = 0x01;
 const DONE_ERROR: u16 = 0x02;
 const DONE_COUNT: u16 = 0x10;
 const DONE_ATTENTION: u16 = 0x20;
+/// Another call of the same message follows.
+const DONE_RPC_IN_BATCH: u16 = 0x80;
 
 /// The command in the DONE that acknowledges an attention, as SQL Server sends it.
 const COMMAND_ATTENTION: u16 = 0xFD;
@@ -60,6 +62,11 @@ const LANGUAGE: &str = "us_english";
 
 /// From this severity on an error ends the connection ("Database Engine error severities", MicrosoftDocs/sql-docs).
 const FATAL_SEVERITY: u8 = 20;
+
+/// The severity that goes out as 0: "for compatibility reasons, the Database Engine converts severity 10 to severity 0
+/// before returning the error information to the calling application" (same page). DB-Library clients, for one, take
+/// what is higher for an error.
+const INFORMATIONAL_SEVERITY: u8 = 10;
 
 /// The longest message of an error; RAISERROR and THROW stop at 2,047 and 2,048 characters.
 const MAX_MESSAGE_UNITS: u16 = 4000;
@@ -261,6 +268,7 @@ impl ResponseWriter {
     /// A message that is no error: PRINT (number 0, severity 0), RAISERROR up to severity 10.
     pub fn info(&mut self, number: i32, severity: u8, state: u8, message: &str, procedure: Option<&str>, line: u32) {
         self.release_done();
+        let severity = if severity == INFORMATIONAL_SEVERITY { 0 } else { severity };
         self.put_message(TOKEN_INFO, number, state, severity, message, procedure, line);
         self.flush_if_large();
     }
@@ -291,6 +299,13 @@ impl ResponseWriter {
         self.procedure_depth = self.procedure_depth.saturating_sub(1);
         if self.procedure_depth == 0 {
             self.hold_done(TOKEN_DONE_PROCEDURE, StatementKind::Execute, None);
+        }
+    }
+
+    /// Another call of the same message follows the one that has just ended.
+    pub fn next_call_follows(&mut self) {
+        if let Some(done) = &mut self.held_done {
+            done.status |= DONE_RPC_IN_BATCH;
         }
     }
 

@@ -13,6 +13,9 @@ use crate::value::datetime::{DAY_1900, TICKS_PER_DAY};
 use crate::value::{Collation, Decimal, Length, SqlType, Ticks, Value, codepage};
 
 const NULL_TYPE: u8 = 0x1F;
+const IMAGE: u8 = 0x22;
+const TEXT: u8 = 0x23;
+const NTEXT: u8 = 0x63;
 const INT1: u8 = 0x30;
 const BIT: u8 = 0x32;
 const INT2: u8 = 0x34;
@@ -78,6 +81,8 @@ enum Form {
     ShortLength,
     /// Two bytes of length, 0xFFFF is NULL.
     LongLength,
+    /// Four bytes of length, 0xFFFFFFFF is NULL: `text`, `ntext` and `image`.
+    VeryLongLength,
     /// Chunks: `(max)` types.
     Partial,
 }
@@ -386,7 +391,19 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
             simple(sql_type, Form::ShortLength)
         }
         BIG_VARBINARY | BIG_BINARY | BIG_VARCHAR | BIG_CHAR | NVARCHAR | NCHAR => read_sized_type(reader, type_byte),
-        0x22 | 0x23 | 0x63 => Err(ReadError::NotSupported("the types text, ntext and image".to_owned())),
+        IMAGE | TEXT | NTEXT => {
+            let _longest = reader.u32()?;
+            let code_page =
+                if type_byte == IMAGE { CodePage::Windows1252 } else { CodePage::of_collation(reader.array()?) };
+            // What took their place ("ntext, text, and image", MicrosoftDocs/sql-docs): a parameter of an old type is
+            // converted to the procedure's own type like one of the new.
+            let sql_type = match type_byte {
+                IMAGE => SqlType::VarBinary(Length::Max),
+                TEXT => SqlType::VarChar(Length::Max),
+                _ => SqlType::NVarChar(Length::Max),
+            };
+            Ok(WireType { sql_type, type_byte, form: Form::VeryLongLength, code_page })
+        }
         0x25 | 0x27 | 0x2D | 0x2F | 0x37 | 0x3F => Err(ReadError::NotSupported("types from before TDS 7".to_owned())),
         0x3A => Err(ReadError::NotSupported("the type smalldatetime".to_owned())),
         0x3C | 0x6E | 0x7A => Err(ReadError::NotSupported("the types money and smallmoney".to_owned())),
@@ -438,6 +455,10 @@ pub fn read_value(reader: &mut PayloadReader<'_>, wire_type: &WireType) -> Resul
         Form::LongLength => match reader.u16()? {
             NULL_LENGTH => return Ok(Value::Null),
             length => reader.bytes(usize::from(length))?,
+        },
+        Form::VeryLongLength => match reader.u32()? {
+            u32::MAX => return Ok(Value::Null),
+            length => reader.bytes(usize::try_from(length).map_err(|_| ReadError::Truncated)?)?,
         },
         Form::Partial => {
             return match read_partial(reader, type_byte)? {
@@ -715,6 +736,25 @@ mod tests {
         let wrong_total = [&9_u64.to_le_bytes()[..], &1_u32.to_le_bytes(), b"x", &0_u32.to_le_bytes()].concat();
         let read = read_value(&mut PayloadReader::new(&wrong_total), &wire_type);
         assert_eq!(read, Err(ReadError::InvalidLength(BIG_VARBINARY)));
+    }
+
+    #[test]
+    fn the_old_long_types_are_read_as_their_successors() {
+        let read = |bytes: &[u8]| {
+            let mut reader = PayloadReader::new(bytes);
+            let wire_type = read_type_info(&mut reader).unwrap();
+            (wire_type.sql_type, read_value(&mut reader, &wire_type))
+        };
+        let text = [&[TEXT, 10, 0, 0, 0, 9, 4, 0xD0, 0, 0x34][..], &[2, 0, 0, 0, b'a', 0x80]].concat();
+        assert_eq!(read(&text), (SqlType::VarChar(Length::Max), Ok(Value::String("a€".into()))));
+        let ntext = [&[NTEXT, 10, 0, 0, 0, 9, 4, 0xD0, 0, 0x34][..], &[2, 0, 0, 0, 0xFC, 0]].concat();
+        assert_eq!(read(&ntext), (SqlType::NVarChar(Length::Max), Ok(Value::String("ü".into()))));
+        let image = [IMAGE, 10, 0, 0, 0, 1, 0, 0, 0, 7];
+        assert_eq!(read(&image), (SqlType::VarBinary(Length::Max), Ok(Value::Bytes([7].as_slice().into()))));
+        let null = [IMAGE, 10, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF];
+        assert_eq!(read(&null), (SqlType::VarBinary(Length::Max), Ok(Value::Null)));
+        let huge = [IMAGE, 10, 0, 0, 0, 0xFE, 0xFF, 0xFF, 0xFF, 7];
+        assert_eq!(read(&huge).1, Err(ReadError::Truncated));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::tds::login::LoginRequest;
 use crate::tds::token::ResponseWriter;
 
 pub fn engine() -> Arc<Engine> {
-    Engine::new(EngineOptions { sa_password: "secret".into(), database: "readpast".into() })
+    Engine::new(EngineOptions { password: "secret".into(), ..EngineOptions::default() })
 }
 
 pub fn login(engine: &Arc<Engine>, user: &str, password: &str) -> Session {
