@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::frame::{Frame, Run};
+use super::frame::{Frame, Run, SlotRow};
 use super::operate;
 use super::scalar::{CompareOp, Condition, FunctionNode, LikeCondition, Node, Scalar};
 use super::system_function;
@@ -15,7 +15,10 @@ impl Scalar {
     fn peek<'v>(&'v self, run: &'v Run<'_>, frame: &'v Frame) -> Option<&'v Value> {
         match &self.node {
             Node::Constant(value) => Some(value),
-            Node::Column { slot, ordinal } => Some(&frame.rows[*slot][*ordinal]),
+            Node::Column { slot, ordinal } => match &frame.rows[*slot] {
+                SlotRow::Values(values) => Some(&values[*ordinal]),
+                SlotRow::Stored(..) => None,
+            },
             Node::Variable(place) => Some(&run.scope.values[*place]),
             _ => None,
         }
@@ -24,7 +27,7 @@ impl Scalar {
     pub fn eval(&self, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Value> {
         match &self.node {
             Node::Constant(value) => Ok(value.clone()),
-            Node::Column { slot, ordinal } => Ok(frame.rows[*slot][*ordinal].clone()),
+            Node::Column { slot, ordinal } => Ok(frame.rows[*slot].get(*ordinal)),
             Node::Variable(place) => Ok(run.scope.values[*place].clone()),
             Node::Unary(op, operand) => {
                 let value = operand.eval(run, frame)?;

@@ -9,11 +9,53 @@ use super::query::TablePlace;
 use super::scope::Activation;
 use super::state::SessionState;
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{Key, Latch, ObjectId, Transaction};
+use crate::storage::{Key, Latch, ObjectId, Row, TableSchema, Transaction};
 use crate::value::{Day, Ticks, Value};
 
 /// The values of a row.
 pub type Values = Arc<[Value]>;
+
+/// The row in a slot. A stored row stays as it is kept, and each value is decoded when somebody asks for it: most
+/// statements look at few columns, and rows that are saved for later are copied by their reference.
+#[derive(Clone)]
+pub enum SlotRow {
+    Values(Values),
+    Stored(Row, Arc<TableSchema>),
+}
+
+impl SlotRow {
+    pub fn get(&self, ordinal: usize) -> Value {
+        match self {
+            SlotRow::Values(values) => values[ordinal].clone(),
+            SlotRow::Stored(row, schema) => row.get(schema, ordinal),
+        }
+    }
+
+    pub fn to_vec(&self) -> Vec<Value> {
+        match self {
+            SlotRow::Values(values) => values.to_vec(),
+            SlotRow::Stored(row, schema) => row.values(schema),
+        }
+    }
+}
+
+impl From<Values> for SlotRow {
+    fn from(values: Values) -> SlotRow {
+        SlotRow::Values(values)
+    }
+}
+
+impl From<Vec<Value>> for SlotRow {
+    fn from(values: Vec<Value>) -> SlotRow {
+        SlotRow::Values(values.into())
+    }
+}
+
+impl From<&[Value]> for SlotRow {
+    fn from(values: &[Value]) -> SlotRow {
+        SlotRow::Values(values.into())
+    }
+}
 
 /// Whether whoever produces rows shall go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +96,7 @@ impl<'a> Run<'a> {
 /// The rows of a statement that is being computed.
 #[derive(Default)]
 pub struct Frame {
-    pub rows: Vec<Values>,
+    pub rows: Vec<SlotRow>,
     /// The locator of the row in the target's slot.
     pub target: Option<Key>,
     /// How many rows have been kept for later, as rows to change or in the hands of an operator. A row of the target that
@@ -81,16 +123,19 @@ pub enum SubqueryResult {
 impl Frame {
     pub fn new(slots: usize) -> Frame {
         let empty: Values = Arc::new([]);
-        Frame { rows: vec![empty; slots], target: None, kept: 0, derived: HashMap::new(), subqueries: HashMap::new() }
+        Frame {
+            rows: vec![empty.into(); slots],
+            target: None,
+            kept: 0,
+            derived: HashMap::new(),
+            subqueries: HashMap::new(),
+        }
     }
 
     /// Keeps the rows of some slots, to be put back by [`Frame::restore`].
     pub fn save(&mut self, slots: &[usize]) -> SavedRows {
         self.kept += 1;
-        SavedRows {
-            rows: slots.iter().map(|&slot| Arc::clone(&self.rows[slot])).collect(),
-            target: self.target.clone(),
-        }
+        SavedRows { rows: slots.iter().map(|&slot| self.rows[slot].clone()).collect(), target: self.target.clone() }
     }
 
     pub fn restore(&mut self, slots: &[usize], saved: SavedRows) {
@@ -111,6 +156,6 @@ impl Frame {
 /// See [`Frame::save`].
 #[derive(Clone)]
 pub struct SavedRows {
-    rows: Vec<Values>,
+    rows: Vec<SlotRow>,
     target: Option<Key>,
 }

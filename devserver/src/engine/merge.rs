@@ -81,7 +81,7 @@ impl<'p> Found<'p> {
         let saved = if plan.output.is_empty() {
             None
         } else {
-            frame.rows[plan.action_slot] = [Value::String(clause.action.name().into())].into();
+            frame.rows[plan.action_slot] = vec![Value::String(clause.action.name().into())].into();
             Some(frame.save(&plan.output_slots))
         };
         self.changes.push((change, saved));
@@ -170,7 +170,7 @@ fn apply(
         let Some(saved) = saved else { continue };
         frame.restore(&plan.output_slots, saved);
         for output in &plan.output {
-            frame.rows[plan.rules.slot] = Arc::clone(&row);
+            frame.rows[plan.rules.slot] = Arc::clone(&row).into();
             modify::run_output(output, run, frame, &mut result)?;
         }
     }

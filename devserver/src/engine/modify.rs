@@ -328,7 +328,7 @@ pub fn run_insert(
         }
         let inserted: Values = inserted.into();
         for output in &plan.output {
-            frame.rows[plan.target.rules.slot] = Arc::clone(&inserted);
+            frame.rows[plan.target.rules.slot] = Arc::clone(&inserted).into();
             run_output(output, run, frame, &mut result)?;
         }
     }
@@ -399,7 +399,7 @@ pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
         frame.restore(&plan.output_slots, row);
         let values: Values = change.values.into();
         for output in &plan.output {
-            frame.rows[plan.rules.slot] = Arc::clone(&values);
+            frame.rows[plan.rules.slot] = Arc::clone(&values).into();
             run_output(output, run, frame, &mut result)?;
         }
     }

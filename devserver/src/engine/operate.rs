@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::aggregate;
 use super::evaluate::all_hold;
-use super::frame::{Flow, Frame, Run, SavedRows, SubqueryResult, Values};
+use super::frame::{Flow, Frame, Run, SavedRows, SlotRow, SubqueryResult, Values};
 use super::locking::Access;
 use super::query::{
     AnyOf, Body, HashJoin, Limit, LoopKind, Operator, QueryPlan, SelectPlan, SetPlan, SortKey, TableScan,
@@ -231,7 +231,7 @@ fn run_range(
     loop {
         let storage = run.storage()?;
         let Some(found) = cursor.next(&mut storage.latch, &mut storage.tx)? else { return Ok(Flow::Continue) };
-        frame.rows[scan.slot] = found.row.values(&scan.table.schema).into();
+        frame.rows[scan.slot] = SlotRow::Stored(found.row, Arc::clone(&scan.table.schema));
         if scan.access == Access::Change {
             frame.target = Some(found.key);
         }
@@ -279,7 +279,7 @@ fn run_derived(
         }
     };
     for row in rows.iter() {
-        frame.rows[slot] = Arc::clone(row);
+        frame.rows[slot] = Arc::clone(row).into();
         if emit(run, frame)? == Flow::Stop {
             return Ok(Flow::Stop);
         }

@@ -5,8 +5,9 @@ use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Keys up to this length need no allocation; with it a `Key` is 32 bytes. Three numbers and a row's key fit.
-const INLINE: usize = 30;
+/// Keys up to this length need no allocation; with it a `Key` is 40 bytes. A number, a uniqueidentifier and a row's key
+/// fit.
+const INLINE: usize = 38;
 
 /// An encoded key, compared byte by byte.
 #[derive(Clone)]
@@ -94,7 +95,7 @@ mod tests {
         assert!(short < long);
         assert!(Key::new(&[2]) > long);
         assert_eq!(long, Key::new(&[1; INLINE + 1]));
-        assert_eq!(std::mem::size_of::<Key>(), 32);
+        assert_eq!(std::mem::size_of::<Key>(), 40);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! than [`MAX_INLINE`] stand beside the block and are shared with the readers, so that reading one never copies it.
 //! A row that was written before a column was added simply has fewer columns.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -28,21 +29,26 @@ pub struct Row {
 impl Row {
     /// Encodes a complete row. The values must be of their columns' types.
     pub(super) fn encode(columns: &[Column], values: &[Value]) -> SqlResult<Row> {
-        debug_assert_eq!(columns.len(), values.len());
-        let bitmap_length = columns.len().div_ceil(8);
-        let mut bytes = Vec::with_capacity(2 + bitmap_length + 16 * columns.len());
-        bytes.extend_from_slice(&(columns.len() as u16).to_le_bytes());
-        bytes.resize(2 + bitmap_length, 0);
-        let mut long = Vec::new();
-        for (position, (column, value)) in columns.iter().zip(values).enumerate() {
-            if *value == Value::Null {
-                bytes[2 + position / 8] |= 1 << (position % 8);
-                continue;
-            }
-            encode_value(column, value, &mut bytes, &mut long)?;
+        thread_local! {
+            /// Rows are put together here, so that each costs one allocation, of its own size.
+            static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
-        let long = if long.is_empty() { None } else { Some(Arc::new(long)) };
-        Ok(Row { bytes: bytes.into(), long })
+        debug_assert_eq!(columns.len(), values.len());
+        SCRATCH.with_borrow_mut(|bytes| {
+            bytes.clear();
+            bytes.extend_from_slice(&(columns.len() as u16).to_le_bytes());
+            bytes.resize(2 + columns.len().div_ceil(8), 0);
+            let mut long = Vec::new();
+            for (position, (column, value)) in columns.iter().zip(values).enumerate() {
+                if value.is_null() {
+                    bytes[2 + position / 8] |= 1 << (position % 8);
+                } else {
+                    encode_value(column, value, bytes, &mut long)?;
+                }
+            }
+            let long = if long.is_empty() { None } else { Some(Arc::new(long)) };
+            Ok(Row { bytes: bytes.as_slice().into(), long })
+        })
     }
 
     /// The value of one column.
@@ -59,13 +65,21 @@ impl Row {
 
     /// The values of all columns.
     pub fn values(&self, schema: &TableSchema) -> Vec<Value> {
+        self.values_if(schema, |_| true)
+    }
+
+    /// The values of the columns that are wanted; NULL for the others.
+    pub(super) fn values_if(&self, schema: &TableSchema, is_wanted: impl Fn(usize) -> bool) -> Vec<Value> {
         let mut reader = Reader::new(self);
         let mut values = Vec::with_capacity(schema.columns.len());
         for (position, column) in schema.columns.iter().enumerate() {
-            if position < reader.column_count {
+            if position >= reader.column_count {
+                values.push(column.value_when_absent.clone());
+            } else if is_wanted(position) {
                 values.push(reader.read(position, column.sql_type));
             } else {
-                values.push(column.value_when_absent.clone());
+                reader.skip(position, column.sql_type);
+                values.push(Value::Null);
             }
         }
         values

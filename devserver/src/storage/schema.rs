@@ -198,6 +198,19 @@ impl TableSchema {
         self.columns.iter().position(|column| fold(&column.name) == name)
     }
 
+    /// For each column whether a non-clustered index depends on it, by its key, its filter or as an included column.
+    pub(super) fn indexed_columns(&self) -> Vec<bool> {
+        let mut indexed = vec![false; self.columns.len()];
+        for index in self.indexes.iter().filter(|index| !index.is_clustered()) {
+            let filtered = index.filter.iter().flat_map(|filter| &filter.terms).map(FilterTerm::column);
+            let keys = index.key.iter().map(|key| key.column);
+            for column in keys.chain(filtered).chain(index.included.iter().copied()) {
+                indexed[column] = true;
+            }
+        }
+        indexed
+    }
+
     /// [`CLUSTERED`] or [`HEAP`]: the index that holds the rows.
     pub fn row_index(&self) -> IndexId {
         if self.clustered().is_some() { CLUSTERED } else { HEAP }

@@ -1,28 +1,45 @@
 //! An ordered map from key bytes to values: what a table and each of its indexes consist of.
 //!
-//! The entries stand in blocks of up to [`BLOCK`], the keys of a block one after the other in one allocation; a
-//! `BTreeMap` finds the block. Compared with a `BTreeMap` of keys this halves the memory of an index entry, and a
-//! search touches fewer cache lines: the map of blocks is small, and the keys of a block lie together.
+//! The entries stand in blocks of up to [`BLOCK`], the keys of a block one after the other in one allocation. The blocks
+//! stand in a queue, in order, so that rows that come in at one end and go out at the other move nothing else. Compared
+//! with a `BTreeMap` of keys this halves the memory of an index entry.
+//!
+//! The map remembers where its last search ended, and looks there first. Nearly all searches of a queue are neighbours:
+//! a scan goes on from its last key, a batch is inserted or changed in the order of its keys, a row that was just found
+//! is read. Such a search compares two or three keys, however large the map is.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::cmp::Ordering;
+use std::collections::VecDeque;
 use std::ops::Bound;
 
 use super::key::Key;
 
-/// Small enough that inserting in the middle moves two kilobytes at most for usual keys, large enough that the map of
+/// Small enough that inserting in the middle moves two kilobytes at most for usual keys, large enough that the queue of
 /// blocks is a small part of the whole.
 const BLOCK: usize = 64;
 
 /// An ordered map from key bytes to values.
 #[derive(Debug)]
 pub(super) struct Tree<V> {
-    /// By a lower bound of the keys in the block, which is greater than all keys of the block before.
-    blocks: BTreeMap<Key, Block<V>>,
+    /// In the order of their bounds. Boxed, so that a block that comes or goes in the middle moves pointers only.
+    blocks: VecDeque<Box<Block<V>>>,
     len: usize,
+    /// Where the last search ended; a guess that is compared before it is believed.
+    last: Cell<Place>,
+}
+
+/// A block and a position in it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    block: usize,
+    position: usize,
 }
 
 #[derive(Debug)]
 struct Block<V> {
+    /// A lower bound of the keys in it, greater than all keys of the block before.
+    bound: Key,
     /// The keys, in order and without anything between them.
     bytes: Vec<u8>,
     /// Where each key ends.
@@ -32,7 +49,7 @@ struct Block<V> {
 
 impl<V> Default for Tree<V> {
     fn default() -> Self {
-        Tree { blocks: BTreeMap::new(), len: 0 }
+        Tree { blocks: VecDeque::new(), len: 0, last: Cell::default() }
     }
 }
 
@@ -41,35 +58,62 @@ impl<V> Tree<V> {
         self.len
     }
 
-    /// The block that holds the key if any does, and its lower bound.
-    fn block_of(&self, key: &[u8]) -> Option<(&Key, &Block<V>)> {
-        self.blocks.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()
+    /// The block that holds the key if any does; `None` if the key is lower than all bounds.
+    fn block_of(&self, key: &[u8]) -> Option<usize> {
+        let is_in = |block: usize| {
+            let at_or_after = self.blocks.get(block).is_some_and(|block| block.bound.as_bytes() <= key);
+            at_or_after && self.blocks.get(block + 1).is_none_or(|next| key < next.bound.as_bytes())
+        };
+        let last = self.last.get().block;
+        if is_in(last) {
+            return Some(last);
+        }
+        if is_in(last + 1) {
+            return Some(last + 1);
+        }
+        self.blocks.partition_point(|block| block.bound.as_bytes() <= key).checked_sub(1)
+    }
+
+    /// The key's place, or the one it would have; `None` if it is lower than all bounds.
+    fn search(&self, key: &[u8]) -> Option<(Place, bool)> {
+        let block = self.block_of(key)?;
+        let last = self.last.get();
+        let guess = if last.block == block { last.position } else { 0 };
+        let (position, found) = match self.blocks[block].search(key, guess) {
+            Ok(position) => (position, true),
+            Err(position) => (position, false),
+        };
+        let place = Place { block, position };
+        self.last.set(place);
+        Some((place, found))
+    }
+
+    fn find(&self, key: &[u8]) -> Option<Place> {
+        self.search(key).filter(|(_, found)| *found).map(|(place, _)| place)
     }
 
     pub(super) fn get(&self, key: &[u8]) -> Option<&V> {
-        let (_, block) = self.block_of(key)?;
-        let position = block.search(key).ok()?;
-        Some(&block.values[position])
+        let place = self.find(key)?;
+        Some(&self.blocks[place.block].values[place.position])
     }
 
     pub(super) fn get_mut(&mut self, key: &[u8]) -> Option<&mut V> {
-        let (_, block) = block_of_mut(&mut self.blocks, key)?;
-        let position = block.search(key).ok()?;
-        Some(&mut block.values[position])
+        let place = self.find(key)?;
+        Some(&mut self.blocks[place.block].values[place.position])
     }
 
     /// Puts a value at a key, and gives the one that was there.
     pub(super) fn insert(&mut self, key: &[u8], value: V) -> Option<V> {
-        let Some((_, block)) = block_of_mut(&mut self.blocks, key) else {
+        let Some((Place { block: number, position }, found)) = self.search(key) else {
             // Lower than all: the empty key is a lower bound of everything.
-            self.blocks.insert(Key::new(&[]), Block::of_one(key, value));
+            self.blocks.push_front(Box::new(Block::of_one(Key::new(&[]), key, value)));
             self.len += 1;
             return None;
         };
-        let position = match block.search(key) {
-            Ok(position) => return Some(std::mem::replace(&mut block.values[position], value)),
-            Err(position) => position,
-        };
+        let block = &mut self.blocks[number];
+        if found {
+            return Some(std::mem::replace(&mut block.values[position], value));
+        }
         self.len += 1;
         if block.len() < BLOCK {
             block.insert(position, key, value);
@@ -78,7 +122,7 @@ impl<V> Tree<V> {
         let right = if position == BLOCK {
             // Keys mostly come in ascending order. The full block will not grow again.
             block.shrink();
-            Block::of_one(key, value)
+            Block::of_one(Key::new(key), key, value)
         } else {
             let mut right = block.split();
             if position <= BLOCK / 2 {
@@ -88,17 +132,16 @@ impl<V> Tree<V> {
             }
             right
         };
-        self.blocks.insert(Key::new(right.key(0)), right);
+        self.blocks.insert(number + 1, Box::new(right));
         None
     }
 
     pub(super) fn remove(&mut self, key: &[u8]) -> Option<V> {
-        let (bound, block) = block_of_mut(&mut self.blocks, key)?;
-        let position = block.search(key).ok()?;
-        let value = block.remove(position);
+        let place = self.find(key)?;
+        let block = &mut self.blocks[place.block];
+        let value = block.remove(place.position);
         if block.len() == 0 {
-            let bound = bound.clone();
-            self.blocks.remove(&bound);
+            self.blocks.remove(place.block);
         }
         self.len -= 1;
         Some(value)
@@ -106,64 +149,46 @@ impl<V> Tree<V> {
 
     /// The first entry at or after the bound.
     pub(super) fn next(&self, low: Bound<&[u8]>) -> Option<(&[u8], &V)> {
-        let first = match low {
+        let found = match low {
             Bound::Unbounded => None,
-            Bound::Included(key) | Bound::Excluded(key) => self.block_of(key),
+            Bound::Included(key) | Bound::Excluded(key) => self.search(key),
         };
-        let Some((bound, block)) = first else {
+        let Some((place, found)) = found else {
             // Before all blocks.
-            return self.blocks.first_key_value()?.1.entry(0);
+            return self.blocks.front()?.entry(0);
         };
-        let position = match low {
-            Bound::Included(key) => block.search(key).unwrap_or_else(|position| position),
-            Bound::Excluded(key) => block.search(key).map_or_else(|position| position, |position| position + 1),
-            Bound::Unbounded => 0,
-        };
-        block.entry(position).or_else(|| {
-            let mut after = self.blocks.range::<Key, _>((Bound::Excluded(bound), Bound::Unbounded));
-            after.next()?.1.entry(0)
-        })
+        let skipped = usize::from(found && matches!(low, Bound::Excluded(_)));
+        let entry = self.blocks[place.block].entry(place.position + skipped);
+        entry.or_else(|| self.blocks.get(place.block + 1)?.entry(0))
     }
 
     /// The last entry at or before the bound.
     pub(super) fn previous(&self, high: Bound<&[u8]>) -> Option<(&[u8], &V)> {
-        let (bound, block, position) = match high {
+        let (place, found) = match high {
             Bound::Unbounded => {
-                let (bound, block) = self.blocks.last_key_value()?;
-                (bound, block, block.len())
+                let last = self.blocks.back()?;
+                return last.entry(last.len() - 1);
             }
-            Bound::Included(key) => {
-                let (bound, block) = self.block_of(key)?;
-                (bound, block, block.search(key).map_or_else(|position| position, |position| position + 1))
-            }
-            Bound::Excluded(key) => {
-                let (bound, block) = self.block_of(key)?;
-                (bound, block, block.search(key).unwrap_or_else(|position| position))
-            }
+            Bound::Included(key) | Bound::Excluded(key) => self.search(key)?,
         };
-        if position > 0 {
-            return block.entry(position - 1);
+        let Place { block, position } = place;
+        let end = position + usize::from(found && matches!(high, Bound::Included(_)));
+        if end > 0 {
+            return self.blocks[block].entry(end - 1);
         }
-        let (_, before) = self.blocks.range::<Key, _>((Bound::Unbounded, Bound::Excluded(bound))).next_back()?;
+        let before = &self.blocks[block.checked_sub(1)?];
         before.entry(before.len() - 1)
     }
 
     /// All entries in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &V)> {
-        self.blocks.values().flat_map(|block| (0..block.len()).filter_map(|position| block.entry(position)))
+        self.blocks.iter().flat_map(|block| (0..block.len()).filter_map(|position| block.entry(position)))
     }
 }
 
-fn block_of_mut<'map, V>(
-    blocks: &'map mut BTreeMap<Key, Block<V>>,
-    key: &[u8],
-) -> Option<(&'map Key, &'map mut Block<V>)> {
-    blocks.range_mut::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()
-}
-
 impl<V> Block<V> {
-    fn of_one(key: &[u8], value: V) -> Self {
-        Block { bytes: key.to_vec(), ends: vec![key.len() as u32], values: vec![value] }
+    fn of_one(bound: Key, key: &[u8], value: V) -> Self {
+        Block { bound, bytes: key.to_vec(), ends: vec![key.len() as u32], values: vec![value] }
     }
 
     fn len(&self) -> usize {
@@ -183,16 +208,18 @@ impl<V> Block<V> {
         Some((self.key(position), value))
     }
 
-    /// The key's position, or the one it would have.
-    fn search(&self, key: &[u8]) -> Result<usize, usize> {
+    /// The key's position, or the one it would have. Looks at the guessed one and the one behind it first.
+    fn search(&self, key: &[u8], guess: usize) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len());
+        let mut next = guess;
         while low < high {
-            let middle = low.midpoint(high);
+            let middle = if next < high { next } else { low.midpoint(high) };
             match self.key(middle).cmp(key) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Equal => return Ok(middle),
-                std::cmp::Ordering::Greater => high = middle,
+                Ordering::Less => low = middle + 1,
+                Ordering::Equal => return Ok(middle),
+                Ordering::Greater => high = middle,
             }
+            next = if middle == guess { guess + 1 } else { usize::MAX };
         }
         Err(low)
     }
@@ -227,7 +254,8 @@ impl<V> Block<V> {
         for end in &mut ends {
             *end -= start as u32;
         }
-        Block { bytes, ends, values: self.values.split_off(BLOCK / 2) }
+        let bound = Key::new(&bytes[..ends[0] as usize]);
+        Block { bound, bytes, ends, values: self.values.split_off(BLOCK / 2) }
     }
 
     fn shrink(&mut self) {
@@ -239,6 +267,8 @@ impl<V> Block<V> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::super::fixture::Random;
     use super::*;
 

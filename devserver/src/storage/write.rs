@@ -203,7 +203,8 @@ impl Latch<'_> {
         let Some(row) = self.read(table, key) else {
             return Ok(false);
         };
-        let entries = self.entries(&schema, &row.values(&schema), key)?;
+        let indexed = schema.indexed_columns();
+        let entries = self.entries(&schema, &row.values_if(&schema, |column| indexed[column]), key)?;
         for (index, entry) in &entries {
             self.lock_key(tx, &schema, entry_resource(table, index, entry))?;
         }
@@ -226,6 +227,7 @@ impl Latch<'_> {
     pub fn update_rows(&mut self, tx: &mut Transaction, table: ObjectId, changes: &[RowChange]) -> SqlResult<usize> {
         self.lock_table(tx, table, LockMode::IntentExclusive, true)?;
         let schema = self.schema_of(table)?;
+        let indexed = schema.indexed_columns();
         let mut changed = 0;
         // Rows that come into a unique index under a new key wait until the others have left theirs.
         let mut newcomers: Vec<&RowChange> = Vec::new();
@@ -236,7 +238,7 @@ impl Latch<'_> {
                 continue;
             };
             changed += 1;
-            let update = self.prepare(&schema, change, &old)?;
+            let update = self.prepare(&schema, &indexed, change, &old)?;
             if changes.len() > 1 && update.takes_unique_key(&schema) {
                 newcomers.push(change);
             } else {
@@ -258,11 +260,12 @@ impl Latch<'_> {
     fn prepare<'update>(
         &mut self,
         schema: &'update TableSchema,
+        indexed: &[bool],
         change: &'update RowChange,
         old: &Row,
     ) -> SqlResult<Update<'update>> {
         let table = self.table_mut(schema.id)?;
-        let old_values = old.values(schema);
+        let old_values = old.values_if(schema, |column| indexed[column]);
         let has_changed = |column: usize| old_values[column] != change.values[column];
         let new_key = table.changed_row_key(&change.key, &change.values)?;
         let moves = new_key != change.key;
