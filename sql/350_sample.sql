@@ -46,10 +46,10 @@ BEGIN
     -- From one priority to the next: one seek each.
     IF @claim_order = 'lifo'
         SELECT @priority = MIN(j.priority) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1;
+        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0;
     ELSE
         SELECT @priority = MIN(j.priority) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0;
+        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0;
 
     WHILE @priority IS NOT NULL AND @priorities < 100
     BEGIN
@@ -57,13 +57,13 @@ BEGIN
         IF @claim_order = 'lifo'
             SELECT @counted = COUNT_BIG(*), @first_id = MIN(h.job_id), @last_id = MAX(h.job_id), @due_at = MIN(h.due_at)
             FROM (SELECT TOP (10000) j.job_id, j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.priority = @priority
+                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
                   ORDER BY j.job_id) AS h
             OPTION (MAXDOP 1);
         ELSE
             SELECT @counted = COUNT_BIG(*), @first_id = MIN(h.job_id), @last_id = MAX(h.job_id), @due_at = MIN(h.due_at)
             FROM (SELECT TOP (10000) j.job_id, j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.priority = @priority
+                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
                   ORDER BY j.job_id) AS h
             OPTION (MAXDOP 1);
 
@@ -71,10 +71,10 @@ BEGIN
         BEGIN
             IF @claim_order = 'lifo'
                 SELECT @end_id = MAX(j.job_id) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.priority = @priority;
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority;
             ELSE
                 SELECT @end_id = MAX(j.job_id) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.priority = @priority;
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority;
             -- As many to each id as among those that were counted. The end may have gone meanwhile.
             IF @end_id > @last_id
                 SET @counted = @counted + CAST(CAST(@end_id - @last_id AS float) * @counted / (@last_id - @first_id + 1) AS bigint);
@@ -85,11 +85,20 @@ BEGIN
 
         IF @claim_order = 'lifo'
             SELECT @priority = MIN(j.priority) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.priority > @priority;
+            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority > @priority;
         ELSE
             SELECT @priority = MIN(j.priority) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.priority > @priority;
+            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority > @priority;
     END;
+
+    -- Jobs that go out alone; few, and in an index of their own.
+    SELECT @counted = COUNT_BIG(*), @due_at = MIN(h.due_at)
+    FROM (SELECT TOP (10000) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
+          WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS h
+    OPTION (MAXDOP 1);
+    SET @ready = @ready + @counted;
+    IF @oldest IS NULL OR @due_at < @oldest
+        SET @oldest = @due_at;
 
     UPDATE [$(schema)].[samples]
     SET sampled_at    = @now,
