@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use super::binder::display_name;
+use super::foreign_key_ddl;
 use super::frame::{Frame, Run};
 use super::modify::assign;
 use super::scope::Activation;
@@ -255,7 +256,14 @@ impl Session {
                 ));
             }
         }
+        let mut new_keys = Vec::new();
         if before.lifetime == Lifetime::Permanent {
+            new_keys =
+                self.with_binder(|binder| foreign_key_ddl::foreign_keys(binder, &before, &definition.constraints))?;
+            for key in &mut new_keys {
+                key.not_trusted = !check;
+            }
+            after.foreign_keys.extend(new_keys.iter().cloned());
             let mut complete = after.clone();
             complete.indexes.extend(added.iter().cloned());
             self.check_constraint_names(&complete, Some(table))?;
@@ -269,11 +277,15 @@ impl Session {
                 after.checks[before.checks.len()..].iter().map(|check| Arc::clone(&check.name)).collect();
             self.look_at_rows(table, &after, &names, scope)?;
         }
-        let (columns, checks) = (after.columns, after.checks);
+        if check && !new_keys.is_empty() {
+            self.look_for_partners(table, &before, &new_keys, scope)?;
+        }
+        let (columns, checks, foreign_keys) = (after.columns, after.checks, after.foreign_keys);
         self.table_change(scope, |latch, tx| {
             latch.alter_schema(tx, table, move |schema| {
                 schema.columns = columns;
                 schema.checks = checks;
+                schema.foreign_keys = foreign_keys;
             })
         })?;
         for index in added {
@@ -330,14 +342,25 @@ impl Session {
         scope: &mut Activation,
     ) -> SqlResult<()> {
         for name in names {
-            if !schema.checks.iter().any(|check| fold(&check.name) == fold(name)) {
+            let is_check = schema.checks.iter().any(|check| fold(&check.name) == fold(name));
+            if !is_check && !schema.foreign_keys.iter().any(|key| fold(&key.name) == fold(name)) {
                 return Err(SqlError::new(4917, format!("Constraint '{name}' does not exist.")));
             }
         }
         let mut after = TableSchema::clone(schema);
+        let is_meant = |constraint: &str| names.is_empty() || names.iter().any(|name| fold(name) == fold(constraint));
+        let mut keys = Vec::new();
+        for key in after.foreign_keys.iter_mut().filter(|key| is_meant(&key.name)) {
+            key.disabled = !enable;
+            key.not_trusted = if enable { key.not_trusted && !check } else { true };
+            keys.push(key.clone());
+        }
+        if enable && check && !keys.is_empty() {
+            self.look_for_partners(table, schema, &keys, scope)?;
+        }
         let mut switched = Vec::new();
         for constraint in &mut after.checks {
-            if names.is_empty() || names.iter().any(|name| fold(name) == fold(&constraint.name)) {
+            if is_meant(&constraint.name) {
                 constraint.disabled = !enable;
                 constraint.not_trusted = if enable { constraint.not_trusted && !check } else { true };
                 switched.push(Arc::clone(&constraint.name));
@@ -346,8 +369,13 @@ impl Session {
         if enable && check {
             self.look_at_rows(table, &after, &switched, scope)?;
         }
-        let checks = after.checks;
-        self.table_change(scope, |latch, tx| latch.alter_schema(tx, table, move |schema| schema.checks = checks))
+        let (checks, foreign_keys) = (after.checks, after.foreign_keys);
+        self.table_change(scope, |latch, tx| {
+            latch.alter_schema(tx, table, move |schema| {
+                schema.checks = checks;
+                schema.foreign_keys = foreign_keys;
+            })
+        })
     }
 
     fn drop_constraint(
@@ -371,7 +399,8 @@ impl Session {
             .iter()
             .any(|column| column.default.as_ref().is_some_and(|default| fold(&default.name) == folded));
         let is_check = schema.checks.iter().any(|check| fold(&check.name) == folded);
-        if !is_default && !is_check {
+        let is_key = schema.foreign_keys.iter().any(|key| fold(&key.name) == folded);
+        if !is_default && !is_check && !is_key {
             if if_exists {
                 return Ok(());
             }
@@ -380,6 +409,7 @@ impl Session {
         self.table_change(scope, |latch, tx| {
             latch.alter_schema(tx, table, move |schema| {
                 schema.checks.retain(|check| fold(&check.name) != folded);
+                schema.foreign_keys.retain(|key| fold(&key.name) != folded);
                 for column in &mut schema.columns {
                     if column.default.as_ref().is_some_and(|default| fold(&default.name) == folded) {
                         column.default = None;
@@ -505,9 +535,12 @@ fn uses_of(schema: &TableSchema, column: usize) -> impl Iterator<Item = &Index> 
     })
 }
 
-/// Whether a CHECK or a computed column names the column.
+/// Whether a foreign key, a CHECK or a computed column names the column.
 fn is_mentioned(schema: &TableSchema, column: usize) -> bool {
     let name = &schema.columns[column].name;
+    if schema.foreign_keys.iter().any(|key| key.columns.contains(name)) {
+        return true;
+    }
     schema.checks.iter().any(|check| mentions(&check.text, name))
         || schema.columns.iter().filter_map(|column| column.computed.as_ref()).any(|text| mentions(text, name))
 }

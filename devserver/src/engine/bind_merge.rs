@@ -5,6 +5,7 @@
 use super::bind_modify::{BoundAssignment, InsertTarget, OutputPlan, TableRules};
 use super::bind_source::{JoinRelation, Relation, TableRelation};
 use super::binder::{Binder, PlanOptions, QueryScope, VisibleSource};
+use super::foreign_key::{Changes, ForeignKeys};
 use super::locking::{Access, TableHints};
 use super::plan::Planner;
 use super::query::{Limit, Operator, TableHandle};
@@ -33,6 +34,7 @@ pub struct MergePlan {
     pub rules: TableRules,
     pub limit: Limit,
     pub hints: TableHints,
+    pub foreign_keys: ForeignKeys,
     pub output: Vec<OutputPlan>,
     /// The slots that OUTPUT reads, the new row excepted.
     pub output_slots: Vec<usize>,
@@ -139,11 +141,24 @@ impl Binder<'_> {
         } else {
             None
         };
+        let mut updates: Vec<usize> = Vec::new();
+        for clause in &clauses {
+            if let BoundAction::Update(assignments) = &clause.action {
+                updates.extend(assignments.iter().filter_map(|assignment| assignment.column));
+            }
+        }
         let kind = if has(MergeWhen::NotMatchedByTarget) { JoinKind::Left } else { JoinKind::Inner };
         let right = Relation::Table(table_relation);
         let join = JoinRelation { kind, hint: None, left: source_relation, right, on };
         let (input, _) = planner.plan(Relation::Join(Box::new(join)), Vec::new(), &[], false)?;
+        let changes = Changes {
+            inserts: has(MergeWhen::NotMatchedByTarget),
+            deletes: clauses.iter().any(|clause| matches!(clause.action, BoundAction::Delete)),
+            updates: &updates,
+        };
+        let foreign_keys = self.bind_foreign_keys(&sides.table.schema.clone(), changes)?;
         Ok(MergePlan {
+            foreign_keys,
             input,
             by_source,
             table: sides.table,

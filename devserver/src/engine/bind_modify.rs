@@ -6,6 +6,7 @@ use super::bind_expression::{binary_op, bind_binary, implicit};
 use super::bind_query::Item;
 use super::bind_source::{Relation, column_types};
 use super::binder::{Binder, PlanOptions, QueryScope, VisibleColumn, VisibleSource};
+use super::foreign_key::{Changes, ForeignKeys};
 use super::locking::{Access, TableHints};
 use super::plan::Planner;
 use super::query::{Limit, Operator, OutputColumn, QueryPlan, TableHandle, TablePlace};
@@ -61,6 +62,7 @@ pub struct InsertPlan {
     pub rows: InsertRows,
     pub limit: Limit,
     pub hints: TableHints,
+    pub foreign_keys: ForeignKeys,
     pub output: Vec<OutputPlan>,
 }
 
@@ -73,6 +75,7 @@ pub struct UpdatePlan {
     pub may_repeat: bool,
     pub assignments: Vec<BoundAssignment>,
     pub rules: TableRules,
+    pub foreign_keys: ForeignKeys,
     pub output: Vec<OutputPlan>,
     /// The slots that OUTPUT reads, the new row excepted.
     pub output_slots: Vec<usize>,
@@ -92,6 +95,7 @@ pub struct DeletePlan {
     pub table: TableHandle,
     pub slot: usize,
     pub may_repeat: bool,
+    pub foreign_keys: ForeignKeys,
     pub output: Vec<OutputPlan>,
     pub output_slots: Vec<usize>,
 }
@@ -303,7 +307,9 @@ impl Binder<'_> {
         let limit = self.bind_top(insert.top.as_ref())?;
         let inserted = Binder::table_columns(&target.table.schema, target.rules.slot);
         let output = self.bind_outputs(&insert.output, None, Some(inserted), Vec::new())?;
-        Ok(InsertPlan { target, rows, limit, hints, output })
+        let changes = Changes { inserts: true, deletes: false, updates: &[] };
+        let foreign_keys = self.bind_foreign_keys(&Arc::clone(&target.table.schema), changes)?;
+        Ok(InsertPlan { target, rows, limit, hints, foreign_keys, output })
     }
 
     fn bind_insert_values(
@@ -431,6 +437,18 @@ impl Binder<'_> {
                                 "The target table '{}' of the OUTPUT INTO clause cannot have any enabled check \
                                  constraints or any enabled rules. Found check constraint or rule '{}'.",
                                 table.schema.name, check.name
+                            ),
+                        ));
+                    }
+                    let own_key = table.schema.foreign_keys.first().map(|key| Arc::clone(&key.name));
+                    let other = super::foreign_key::referring_keys(self.latch, &table.schema);
+                    if let Some(key) = own_key.or_else(|| other.first().map(|(_, key)| Arc::clone(&key.name))) {
+                        return Err(SqlError::new(
+                            332,
+                            format!(
+                                "The target table '{}' of the OUTPUT INTO clause cannot be on either side of a (primary \
+                                 key, foreign key) relationship. Found reference constraint '{key}'.",
+                                table.schema.name
                             ),
                         ));
                     }
@@ -678,7 +696,10 @@ impl Binder<'_> {
         let output = self.bind_outputs(&update.output, Some(columns), Some(inserted), beside)?;
         let output_slots = output_slots(&output, row_slot);
         let input = self.plan_rows(relation, conditions, limit)?;
-        Ok(UpdatePlan { input, table, slot, may_repeat, assignments, rules, output, output_slots })
+        let updates: Vec<usize> = assignments.iter().filter_map(|assignment| assignment.column).collect();
+        let changes = Changes { inserts: false, deletes: false, updates: &updates };
+        let foreign_keys = self.bind_foreign_keys(&Arc::clone(&table.schema), changes)?;
+        Ok(UpdatePlan { input, table, slot, may_repeat, assignments, rules, foreign_keys, output, output_slots })
     }
 
     /// The operator that finds the rows to change.
@@ -796,7 +817,9 @@ impl Binder<'_> {
         let output = self.bind_outputs(&delete.output, Some(columns), None, beside)?;
         let output_slots = output_slots(&output, usize::MAX);
         let input = self.plan_rows(relation, conditions, limit)?;
-        Ok(DeletePlan { input, table, slot, may_repeat, output, output_slots })
+        let changes = Changes { inserts: false, deletes: true, updates: &[] };
+        let foreign_keys = self.bind_foreign_keys(&Arc::clone(&table.schema), changes)?;
+        Ok(DeletePlan { input, table, slot, may_repeat, foreign_keys, output, output_slots })
     }
 }
 

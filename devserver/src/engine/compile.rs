@@ -16,6 +16,7 @@ use super::bind_merge::BoundAction;
 use super::bind_modify::OutputPlan;
 use super::binder::{Binder, PlanOptions, system_type};
 use super::catalog::{UserType, UserTypeKind};
+use super::foreign_key_ddl;
 use super::modify::SelectStatementPlan;
 use super::scalar::Scalar;
 use super::scope::{Declarations, VariableType};
@@ -321,6 +322,7 @@ impl<'a> Compiler<'a> {
             StatementKind::Print(message) => StepKind::Print(self.expr(message, Some(SqlType::NVarChar(Length::Max)))?),
             StatementKind::Declare(declarations) => self.declare(declarations)?,
             StatementKind::DeclareTable { name, definition } => {
+                foreign_key_ddl::refuse(&definition.constraints)?;
                 let template = {
                     let mut binder = self.binder();
                     table_definition::template(&mut binder, name, "dbo", definition)?

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use super::binder::{Binder, display_name, system_type};
 use super::catalog::{Object, Procedure, Sequence, UserTypeKind, View, already_there};
 use super::compile::variable_type;
+use super::foreign_key_ddl;
 use super::principal::DBO_USER;
 use super::scope::{Activation, Declarations, Parameter, VariableType};
 use super::session::Session;
@@ -87,6 +88,15 @@ impl Session {
                 let table = self.find_stored_table(name)?;
                 let schema = self.stored_schema(table)?;
                 self.check_alter_object(table, &schema.schema, cannot_find("truncate the table", name))?;
+                foreign_key_ddl::check_not_referenced(&self.database.storage.latch(), &schema, || {
+                    SqlError::new(
+                        4712,
+                        format!(
+                            "Cannot truncate table '{}' because it is being referenced by a FOREIGN KEY constraint.",
+                            display_name(name)
+                        ),
+                    )
+                })?;
                 self.table_change(scope, move |latch, tx| latch.truncate_table(tx, table))
             }
             StatementKind::Permission(permission) => self.change_permission(permission),
@@ -182,6 +192,7 @@ impl Session {
         let name = Arc::clone(&create.name.name);
         let kind = match &create.kind {
             TypeKind::Table(definition) => {
+                foreign_key_ddl::refuse(&definition.constraints)?;
                 let template =
                     self.with_binder(|binder| table_definition::template(binder, &name, &schema, definition))?;
                 UserTypeKind::Table { template: Arc::new(template), object: self.new_object_id() }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::binder::display_name;
 use super::ddl::cannot_find;
+use super::foreign_key_ddl;
 use super::scope::Activation;
 use super::session::Session;
 use super::table_definition::{bind_filter, included_columns, index_options, key_columns};
@@ -196,6 +197,7 @@ impl Session {
         index: &Index,
         scope: &mut Activation,
     ) -> SqlResult<()> {
+        foreign_key_ddl::check_index_not_needed(&self.database.storage.latch(), schema, index)?;
         let id = index.id;
         if schema.disabled_indexes.iter().any(|other| other.id == id) {
             return self.table_change(scope, |latch, tx| {

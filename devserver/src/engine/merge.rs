@@ -35,6 +35,9 @@ struct Found<'p> {
     /// The rows that are changed, and whether only deleted so far.
     changed: BTreeMap<Key, bool>,
     changes: Vec<(Change<'p>, Option<SavedRows>)>,
+    /// The old rows, where somebody refers to them.
+    gone: Vec<Vec<Value>>,
+    moved: Vec<(Vec<Value>, Vec<Value>)>,
 }
 
 impl<'p> Found<'p> {
@@ -62,7 +65,12 @@ impl<'p> Found<'p> {
                 Change::Insert(target, row)
             }
             (BoundAction::Delete, Some(key)) => match self.changed.insert(key.clone(), true) {
-                None => Change::Delete(key),
+                None => {
+                    if plan.foreign_keys.has_referrers() {
+                        self.gone.push(frame.rows[plan.slot].to_vec());
+                    }
+                    Change::Delete(key)
+                }
                 // Two rows of the source may delete one of the target.
                 Some(true) => return Ok(Flow::Continue),
                 Some(false) => return Err(changed_twice()),
@@ -73,6 +81,9 @@ impl<'p> Found<'p> {
                 }
                 let mut values = modify::changed_row(assignments, schema, plan.slot, run, frame)?;
                 modify::finish_row(run, frame, schema, &plan.rules, &mut values, "MERGE")?;
+                if plan.foreign_keys.has_referrers() {
+                    self.moved.push((frame.rows[plan.slot].to_vec(), values.clone()));
+                }
                 Change::Update(RowChange { key, values })
             }
             (_, None) => unreachable!("only INSERT stands in WHEN NOT MATCHED"),
@@ -108,7 +119,15 @@ pub fn run_merge(plan: &MergePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlR
         storage.latch.lock_table(&mut storage.tx, table, LockMode::Exclusive, true)?;
     }
     let (_, take) = limit_values(&plan.limit, run, frame)?;
-    let mut found = Found { plan, take, matched: BTreeSet::new(), changed: BTreeMap::new(), changes: Vec::new() };
+    let mut found = Found {
+        plan,
+        take,
+        matched: BTreeSet::new(),
+        changed: BTreeMap::new(),
+        changes: Vec::new(),
+        gone: Vec::new(),
+        moved: Vec::new(),
+    };
     if take == 0 {
         return Ok(StatementResult { rows: modify::output_result(&plan.output, Vec::new()), ..Default::default() });
     }
@@ -126,15 +145,11 @@ pub fn run_merge(plan: &MergePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlR
             _ => Ok(Flow::Continue),
         })?;
     }
-    apply(plan, found.changes, run, frame)
+    apply(found, run, frame)
 }
 
-fn apply(
-    plan: &MergePlan,
-    changes: Vec<(Change<'_>, Option<SavedRows>)>,
-    run: &mut Run<'_>,
-    frame: &mut Frame,
-) -> SqlResult<StatementResult> {
+fn apply(found: Found<'_>, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
+    let Found { plan, changes, gone, moved, .. } = found;
     let schema = &plan.table.schema;
     let table = run.table_id(plan.table.place);
     let mut updates: Vec<RowChange> = Vec::new();
@@ -165,6 +180,14 @@ fn apply(
         };
         new_rows.push((row, saved));
     }
+    if plan.foreign_keys.has_references() {
+        for (row, _) in &new_rows {
+            // A deleted row is all NULL here, which refers to nothing.
+            plan.foreign_keys.check_row("MERGE", row, run)?;
+        }
+    }
+    plan.foreign_keys.rows_deleted("MERGE", &gone, run, frame)?;
+    plan.foreign_keys.rows_updated("MERGE", &moved, run, frame)?;
     let mut result = Vec::new();
     for (row, saved) in new_rows {
         let Some(saved) = saved else { continue };

@@ -21,6 +21,8 @@ mod catalog;
 mod compile;
 mod ddl;
 mod evaluate;
+mod foreign_key;
+mod foreign_key_ddl;
 mod frame;
 mod index_ddl;
 mod locking;

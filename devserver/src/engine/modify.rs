@@ -317,13 +317,14 @@ pub fn run_insert(
     let mut result = Vec::new();
     let mut count = 0;
     let mut ignored_duplicates = false;
+    let mut new_rows: Vec<Values> = Vec::new();
     for row in rows.into_iter().take(take) {
         let Some(inserted) = insert_row(run, frame, &plan.target, row, OnDuplicateKey::AsIndexSays, "INSERT")? else {
             ignored_duplicates = true;
             continue;
         };
         count += 1;
-        if plan.output.is_empty() {
+        if plan.output.is_empty() && !plan.foreign_keys.has_references() {
             continue;
         }
         let inserted: Values = inserted.into();
@@ -331,6 +332,12 @@ pub fn run_insert(
             frame.rows[plan.target.rules.slot] = Arc::clone(&inserted).into();
             run_output(output, run, frame, &mut result)?;
         }
+        if plan.foreign_keys.has_references() {
+            new_rows.push(inserted);
+        }
+    }
+    for row in &new_rows {
+        plan.foreign_keys.check_row("INSERT", row, run)?;
     }
     Ok(StatementResult { rows: output_result(&plan.output, result), count, ignored_duplicates })
 }
@@ -371,6 +378,8 @@ pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
     let mut seen: BTreeSet<Key> = BTreeSet::new();
     let mut changes: Vec<RowChange> = Vec::new();
     let mut saved: Vec<SavedRows> = Vec::new();
+    // Old and new rows, where somebody refers to them.
+    let mut moved: Vec<(Vec<Value>, Vec<Value>)> = Vec::new();
     let keeps_rows = !plan.output.is_empty();
     let sets_columns = plan.assignments.iter().any(|assignment| assignment.column.is_some());
     run_operator(&plan.input, run, frame, &mut |run, frame| {
@@ -386,12 +395,19 @@ pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
         if keeps_rows {
             saved.push(frame.save(&plan.output_slots));
         }
+        if plan.foreign_keys.has_referrers() {
+            moved.push((frame.rows[plan.slot].to_vec(), values.clone()));
+        }
         changes.push(RowChange { key, values });
         Ok(Flow::Continue)
     })?;
     if sets_columns {
         let storage = run.storage()?;
         storage.latch.update_rows(&mut storage.tx, table, &changes)?;
+        for change in changes.iter().filter(|_| plan.foreign_keys.has_references()) {
+            plan.foreign_keys.check_row("UPDATE", &change.values, run)?;
+        }
+        plan.foreign_keys.rows_updated("UPDATE", &moved, run, frame)?;
     }
     let count = changes.len() as u64;
     let mut result = Vec::new();
@@ -412,6 +428,8 @@ pub fn run_delete(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
     let mut seen: BTreeSet<Key> = BTreeSet::new();
     let mut keys: Vec<Key> = Vec::new();
     let mut saved: Vec<SavedRows> = Vec::new();
+    // Where somebody refers to them.
+    let mut gone: Vec<Vec<Value>> = Vec::new();
     let keeps_rows = !plan.output.is_empty();
     run_operator(&plan.input, run, frame, &mut |_, frame| {
         let Some(key) = frame.target.clone() else { return Ok(Flow::Continue) };
@@ -422,6 +440,9 @@ pub fn run_delete(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
         if keeps_rows {
             saved.push(frame.save(&plan.output_slots));
         }
+        if plan.foreign_keys.has_referrers() {
+            gone.push(frame.rows[plan.slot].to_vec());
+        }
         keys.push(key);
         Ok(Flow::Continue)
     })?;
@@ -429,6 +450,7 @@ pub fn run_delete(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
         let storage = run.storage()?;
         storage.latch.delete(&mut storage.tx, table, key)?;
     }
+    plan.foreign_keys.rows_deleted("DELETE", &gone, run, frame)?;
     let mut result = Vec::new();
     for row in saved {
         frame.restore(&plan.output_slots, row);

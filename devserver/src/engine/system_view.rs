@@ -322,6 +322,9 @@ fn constraints(table: &TableSchema) -> Vec<Constraint<'_>> {
     for check in &table.checks {
         found.push((&check.name, "C ", "CHECK_CONSTRAINT"));
     }
+    for key in &table.foreign_keys {
+        found.push((&key.name, "F ", "FOREIGN_KEY_CONSTRAINT"));
+    }
     let first = CONSTRAINT_BASE.wrapping_add(table.id.wrapping_mul(1000));
     let numbered = found.into_iter().enumerate();
     numbered

@@ -3,6 +3,7 @@
 use super::binder::display_name;
 use super::catalog::{DBO, already_there};
 use super::ddl::cannot_find;
+use super::foreign_key_ddl;
 use super::scope::Activation;
 use super::session::Session;
 use super::state::TemporaryTable;
@@ -14,8 +15,13 @@ use crate::tsql::ast::{CreateTable, ObjectName};
 impl Session {
     pub(super) fn create_table(&mut self, create: &CreateTable, scope: &mut Activation) -> SqlResult<()> {
         self.store_table(&create.name, scope, |session, schema| {
-            session
-                .with_binder(|binder| table_definition::template(binder, &create.name.name, schema, &create.definition))
+            session.with_binder(|binder| {
+                let mut table = table_definition::template(binder, &create.name.name, schema, &create.definition)?;
+                if !create.name.name.starts_with('#') {
+                    table.foreign_keys = foreign_key_ddl::foreign_keys(binder, &table, &create.definition.constraints)?;
+                }
+                Ok(table)
+            })
         })?;
         Ok(())
     }
@@ -86,6 +92,15 @@ impl Session {
         } else {
             let schema = self.stored_schema(table)?;
             self.check_alter_object(table, &schema.schema, cannot_find("drop the table", name))?;
+            foreign_key_ddl::check_not_referenced(&self.database.storage.latch(), &schema, || {
+                SqlError::new(
+                    3726,
+                    format!(
+                        "Could not drop object '{}' because it is referenced by a FOREIGN KEY constraint.",
+                        display_name(name)
+                    ),
+                )
+            })?;
         }
         self.atomically(|session| {
             session.drop_triggers_of(table);

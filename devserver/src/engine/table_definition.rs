@@ -247,7 +247,8 @@ pub fn add_constraints(
                 };
                 schema.checks.push(Check { name, text: Arc::clone(text), disabled: false, not_trusted: false });
             }
-            ConstraintKind::ForeignKey { .. } => return Err(SqlError::not_supported("FOREIGN KEY")),
+            // See `foreign_key_ddl`.
+            ConstraintKind::ForeignKey { .. } => {}
             ConstraintKind::Default { text, column, .. } => {
                 let Some(ordinal) = schema.column_named(column) else {
                     return Err(SqlError::new(

@@ -4,6 +4,7 @@ mod binding;
 mod changes;
 mod ddl;
 mod errors;
+mod foreign_keys;
 mod harness;
 mod install;
 mod locking;

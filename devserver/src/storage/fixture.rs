@@ -69,6 +69,7 @@ pub(super) fn jobs_schema(lifetime: Lifetime) -> TableSchema {
         ],
         disabled_indexes: Vec::new(),
         checks: Vec::new(),
+        foreign_keys: Vec::new(),
         lock_escalation: LockEscalation::Table,
     }
 }

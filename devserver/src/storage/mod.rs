@@ -42,8 +42,9 @@ pub use locks::{END_OF_INDEX, LockInfo, LockOwner, LockStatus, Resource};
 pub use row::Row;
 pub use scan::{Direction, Found, LockPlan, RowLock, Scan, SeekRange};
 pub use schema::{
-    CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, HEAP, Identity, Index, IndexId,
-    KeyColumn, Lifetime, LockEscalation, NamedText, ObjectId, TableSchema, Uniqueness, fold,
+    CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, ForeignKey, HEAP, Identity,
+    Index, IndexId, KeyColumn, Lifetime, LockEscalation, NamedText, ObjectId, ReferentialAction, TableSchema,
+    Uniqueness, fold,
 };
 pub use table::Table;
 pub use transaction::{ChangedRow, Mark, StatementMark, Transaction};

@@ -59,6 +59,32 @@ pub struct Check {
     pub not_trusted: bool,
 }
 
+/// What becomes of the rows that refer to a row that goes or changes its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReferentialAction {
+    NoAction,
+    Cascade,
+    SetNull,
+    SetDefault,
+}
+
+/// A FOREIGN KEY constraint; the executor enforces it. Columns are named, so that others can come and go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignKey {
+    pub name: Arc<str>,
+    pub columns: Vec<Arc<str>>,
+    /// `None`: the table itself.
+    pub referenced: Option<ObjectId>,
+    /// In the order of `columns`.
+    pub referenced_columns: Vec<Arc<str>>,
+    pub on_delete: ReferentialAction,
+    pub on_update: ReferentialAction,
+    /// `NOCHECK CONSTRAINT`: nothing is looked at.
+    pub disabled: bool,
+    /// Rows came in that nobody has looked at.
+    pub not_trusted: bool,
+}
+
 /// A column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
@@ -147,6 +173,7 @@ pub struct TableSchema {
     /// `ALTER INDEX … DISABLE`: their definitions, without entries. They enforce nothing and are read by nobody.
     pub disabled_indexes: Vec<Index>,
     pub checks: Vec<Check>,
+    pub foreign_keys: Vec<ForeignKey>,
     pub lock_escalation: LockEscalation,
 }
 
@@ -162,6 +189,7 @@ impl TableSchema {
             indexes: Vec::new(),
             disabled_indexes: Vec::new(),
             checks: Vec::new(),
+            foreign_keys: Vec::new(),
             lock_escalation: LockEscalation::Table,
         }
     }
