@@ -217,3 +217,20 @@ fn page(status: StatusCode, text: impl Into<String>) -> Response<String> {
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The only test of this program that installs a recorder: they are for ever.
+    #[tokio::test]
+    async fn a_recorder_of_the_program_s_own_is_left_alone() {
+        metrics::set_global_recorder(metrics::NoopRecorder).unwrap();
+        let error = Exporter::at("127.0.0.1:0".parse().unwrap()).await.unwrap_err().to_string();
+        assert!(error.starts_with("metrics.listen is '127.0.0.1:"), "{error}");
+        assert!(
+            error.ends_with("it must be empty, because the program has installed a metrics recorder of its own"),
+            "{error}"
+        );
+    }
+}

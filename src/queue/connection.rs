@@ -156,6 +156,11 @@ impl Lane {
         &self.connector.schema
     }
 
+    /// Counts a call that was dropped because it took too long for its caller.
+    pub(crate) fn given_up(&self, call: &str, error: &Error) {
+        self.connector.metrics.failed(call, error);
+    }
+
     /// Closes the connection; the next call makes another.
     pub(crate) fn disconnect(&mut self) {
         self.client = None;

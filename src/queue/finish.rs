@@ -17,6 +17,8 @@ use crate::job::{Fence, JobId};
 pub(crate) struct Finish {
     pub(crate) job_id: JobId,
     pub(crate) fence: Fence,
+    /// For the log; SQL Server knows it.
+    pub(crate) attempt: u32,
     pub(crate) outcome: FinishOutcome,
     /// How long the run took, by this process's monotonic clock.
     pub(crate) run: Duration,

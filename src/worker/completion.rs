@@ -206,7 +206,7 @@ impl Completion {
                 FinishOutcome::Retry { error, .. } | FinishOutcome::Dead { error } => {
                     counts.dead.fetch_add(1, Ordering::Relaxed);
                     self.shared.metrics.dead.increment(1);
-                    tracing::warn!(queue = self.queue, job_id = %finish.job_id, error, "a job is dead");
+                    tracing::warn!(job_id = %finish.job_id, attempt = finish.attempt, error, "a job is dead");
                 }
             }
         }

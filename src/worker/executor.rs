@@ -261,7 +261,7 @@ impl Shared {
         });
         let outcome = self.outcome(&job, result);
         self.metrics.run_ended(&outcome, run);
-        let finish = Finish { job_id: job.id(), fence: job.fence(), outcome, run };
+        let finish = Finish { job_id: job.id(), fence: job.fence(), attempt: job.attempt(), outcome, run };
         let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
         self.completion.send(Ended { registration, enqueued_at, ending: Ending::Finish(finish) });
         self.counts.running.fetch_sub(1, Ordering::AcqRel);

@@ -180,6 +180,9 @@ impl LeaseKeeper {
                     pause = interval;
                 }
                 Err(error) if error.is_transient() => {
+                    if matches!(&error, Error::TimedOut { after, .. } if *after == interval) {
+                        self.lane.given_up("heartbeat", &error);
+                    }
                     pause = backoff.next();
                     let sql_error = error.sql_number();
                     tracing::warn!(%worker_id, sql_error, %error, retry_in = ?pause, "the lease could not be renewed");
@@ -201,12 +204,13 @@ impl LeaseKeeper {
         }
         old.lost().cancel();
         self.metrics.leases_lost.increment(1);
-        tracing::warn!(worker_id = %old.worker_id, held = old.held().len(), "the lease was lost; registering anew");
+        tracing::warn!(worker_id = %old.worker_id, held = old.held().len(), "the lease was lost");
         let mut backoff =
             Backoff::new(Duration::from_millis(50), Duration::from_millis(self.config.heartbeat_interval_ms));
         while stop.is_running() {
             match register_once(&mut self.lane, &self.queue, &self.config, false, &self.clock).await {
                 Ok(registration) => {
+                    tracing::info!(worker_id = %registration.worker_id, "registered anew");
                     self.current.send_replace(Arc::new(registration));
                     return;
                 }
@@ -242,7 +246,7 @@ async fn register_once(
     let registering = lane.register_worker(queue, worker_id, &name, lease, take_over);
     let settings = in_time("register_worker", lease, registering).await?;
     clock.renewed(sent_at, lease);
-    tracing::info!(%worker_id, queue, ?settings, "registered");
+    tracing::debug!(%worker_id, ?settings, "registered");
     Ok(Registration::new(worker_id, settings, clock.clone()))
 }
 

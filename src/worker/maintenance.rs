@@ -79,7 +79,6 @@ impl Maintenance {
             let jobs = (reaped.jobs_ready + reaped.jobs_dead) as usize;
             if reaped.workers_lost > 0 || jobs > 0 {
                 tracing::warn!(
-                    queue = self.queue,
                     workers = reaped.workers_lost,
                     ready = reaped.jobs_ready,
                     dead = reaped.jobs_dead,

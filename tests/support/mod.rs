@@ -8,6 +8,7 @@
 
 pub mod blocked;
 pub mod child;
+pub mod http;
 pub mod proxy;
 
 use std::time::{Duration, Instant};

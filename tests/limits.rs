@@ -1,0 +1,77 @@
+//! What limits a worker is named: each of the four is made to happen and seen in `Worker::stats()`, from which the metric comes too.
+
+use std::sync::Arc;
+
+use readpast::{Limit, Monitor, Output, Worker, WorkerConfig};
+use tokio::sync::Semaphore;
+
+use crate::support::blocked::blocked_worker;
+use crate::support::{Fixture, numbers, until};
+
+async fn limited_by(monitor: &Monitor, limit: Limit) {
+    until(&format!("the limit is {limit:?}"), || monitor.stats().limited_by == limit).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn busy_threads_are_bound_by_the_cpu_and_starve_when_the_queue_is_empty() {
+    let fixture = Fixture::new("cpu").await;
+    let blocked = blocked_worker(&fixture, &fixture.queue, fixture.config.worker.clone()).await;
+    limited_by(&blocked.worker.monitor(), Limit::Cpu).await;
+    blocked.gate.add_permits(10);
+    limited_by(&blocked.worker.monitor(), Limit::Starved).await;
+    blocked.worker.shutdown().await.unwrap();
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_that_are_not_answered_bind_the_worker() {
+    let fixture = Fixture::new("claim").await;
+    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let monitor = worker.monitor();
+    limited_by(&monitor, Limit::Starved).await;
+    // Every claim reads the queue's settings first.
+    let mut other = fixture.session().await;
+    other.sql("BEGIN TRANSACTION").await;
+    other.sql("UPDATE [$(schema)].[queues] SET max_attempts = max_attempts").await;
+    limited_by(&monitor, Limit::Claim).await;
+    other.sql("ROLLBACK TRANSACTION").await;
+    limited_by(&monitor, Limit::Starved).await;
+    worker.shutdown().await.unwrap();
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acknowledgements_that_are_not_answered_bind_the_worker() {
+    let fixture = Fixture::new("finish").await;
+    fixture.queue.enqueue_many(numbers(100)).await.unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let handler_gate = gate.clone();
+    let runtime = tokio::runtime::Handle::current();
+    let config = WorkerConfig {
+        threads: 2,
+        buffer: 20,
+        batch_size: 20,
+        finish_batch_size: 20,
+        max_in_flight: 20,
+        ..fixture.config.worker.clone()
+    };
+    let worker = Worker::start(&fixture.queue, &config, move |_, _| {
+        runtime.block_on(handler_gate.acquire()).unwrap().forget();
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    let monitor = worker.monitor();
+    until("the worker holds all it may", || monitor.stats().running + monitor.stats().buffered == 20).await;
+    let mut other = fixture.session().await;
+    other.sql("BEGIN TRANSACTION").await;
+    other.sql("UPDATE [$(schema)].[jobs] SET due_at = due_at WHERE state = 2").await;
+
+    gate.add_permits(1_000);
+    limited_by(&monitor, Limit::Finish).await;
+    assert_eq!(monitor.stats().awaiting_finish, 20);
+
+    other.sql("ROLLBACK TRANSACTION").await;
+    assert_eq!(worker.drain().await.unwrap().stats.done, 100);
+    fixture.remove().await;
+}

@@ -1,0 +1,251 @@
+//! What a worker logs: one line for each event that an operator must know of, none for each job, with fields to search by.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use readpast::{Config, JobError, Output, Queue, QueueOptions, Worker};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::support::proxy::Proxy;
+use crate::support::{Fixture, WorkerSession, numbers, server_url, until};
+
+/// One event, with its own fields and those of the spans around it.
+#[derive(Debug, Clone)]
+struct Line {
+    level: Level,
+    fields: BTreeMap<String, String>,
+}
+
+impl Line {
+    fn message(&self) -> &str {
+        &self.fields["message"]
+    }
+
+    fn field(&self, name: &str) -> &str {
+        self.fields.get(name).unwrap_or_else(|| panic!("no field {name} in {self:?}"))
+    }
+}
+
+#[derive(Default)]
+struct Fields(BTreeMap<String, String>);
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name().to_string(), value.to_string());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.insert(field.name().to_string(), format!("{value:?}"));
+    }
+}
+
+/// Everything from level info on that the crate or a handler of these tests says; the driver has its say elsewhere.
+static LINES: OnceLock<Arc<Mutex<Vec<Line>>>> = OnceLock::new();
+
+struct Capture(Arc<Mutex<Vec<Line>>>);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Capture {
+    fn max_level_hint(&self) -> Option<tracing::level_filters::LevelFilter> {
+        Some(tracing::level_filters::LevelFilter::INFO)
+    }
+
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        context.span(id).expect("it has just been made").extensions_mut().insert(fields);
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        if event.metadata().target().starts_with("tiberius") {
+            return; // the driver's own
+        }
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        for span in context.event_scope(event).into_iter().flatten() {
+            if let Some(outer) = span.extensions().get::<Fields>() {
+                for (name, value) in &outer.0 {
+                    fields.0.entry(name.clone()).or_insert_with(|| value.clone());
+                }
+            }
+        }
+        self.0.lock().unwrap().push(Line { level: *event.metadata().level(), fields: fields.0 });
+    }
+}
+
+/// Begins to capture; tests are told apart by the names of their queues.
+fn capture() {
+    LINES.get_or_init(|| {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let subscriber = tracing_subscriber::registry().with(Capture(lines.clone()));
+        tracing::subscriber::set_global_default(subscriber).expect("no other test captures");
+        lines
+    });
+}
+
+/// What was said about a queue so far.
+fn lines_of(queue: &str) -> Vec<Line> {
+    let lines = LINES.get().expect("capturing").lock().unwrap();
+    lines.iter().filter(|line| line.fields.get("queue").is_some_and(|of| of == queue)).cloned().collect()
+}
+
+fn messages(queue: &str) -> Vec<String> {
+    lines_of(queue).iter().map(|line| line.message().to_string()).collect()
+}
+
+fn line(queue: &str, message: &str) -> Line {
+    let lines = lines_of(queue);
+    lines
+        .iter()
+        .find(|line| line.message() == message)
+        .unwrap_or_else(|| panic!("no '{message}' in {lines:#?}"))
+        .clone()
+}
+
+async fn logged(queue: &str, message: &str) -> Line {
+    until(message, || messages(queue).iter().any(|line| line == message)).await;
+    line(queue, message)
+}
+
+/// A queue of its own name, and the configuration that leads to it.
+async fn logged_queue(fixture: &Fixture, name: &str) -> (Config, Queue) {
+    capture();
+    let mut config = fixture.config.clone();
+    config.queue.name = name.to_string();
+    config.worker.name = "night-shift".to_string();
+    let queue = Queue::connect(&config).await.unwrap();
+    queue.create(QueueOptions::default()).await.unwrap();
+    (config, queue)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_and_a_stop_are_a_line_each_and_jobs_are_none() {
+    let fixture = Fixture::new("start_stop").await;
+    let (config, queue) = logged_queue(&fixture, "logs: start and stop").await;
+    queue.enqueue_many(numbers(50)).await.unwrap();
+    let worker = Worker::start(&queue, &config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    worker.drain().await.unwrap();
+    assert_eq!(messages(queue.name()), ["the worker has started", "the worker has ended"]);
+    let started = line(queue.name(), "the worker has started");
+    assert_eq!(
+        (started.level, started.field("worker"), started.field("batch_size")),
+        (Level::INFO, "night-shift", "500")
+    );
+    assert_eq!(started.field("worker_id").len(), 36);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_runs_in_a_span_with_job_and_attempt() {
+    let fixture = Fixture::new("span").await;
+    let (mut config, queue) = logged_queue(&fixture, "logs: span").await;
+    config.worker.retry.base_ms = 0;
+    config.worker.promote_interval_ms = 10;
+    let job_id = queue.enqueue_many(numbers(1)).await.unwrap()[0].job_id;
+    let worker = Worker::start(&queue, &config.worker, |job, _| {
+        tracing::info!("inside");
+        if job.attempt() < 2 { Err(JobError::retry("once more")) } else { Err(JobError::dead("enough")) }
+    })
+    .await
+    .unwrap();
+    worker.drain().await.unwrap();
+    let lines = lines_of(queue.name());
+    let inside: Vec<&Line> = lines.iter().filter(|line| line.message() == "inside").collect();
+    let attempts: Vec<&str> = inside.iter().map(|line| line.field("attempt")).collect();
+    assert_eq!(attempts, ["1", "2"]);
+    assert!(inside.iter().all(|line| line.field("job_id") == job_id.to_string()));
+    assert!(inside.iter().all(|line| line.field("worker") == "night-shift"));
+
+    let dead: Vec<&Line> = lines.iter().filter(|line| line.message() == "a job is dead").collect();
+    assert_eq!(dead.len(), 1);
+    assert_eq!((dead[0].level, dead[0].field("attempt"), dead[0].field("error")), (Level::WARN, "2", "enough"));
+    assert_eq!(dead[0].field("job_id"), job_id.to_string());
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_lease_and_the_new_registration_are_a_line_each() {
+    let fixture = Fixture::new("lost").await;
+    let (mut config, queue) = logged_queue(&fixture, "logs: lost").await;
+    config.worker.heartbeat_interval_ms = 100;
+    let worker = Worker::start(&queue, &config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let first_id = line(queue.name(), "the worker has started").field("worker_id").to_string();
+    fixture.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
+    let anew = logged(queue.name(), "registered anew").await;
+    worker.shutdown().await.unwrap();
+    let lost = line(queue.name(), "the lease was lost");
+    assert_eq!((lost.level, lost.field("worker_id")), (Level::WARN, first_id.as_str()));
+    assert_ne!(anew.field("worker_id"), first_id);
+    let lost_lines = messages(queue.name()).iter().filter(|line| *line == "the lease was lost").count();
+    assert_eq!(lost_lines, 1);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reconnecting_is_a_line_and_what_failed_before_is_too() {
+    let fixture = Fixture::new("reconnect").await;
+    let proxy = Proxy::start(&server_url().await).await;
+    let (mut config, queue) = logged_queue(&fixture, "logs: reconnect").await;
+    config.connection.url = proxy.connection_string().into();
+    let through_proxy = Queue::connect(&config).await.unwrap();
+    let worker = Worker::start(&through_proxy, &config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let monitor = worker.monitor();
+    until("a claim is answered", || monitor.stats().last_claim_succeeded).await;
+    proxy.block();
+    let failed = logged(queue.name(), "claiming failed and is repeated").await;
+    assert_eq!((failed.level, failed.field("attempt"), failed.field("batch").is_empty()), (Level::WARN, "1", false));
+    proxy.unblock();
+    let again = logged(queue.name(), "reconnected").await;
+    assert_eq!(again.level, Level::INFO);
+    assert!(!again.field("procedure").is_empty());
+    worker.shutdown().await.unwrap();
+    drop(through_proxy);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reaped_worker_is_a_line() {
+    let fixture = Fixture::new("reaped").await;
+    capture();
+    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
+    let mut gone = WorkerSession::register(&fixture).await;
+    assert_eq!(gone.claim(3).await.len(), 3);
+    fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(MINUTE, -1, SYSUTCDATETIME())").await;
+    let mut config = fixture.config.worker.clone();
+    config.name = format!("reaper of {}", fixture.schema());
+    config.reap_interval_ms = 100;
+    let worker = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();
+    assert_eq!(worker.drain().await.unwrap().stats.done, 3);
+    let lines = lines_of("work");
+    let reaped: Vec<&Line> = lines
+        .iter()
+        .filter(|line| {
+            line.field("worker") == config.name && line.message().starts_with("gave back the jobs of workers")
+        })
+        .collect();
+    assert_eq!(reaped.len(), 1, "{reaped:?}");
+    assert_eq!((reaped[0].level, reaped[0].field("workers"), reaped[0].field("ready")), (Level::WARN, "1", "3"));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_sql_server_is_logged_with_its_number() {
+    let fixture = Fixture::new("number").await;
+    let (mut config, queue) = logged_queue(&fixture, "logs: number").await;
+    config.worker.heartbeat_interval_ms = 100;
+    let worker = Worker::start(&queue, &config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    fixture
+        .sql("CREATE OR ALTER PROCEDURE [$(schema)].[heartbeat] @worker_id uniqueidentifier AS THROW 50001, N'closed for repairs', 1")
+        .await;
+    let ended = tokio::time::timeout(Duration::from_secs(30), worker.run()).await.expect("the worker ends");
+    assert_eq!(ended.unwrap_err().sql_number(), Some(50001));
+    let failed = line(queue.name(), "the worker cannot go on and stops");
+    assert_eq!((failed.level, failed.field("sql_error")), (Level::ERROR, "50001"));
+    fixture.remove().await;
+}

@@ -1,0 +1,206 @@
+//! The exporter, the two pages beside it, and the sample of the queue's depth.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use readpast::{ClaimOrder, Error, NewJob, Output, Queue, QueueOptions, Worker};
+use tiberius::Row;
+
+use crate::support::http::get;
+use crate::support::proxy::Proxy;
+use crate::support::{Fixture, numbers, optional_number, until};
+
+/// The fixture's server, with metrics served and a queue of another name: metrics are one for all tests of the program.
+async fn queue_with_metrics(fixture: &Fixture, name: &str) -> (Queue, SocketAddr) {
+    let mut config = fixture.config.clone();
+    config.queue.name = name.to_string();
+    config.metrics.listen = "127.0.0.1:0".to_string();
+    let queue = Queue::connect(&config).await.unwrap();
+    queue.create(QueueOptions::default()).await.unwrap();
+    let address = queue.metrics_address().unwrap();
+    (queue, address)
+}
+
+/// The value of one series in Prometheus' text format.
+fn value(text: &str, series: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+    Some(line.parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_stage_of_a_job_shows_up_in_what_is_served() {
+    let fixture = Fixture::new("served").await;
+    let (queue, address) = queue_with_metrics(&fixture, "served").await;
+    queue.enqueue_many(numbers(20)).await.unwrap();
+    let worker = Worker::start(&queue, &fixture.config.worker, |job, _| match job.json::<u32>()? {
+        7 => Err(readpast::JobError::dead("seven")),
+        _ => Ok(Output::none()),
+    })
+    .await
+    .unwrap();
+    worker.drain().await.unwrap();
+
+    let (status, text) = get(address, "/metrics").await;
+    assert_eq!(status, 200);
+    for (series, expected) in [
+        (r#"readpast_enqueued_jobs_total{queue="served"}"#, 20.0),
+        (r#"readpast_claimed_jobs_total{queue="served"}"#, 20.0),
+        (r#"readpast_buffer_wait_seconds_count{queue="served"}"#, 20.0),
+        (r#"readpast_run_seconds_count{queue="served",outcome="done"}"#, 19.0),
+        (r#"readpast_run_seconds_count{queue="served",outcome="dead"}"#, 1.0),
+        (r#"readpast_finished_jobs_total{queue="served"}"#, 20.0),
+        (r#"readpast_dead_jobs_total{queue="served"}"#, 1.0),
+        (r#"readpast_job_age_seconds_count{queue="served"}"#, 19.0),
+        (r#"readpast_job_age_seconds_bucket{queue="served",le="86400"}"#, 19.0),
+        (r#"readpast_running_jobs{queue="served"}"#, 0.0),
+        (r#"readpast_call_seconds_count{queue="served",procedure="register_worker"}"#, 1.0),
+    ] {
+        assert_eq!(value(&text, series), Some(expected), "{series}");
+    }
+    // Unlike buckets, quantiles of several processes cannot be put together.
+    assert!(!text.contains(" summary\n"));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ready_means_a_lease_and_an_answered_claim() {
+    let fixture = Fixture::new("ready").await;
+    let proxy = Proxy::start(&crate::support::server_url().await).await;
+    let mut through_proxy = fixture.config.clone();
+    through_proxy.connection.url = proxy.connection_string().into();
+    through_proxy.metrics.listen = "127.0.0.1:0".to_string();
+    let queue = Queue::connect(&through_proxy).await.unwrap();
+    let address = queue.metrics_address().unwrap();
+
+    assert_eq!(get(address, "/healthz").await, (200, "alive\n".to_string()));
+    assert_eq!(get(address, "/readyz").await, (503, "not ready: no worker is running\n".to_string()));
+    assert_eq!(get(address, "/").await.0, 404);
+
+    let worker = Worker::start(&queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let monitor = worker.monitor();
+    until("a claim is answered", || monitor.stats().last_claim_succeeded).await;
+    assert_eq!(get(address, "/readyz").await, (200, "ready\n".to_string()));
+
+    proxy.block();
+    until("a claim fails", || !monitor.stats().last_claim_succeeded).await;
+    let (status, reason) = get(address, "/readyz").await;
+    assert_eq!(status, 503);
+    assert!(reason.starts_with("not ready: the last claim of a worker failed"), "{reason}");
+    assert_eq!(get(address, "/healthz").await.0, 200);
+
+    proxy.unblock();
+    until("claims are answered again", || monitor.stats().last_claim_succeeded).await;
+    assert_eq!(get(address, "/readyz").await.0, 200);
+
+    worker.shutdown().await.unwrap();
+    assert_eq!(get(address, "/readyz").await.0, 503);
+    drop(queue);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_is_shared_within_the_process_and_free_after_its_last_queue() {
+    let fixture = Fixture::new("shared").await;
+    let (first, address) = queue_with_metrics(&fixture, "shared").await;
+    let mut config = fixture.config.clone();
+    config.metrics.listen = address.to_string();
+    let second = Queue::connect(&config).await.unwrap();
+    assert_eq!(second.metrics_address(), Some(address));
+    drop(first);
+    assert_eq!(get(address, "/healthz").await.0, 200);
+    drop(second);
+    let give_up = Instant::now() + Duration::from_secs(30);
+    while std::net::TcpListener::bind(address).is_err() {
+        assert!(Instant::now() < give_up, "{address} stays in use");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_in_use_is_named() {
+    let fixture = Fixture::not_installed("port").await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let mut config = fixture.config.clone();
+    config.metrics.listen = address.to_string();
+    let error = Queue::connect(&config).await.unwrap_err();
+    assert!(matches!(error, Error::Config { .. }));
+    let expected = format!("metrics.listen is '{address}'; it must be an address of this machine with a free port");
+    assert!(error.to_string().starts_with(&expected), "{error}");
+}
+
+/// Everything that `sample` returns but the age of the sample.
+fn depth(row: &Row) -> [Option<i64>; 7] {
+    ["ready", "scheduled", "claimed", "dead", "workers", "paused", "oldest_ready_ms"]
+        .map(|column| optional_number(row, column))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sample_is_taken_once_in_its_time_and_seen_by_all() {
+    let fixture = Fixture::new("sample").await;
+    let mut session = fixture.session().await;
+    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
+    fixture.queue.enqueue(NewJob::bytes("later").delay(Duration::from_secs(3_600))).await.unwrap();
+    session.sql("UPDATE [$(schema)].[jobs] SET due_at = DATEADD(SECOND, -90, due_at) WHERE state = 0").await;
+
+    let first = session.row("EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 3600000").await;
+    let [ready, scheduled, claimed, dead, workers, paused, oldest_ms] = depth(&first);
+    assert_eq!((ready, scheduled, claimed, dead), (Some(3), Some(1), Some(0), Some(0)));
+    assert_eq!((workers, paused), (Some(0), Some(0)));
+    assert!((90_000..600_000).contains(&oldest_ms.unwrap()), "{oldest_ms:?}");
+
+    // Within the hour everybody gets the same; with less patience, a new one.
+    fixture.queue.enqueue_many(numbers(2)).await.unwrap();
+    let again = fixture.session().await.row("EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 3600000").await;
+    assert_eq!(depth(&again), depth(&first));
+    assert!(optional_number(&again, "sample_age_ms") >= optional_number(&first, "sample_age_ms"));
+    session.sql("UPDATE [$(schema)].[samples] SET begun_at = DATEADD(HOUR, -1, begun_at)").await;
+    let fresh = session.row("EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 3600000").await;
+    assert_eq!(depth(&fresh)[0], Some(5));
+
+    assert_eq!(session.refusal("EXEC [$(schema)].[sample] @queue = N'none'").await.0, 58001);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_ready_jobs_are_estimated_and_every_priority_is_looked_at() {
+    for claim_order in [ClaimOrder::Fifo, ClaimOrder::Lifo] {
+        let options = QueueOptions { claim_order: Some(claim_order), ..QueueOptions::default() };
+        let fixture = Fixture::with("estimate", options).await;
+        let many = (0..12_000).map(|_| NewJob::bytes("x"));
+        fixture.queue.enqueue_many(many).await.unwrap();
+        fixture.queue.enqueue_many([1, 7].map(|priority| NewJob::bytes("x").priority(priority))).await.unwrap();
+        // The oldest is one that waits behind all the others.
+        fixture.sql("UPDATE [$(schema)].[jobs] SET due_at = DATEADD(HOUR, -1, due_at) WHERE priority = 7").await;
+        let sample = fixture.session().await.row("EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 0").await;
+        let [ready, .., oldest_ms] = depth(&sample);
+        assert_eq!(ready, Some(12_002), "{claim_order:?}: the ids are dense, so the estimate is exact");
+        assert!(oldest_ms.unwrap() >= 3_600_000, "{oldest_ms:?}");
+        fixture.remove().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_shows_the_depth_of_its_queue_and_how_old_its_knowledge_is() {
+    let fixture = Fixture::new("depth").await;
+    let (queue, address) = queue_with_metrics(&fixture, "depth").await;
+    queue.pause().await.unwrap();
+    queue.enqueue_many(numbers(4)).await.unwrap();
+    let worker = Worker::start(&queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let give_up = Instant::now() + Duration::from_secs(30);
+    let text = loop {
+        let (_, text) = get(address, "/metrics").await;
+        if value(&text, r#"readpast_queue_jobs{queue="depth",state="ready"}"#).is_some() {
+            break text;
+        }
+        assert!(Instant::now() < give_up, "no sample came");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    assert_eq!(value(&text, r#"readpast_queue_jobs{queue="depth",state="ready"}"#), Some(4.0));
+    assert_eq!(value(&text, r#"readpast_queue_paused{queue="depth"}"#), Some(1.0));
+    assert_eq!(value(&text, r#"readpast_queue_workers{queue="depth"}"#), Some(1.0));
+    assert!(value(&text, r#"readpast_queue_sample_age_seconds{queue="depth"}"#).unwrap() < 60.0);
+    worker.shutdown().await.unwrap();
+    fixture.remove().await;
+}
