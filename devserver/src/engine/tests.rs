@@ -12,6 +12,8 @@ mod merge;
 mod permissions;
 mod plans;
 mod queries;
+mod random_statements;
+mod random_transactions;
 mod rpc;
 mod select_into;
 mod table_functions;

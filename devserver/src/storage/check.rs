@@ -11,23 +11,36 @@ use super::table::Table;
 ///
 /// Says what is wrong. Ghosts are an error too, so no transaction with changes of the table may be open.
 pub fn check_consistency(table: &Table) -> Result<(), String> {
+    let name = &table.schema().name;
+    if let Some((key, _)) = table.rows.iter().find(|(_, record)| record.ghost) {
+        return Err(format!("{name}: a ghost was left at {:?}", Key::new(key)));
+    }
+    if let Some(tree) = table.indexes.iter().find(|tree| tree.entries.iter().any(|(_, entry)| entry.ghost)) {
+        return Err(format!("{name}: a ghost was left in index {}", tree.id));
+    }
+    check_live(table)
+}
+
+/// The same for what is no ghost, at any time: also in the middle of transactions.
+///
+/// # Errors
+///
+/// Says what is wrong.
+pub fn check_live(table: &Table) -> Result<(), String> {
     let schema = table.schema();
     let name = &schema.name;
-    if table.row_count() != table.rows.len() {
-        return Err(format!("{name}: {} rows counted, {} there", table.row_count(), table.rows.len()));
-    }
     let mut rows = Vec::with_capacity(table.rows.len());
-    for (key, record) in table.rows.iter() {
+    for (key, record) in table.rows.iter().filter(|(_, record)| !record.ghost) {
         let key = Key::new(key);
-        if record.ghost {
-            return Err(format!("{name}: a ghost was left at {key:?}"));
-        }
         let values = record.row.values(schema);
         let expected = table.changed_row_key(&key, &values).map_err(|error| error.to_string())?;
         if expected != key {
             return Err(format!("{name}: the row {values:?} stands at {key:?} instead of {expected:?}"));
         }
         rows.push((key, values));
+    }
+    if table.row_count() != rows.len() {
+        return Err(format!("{name}: {} rows counted, {} there", table.row_count(), rows.len()));
     }
     let nonclustered: Vec<_> = schema.indexes.iter().filter(|index| !index.is_clustered()).collect();
     if nonclustered.len() != table.indexes.len() {
@@ -47,10 +60,11 @@ pub fn check_consistency(table: &Table) -> Result<(), String> {
             }
             expected.insert(entry.key);
         }
-        if tree.live() != tree.entries.len() {
-            return Err(format!("{name}.{index_name}: {} counted, {} there", tree.live(), tree.entries.len()));
+        let live: Vec<&[u8]> = tree.entries.iter().filter(|(_, entry)| !entry.ghost).map(|(key, _)| key).collect();
+        if tree.live() != live.len() {
+            return Err(format!("{name}.{index_name}: {} counted, {} there", tree.live(), live.len()));
         }
-        if !tree.entries.iter().map(|(key, _)| key).eq(expected.iter().map(Key::as_bytes)) {
+        if !live.into_iter().eq(expected.iter().map(Key::as_bytes)) {
             return Err(format!("{name}.{index_name}: the entries are not those of the rows"));
         }
     }

@@ -34,7 +34,7 @@ mod range_tests;
 #[cfg(test)]
 mod table_tests;
 
-pub use check::check_consistency;
+pub use check::{check_consistency, check_live};
 pub use database::{Database, Latch, Session, SessionHandle};
 pub use key::Key;
 pub use lock_mode::LockMode;
