@@ -11,6 +11,7 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -57,13 +58,13 @@ pub struct ConnectionConfig {
     /// T-SQL.
     pub schema: String,
 
-    /// How long making a connection may take, login included.
+    /// How long making a connection may take, login included. At most `worker.lease_ms`.
     ///
     /// Default: `15000`. Range: 100 to 600000 ms.
     pub connect_timeout_ms: u64,
 
     /// How long one call may take. A call that takes longer fails, and its connection is dropped, which makes SQL
-    /// Server undo what was not committed.
+    /// Server undo what was not committed. At most `worker.lease_ms`.
     ///
     /// Default: `30000`. Range: 1000 to 3600000 ms.
     pub command_timeout_ms: u64,
@@ -174,7 +175,8 @@ pub struct WorkerConfig {
     /// Default: `20`. Range: 0 to 10000 ms.
     pub finish_linger_ms: u64,
 
-    /// After this long, a job's handler is told that it is cancelled; it must look. 0: never.
+    /// After this long, a job's handler is told that it is cancelled; it must look. A job that still runs then is logged
+    /// and counted. 0: never.
     ///
     /// Default: `0`. Range: 0 to 86400000 ms.
     pub job_time_limit_ms: u64,
@@ -344,8 +346,16 @@ impl Config {
         self.connection.validate()?;
         self.queue.validate()?;
         self.worker.validate()?;
+        self.worker.check_timeouts(self.connection.timeouts()?)?;
         self.metrics.address().map(|_| ())
     }
+}
+
+/// The time limits of a connection, wherever they were set.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeouts {
+    pub(crate) connect: Duration,
+    pub(crate) command: Duration,
 }
 
 impl ConnectionConfig {
@@ -363,6 +373,15 @@ impl ConnectionConfig {
         check_range("connection.connect_timeout_ms", self.connect_timeout_ms, 100..=600_000)?;
         check_range("connection.command_timeout_ms", self.command_timeout_ms, 1_000..=3_600_000)?;
         check_range("connection.packet_size", self.packet_size, PACKET_SIZES)
+    }
+
+    /// The time limits: those of the connection string before those of this section.
+    pub(crate) fn timeouts(&self) -> Result<Timeouts, Error> {
+        let options = self.url.parse()?;
+        Ok(Timeouts {
+            connect: options.connect_timeout.unwrap_or(Duration::from_millis(self.connect_timeout_ms)),
+            command: options.command_timeout.unwrap_or(Duration::from_millis(self.command_timeout_ms)),
+        })
     }
 }
 
@@ -444,6 +463,18 @@ impl WorkerConfig {
                 self.heartbeat_interval_ms,
                 format!("less than half of worker.lease_ms ({})", self.lease_ms),
             ));
+        }
+        Ok(())
+    }
+
+    /// Checks the time limits of the connection against the lease. A claim whose answer does not come is noticed after the command
+    /// time-out and given back then; if that were longer than the lease, jobs would wait longer for a worker with a bad network than for
+    /// a dead one. And a connection that takes longer to make than the lease lasts cannot keep it.
+    pub(crate) fn check_timeouts(&self, timeouts: Timeouts) -> Result<(), Error> {
+        for (key, timeout) in
+            [("connection.connect_timeout_ms", timeouts.connect), ("connection.command_timeout_ms", timeouts.command)]
+        {
+            check_at_most(key, timeout.as_millis(), "worker.lease_ms", u128::from(self.lease_ms))?;
         }
         Ok(())
     }
@@ -694,6 +725,14 @@ mod tests {
         assert_eq!(
             message(|c| c.worker.poll_min_ms = 300),
             "worker.poll_min_ms is 300; it must be at most worker.poll_max_ms (250)"
+        );
+        assert_eq!(
+            message(|c| c.worker.lease_ms = 25_000),
+            "connection.command_timeout_ms is 30000; it must be at most worker.lease_ms (25000)"
+        );
+        assert_eq!(
+            message(|c| c.connection.url = format!("{URL};Connect Timeout=31").into()),
+            "connection.connect_timeout_ms is 31000; it must be at most worker.lease_ms (30000)"
         );
         assert!(message(|c| c.worker.retry.base_ms = 4_000_000).contains("at most worker.retry.max_ms"));
         assert!(message(|c| c.worker.buffer = 20_000).contains("at most worker.max_in_flight (10000)"));

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
-use readpast::{Completion, JobError, JobId, JobState, NewJob, Output, QueueOptions, Worker};
+use readpast::{Completion, JobError, JobId, JobState, NewJob, Output, QueueOptions, Worker, WorkerConfig};
 
-use crate::support::{Fixture, numbers};
+use crate::support::{Fixture, numbers, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_is_one_failed_job() {
@@ -108,5 +108,85 @@ async fn a_dead_verdict_is_obeyed_whatever_the_attempts() {
     assert_eq!((summary.stats.dead, summary.stats.retried), (1, 0));
     let dead = fixture.queue.peek(JobState::Dead, JobId(0), 10).await.unwrap();
     assert_eq!(dead[0].error.as_deref(), Some("not worth a second try ☠"));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_whose_payload_panics_too_is_one_failed_job() {
+    struct Vicious;
+    impl Drop for Vicious {
+        fn drop(&mut self) {
+            panic!("and again");
+        }
+    }
+    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let fixture = Fixture::with("vicious", options).await;
+    fixture.queue.enqueue_many(numbers(10)).await.unwrap();
+    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |job, _| {
+        if job.json::<u32>()? == 4 {
+            std::panic::panic_any(Vicious);
+        }
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    let summary = worker.drain().await.unwrap();
+    assert_eq!((summary.stats.done, summary.stats.dead), (9, 1));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_outlasts_its_time_limit_is_reported_once_and_its_context_says_cancelled() {
+    let fixture = Fixture::new("overdue").await;
+    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
+    let config = WorkerConfig { threads: 3, job_time_limit_ms: 50, ..WorkerConfig::default() };
+    let (release, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let worker = Worker::start(&fixture.queue, &config, move |job, context| {
+        if job.json::<u32>()? != 1 {
+            return Ok(Output::none());
+        }
+        assert!(!context.is_cancelled());
+        gate.lock().recv_timeout(Duration::from_secs(60))?;
+        assert!(context.is_cancelled() && context.time_left() == Some(Duration::ZERO));
+        Err(JobError::dead("too late"))
+    })
+    .await
+    .unwrap();
+    until("the one that hangs is reported", || worker.stats().overdue == 1).await;
+    until("the others are done", || worker.stats().done == 2).await;
+    release.send(()).unwrap();
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.dead, stats.overdue), (2, 1, 1));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn outputs_and_errors_of_any_size_and_contents_are_stored_or_cut() {
+    let options =
+        QueueOptions { completion: Some(Completion::Annotate), max_attempts: Some(1), ..QueueOptions::default() };
+    let fixture = Fixture::with("any_output", options).await;
+    fixture.queue.enqueue_many(numbers(5)).await.unwrap();
+    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |job, _| match job.json::<u32>()? {
+        0 => Ok(Output::bytes(vec![0xFF; 20 << 20])),
+        1 => Ok(Output::bytes([])),
+        2 => Ok(Output::bytes([0xD8, 0x00, 0x27])),
+        3 => Err(JobError::dead("☠\0'; DROP TABLE jobs; --".repeat(100_000))),
+        _ => {
+            // Memory that is given back again is nobody's business.
+            let hog = vec![1_u8; 256 << 20];
+            Ok(Output::bytes([hog[hog.len() - 1]]))
+        }
+    })
+    .await
+    .unwrap();
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.dead), (4, 1));
+    let done = fixture.queue.peek(JobState::Done, JobId(0), 10).await.unwrap();
+    let lengths: Vec<usize> = done.iter().map(|job| job.output.as_ref().unwrap().len()).collect();
+    assert_eq!(lengths, [20 << 20, 0, 3, 1]);
+    let dead = fixture.queue.peek(JobState::Dead, JobId(0), 10).await.unwrap();
+    let kept = dead[0].error.as_deref().unwrap();
+    assert!(kept.starts_with("☠\0'; DROP TABLE jobs; --☠") && kept.encode_utf16().count() == 4_000, "{kept:.100}");
     fixture.remove().await;
 }

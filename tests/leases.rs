@@ -9,8 +9,17 @@ use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::proxy::Proxy;
 use crate::support::{Fixture, server_url, until};
 
-fn short_lease(fixture: &Fixture) -> WorkerConfig {
-    WorkerConfig { lease_ms: 1_000, heartbeat_interval_ms: 100, ..fixture.config.worker.clone() }
+fn short_lease() -> WorkerConfig {
+    WorkerConfig { lease_ms: 1_000, heartbeat_interval_ms: 100, ..WorkerConfig::default() }
+}
+
+/// A fixture whose connections time out as a lease that short demands.
+async fn impatient(test_name: &str) -> Fixture {
+    let mut fixture = Fixture::new(test_name).await;
+    fixture.config.connection.connect_timeout_ms = 1_000;
+    fixture.config.connection.command_timeout_ms = 1_000;
+    fixture.queue = fixture.connect().await;
+    fixture
 }
 
 /// Waits until a query that counts something gives one; fails the test after half a minute.
@@ -24,8 +33,8 @@ const LEASE_RAN_OUT: &str =
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lease_is_renewed_while_every_thread_is_busy() {
-    let fixture = Fixture::new("renewed").await;
-    let BlockedWorker { worker, gate, .. } = blocked_worker(&fixture, &fixture.queue, short_lease(&fixture)).await;
+    let fixture = impatient("renewed").await;
+    let BlockedWorker { worker, gate, .. } = blocked_worker(&fixture, &fixture.queue, short_lease()).await;
     let renewed =
         "SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lease_until > DATEADD(MILLISECOND, 2000, registered_at)";
     until_one(&fixture, renewed).await;
@@ -36,11 +45,11 @@ async fn the_lease_is_renewed_while_every_thread_is_busy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_lease_is_in_doubt_nothing_is_started_and_afterwards_it_goes_on() {
-    let mut fixture = Fixture::new("in_doubt").await;
+    let mut fixture = impatient("in_doubt").await;
     let proxy = Proxy::start(&server_url().await).await;
     fixture.config.connection.url = proxy.connection_string().into();
     let through_proxy = fixture.connect().await;
-    let BlockedWorker { worker, gate, starts } = blocked_worker(&fixture, &through_proxy, short_lease(&fixture)).await;
+    let BlockedWorker { worker, gate, starts } = blocked_worker(&fixture, &through_proxy, short_lease()).await;
     proxy.block();
     until_one(&fixture, LEASE_RAN_OUT).await;
     gate.add_permits(10);
@@ -57,8 +66,8 @@ async fn while_the_lease_is_in_doubt_nothing_is_started_and_afterwards_it_goes_o
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_a_lost_lease_are_not_started() {
-    let fixture = Fixture::new("not_started").await;
-    let BlockedWorker { worker, gate, starts } = blocked_worker(&fixture, &fixture.queue, short_lease(&fixture)).await;
+    let fixture = impatient("not_started").await;
+    let BlockedWorker { worker, gate, starts } = blocked_worker(&fixture, &fixture.queue, short_lease()).await;
     fixture.queue.pause().await.unwrap();
     fixture.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
     let registered = "SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lost_at IS NULL";

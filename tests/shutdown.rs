@@ -5,7 +5,9 @@ use std::time::Duration;
 use readpast::{JobId, JobState, NewJob, Output, Summary, Worker, WorkerConfig};
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
-use crate::support::{Fixture, until};
+use crate::support::child::{ChildWorker, Ledger};
+use crate::support::counted::counting_worker;
+use crate::support::{Fixture, numbers, until};
 
 async fn blocked(fixture: &Fixture, shutdown_deadline_ms: u64) -> BlockedWorker {
     let config = WorkerConfig { shutdown_deadline_ms, ..fixture.config.worker.clone() };
@@ -77,5 +79,42 @@ async fn a_worker_that_died_is_reaped_and_its_jobs_are_run_by_another() {
     config.reap_interval_ms = 100;
     let second = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();
     assert_eq!(second.drain().await.unwrap().stats.done, 10);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn under_full_load_every_job_is_done_or_ready_again_without_a_counted_attempt() {
+    let fixture = Fixture::new("full_load").await;
+    fixture.queue.enqueue_many(numbers(5_000)).await.unwrap();
+    let (worker, runs) = counting_worker(&fixture.queue, &WorkerConfig::default()).await;
+    until("it is under way", || worker.stats().done > 200).await;
+    let summary = worker.shutdown().await.unwrap();
+    assert_eq!((summary.stats.buffered, summary.stats.running, summary.stats.awaiting_finish), (0, 0, 0));
+    assert_eq!(summary.stats.lost, 0);
+    let ready = fixture.queue.peek(JobState::Ready, JobId(0), 5_000).await.unwrap();
+    assert_eq!(ready.len() as u64 + summary.stats.done, 5_000);
+    assert_eq!(runs.lock().len() as u64, summary.stats.done, "what has run is acknowledged");
+    assert!(ready.iter().all(|job| job.attempt == 0));
+    let stats = fixture.queue.stats().await.unwrap();
+    assert_eq!((stats.claimed, stats.workers), (0, 0));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_signal_waits_for_the_running_job_and_a_second_does_not() {
+    let fixture = Fixture::new("signals").await;
+    fixture.queue.enqueue_many([NewJob::text("3600000000"), NewJob::text("0"), NewJob::text("0")]).await.unwrap();
+    let ledger = Ledger::new();
+    let settings = [("WORKER_THREADS", "1"), ("WORKER_BUFFER", "10"), ("WORKER_SHUTDOWN_DEADLINE_MS", "3600000")];
+    let worker = ChildWorker::start(&fixture, &ledger, &settings).await;
+    until("the long job runs", || ledger.lines() == 1).await;
+    worker.signal("TERM");
+    let given_back = async { while fixture.queue.stats().await.unwrap().ready != 2 {} };
+    tokio::time::timeout(Duration::from_secs(30), given_back).await.expect("the others are ready again at once");
+    assert_eq!(fixture.queue.stats().await.unwrap().claimed, 1, "the first signal waits");
+    worker.signal("INT");
+    let did = tokio::time::timeout(Duration::from_secs(30), worker.ended()).await.expect("the second does not");
+    assert_eq!((did.done, did.released), (0, 2));
+    assert_eq!(fixture.queue.stats().await.unwrap().claimed, 1, "its row waits for the reaper");
     fixture.remove().await;
 }

@@ -36,7 +36,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use engine::{Engine, EngineOptions};
+use engine::{Engine, EngineOptions, Faults};
 use server::Shared;
 use tds::tls::TlsAcceptors;
 
@@ -191,6 +191,11 @@ impl DevServer {
             quoted(&self.options.password),
             self.options.tls
         )
+    }
+
+    /// Errors and delays on demand, for the tests of clients.
+    pub fn faults(&self) -> &Faults {
+        &self.engine.faults
     }
 
     /// What executes the statements, for tests that look at or change it past the wire.

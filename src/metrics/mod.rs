@@ -224,6 +224,8 @@ const RUN_THREADS: Metric = jobs("readpast_run_threads", QUEUE, "How many jobs c
 const RUN_SECONDS: Metric =
     times("readpast_run_seconds", BY_OUTCOME, RUN_BUCKETS, "How long the handler ran, by what it returned");
 const PANICS: Metric = counter("readpast_panics_total", QUEUE, "Jobs whose handler panicked; they count as retry too");
+const OVERDUE_JOBS: Metric =
+    counter("readpast_overdue_jobs_total", QUEUE, "Jobs that were seen to run longer than `worker.job_time_limit_ms`");
 
 const FINISH_WAITING_JOBS: Metric =
     jobs("readpast_finish_waiting_jobs", QUEUE, "Ended jobs that SQL Server has not confirmed yet");
@@ -324,7 +326,7 @@ pub const STAGES: [(&str, &[Metric]); 9] = [
     ),
     ("Claim", &[CLAIMS, CLAIMS_EMPTY, CLAIMED_JOBS, CLAIM_SECONDS, CLAIM_BATCH_JOBS]),
     ("Buffer", &[BUFFER_JOBS, BUFFER_CAPACITY_JOBS, BUFFER_WAIT_SECONDS, RELEASED_JOBS]),
-    ("Run", &[RUNNING_JOBS, RUN_THREADS, RUN_SECONDS, PANICS]),
+    ("Run", &[RUNNING_JOBS, RUN_THREADS, RUN_SECONDS, PANICS, OVERDUE_JOBS]),
     (
         "Finish",
         &[

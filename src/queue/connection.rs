@@ -15,7 +15,7 @@ use tiberius::{ColumnData, Command, CommandResult, FromSqlOwned, Row, SqlBrowser
 use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
-use crate::config::{ConnectionConfig, check_schema};
+use crate::config::{ConnectionConfig, Timeouts, check_schema};
 use crate::error::Error;
 use crate::metrics::QueueMetrics;
 
@@ -31,8 +31,7 @@ pub(crate) struct Connector {
     driver: tiberius::Config,
     server: String,
     schema: String,
-    connect_timeout: Duration,
-    command_timeout: Duration,
+    timeouts: Timeouts,
     metrics: QueueMetrics,
 }
 
@@ -45,6 +44,7 @@ impl Connector {
     pub(crate) fn new(config: &ConnectionConfig, queue: &str) -> Result<Connector, Error> {
         config.validate()?;
         let options = config.url.parse()?;
+        let timeouts = config.timeouts()?;
         let mut driver = options.driver;
         driver.packet_size(options.packet_size.unwrap_or(config.packet_size));
         // Both are bounded here, as a whole: the driver's own time limits hold for each packet.
@@ -54,10 +54,14 @@ impl Connector {
             driver,
             server: options.server,
             schema: config.schema.clone(),
-            connect_timeout: options.connect_timeout.unwrap_or(Duration::from_millis(config.connect_timeout_ms)),
-            command_timeout: options.command_timeout.unwrap_or(Duration::from_millis(config.command_timeout_ms)),
+            timeouts,
             metrics: QueueMetrics::new(queue),
         })
+    }
+
+    /// How long connecting and a call may take.
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        self.timeouts
     }
 
     /// The schema that readpast is installed in.
@@ -77,10 +81,10 @@ impl Connector {
     /// of SQL Server's.
     pub(crate) async fn connect(&self) -> Result<Client, Error> {
         // Boxed: the driver's handshake is a future of tens of kilobytes, and every caller's would contain it.
-        match tokio::time::timeout(self.connect_timeout, Box::pin(self.connect_and_login())).await {
+        match tokio::time::timeout(self.timeouts.connect, Box::pin(self.connect_and_login())).await {
             Ok(connected) => connected,
             Err(_) => {
-                Err(Error::TimedOut { call: format!("connecting to {}", self.server), after: self.connect_timeout })
+                Err(Error::TimedOut { call: format!("connecting to {}", self.server), after: self.timeouts.connect })
             }
         }
     }
@@ -149,7 +153,7 @@ impl Lane {
 
     /// How long one call may take.
     pub(crate) fn command_timeout(&self) -> Duration {
-        self.connector.command_timeout
+        self.connector.timeouts.command
     }
 
     pub(crate) fn schema(&self) -> &str {
@@ -266,7 +270,7 @@ impl Lane {
     }
 
     async fn in_time<T>(&self, call: &str, answer: impl Future<Output = tiberius::Result<T>>) -> Result<T, Error> {
-        let limit = self.connector.command_timeout;
+        let limit = self.connector.timeouts.command;
         let started_at = Instant::now();
         let result = match tokio::time::timeout(limit, answer).await {
             Ok(answer) => answer.map_err(|error| self.connector.error(error)),
@@ -394,7 +398,8 @@ pub(crate) fn to_datetime2(time: SystemTime) -> Option<DateTime2> {
 fn from_datetime2(time: DateTime2) -> SystemTime {
     let days = i64::from(time.date().days()) - DAYS_TO_1970;
     let fraction_digits = u32::from(time.time().scale());
-    let nanos_of_day = time.time().increments() * 10_u64.pow(9_u32.saturating_sub(fraction_digits));
+    // Saturating: what a server sends is not ours to trust.
+    let nanos_of_day = time.time().increments().saturating_mul(10_u64.pow(9_u32.saturating_sub(fraction_digits)));
     let whole_days = Duration::from_secs(days.unsigned_abs() * 86_400);
     let midnight = if days < 0 { SystemTime::UNIX_EPOCH - whole_days } else { SystemTime::UNIX_EPOCH + whole_days };
     midnight + Duration::from_nanos(nanos_of_day)

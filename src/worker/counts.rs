@@ -18,6 +18,7 @@ pub(crate) struct Counts {
     pub(crate) dead: AtomicU64,
     pub(crate) released: AtomicU64,
     pub(crate) lost: AtomicU64,
+    pub(crate) overdue: AtomicU64,
     /// Run times so far, from which the prefetcher learns how fast jobs go.
     pub(crate) ended_jobs: AtomicU64,
     pub(crate) ended_ns: AtomicU64,
@@ -51,6 +52,8 @@ pub struct WorkerStats {
     pub released: u64,
     /// Jobs that were no longer this worker's when they ended or were to start: its lease had run out, and they were given to others.
     pub lost: u64,
+    /// Jobs that were seen to run longer than `worker.job_time_limit_ms`.
+    pub overdue: u64,
     /// What limited the worker in the last seconds.
     pub limited_by: Limit,
     /// Whether SQL Server certainly believes the worker alive. False from when it is told to stop.
@@ -97,6 +100,7 @@ impl Counts {
             dead: self.dead.load(Ordering::Relaxed),
             released: self.released.load(Ordering::Relaxed),
             lost: self.lost.load(Ordering::Relaxed),
+            overdue: self.overdue.load(Ordering::Relaxed),
             ..WorkerStats::default()
         }
     }

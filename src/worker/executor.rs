@@ -11,12 +11,14 @@
 //! channel or a lock: whoever frees a slot or adds a job calls [`Executor::pump`], and that is all the scheduling there is.
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::config::{RetryConfig, WorkerConfig};
@@ -33,6 +35,9 @@ use super::lease::{LeaseClock, Registration};
 /// How long one task goes on taking jobs before it goes back to the pool. Handing a task to rayon costs about a microsecond: with jobs
 /// shorter than this the cost is shared by several, longer jobs get a task each.
 const TASK_SLICE: Duration = Duration::from_micros(200);
+
+/// How often jobs are looked for that run longer than they may.
+const OVERDUE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A job in memory, and under which registration it was claimed.
 pub(crate) struct Claimed {
@@ -64,7 +69,7 @@ struct Shared {
     lease: Arc<LeaseClock>,
     stop_now: Cancellation,
     retry: RetryConfig,
-    time_limit: Option<Duration>,
+    time_limit: Option<TimeLimit>,
     completion: CompletionSender,
     metrics: Arc<WorkerMetrics>,
     /// The worker's, the parent of each job's.
@@ -101,7 +106,7 @@ impl Executor {
             .map_err(Error::Threads)?;
         let look_ahead = if config.look_ahead == 0 { threads } else { config.look_ahead };
         let (buffer, waiting) = crossbeam_channel::bounded(capacity);
-        let time_limit = (config.job_time_limit_ms > 0).then(|| Duration::from_millis(config.job_time_limit_ms));
+        let time_limit = (config.job_time_limit_ms > 0).then(|| TimeLimit::new(config.job_time_limit_ms));
         let shared = Shared {
             pool,
             handler,
@@ -170,6 +175,24 @@ impl Executor {
         self.pump();
     }
 
+    /// Reports jobs that run longer than they may, each once; never returns.
+    pub(crate) async fn keep_reporting_overdue(self) {
+        let mut ticks = tokio::time::interval(OVERDUE_INTERVAL);
+        loop {
+            ticks.tick().await;
+            self.report_overdue();
+        }
+    }
+
+    fn report_overdue(&self) {
+        let Some(limit) = &self.shared.time_limit else { return };
+        for (job_id, fence) in limit.newly_overdue() {
+            tracing::warn!(%job_id, %fence, limit = ?limit.limit, "a job runs longer than its time limit");
+            self.shared.counts.overdue.fetch_add(1, Ordering::Relaxed);
+            self.shared.metrics.overdue.increment(1);
+        }
+    }
+
     /// Returns when no job is running or waiting to run.
     pub(crate) async fn idle(&self) {
         loop {
@@ -179,6 +202,38 @@ impl Executor {
             }
             notified.await;
         }
+    }
+}
+
+/// How long a job may run, and those that run now.
+struct TimeLimit {
+    limit: Duration,
+    /// Until when each may run; `None`: it was reported.
+    running: Mutex<HashMap<(JobId, Fence), Option<Instant>>>,
+}
+
+impl TimeLimit {
+    fn new(limit_ms: u64) -> TimeLimit {
+        TimeLimit { limit: Duration::from_millis(limit_ms), running: Mutex::default() }
+    }
+
+    /// Notes a start; returns until when the job may run.
+    fn started(&self, job: &Job, at: Instant) -> Instant {
+        let deadline = at + self.limit;
+        self.running.lock().insert((job.id(), job.fence()), Some(deadline));
+        deadline
+    }
+
+    fn ended(&self, job: &Job) {
+        self.running.lock().remove(&(job.id(), job.fence()));
+    }
+
+    /// Those whose time is over and that were not returned before.
+    fn newly_overdue(&self) -> Vec<(JobId, Fence)> {
+        let now = Instant::now();
+        let mut running = self.running.lock();
+        let overdue = running.iter_mut().filter_map(|(job, deadline)| deadline.take_if(|at| *at <= now).map(|_| *job));
+        overdue.collect()
     }
 }
 
@@ -246,10 +301,13 @@ impl Shared {
         self.counts.running.fetch_add(1, Ordering::AcqRel);
         self.left_unstarted();
 
-        let deadline = self.time_limit.map(|limit| started_at + limit);
+        let deadline = self.time_limit.as_ref().map(|limit| limit.started(&job, started_at));
         let context = Context::new(registration.lost().clone(), self.stop_now.clone(), deadline);
         let span = tracing::info_span!(parent: &self.span, "job", job_id = %job.id(), attempt = job.attempt());
         let result = catch_unwind(AssertUnwindSafe(|| span.in_scope(|| (self.handler)(&job, &context))));
+        if let Some(limit) = &self.time_limit {
+            limit.ended(&job);
+        }
 
         let ended_at = Instant::now();
         let run = ended_at - started_at;
@@ -257,7 +315,10 @@ impl Shared {
         self.counts.ended_ns.fetch_add(run.as_nanos() as u64, Ordering::Relaxed);
         let result = result.unwrap_or_else(|panic| {
             self.metrics.panics.increment(1);
-            Err(JobError::retry(format!("the handler panicked: {}", panic_message(&*panic))))
+            let error = JobError::retry(format!("the handler panicked: {}", panic_message(&*panic)));
+            // A panic's payload is the handler's, and its drop may panic as well.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+            Err(error)
         });
         let outcome = self.outcome(&job, result);
         self.metrics.run_ended(&outcome, run);

@@ -123,6 +123,7 @@ impl Worker {
         F: Fn(&Job, &Context) -> Result<Output, JobError> + Send + Sync + 'static,
     {
         config.validate()?;
+        config.check_timeouts(queue.connector().timeouts())?;
         let name = config.worker_name();
         let span = tracing::info_span!("worker", queue = queue.name(), worker = %name);
         Worker::start_in(queue, config, Arc::new(handler), span.clone()).instrument(span).await
@@ -192,6 +193,9 @@ impl Worker {
         tasks.spawn(monitor.clone().keep_gauges(metrics.clone()));
         let sample_interval = Duration::from_millis(config.sample_interval_ms);
         tasks.spawn(sampler::keep_sampled(queue.clone(), sample_interval, stop.clone()).in_current_span());
+        if config.job_time_limit_ms > 0 {
+            tasks.spawn(executor.clone().keep_reporting_overdue().in_current_span());
+        }
         let prefetcher = Prefetcher {
             lane: lane(),
             queue: name(),

@@ -31,6 +31,10 @@ use super::shutdown::{Phase, StopHandle};
 /// For how much time jobs are kept in memory, at least: ten claims a second at the most when jobs are short.
 const MIN_HORIZON: Duration = Duration::from_millis(100);
 
+/// For how long after a lost answer the claim may still arrive at the server: TCP gives up sending what is not acknowledged after some
+/// 15 minutes (Linux: `tcp_retries2`, 924.6 s by default).
+const LAST_LOOK: Duration = Duration::from_secs(925);
+
 /// The pauses after a failed claim.
 const ERROR_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
@@ -246,26 +250,34 @@ impl Alone {
 
 /// Jobs that are claimed in the table, but that this process does not know of, because the answer was lost.
 ///
-/// They are given back twice: at once, and again a command time-out later, because the claim may have been under way to SQL Server
-/// when its connection was given up, and may have run after the first look.
+/// They are looked for at once, and again and again at growing distances, because the claim may have been under way to SQL Server when
+/// its connection was given up: what the operating system has taken over for sending, it goes on sending for as long as [`LAST_LOOK`].
 #[derive(Default)]
 struct Strays {
-    first_look: bool,
-    second_look_at: Option<Instant>,
+    next_look: Option<Look>,
+}
+
+struct Look {
+    at: Instant,
+    /// How long after the answer was lost.
+    age: Duration,
 }
 
 impl Strays {
     fn answer_lost(&mut self) {
-        self.first_look = true;
+        self.next_look = Some(Look { at: Instant::now(), age: Duration::ZERO });
     }
 
     fn are_due(&self) -> bool {
-        self.first_look || self.second_look_at.is_some_and(|at| Instant::now() >= at)
+        self.next_look.as_ref().is_some_and(|look| Instant::now() >= look.at)
     }
 
+    /// Notes that they were looked for just now; the first distance is `command_timeout`, then it doubles.
     fn recovered(&mut self, command_timeout: Duration) {
-        self.second_look_at = self.first_look.then(|| Instant::now() + command_timeout);
-        self.first_look = false;
+        self.next_look = self.next_look.take().filter(|look| look.age < LAST_LOOK).map(|look| {
+            let distance = look.age.max(command_timeout);
+            Look { at: Instant::now() + distance, age: look.age + distance }
+        });
     }
 }
 
@@ -347,6 +359,21 @@ mod tests {
     #[test]
     fn a_slow_claim_is_covered_twice() {
         assert_eq!(ahead(Duration::from_millis(100), Duration::from_millis(500)), 80);
+    }
+
+    #[test]
+    fn strays_are_looked_for_until_no_late_claim_can_arrive() {
+        let mut strays = Strays::default();
+        assert!(!strays.are_due());
+        strays.answer_lost();
+        assert!(strays.are_due());
+        let mut ages = Vec::new();
+        while let Some(look) = &strays.next_look {
+            ages.push(look.age.as_secs());
+            strays.recovered(Duration::from_secs(30));
+            assert!(!strays.are_due());
+        }
+        assert_eq!(ages, [0, 30, 60, 120, 240, 480, 960]);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 pub mod blocked;
 pub mod child;
+pub mod counted;
 pub mod http;
 pub mod proxy;
 
@@ -33,11 +34,13 @@ const UNINSTALL: &str = include_str!("../../sql/uninstall.sql");
 pub async fn server_url() -> String {
     match std::env::var("READPAST_URL") {
         Ok(url) if !url.is_empty() => url,
-        _ => DEV_SERVER
-            .get_or_init(|| async { DevServer::start().await.expect("the dev server starts") })
-            .await
-            .connection_string(),
+        _ => dev_server().await.connection_string(),
     }
+}
+
+/// The dev server, for what only it can be made to do: errors on demand.
+pub async fn dev_server() -> &'static DevServer {
+    DEV_SERVER.get_or_init(|| async { DevServer::start().await.expect("the dev server starts") }).await
 }
 
 /// A database or a login cannot be dropped, because it is in use.
@@ -116,8 +119,19 @@ impl Fixture {
         Fixture::connected(test_name, Some(name)).await
     }
 
+    /// A schema with a queue `work` on a given dev server.
+    pub async fn on(server: &DevServer, test_name: &str, options: QueueOptions) -> Fixture {
+        let fixture = Fixture::connected_to(server.connection_string(), test_name, None).await;
+        fixture.queue.install().await.expect("the schema is installed");
+        fixture.queue.create(options).await.expect("the queue is created");
+        fixture
+    }
+
     async fn connected(test_name: &str, own_database: Option<String>) -> Fixture {
-        let url = server_url().await;
+        Fixture::connected_to(server_url().await, test_name, own_database).await
+    }
+
+    async fn connected_to(url: String, test_name: &str, own_database: Option<String>) -> Fixture {
         let mut config = Config::default();
         config.connection.url = match &own_database {
             Some(database) => format!("{url};Database={database}").into(),

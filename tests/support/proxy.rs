@@ -1,15 +1,58 @@
-//! A TCP proxy between the worker and the server, to cut its connections or block the way altogether.
+//! A TCP proxy between a program and the server that does what networks do: cuts, resets in the middle of a message, stalls without a
+//! word, and crawls.
+//!
+//! What happens to the answer or request of a given procedure needs connections without encryption, which [`Proxy::connection_string`]
+//! asks for: only there can the proxy see what is called.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 pub struct Proxy {
     connection_string: String,
-    cut: Arc<Notify>,
-    blocked: Arc<AtomicBool>,
+    control: Arc<Control>,
+}
+
+/// What all connections look at.
+struct Control {
+    /// Cuts every connection.
+    cut: Notify,
+    /// New connections are closed.
+    blocked: AtomicBool,
+    stalled: watch::Sender<bool>,
+    bytes_per_second: AtomicU64,
+    connections: AtomicUsize,
+    trap: Mutex<Option<Trap>>,
+}
+
+/// Waits for the next call of a procedure.
+struct Trap {
+    /// The procedure's name as it stands in the request: `].[name]` in UTF-16.
+    name: Vec<u8>,
+    /// Of which message so many bytes still arrive.
+    message: Message,
+    bytes: usize,
+    then: Then,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Message {
+    Request,
+    Answer,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    /// Both sides see the connection reset.
+    Reset,
+    /// Nothing more arrives in this direction until [`Proxy::resume`].
+    Stall,
 }
 
 impl Proxy {
@@ -18,53 +61,189 @@ impl Proxy {
         let (address, rest) = address_of(connection_string);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let cut = Arc::new(Notify::new());
-        let accepted_cut = cut.clone();
-        let blocked = Arc::new(AtomicBool::new(false));
-        let closed = blocked.clone();
+        let control = Arc::new(Control {
+            cut: Notify::new(),
+            blocked: AtomicBool::new(false),
+            stalled: watch::Sender::new(false),
+            bytes_per_second: AtomicU64::new(0),
+            connections: AtomicUsize::new(0),
+            trap: Mutex::new(None),
+        });
+        let shared = control.clone();
         tokio::spawn(async move {
-            loop {
-                let Ok((client, _)) = listener.accept().await else {
-                    return;
-                };
-                if closed.load(Ordering::Acquire) {
-                    continue; // dropping the connection closes it
+            while let Ok((client, _)) = listener.accept().await {
+                if !shared.blocked.load(Ordering::Acquire) {
+                    shared.connections.fetch_add(1, Ordering::AcqRel);
+                    tokio::spawn(forward(client, address.clone(), shared.clone()));
                 }
-                tokio::spawn(forward(client, address.clone(), accepted_cut.clone()));
             }
         });
-        Proxy { connection_string: format!("Server=tcp:127.0.0.1,{port};{rest}"), cut, blocked }
+        // The last of several equal keys counts.
+        let connection_string = format!("Server=tcp:127.0.0.1,{port};{rest};Encrypt=DANGER_PLAINTEXT");
+        Proxy { connection_string, control }
     }
 
+    /// How to connect through the proxy, without encryption.
     pub fn connection_string(&self) -> String {
         self.connection_string.clone()
     }
 
+    /// How many connections were made so far.
+    pub fn connections(&self) -> usize {
+        self.control.connections.load(Ordering::Acquire)
+    }
+
     /// Cuts every connection there is at this moment.
     pub fn cut(&self) {
-        self.cut.notify_waiters();
+        self.control.cut.notify_waiters();
     }
 
     /// Cuts every connection and lets no new one through.
     pub fn block(&self) {
-        self.blocked.store(true, Ordering::Release);
+        self.control.blocked.store(true, Ordering::Release);
         self.cut();
     }
 
     /// Lets connections through again.
     pub fn unblock(&self) {
-        self.blocked.store(false, Ordering::Release);
+        self.control.blocked.store(false, Ordering::Release);
+    }
+
+    /// Holds every byte in both directions; nobody is told, as when packets vanish.
+    pub fn stall(&self) {
+        self.control.stalled.send_replace(true);
+    }
+
+    /// Lets the bytes through again, those that were held first: TCP sends them again.
+    pub fn resume(&self) {
+        self.control.stalled.send_replace(false);
+        self.control.trap.lock().take();
+    }
+
+    /// Lets only so many bytes a second through each connection and direction; 0: as many as come.
+    pub fn throttle(&self, bytes_per_second: u64) {
+        self.control.bytes_per_second.store(bytes_per_second, Ordering::Release);
+    }
+
+    /// Resets the connection after so many bytes of the answer to the next call of a procedure: the call has run.
+    pub fn reset_answer(&self, procedure: &str, bytes: usize) {
+        self.trap(procedure, Message::Answer, bytes, Then::Reset);
+    }
+
+    /// Resets the connection after so many bytes of the next call of a procedure: the call has not run.
+    pub fn reset_request(&self, procedure: &str, bytes: usize) {
+        self.trap(procedure, Message::Request, bytes, Then::Reset);
+    }
+
+    /// Holds the answer to the next call of a procedure after so many bytes of it.
+    pub fn stall_answer(&self, procedure: &str, bytes: usize) {
+        self.trap(procedure, Message::Answer, bytes, Then::Stall);
+    }
+
+    /// Holds the next call of a procedure before it reaches the server.
+    pub fn stall_request(&self, procedure: &str) {
+        self.trap(procedure, Message::Request, 0, Then::Stall);
+    }
+
+    fn trap(&self, procedure: &str, message: Message, bytes: usize, then: Then) {
+        let name = format!("].[{procedure}]").encode_utf16().flat_map(u16::to_le_bytes).collect();
+        *self.control.trap.lock() = Some(Trap { name, message, bytes, then });
+    }
+
+    /// Whether the call that was waited for has come.
+    pub fn has_sprung(&self) -> bool {
+        self.control.trap.lock().is_none()
     }
 }
 
-async fn forward(mut client: TcpStream, address: String, cut: Arc<Notify>) {
-    let cut = cut.notified();
+/// One connection.
+async fn forward(mut client: TcpStream, address: String, control: Arc<Control>) {
+    let cut = control.cut.notified();
     let Ok(mut server) = TcpStream::connect(address).await else {
         return;
     };
-    tokio::select! {
-        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
-        () = cut => {}
+    let _ = client.set_nodelay(true);
+    let _ = server.set_nodelay(true);
+    let sprung = Sprung::default();
+    let (from_client, to_client) = client.split();
+    let (from_server, to_server) = server.split();
+    let ended = tokio::select! {
+        ended = pump(Message::Request, from_client, to_server, &control, &sprung) => ended,
+        ended = pump(Message::Answer, from_server, to_client, &control, &sprung) => ended,
+        () = cut => Ended::Closed,
+    };
+    if ended == Ended::Reset {
+        let _ = client.set_zero_linger();
+        let _ = server.set_zero_linger();
+    }
+}
+
+/// What one connection's two directions tell each other.
+#[derive(Default)]
+struct Sprung {
+    trap: Mutex<Option<Trap>>,
+    answered: Notify,
+}
+
+#[derive(PartialEq, Eq)]
+enum Ended {
+    Closed,
+    Reset,
+}
+
+/// Forwards one direction until an end.
+async fn pump(
+    message: Message,
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    control: &Control,
+    sprung: &Sprung,
+) -> Ended {
+    let mut stalled = control.stalled.subscribe();
+    let mut buffer = vec![0; 8_192];
+    loop {
+        let Ok(length @ 1..) = from.read(&mut buffer).await else {
+            return Ended::Closed;
+        };
+        let _ = stalled.wait_for(|stalled| !*stalled).await;
+        if message == Message::Request {
+            let mut trap = control.trap.lock();
+            let comes = |trap: &mut Trap| buffer[..length].windows(trap.name.len()).any(|window| window == trap.name);
+            if let Some(trap) = trap.take_if(comes) {
+                *sprung.trap.lock() = Some(trap);
+            }
+        } else {
+            sprung.answered.notify_one();
+        }
+        let mut bytes = &buffer[..length];
+        let here = sprung.trap.lock().take_if(|trap| trap.message == message && trap.bytes <= length);
+        if let Some(trap) = &here {
+            let (last, held) = bytes.split_at(trap.bytes);
+            if to.write_all(last).await.is_err() || trap.then == Then::Reset {
+                return Ended::Reset;
+            }
+            stalled.mark_unchanged();
+            let _ = stalled.changed().await;
+            bytes = held;
+            if message == Message::Request {
+                // It arrives late and is answered, though the client may be gone: its end is not forwarded before that.
+                let answered = sprung.answered.notified();
+                if to.write_all(bytes).await.is_err() {
+                    return Ended::Closed;
+                }
+                answered.await;
+                continue;
+            }
+        } else if let Some(trap) = sprung.trap.lock().as_mut().filter(|trap| trap.message == message) {
+            trap.bytes -= length;
+        }
+        let rate = control.bytes_per_second.load(Ordering::Acquire);
+        if rate > 0 {
+            tokio::time::sleep(Duration::from_secs_f64(length as f64 / rate as f64)).await;
+        }
+        if to.write_all(bytes).await.is_err() {
+            return Ended::Closed;
+        }
     }
 }
 

@@ -33,7 +33,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::storage::TableSchema;
 use crate::tds::token::StatementKind as DoneKind;
 use crate::tsql::ast::{Ident, ObjectName, StatementKind};
-use crate::value::{self, Length, SqlType, Value, now_utc};
+use crate::value::{self, Length, SqlType, Value};
 
 /// A batch, procedure body or dynamic text, ready to run.
 #[derive(Debug)]
@@ -617,7 +617,7 @@ impl Session {
         f: impl FnOnce(&mut Run<'_>) -> SqlResult<T>,
     ) -> SqlResult<T> {
         let database = Arc::clone(&self.database);
-        let now = now_utc();
+        let now = self.engine.faults.now();
         if !uses_storage {
             let mut run = Run { storage: None, database: &database, state: &mut self.state, scope, now };
             return f(&mut run);

@@ -21,6 +21,7 @@ mod catalog;
 mod compile;
 mod ddl;
 mod evaluate;
+mod fault;
 mod foreign_key;
 mod foreign_key_ddl;
 mod frame;
@@ -69,6 +70,7 @@ use crate::tds::login::LoginRequest;
 use batch::CompiledBatch;
 use catalog::Catalog;
 
+pub use fault::Faults;
 pub use session::{CancelHandle, Session};
 
 /// The session ids up to 50 are the system's.
@@ -157,6 +159,8 @@ pub struct Engine {
     databases: RwLock<Vec<Arc<Database>>>,
     next_spid: AtomicI32,
     batches: Mutex<HashMap<BatchKey, (u64, Arc<CompiledBatch>)>>,
+    /// What tests of clients want to go wrong.
+    pub faults: Faults,
 }
 
 impl Engine {
@@ -177,6 +181,7 @@ impl Engine {
             databases: RwLock::new(vec![database]),
             next_spid: AtomicI32::new(0),
             batches: Mutex::new(HashMap::new()),
+            faults: Faults::default(),
         })
     }
 

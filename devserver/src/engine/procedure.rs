@@ -192,6 +192,10 @@ impl Session {
         let Some(procedure) = self.find_procedure(name, schema) else {
             return none(self.fail(not_found(&display_name(name)), Origin::Statement, scope, line, out));
         };
+        if let Some(mut error) = self.engine.faults.at_call(&procedure.full_name) {
+            error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
+            return none(self.fail(error, Origin::Statement, scope, line, out));
+        }
         let prepared = self
             .check_execute(&procedure.schema, &procedure.name, procedure.id, scope)
             .and_then(|()| self.check_nesting())

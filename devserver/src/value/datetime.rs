@@ -5,7 +5,7 @@
 
 use super::{Day, Ticks};
 use crate::error::{SqlError, SqlResult};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// 1900-01-01, the day zero of `datetime` and the date of a lone time.
 pub const DAY_1900: Day = 693_595;
@@ -50,7 +50,14 @@ pub const WEEKDAY_NAMES: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday"
 
 /// The clock, UTC, in steps of 100 ns.
 pub fn now_utc() -> (Day, Ticks) {
-    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now_utc_shifted(0)
+}
+
+/// The same of a clock that is so many milliseconds fast or, below 0, slow.
+pub fn now_utc_shifted(ms: i64) -> (Day, Ticks) {
+    let right = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let shift = Duration::from_millis(ms.unsigned_abs());
+    let elapsed = if ms < 0 { right.saturating_sub(shift) } else { right.saturating_add(shift) };
     let ticks = elapsed.as_secs() * TICKS_PER_SECOND + u64::from(elapsed.subsec_nanos() / 100);
     let day = Day::try_from(ticks / TICKS_PER_DAY).unwrap_or(LAST_DAY - DAY_1970) + DAY_1970;
     (day, ticks % TICKS_PER_DAY)

@@ -22,7 +22,7 @@ pub use arithmetic::{BinaryOp, UnaryOp, binary, binary_type, unary, unary_type};
 pub use collation::Collation;
 pub use compare::{compare, compare_nulls_first, encode_key};
 pub use convert::{AssignError, assign, check_conversion, convert};
-pub use datetime::{DatePart, now_utc};
+pub use datetime::{DatePart, now_utc, now_utc_shifted};
 pub use functions::{Argument, Call, Function, lookup};
 pub use like::Pattern;
 pub use message::format_for_message;

@@ -1,0 +1,80 @@
+//! Faults on demand, for the tests of clients: errors and delays at the calls of a procedure, and a clock that is wrong.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::error::SqlError;
+use crate::storage::fold;
+use crate::value::{Day, Ticks, now_utc_shifted};
+
+type Decide = dyn Fn(u64) -> Option<SqlError> + Send + Sync;
+
+/// What one procedure's callers are to meet.
+struct Fault {
+    calls: AtomicU64,
+    decide: Box<Decide>,
+}
+
+/// The faults of a server; none at first.
+///
+/// ```
+/// # async fn example() -> std::io::Result<()> {
+/// use readpast_devserver::DevServer;
+/// use readpast_devserver::error::SqlError;
+///
+/// let server = DevServer::start().await?;
+/// // Every third call of the procedure runs into a lock time-out.
+/// let timed_out = || SqlError::new(1222, "Lock request time out period exceeded.");
+/// server.faults().on_call("dbo.next_order", move |call| (call % 3 == 0).then(timed_out));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Default)]
+pub struct Faults {
+    by_procedure: RwLock<HashMap<String, Arc<Fault>>>,
+    /// Whether there are any, to be known without the lock.
+    any: AtomicBool,
+    clock_ms: AtomicI64,
+}
+
+impl Faults {
+    /// Lets `decide` see every call of a procedure from now on, before anything of it has run. It gets the number of the
+    /// call, counted from 1 over all sessions. The error that it returns is what the call ends with, as if the first
+    /// statement of the procedure had raised it; with `None` the procedure runs. It runs on the session's own thread
+    /// and may block there: that is a slow procedure.
+    ///
+    /// `procedure` is `schema.name`, without brackets, in whichever database. What was said about it before is
+    /// forgotten.
+    pub fn on_call(&self, procedure: &str, decide: impl Fn(u64) -> Option<SqlError> + Send + Sync + 'static) {
+        let fault = Fault { calls: AtomicU64::new(0), decide: Box::new(decide) };
+        self.by_procedure.write().insert(fold(procedure), Arc::new(fault));
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Lets all calls of a procedure through again.
+    pub fn clear(&self, procedure: &str) {
+        self.by_procedure.write().remove(&fold(procedure));
+    }
+
+    /// Sets the server's clock so many milliseconds fast or, below 0, slow.
+    pub fn set_clock(&self, ms: i64) {
+        self.clock_ms.store(ms, Ordering::Release);
+    }
+
+    /// What the next call of a procedure meets.
+    pub(super) fn at_call(&self, procedure: &str) -> Option<SqlError> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        let fault = self.by_procedure.read().get(&fold(procedure)).cloned()?;
+        let call = fault.calls.fetch_add(1, Ordering::AcqRel) + 1;
+        (fault.decide)(call)
+    }
+
+    pub(super) fn now(&self) -> (Day, Ticks) {
+        now_utc_shifted(self.clock_ms.load(Ordering::Acquire))
+    }
+}

@@ -1,0 +1,255 @@
+//! Networks that cut, reset, stall, crawl and deliver late: a worker reconnects, and nothing is lost or run twice.
+
+use std::time::{Duration, Instant};
+
+use readpast::{NewJob, Output, Queue, Worker, WorkerConfig};
+
+use crate::support::counted::{assert_each_once, counting_worker, drained};
+use crate::support::proxy::Proxy;
+use crate::support::{Fixture, number, server_url, until};
+
+/// A fixture, and a queue that reaches it by a proxy, with a command time-out of a second.
+async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
+    let fixture = Fixture::new(test_name).await;
+    let proxy = Proxy::start(&server_url().await).await;
+    let mut config = fixture.config.clone();
+    config.connection.url = proxy.connection_string().into();
+    config.connection.connect_timeout_ms = 1_000;
+    config.connection.command_timeout_ms = 1_000;
+    let queue = Queue::connect(&config).await.unwrap();
+    (fixture, proxy, queue)
+}
+
+/// A lease that outlasts every fault but those that are meant to outlast it.
+fn long_lease() -> WorkerConfig {
+    WorkerConfig { lease_ms: 60_000, heartbeat_interval_ms: 300, ..WorkerConfig::default() }
+}
+
+fn jobs(count: usize) -> Vec<NewJob> {
+    (0..count).map(|number| NewJob::text(format!("{number:0500}"))).collect()
+}
+
+/// Runs 60 jobs while one call of `procedure` meets a fault.
+async fn one_fault(test_name: &str, procedure: &str, set: impl Fn(&Proxy)) {
+    let (fixture, proxy, queue) = through_proxy(test_name).await;
+    let (worker, runs) = counting_worker(&queue, &long_lease()).await;
+    if procedure == "finish" {
+        set(&proxy);
+        fixture.queue.enqueue_many(jobs(60)).await.unwrap();
+    } else {
+        // The trap must meet the claim that finds them, not one that finds nothing.
+        fixture.queue.pause().await.unwrap();
+        fixture.queue.enqueue_many(jobs(60)).await.unwrap();
+        fixture.queue.resume().await.unwrap();
+        set(&proxy);
+    }
+    until("the fault has happened", || proxy.has_sprung()).await;
+    let connections = proxy.connections();
+    let summary = drained(worker).await;
+    assert!(proxy.connections() > connections || procedure == "heartbeat", "the broken connection was not used again");
+    assert_each_once(&runs, 60);
+    assert_eq!((summary.stats.done, summary.stats.lost), (60, 0), "{procedure}");
+    let left = fixture.sql("SELECT COUNT(*) AS jobs FROM [$(schema)].[jobs]").await;
+    assert_eq!(number(&left[0], "jobs"), 0);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_whose_answer_breaks_off_is_given_back_and_its_jobs_are_run_once() {
+    for bytes in [0, 1, 700, 3_000] {
+        one_fault("claim_answer", "claim", |proxy| proxy.reset_answer("claim", bytes)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_breaks_off_is_made_again() {
+    for bytes in [0, 20] {
+        one_fault("claim_request", "claim", |proxy| proxy.reset_request("claim", bytes)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finish_whose_answer_breaks_off_is_repeated_and_recognised() {
+    for bytes in [0, 1, 20] {
+        one_fault("finish_answer", "finish", |proxy| proxy.reset_answer("finish", bytes)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finish_that_breaks_off_is_repeated() {
+    for bytes in [0, 200] {
+        one_fault("finish_request", "finish", |proxy| proxy.reset_request("finish", bytes)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_answer_that_stalls_its_connection_is_not_used_again() {
+    for procedure in ["claim", "finish"] {
+        let (fixture, proxy, queue) = through_proxy("stalls").await;
+        fixture.queue.enqueue_many(jobs(60)).await.unwrap();
+        proxy.stall_answer(procedure, 30);
+        let (worker, runs) = counting_worker(&queue, &long_lease()).await;
+        until("the answer stalls", || proxy.has_sprung()).await;
+        let connections = proxy.connections();
+        until("another connection is made", || proxy.connections() > connections).await;
+        // The rest of the answer comes after all, and nobody takes it for that of a later call.
+        proxy.resume();
+        fixture.queue.enqueue_many(jobs(60)).await.unwrap();
+        let summary = drained(worker).await;
+        assert_each_once(&runs, 120);
+        assert_eq!((summary.stats.done, summary.stats.lost), (120, 0), "{procedure}");
+        fixture.remove().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_arrives_long_after_it_was_given_up_is_found_again() {
+    let (fixture, proxy, queue) = through_proxy("late_claim").await;
+    fixture.queue.enqueue_many(jobs(10)).await.unwrap();
+    proxy.stall_request("claim");
+    let (worker, runs) = counting_worker(&queue, &long_lease()).await;
+    until("the first ten are run by other claims", || runs.lock().len() == 10).await;
+    // The looks at once and after the command time-out have found nothing by now.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    fixture.queue.pause().await.unwrap();
+    fixture.queue.enqueue_many(jobs(10)).await.unwrap();
+    let mut session = fixture.session().await;
+    let held = "SELECT COUNT(*) AS jobs FROM [$(schema)].[jobs] WHERE state = 2";
+    session.sql("UPDATE [$(schema)].[queues] SET paused = 0").await;
+    proxy.resume();
+    let summary = drained(worker).await;
+    assert_each_once(&runs, 20);
+    assert_eq!((summary.stats.done, summary.stats.lost), (20, 0));
+    assert_eq!(session.number(held).await, 0);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_that_swallows_everything_for_a_while_costs_nothing_but_time() {
+    let (fixture, proxy, queue) = through_proxy("swallowed").await;
+    fixture.queue.enqueue_many(jobs(300)).await.unwrap();
+    let config = WorkerConfig { max_in_flight: 50, batch_size: 20, finish_batch_size: 20, ..long_lease() };
+    let (worker, runs) = counting_worker(&queue, &config).await;
+    until("some have run", || runs.lock().len() > 50).await;
+    proxy.stall();
+    let connections = proxy.connections();
+    until("every call has timed out and others are tried", || proxy.connections() > connections + 4).await;
+    let stats = worker.stats();
+    assert!(stats.buffered + stats.running + stats.awaiting_finish <= 50, "{stats:?}");
+    proxy.resume();
+    let summary = drained(worker).await;
+    assert_each_once(&runs, 300);
+    assert_eq!((summary.stats.done, summary.stats.lost), (300, 0));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_that_is_gone_for_longer_than_the_lease_costs_the_jobs_in_hand_and_no_more() {
+    let (fixture, proxy, queue) = through_proxy("gone").await;
+    fixture.queue.enqueue_many(jobs(5)).await.unwrap();
+    let (release, gate) = std::sync::mpsc::channel::<()>();
+    let gate = parking_lot::Mutex::new(gate);
+    let config =
+        WorkerConfig { threads: 1, buffer: 10, lease_ms: 1_000, heartbeat_interval_ms: 200, ..WorkerConfig::default() };
+    let cut_off = Worker::start(&queue, &config, move |_, context| {
+        gate.lock().recv_timeout(Duration::from_secs(60))?;
+        assert!(context.is_cancelled(), "the context says that there is no more use");
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    until("it runs one and holds four", || cut_off.stats().running == 1 && cut_off.stats().buffered == 4).await;
+    proxy.stall();
+
+    let elsewhere = WorkerConfig { reap_interval_ms: 100, ..WorkerConfig::default() };
+    let (other, runs) = counting_worker(&fixture.queue, &elsewhere).await;
+    assert_eq!(drained(other).await.stats.done, 5);
+    assert_eq!(runs.lock().len(), 5);
+
+    proxy.resume();
+    let workers = "SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lost_at IS NULL";
+    let give_up = Instant::now() + Duration::from_secs(30);
+    while number(&fixture.sql(workers).await[0], "n") != 1 {
+        assert!(Instant::now() < give_up, "it registers anew");
+    }
+    release.send(()).unwrap();
+    until("its result is refused and the others are dropped", || cut_off.stats().lost == 5).await;
+    let summary = cut_off.shutdown().await.unwrap();
+    assert_eq!((summary.stats.done, summary.stats.lost), (0, 5));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_network_is_only_slow() {
+    let (fixture, proxy, queue) = through_proxy("slow").await;
+    fixture.queue.enqueue_many(jobs(200)).await.unwrap();
+    proxy.throttle(400_000);
+    let (worker, runs) = counting_worker(&queue, &long_lease()).await;
+    let summary = drained(worker).await;
+    assert_each_once(&runs, 200);
+    assert_eq!((summary.stats.done, summary.stats.lost), (200, 0));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_server_is_unreachable_results_are_held_and_the_backlog_is_bounded() {
+    let (fixture, proxy, queue) = through_proxy("unreachable").await;
+    fixture.queue.enqueue_many(jobs(200)).await.unwrap();
+    let config = WorkerConfig {
+        threads: 2,
+        buffer: 30,
+        max_in_flight: 40,
+        batch_size: 40,
+        finish_batch_size: 40,
+        ..long_lease()
+    };
+    let (release, gate) = std::sync::mpsc::channel::<()>();
+    let gate = parking_lot::Mutex::new(gate);
+    let worker = Worker::start(&queue, &config, move |_, _| {
+        gate.lock().recv_timeout(Duration::from_secs(60))?;
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    until("jobs run and wait", || worker.stats().running == 2 && worker.stats().buffered > 20).await;
+    proxy.block();
+    let held = worker.stats().running + worker.stats().buffered;
+    for _ in 0..200 {
+        release.send(()).unwrap();
+    }
+    until("all that it held has run", || worker.stats().awaiting_finish == held).await;
+    assert!(held <= 40, "{held}");
+    assert_eq!((worker.stats().done, worker.stats().running, worker.stats().buffered), (0, 0, 0));
+    proxy.unblock();
+    let summary = drained(worker).await;
+    assert_eq!((summary.stats.done, summary.stats.lost), (200, 0));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_without_the_server_ends_at_its_deadline_and_what_was_held_runs_elsewhere() {
+    let (fixture, proxy, queue) = through_proxy("no_server").await;
+    fixture.queue.enqueue_many(jobs(20)).await.unwrap();
+    let (release, gate) = std::sync::mpsc::channel::<()>();
+    let gate = parking_lot::Mutex::new(gate);
+    let config = WorkerConfig { threads: 1, buffer: 20, shutdown_deadline_ms: 300, ..long_lease() };
+    let worker = Worker::start(&queue, &config, move |_, _| {
+        gate.lock().recv_timeout(Duration::from_secs(60))?;
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    until("it holds them all", || worker.stats().running == 1 && worker.stats().buffered == 19).await;
+    proxy.block();
+    release.send(()).unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(30), worker.shutdown()).await.expect("the deadline holds");
+    let stats = ended.unwrap().stats;
+    assert_eq!((stats.done, stats.released), (0, 0));
+    assert_eq!(fixture.queue.stats().await.unwrap().claimed, 20, "nothing was dropped");
+    fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
+    let elsewhere = WorkerConfig { reap_interval_ms: 100, ..WorkerConfig::default() };
+    let (other, runs) = counting_worker(&fixture.queue, &elsewhere).await;
+    drained(other).await;
+    assert_eq!(runs.lock().len(), 20);
+    fixture.remove().await;
+}

@@ -1,0 +1,193 @@
+//! Errors that SQL Server raises: those that pass are tried again, those that do not stop the worker, and neither drops a job.
+//!
+//! The errors are raised on demand, which only the dev server can do: these tests use it whatever `READPAST_URL` says.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use readpast::{Error, NewJob, QueueOptions, WorkerConfig};
+use readpast_devserver::DevServer;
+use readpast_devserver::error::SqlError;
+
+use crate::support::counted::{assert_each_once, counting_worker, drained};
+use crate::support::{Fixture, dev_server, numbers, until};
+
+/// What a worker calls.
+const PROCEDURES: [&str; 8] =
+    ["claim", "finish", "release", "recover", "heartbeat", "promote", "reap", "unregister_worker"];
+
+/// Deadlock victim, lock time-out; then what Azure SQL says when it throttles, is busy, moves or reconfigures a database; out of memory.
+const PASSING: [(i32, u8); 9] =
+    [(1205, 13), (1222, 16), (40501, 20), (40197, 17), (40613, 17), (10928, 16), (10929, 16), (49918, 16), (701, 17)];
+
+async fn fixture(test_name: &str) -> Fixture {
+    Fixture::on(dev_server().await, test_name, QueueOptions::default()).await
+}
+
+async fn on_call(fixture: &Fixture, procedure: &str, decide: impl Fn(u64) -> Option<SqlError> + Send + Sync + 'static) {
+    dev_server().await.faults().on_call(&format!("{}.{procedure}", fixture.schema()), decide);
+}
+
+fn error(number: i32, severity: u8) -> SqlError {
+    SqlError::new(number, format!("raised by a test ({number})")).severity(severity)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_that_pass_at_random_on_any_procedure_lose_and_repeat_nothing() {
+    let fixture = fixture("passing").await;
+    fixture.queue.enqueue_many(numbers(2_000)).await.unwrap();
+    let config = WorkerConfig {
+        batch_size: 50,
+        finish_batch_size: 50,
+        heartbeat_interval_ms: 100,
+        promote_interval_ms: 50,
+        reap_interval_ms: 100,
+        ..WorkerConfig::default()
+    };
+    let (worker, runs) = counting_worker(&fixture.queue, &config).await;
+    let raised = Arc::new(AtomicU64::new(0));
+    for procedure in PROCEDURES {
+        let raised = raised.clone();
+        on_call(&fixture, procedure, move |_| {
+            let (number, severity) = PASSING[fastrand::usize(..PASSING.len())];
+            (fastrand::u8(..10) < 3).then(|| {
+                raised.fetch_add(1, Ordering::Relaxed);
+                error(number, severity)
+            })
+        })
+        .await;
+    }
+    let summary = drained(worker).await;
+    assert_each_once(&runs, 2_000);
+    assert_eq!((summary.stats.done, summary.stats.lost, summary.stats.dead), (2_000, 0, 0));
+    assert!(raised.load(Ordering::Relaxed) > 20, "the errors were raised");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_that_does_not_pass_stops_the_worker_and_drops_nothing() {
+    // Permission denied, no such procedure, a column that is gone, a parameter that is not known.
+    for (procedure, number) in [
+        ("claim", 229),
+        ("claim", 2812),
+        ("finish", 229),
+        ("finish", 207),
+        ("heartbeat", 229),
+        ("promote", 2812),
+        ("reap", 8145),
+    ] {
+        let fixture = fixture("permanent").await;
+        let config = WorkerConfig {
+            threads: 2,
+            heartbeat_interval_ms: 100,
+            promote_interval_ms: 50,
+            reap_interval_ms: 100,
+            shutdown_deadline_ms: 500,
+            ..WorkerConfig::default()
+        };
+        let (worker, _) = counting_worker(&fixture.queue, &config).await;
+        on_call(&fixture, procedure, move |_| Some(error(number, 16))).await;
+        fixture.queue.enqueue_many(numbers(20)).await.unwrap();
+        let ended = tokio::time::timeout(Duration::from_secs(60), worker.run()).await.expect("the worker stops");
+        let stopped_by = ended.expect_err("and says why");
+        match number {
+            229 => assert!(matches!(stopped_by, Error::PermissionDenied { .. }), "{stopped_by:?}"),
+            2812 => assert!(matches!(stopped_by, Error::NotInstalled { .. }), "{stopped_by:?}"),
+            _ => assert_eq!(stopped_by.sql_number(), Some(number)),
+        }
+        assert!(stopped_by.to_string().contains("raised by a test"), "{stopped_by}");
+
+        dev_server().await.faults().clear(&format!("{}.{procedure}", fixture.schema()));
+        fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
+        let elsewhere = WorkerConfig { reap_interval_ms: 100, ..WorkerConfig::default() };
+        let unfinished = fixture.job_counts().await;
+        let (second, runs) = counting_worker(&fixture.queue, &elsewhere).await;
+        let done = drained(second).await.stats.done;
+        assert_eq!(done as i64, unfinished.ready + unfinished.claimed, "{procedure} {number}");
+        assert_eq!(runs.lock().len() as u64, done);
+        if procedure == "finish" || procedure == "claim" {
+            assert_eq!(done, 20, "none was acknowledged");
+        }
+        fixture.remove().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_arrive_when_the_cause_is_mended_before_the_worker_has_stopped() {
+    let fixture = fixture("mended").await;
+    fixture.queue.enqueue_many(numbers(20)).await.unwrap();
+    on_call(&fixture, "finish", |call| (call <= 3).then(|| error(229, 14))).await;
+    let (worker, runs) = counting_worker(&fixture.queue, &WorkerConfig::default()).await;
+    let ended = tokio::time::timeout(Duration::from_secs(60), worker.run()).await.expect("the worker stops");
+    assert!(matches!(ended, Err(Error::PermissionDenied { .. })));
+    let counts = fixture.job_counts().await;
+    let ran = runs.lock().len() as i64;
+    assert_eq!((counts.claimed, counts.ready), (0, 20 - ran), "what has run is acknowledged, the rest given back");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_acknowledging_is_slow_the_prefetcher_holds_back() {
+    let fixture = fixture("backlog").await;
+    fixture.queue.enqueue_many(numbers(500)).await.unwrap();
+    let open = Arc::new(AtomicBool::new(false));
+    let gate = open.clone();
+    on_call(&fixture, "finish", move |_| {
+        while !gate.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        None
+    })
+    .await;
+    let config = WorkerConfig { max_in_flight: 60, batch_size: 20, finish_batch_size: 20, ..WorkerConfig::default() };
+    let (worker, runs) = counting_worker(&fixture.queue, &config).await;
+    until("all that is allowed has run", || worker.stats().awaiting_finish == 60).await;
+    // Claims would go on at once if they did: wait for a call that comes after them.
+    for _ in 0..20 {
+        fixture.queue.stats().await.unwrap();
+    }
+    assert_eq!(runs.lock().len(), 60, "no more were claimed than may be in flight");
+    assert_eq!(worker.stats().done, 0);
+    let counts = fixture.job_counts().await;
+    assert_eq!((counts.claimed, counts.ready), (60, 440), "no job is acknowledged before its result is stored");
+    open.store(true, Ordering::Release);
+    assert_eq!(drained(worker).await.stats.done, 500);
+    assert_each_once(&runs, 500);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_clock_is_hours_off_or_jumps_changes_nothing() {
+    const HOUR: i64 = 3_600_000;
+    let server = DevServer::start().await.unwrap();
+    server.faults().set_clock(-7 * HOUR);
+    let fixture = Fixture::on(&server, "clocks", QueueOptions::default()).await;
+    fixture.queue.enqueue_many(numbers(300)).await.unwrap();
+    let config =
+        WorkerConfig { batch_size: 10, reap_interval_ms: 100, promote_interval_ms: 10, ..WorkerConfig::default() };
+    let (worker, runs) = counting_worker(&fixture.queue, &config).await;
+    until("the first have run", || runs.lock().len() >= 300).await;
+
+    // To the future by less than the lease, and to the past by hours: nobody's lease runs out.
+    for ms in [-7 * HOUR + 15_000, -12 * HOUR] {
+        server.faults().set_clock(ms);
+        let before = runs.lock().len();
+        fixture.queue.enqueue_many(numbers(100)).await.unwrap();
+        fixture.queue.enqueue(NewJob::text("later").delay(Duration::from_millis(50))).await.unwrap();
+        until("all have run, and the delayed one", || runs.lock().len() == before + 101).await;
+    }
+    let stats = worker.stats();
+    assert_eq!(stats.lost, 0);
+
+    // To the future by hours: to SQL Server every lease has run out. Jobs may run again, none is lost, and the worker registers anew.
+    server.faults().set_clock(12 * HOUR);
+    let before = runs.lock().len();
+    fixture.queue.enqueue_many(numbers(100)).await.unwrap();
+    until("all have run", || runs.lock().len() == before + 100).await;
+    drained(worker).await;
+    let counts = fixture.job_counts().await;
+    assert_eq!((counts.ready, counts.claimed, counts.scheduled, counts.dead), (0, 0, 0, 0));
+    fixture.remove().await;
+    server.shutdown().await;
+}
