@@ -12,6 +12,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::value::{self, BinaryOp, SqlType, Value, compare, encode_key};
 
 /// The running state of one aggregate over one group.
+#[derive(Clone)]
 pub struct Accumulator<'c> {
     call: &'c AggregateCall,
     count: i64,

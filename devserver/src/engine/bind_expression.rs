@@ -210,9 +210,15 @@ impl Binder<'_> {
                 scalar.label = CollationLabel::Explicit(self.collation(collation)?);
                 Ok(scalar)
             }
-            Expr::NextValueFor(name) => {
+            Expr::NextValueFor { sequence: name, over } => {
                 self.uses_storage = true;
                 match self.find_object(name)? {
+                    Some(super::catalog::Object::Sequence(sequence)) if over.is_some() => {
+                        let window = over.as_ref().expect("looked at just now");
+                        let kind = super::query::WindowKind::NextValue(sequence.id);
+                        let bound = self.bind_over(kind, window, SqlType::BigInt, CollationLabel::Coercible)?;
+                        implicit(bound, sequence.ty)
+                    }
                     Some(super::catalog::Object::Sequence(sequence)) => Ok(Scalar {
                         node: Node::NextValue(sequence.id),
                         ty: sequence.ty,

@@ -2,8 +2,9 @@
 //! functions of [`crate::value`].
 
 use super::bind_expression::implicit;
+use super::bind_window::is_window_only;
 use super::binder::{Binder, Clause, QueryScope, display_name};
-use super::query::{AggregateCall, AggregateFunction, SortKey, WindowFunction, WindowKind};
+use super::query::{AggregateCall, AggregateFunction, SortKey, WindowKind};
 use super::scalar::{CollationLabel, FunctionNode, Node, Scalar};
 use super::system_function::{self, SystemFunction};
 use crate::error::{SqlError, SqlResult};
@@ -26,7 +27,7 @@ fn aggregate_function(name: &str) -> Option<AggregateFunction> {
 
 /// The functions that are functions of SQL Server, but not of the dev server: they are refused as such, so that nobody
 /// takes them for misspelt.
-const UNKNOWN_HERE: [&str; 19] = [
+const UNKNOWN_HERE: &[&str] = &[
     "approx_count_distinct",
     "checksum_agg",
     "stdev",
@@ -35,17 +36,33 @@ const UNKNOWN_HERE: [&str; 19] = [
     "varp",
     "grouping",
     "grouping_id",
-    "ntile",
-    "lag",
-    "lead",
-    "first_value",
-    "last_value",
-    "percent_rank",
-    "cume_dist",
     "percentile_cont",
     "percentile_disc",
     "parse",
     "try_parse",
+    "format",
+    "rand",
+    "compress",
+    "decompress",
+    "datetrunc",
+    "date_bucket",
+    "greatest",
+    "least",
+    "binary_checksum",
+    "isdate",
+    "sql_variant_property",
+    "crypt_gen_random",
+    "json_object",
+    "json_array",
+    "json_path_exists",
+    "bit_count",
+    "get_bit",
+    "set_bit",
+    "left_shift",
+    "right_shift",
+    "checksum",
+    "hashbytes",
+    "newsequentialid",
 ];
 
 impl Binder<'_> {
@@ -62,21 +79,31 @@ impl Binder<'_> {
             ));
         }
         let name = fold(&call.name.name);
-        if let Some(kind) = ranking(&name) {
-            return self.bind_ranking(call, kind);
+        if is_window_only(&name) {
+            return self.bind_window_only(call);
         }
         if let Some(function) = aggregate_function(&name) {
             let bound = self.bind_aggregate(call, function)?;
             return match &call.over {
                 Some(window) => {
-                    if !window.order_by.is_empty() {
-                        return Err(SqlError::not_supported("an aggregate with OVER (… ORDER BY …)"));
+                    if bound.distinct {
+                        return Err(
+                            SqlError::new(10759, "Use of DISTINCT is not allowed with the OVER clause.").severity(15)
+                        );
+                    }
+                    if function == AggregateFunction::StringAgg {
+                        return Err(SqlError::new(
+                            4113,
+                            "The function 'STRING_AGG' is not a valid windowing function, and \
+                            cannot be used with the OVER clause.",
+                        ));
                     }
                     let ty = bound.ty;
-                    let partition_by = self.bind_list(&window.partition_by)?;
-                    let function =
-                        WindowFunction { kind: WindowKind::Aggregate(bound), partition_by, order_by: Vec::new() };
-                    self.push_window(function, ty)
+                    let label = match &bound.argument {
+                        Some(argument) if ty.is_character() => argument.label,
+                        _ => CollationLabel::Coercible,
+                    };
+                    self.bind_over(WindowKind::Aggregate(bound), window, ty, label)
                 }
                 None => self.push_aggregate(bound),
             };
@@ -150,7 +177,7 @@ impl Binder<'_> {
         Ok(Scalar { node: Node::Function(Box::new(node)), ty, nullable, label })
     }
 
-    fn bind_list(&mut self, list: &[Expr]) -> SqlResult<Vec<Scalar>> {
+    pub(super) fn bind_list(&mut self, list: &[Expr]) -> SqlResult<Vec<Scalar>> {
         let mut bound = Vec::with_capacity(list.len());
         for expr in list {
             bound.push(self.bind_expr(expr)?);
@@ -158,7 +185,7 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    fn bind_order(&mut self, items: &[OrderItem]) -> SqlResult<Vec<SortKey>> {
+    pub(super) fn bind_order(&mut self, items: &[OrderItem]) -> SqlResult<Vec<SortKey>> {
         let mut bound = Vec::with_capacity(items.len());
         for item in items {
             let scalar = self.bind_expr(&item.expr)?;
@@ -238,9 +265,12 @@ impl Binder<'_> {
                 SqlError::new(174, format!("The {name} function requires {expected} argument(s).")).severity(15)
             );
         }
-        let clause = self.set_clause(Clause::InAggregate);
+        // `SUM(COUNT(*)) OVER ()`: a window function is computed over the groups.
+        let clause = if call.over.is_none() { Some(self.set_clause(Clause::InAggregate)) } else { None };
         let bound = self.bind_aggregate_arguments(call, function);
-        self.set_clause(clause);
+        if let Some(clause) = clause {
+            self.set_clause(clause);
+        }
         let (argument, separator, order_by) = bound?;
         if self.scopes.last().is_some() {
             let own = self.own_slots();
@@ -343,54 +373,8 @@ impl Binder<'_> {
         })
     }
 
-    fn innermost(&mut self) -> SqlResult<&mut QueryScope> {
+    pub(super) fn innermost(&mut self) -> SqlResult<&mut QueryScope> {
         self.scopes.last_mut().ok_or_else(|| SqlError::not_supported("an aggregate outside of a query"))
-    }
-
-    fn bind_ranking(&mut self, call: &FunctionCall, kind: WindowKind) -> SqlResult<Scalar> {
-        let name = &call.name.name;
-        let Some(window) = &call.over else {
-            return Err(SqlError::new(10753, format!("The function '{name}' must have an OVER clause.")).severity(15));
-        };
-        if !call.arguments.is_empty() {
-            return Err(SqlError::new(4112, format!("The function '{name}' takes no arguments.")).severity(15));
-        }
-        if window.order_by.is_empty() {
-            return Err(SqlError::new(4112, format!("The function '{name}' must have an OVER clause with ORDER BY."))
-                .severity(15));
-        }
-        let partition_by = self.bind_list(&window.partition_by)?;
-        let order_by = self.bind_order(&window.order_by)?;
-        for key in &order_by {
-            if key.scalar.as_constant().is_some() {
-                return Err(SqlError::new(
-                    5308,
-                    "Windowed functions, aggregates and NEXT VALUE FOR functions do not support integer indices as \
-                     ORDER BY clause expressions.",
-                ));
-            }
-        }
-        self.push_window(WindowFunction { kind, partition_by, order_by }, SqlType::BigInt)
-    }
-
-    fn push_window(&mut self, function: WindowFunction, ty: SqlType) -> SqlResult<Scalar> {
-        if !self.scopes.last().is_some_and(|scope| scope.windows_allowed) {
-            return Err(SqlError::new(4108, "Windowed functions can only appear in the SELECT or ORDER BY clauses.")
-                .severity(15));
-        }
-        let slot = match self.innermost()?.window_slot {
-            Some(slot) => slot,
-            None => {
-                let slot = self.new_slot()?;
-                self.innermost()?.window_slot = Some(slot);
-                slot
-            }
-        };
-        let scope = self.innermost()?;
-        let nullable = matches!(function.kind, WindowKind::Aggregate(_));
-        scope.windows.push(function);
-        let ordinal = scope.windows.len() - 1;
-        Ok(Scalar { node: Node::Column { slot, ordinal }, ty, nullable, label: CollationLabel::Coercible })
     }
 }
 
@@ -403,15 +387,6 @@ pub fn nested_aggregate() -> SqlError {
 /// Whether an expression gives JSON that JSON_MODIFY puts in as it is.
 fn is_json_fragment(expr: &Expr) -> bool {
     matches!(expr, Expr::Function(call) if matches!(fold(&call.name.name).as_str(), "json_query" | "json_modify"))
-}
-
-fn ranking(name: &str) -> Option<WindowKind> {
-    Some(match name {
-        "row_number" => WindowKind::RowNumber,
-        "rank" => WindowKind::Rank,
-        "dense_rank" => WindowKind::DenseRank,
-        _ => return None,
-    })
 }
 
 fn invalid_operand(name: &str, ty: SqlType) -> SqlError {

@@ -11,7 +11,7 @@ use super::binder::{Binder, Clause, QueryScope, VisibleColumn, VisibleSource, na
 use super::plan::Planner;
 use super::query::{
     AggregateCall, AggregateOperator, Body, Limit, Operator, OutputColumn, OutputSort, QueryPlan, SelectPlan, SetPlan,
-    SortKey, WindowFunction, WindowKind,
+    SortKey, WindowFunction,
 };
 use super::scalar::{Condition, Node, Scalar, SlotSet, slot_bit};
 use super::system_function;
@@ -263,16 +263,8 @@ impl Binder<'_> {
             for key in &mut sort {
                 grouping.apply(&mut key.scalar, "ORDER BY clause")?;
             }
-            for function in &mut windows {
-                for scalar in &mut function.partition_by {
-                    grouping.apply(scalar, "select list")?;
-                }
-                for key in &mut function.order_by {
-                    grouping.apply(&mut key.scalar, "select list")?;
-                }
-                if let WindowKind::Aggregate(_) = function.kind {
-                    return Err(SqlError::not_supported("an aggregate with OVER in a query with GROUP BY"));
-                }
+            for scalar in windows.iter_mut().flat_map(WindowFunction::scalars_mut) {
+                grouping.apply(scalar, "select list")?;
             }
             let always_a_row = group_by.is_empty();
             Some(Aggregation { slot, group_by, calls, always_a_row })
@@ -486,14 +478,7 @@ impl Binder<'_> {
         }
         if let Some((slot, functions)) = windows {
             own |= slot_bit(slot);
-            for function in &functions {
-                for scalar in &function.partition_by {
-                    slots_read |= scalar.slots();
-                }
-                for key in &function.order_by {
-                    slots_read |= key.scalar.slots();
-                }
-            }
+            slots_read |= functions.iter().fold(0, |slots, function| slots | function.slots());
             let slots = widths.iter().map(|&(slot, _)| slot).collect();
             input = Operator::Window { input: Box::new(input), slots, slot, functions };
         }

@@ -139,11 +139,8 @@ impl Relation {
                 let sort = block.sort.iter().fold(0, |slots, key| slots | key.scalar.slots());
                 let limit = [&block.limit.skip, &block.limit.take];
                 let limit = limit.into_iter().flatten().fold(0, |slots, scalar| slots | scalar.slots());
-                let mut windows = 0;
-                for function in block.window.iter().flat_map(|(_, functions)| functions) {
-                    windows |= function.partition_by.iter().fold(0, |slots, scalar| slots | scalar.slots());
-                    windows |= function.order_by.iter().fold(0, |slots, key| slots | key.scalar.slots());
-                }
+                let functions = block.window.iter().flat_map(|(_, functions)| functions);
+                let windows = functions.fold(0, |slots, function| slots | function.slots());
                 block.input.outer_slots() | conditions | sort | limit | windows
             }
         };

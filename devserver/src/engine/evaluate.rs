@@ -82,16 +82,31 @@ impl Scalar {
             }
             Node::Subquery(plan) => operate::scalar_subquery(plan, run, frame),
             Node::NextValue(id) => {
-                let catalog = run.database.catalog.read();
-                let Some(super::catalog::Object::Sequence(sequence)) = catalog.object_by_id(*id) else {
-                    return Err(SqlError::new(208, "Invalid object name of a sequence."));
+                // All of a row get the same value of a sequence.
+                let known = frame.next_values.iter().find(|(sequence, _)| sequence == id).map(|(_, value)| *value);
+                let value = match known {
+                    Some(value) => value,
+                    None => {
+                        let value = next_value(*id, run)?;
+                        frame.next_values.push((*id, value));
+                        value
+                    }
                 };
-                let sequence = Arc::clone(sequence);
-                drop(catalog);
-                value::convert(Value::BigInt(sequence.next_value()?), value::SqlType::BigInt, self.ty, None, false)
+                value::convert(Value::BigInt(value), value::SqlType::BigInt, self.ty, None, false)
             }
         }
     }
+}
+
+/// The next value of a sequence, by its number.
+pub fn next_value(sequence: i32, run: &Run<'_>) -> SqlResult<i64> {
+    let catalog = run.database.catalog.read();
+    let Some(super::catalog::Object::Sequence(sequence)) = catalog.object_by_id(sequence) else {
+        return Err(SqlError::new(208, "Invalid object name of a sequence."));
+    };
+    let sequence = Arc::clone(sequence);
+    drop(catalog);
+    sequence.next_value()
 }
 
 fn eval_function(call: &FunctionNode, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Value> {

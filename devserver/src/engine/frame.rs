@@ -102,6 +102,8 @@ pub struct Frame {
     /// How many rows have been kept for later, as rows to change or in the hands of an operator. A row of the target that
     /// nobody has kept when its turn is over does not qualify.
     pub kept: u64,
+    /// What NEXT VALUE FOR has given to the row that is being computed, by the number of the sequence.
+    pub next_values: Vec<(i32, i64)>,
     /// Derived tables that do not depend on other rows, by slot.
     pub derived: HashMap<usize, Arc<Vec<Values>>>,
     /// The results of subqueries that do not depend on the rows around them, by the address of their plan.
@@ -127,6 +129,7 @@ impl Frame {
             rows: vec![empty.into(); slots],
             target: None,
             kept: 0,
+            next_values: Vec::new(),
             derived: HashMap::new(),
             subqueries: HashMap::new(),
         }

@@ -16,6 +16,7 @@ mod bind_merge;
 mod bind_modify;
 mod bind_query;
 mod bind_source;
+mod bind_window;
 mod binder;
 mod catalog;
 mod compile;

@@ -41,7 +41,8 @@ pub struct SelectStatementPlan {
 pub fn run_select(plan: &SelectStatementPlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
     let Some(variables) = &plan.variables else {
         let mut rows = Vec::new();
-        run_query(&plan.query, run, frame, &mut |_, _, row| {
+        run_query(&plan.query, run, frame, &mut |_, frame, row| {
+            frame.next_values.clear();
             rows.push(row);
             Ok(Flow::Continue)
         })?;
@@ -59,12 +60,14 @@ pub fn run_select(plan: &SelectStatementPlan, run: &mut Run<'_>, frame: &mut Fra
             for (item, place) in select.items.iter().zip(variables) {
                 run.scope.values[*place] = item.eval(run, frame)?;
             }
+            frame.next_values.clear();
             count += 1;
             Ok(Flow::Continue)
         })?;
         return Ok(StatementResult { count, ..Default::default() });
     }
-    run_query(&plan.query, run, frame, &mut |run, _, row| {
+    run_query(&plan.query, run, frame, &mut |run, frame, row| {
+        frame.next_values.clear();
         for (value, place) in row.into_iter().zip(variables) {
             run.scope.values[*place] = value;
         }
@@ -191,6 +194,7 @@ pub(super) fn insert_row(
             given[*ordinal] = true;
         }
     }
+    frame.next_values.clear();
     let mut identity = None;
     for (ordinal, column) in schema.columns.iter().enumerate() {
         if given[ordinal] {
@@ -284,6 +288,7 @@ pub fn run_insert(
     match (&plan.rows, executed) {
         (InsertRows::Values(list), _) => {
             for values in list {
+                frame.next_values.clear();
                 let mut row = Vec::with_capacity(values.len());
                 for value in values {
                     row.push(match value {
@@ -295,7 +300,8 @@ pub fn run_insert(
             }
         }
         (InsertRows::Query(query), _) => {
-            run_query(query, run, frame, &mut |_, _, row| {
+            run_query(query, run, frame, &mut |_, frame, row| {
+                frame.next_values.clear();
                 let typed = row.into_iter().zip(&query.columns).map(|(value, column)| Some((value, column.ty)));
                 rows.push(typed.collect());
                 Ok(Flow::Continue)
@@ -350,6 +356,7 @@ pub(super) fn changed_row(
     run: &mut Run<'_>,
     frame: &mut Frame,
 ) -> SqlResult<Vec<Value>> {
+    frame.next_values.clear();
     let mut row = frame.rows[slot].to_vec();
     for assignment in plan_assignments {
         let value = assignment.value.eval(run, frame)?;

@@ -234,6 +234,7 @@ pub struct WindowFunction {
     pub kind: WindowKind,
     pub partition_by: Vec<Scalar>,
     pub order_by: Vec<SortKey>,
+    pub frame: FrameBounds,
 }
 
 #[derive(Debug)]
@@ -241,8 +242,47 @@ pub enum WindowKind {
     RowNumber,
     Rank,
     DenseRank,
-    /// An aggregate over the whole partition.
+    PercentRank,
+    CumeDist,
+    NTile(Scalar),
+    /// LAG, or LEAD if `ahead`.
+    Offset {
+        value: Scalar,
+        by: Scalar,
+        default: Option<Scalar>,
+        ahead: bool,
+    },
+    /// FIRST_VALUE, or LAST_VALUE if `last`.
+    Edge {
+        value: Scalar,
+        last: bool,
+    },
     Aggregate(AggregateCall),
+    /// NEXT VALUE FOR … OVER: the number of the sequence.
+    NextValue(i32),
+}
+
+/// The rows of a partition that a window function looks at, from the place of the current row.
+#[derive(Debug, Clone, Copy)]
+pub struct FrameBounds {
+    /// ROWS; RANGE takes the current row's peers along, and knows no distances but 0.
+    pub rows: bool,
+    pub start: FrameBound,
+    pub end: FrameBound,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameBound {
+    First,
+    Relative(i64),
+    Last,
+}
+
+impl FrameBounds {
+    pub const WHOLE: FrameBounds = FrameBounds { rows: true, start: FrameBound::First, end: FrameBound::Last };
+    /// With ORDER BY and without ROWS or RANGE.
+    pub const RUNNING: FrameBounds =
+        FrameBounds { rows: false, start: FrameBound::First, end: FrameBound::Relative(0) };
 }
 
 #[derive(Debug)]

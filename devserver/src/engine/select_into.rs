@@ -123,7 +123,8 @@ impl Session {
 /// Fills the table that [`Session::make_into`] made.
 pub fn fill(query: &QueryPlan, table: ObjectId, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
     let mut rows = Vec::new();
-    run_query(query, run, frame, &mut |_, _, row| {
+    run_query(query, run, frame, &mut |_, frame, row| {
+        frame.next_values.clear();
         rows.push(row);
         Ok(Flow::Continue)
     })?;

@@ -19,3 +19,4 @@ mod select_into;
 mod table_functions;
 mod transactions;
 mod triggers;
+mod windows;

@@ -147,8 +147,11 @@ pub enum Expr {
         expr: Box<Expr>,
         collation: Ident,
     },
-    /// `NEXT VALUE FOR sequence`.
-    NextValueFor(ObjectName),
+    /// `NEXT VALUE FOR sequence [OVER (ORDER BY …)]`.
+    NextValueFor {
+        sequence: ObjectName,
+        over: Option<Box<Window>>,
+    },
     /// `(SELECT …)` as a value.
     Subquery(Box<Query>),
     /// `$action` in the OUTPUT clause of MERGE.
@@ -169,11 +172,29 @@ pub struct FunctionCall {
     pub over: Option<Window>,
 }
 
-/// `OVER (PARTITION BY … ORDER BY …)`. Frames (ROWS, RANGE) are refused.
+/// `OVER (PARTITION BY … ORDER BY … ROWS …)`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Window {
     pub partition_by: Vec<Expr>,
     pub order_by: Vec<OrderItem>,
+    pub frame: Option<WindowFrame>,
+}
+
+/// `ROWS BETWEEN start AND end`, or RANGE if not `rows`. Without BETWEEN the end is the current row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowFrame {
+    pub rows: bool,
+    pub start: FrameBound,
+    pub end: FrameBound,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameBound {
+    UnboundedPreceding,
+    Preceding(u32),
+    CurrentRow,
+    Following(u32),
+    UnboundedFollowing,
 }
 
 // ---------------------------------------------------------------------------------------------------------------

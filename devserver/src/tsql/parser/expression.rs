@@ -6,7 +6,9 @@
 
 use super::Parser;
 use crate::error::SqlResult;
-use crate::tsql::ast::{BinaryOp, ColumnRef, Expr, FunctionCall, Ident, ObjectName, OrderItem, UnaryOp, Window};
+use crate::tsql::ast::{
+    BinaryOp, ColumnRef, Expr, FrameBound, FunctionCall, Ident, ObjectName, OrderItem, UnaryOp, Window, WindowFrame,
+};
 use crate::tsql::lexer::{Symbol, TokenKind};
 use crate::value::DatePart;
 
@@ -325,11 +327,40 @@ impl Parser<'_> {
             partition_by = self.comma_list(Self::expression)?;
         }
         let order_by = if self.is("ORDER") { self.order_by()? } else { Vec::new() };
-        if self.is_one_of(&["ROWS", "RANGE"]) {
-            return Err(self.unsupported("window frames (ROWS, RANGE)"));
-        }
+        let frame = if self.is_one_of(&["ROWS", "RANGE"]) { Some(self.window_frame()?) } else { None };
         self.expect_symbol(Symbol::RightParen)?;
-        Ok(Window { partition_by, order_by })
+        Ok(Window { partition_by, order_by, frame })
+    }
+
+    fn window_frame(&mut self) -> SqlResult<WindowFrame> {
+        let rows = self.accept("ROWS");
+        if !rows {
+            self.expect("RANGE")?;
+        }
+        if !self.accept("BETWEEN") {
+            return Ok(WindowFrame { rows, start: self.frame_bound()?, end: FrameBound::CurrentRow });
+        }
+        let start = self.frame_bound()?;
+        self.expect("AND")?;
+        Ok(WindowFrame { rows, start, end: self.frame_bound()? })
+    }
+
+    fn frame_bound(&mut self) -> SqlResult<FrameBound> {
+        if self.accept("CURRENT") {
+            self.expect("ROW")?;
+            return Ok(FrameBound::CurrentRow);
+        }
+        let count = if self.accept("UNBOUNDED") { None } else { Some(self.unsigned()?) };
+        let follows = self.accept("FOLLOWING");
+        if !follows {
+            self.expect("PRECEDING")?;
+        }
+        Ok(match (count, follows) {
+            (None, false) => FrameBound::UnboundedPreceding,
+            (None, true) => FrameBound::UnboundedFollowing,
+            (Some(rows), false) => FrameBound::Preceding(rows),
+            (Some(rows), true) => FrameBound::Following(rows),
+        })
     }
 
     /// `ORDER BY …`.
@@ -348,10 +379,8 @@ impl Parser<'_> {
     fn next_value_for(&mut self) -> SqlResult<Expr> {
         self.expect_all(&["NEXT", "VALUE", "FOR"])?;
         let sequence = self.object_name()?;
-        if self.is("OVER") {
-            return Err(self.unsupported("NEXT VALUE FOR … OVER"));
-        }
-        Ok(Expr::NextValueFor(sequence))
+        let over = if self.is("OVER") { Some(Box::new(self.over()?)) } else { None };
+        Ok(Expr::NextValueFor { sequence, over })
     }
 
     fn cast(&mut self, attempt: bool) -> SqlResult<Expr> {

@@ -399,7 +399,7 @@ impl<'t> Parser<'t> {
     // Constants
 
     /// An unsigned integer constant in an option or type.
-    fn unsigned(&mut self) -> SqlResult<u32> {
+    pub(super) fn unsigned(&mut self) -> SqlResult<u32> {
         if self.token().kind != TokenKind::Integer {
             return Err(self.unexpected());
         }
