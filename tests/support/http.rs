@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The status and the body.
+/// The status and the body. HTTP 1.0, in which no answer comes in chunks.
 pub async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut connection = TcpStream::connect(address).await.expect("somebody listens");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
     connection.write_all(request.as_bytes()).await.expect("the request is sent");
     let mut response = String::new();
     connection.read_to_string(&mut response).await.expect("the answer is text");

@@ -11,6 +11,7 @@ pub mod child;
 pub mod counted;
 pub mod http;
 pub mod proxy;
+pub mod shipped;
 
 use std::time::{Duration, Instant};
 
