@@ -17,6 +17,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[recover];
 DROP PROCEDURE IF EXISTS [$(schema)].[release];
 DROP PROCEDURE IF EXISTS [$(schema)].[finish_one];
 DROP PROCEDURE IF EXISTS [$(schema)].[finish];
+DROP PROCEDURE IF EXISTS [$(schema)].[await_jobs];
 DROP PROCEDURE IF EXISTS [$(schema)].[claim];
 DROP PROCEDURE IF EXISTS [$(schema)].[enqueue_batch];
 DROP PROCEDURE IF EXISTS [$(schema)].[enqueue];

@@ -18,7 +18,7 @@ pub const SCHEMA: &str = "readpast_bench";
 pub const PAYLOAD_BYTES: usize = 200;
 
 /// Removes the schema with everything in it.
-const UNINSTALL: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/uninstall.sql"));
+const UNINSTALL: &str = include_str!("../../sql/uninstall.sql");
 
 /// How many jobs are acknowledged before a rate is taken: the worker has then seen how long jobs and claims take.
 const WARM_UP_JOBS: u64 = 1_000;

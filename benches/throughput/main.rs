@@ -3,6 +3,7 @@
 //!     cargo bench --bench throughput                          # everything, about ten minutes
 //!     cargo bench --bench throughput -- --quick               # small sizes, half a minute: shows that it works, measures nothing
 //!     cargo bench --bench throughput -- no-op idle            # some of it
+//!     cargo bench --bench throughput -- --one-round no-op     # for a profile
 //!     cargo bench --bench throughput -- --markdown            # prints the table ready to paste as well
 //!
 //! The server runs in a process of its own, which is this program again (`server.rs`). With `READPAST_URL` it is a SQL Server.
@@ -93,20 +94,23 @@ fn main() -> ExitCode {
     }
     let mut quick = false;
     let mut markdown = false;
+    let mut rounds = None;
     let mut chosen = Vec::new();
     for argument in std::env::args().skip(1) {
         match argument.as_str() {
             "--bench" => {} // cargo says so
             "--quick" => quick = true,
             "--markdown" => markdown = true,
+            "--one-round" => rounds = Some(1),
             name if MEASURES.contains(&name) => chosen.push(name.to_owned()),
             other => {
-                eprintln!("{other}: must be --quick, --markdown or one of {}", MEASURES.join(", "));
+                eprintln!("{other}: must be --quick, --one-round, --markdown or one of {}", MEASURES.join(", "));
                 return ExitCode::from(2);
             }
         }
     }
     let sizes = if quick { QUICK } else { FULL };
+    let sizes = Sizes { rounds: rounds.unwrap_or(sizes.rounds), ..sizes };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let report = runtime.block_on(measure(&sizes, &chosen));
     if markdown {

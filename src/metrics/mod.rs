@@ -67,7 +67,7 @@ const STATES: [&str; 4] = ["ready", "scheduled", "claimed", "dead"];
 pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
 
 /// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the connection.
-pub(crate) const PROCEDURES: [&str; 24] = [
+pub(crate) const PROCEDURES: [&str; 25] = [
     "connect",
     "install",
     "schema_info",
@@ -75,6 +75,7 @@ pub(crate) const PROCEDURES: [&str; 24] = [
     "enqueue",
     "enqueue_batch",
     "claim",
+    "await_jobs",
     "recover",
     "finish",
     "finish_one",

@@ -1,5 +1,7 @@
 //! Claiming: up to N ready jobs become this worker's, in one statement and one round trip.
 
+use std::time::Duration;
+
 use super::connection::{Columns, Lane, into_rows};
 use super::{ClaimOrder, WorkerId};
 use crate::error::Error;
@@ -53,6 +55,34 @@ impl Lane {
         }
         Ok(ClaimAnswer { jobs, alone_waits })
     }
+}
+
+impl Lane {
+    /// Waits in SQL Server until the queue has a job to claim, or for about `wait`; returns whether it has. It looks after `first`, then
+    /// after pauses that double up to `most`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`] and the connection's. Nothing is changed, whatever happens.
+    pub(crate) async fn await_jobs(
+        &mut self,
+        queue: &str,
+        first: Duration,
+        most: Duration,
+        wait: Duration,
+    ) -> Result<bool, Error> {
+        let mut command = self.command("await_jobs");
+        command.bind_param("@queue", queue);
+        command.bind_param("@first_ms", int_ms(first));
+        command.bind_param("@most_ms", int_ms(most.max(first)));
+        command.bind_param("@wait_ms", int_ms(wait));
+        self.row("await_jobs", command).await?.required("found")
+    }
+}
+
+/// Whole milliseconds, at least one; the callers' are an hour at the most.
+fn int_ms(time: Duration) -> i32 {
+    i32::try_from(time.as_millis()).unwrap_or(i32::MAX).max(1)
 }
 
 /// Counts go over the wire as int; the callers' are bounded far below its maximum.

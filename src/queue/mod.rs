@@ -17,10 +17,12 @@ pub(crate) mod workers;
 use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
+use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deadpool::managed::{self, RecycleResult};
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::config::{Config, QueueConfig};
@@ -176,7 +178,8 @@ const OPERATOR_BATCH: usize = 1_000;
 
 /// A queue, for producers and operators.
 ///
-/// Cheap to clone; clones share up to 8 connections, which are made when they are needed.
+/// Cheap to clone; clones share up to 8 connections, which are made when they are needed. An idle worker that was started from the queue
+/// that jobs are enqueued through, or from a clone of it, starts them at once; other workers notice within `poll_max_ms`.
 ///
 /// ```no_run
 /// use readpast::{Config, NewJob, Queue, QueueOptions};
@@ -202,6 +205,8 @@ pub struct Queue {
     connector: Arc<Connector>,
     lanes: managed::Pool<LaneManager>,
     exporter: Option<Arc<Exporter>>,
+    /// Changes when jobs were enqueued that are ready at once: the workers of this process need not wait until they notice.
+    enqueued: watch::Sender<()>,
 }
 
 impl fmt::Debug for Queue {
@@ -258,7 +263,13 @@ impl Queue {
             .max_size(MAX_CONNECTIONS)
             .build()
             .expect("a pool without time limits needs no runtime");
-        let queue = Queue { name: config.queue.name.as_str().into(), connector, lanes, exporter };
+        let queue = Queue {
+            name: config.queue.name.as_str().into(),
+            connector,
+            lanes,
+            exporter,
+            enqueued: watch::Sender::new(()),
+        };
         queue.lane().await.ensure_connected().await?;
         Ok(queue)
     }
@@ -295,6 +306,17 @@ impl Queue {
 
     pub(crate) fn connector(&self) -> Arc<Connector> {
         self.connector.clone()
+    }
+
+    /// Changes when jobs were enqueued through this queue or a clone of it.
+    pub(crate) fn enqueued(&self) -> watch::Receiver<()> {
+        self.enqueued.subscribe()
+    }
+
+    fn wake_workers(&self, jobs: &[NewJob]) {
+        if jobs.iter().any(|job| job.delay.is_none() && job.due_at.is_none()) {
+            self.enqueued.send_replace(());
+        }
     }
 
     async fn lane(&self) -> managed::Object<LaneManager> {
@@ -345,6 +367,7 @@ impl Queue {
         let started_at = Instant::now();
         let enqueued = lane.enqueue(&self.name, &job).await?;
         self.connector.metrics().enqueued(&[enqueued], started_at.elapsed());
+        self.wake_workers(slice::from_ref(&job));
         Ok(enqueued)
     }
 
@@ -371,6 +394,7 @@ impl Queue {
             match lane.enqueue_chunk(&self.name, &chunk).await {
                 Ok(answers) => {
                     self.connector.metrics().enqueued(&answers, started_at.elapsed());
+                    self.wake_workers(&chunk);
                     enqueued.extend(answers);
                 }
                 Err(error) if enqueued.is_empty() => return Err(error),

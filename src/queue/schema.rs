@@ -12,7 +12,7 @@ use crate::error::Error;
 pub(crate) const SCHEMA_VERSION: i32 = 1;
 
 /// The scripts, in the order in which they are run.
-const SCRIPTS: [(&str, &str); 32] = [
+const SCRIPTS: [(&str, &str); 33] = [
     ("000_begin.sql", include_str!("../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../sql/010_queues.sql")),
     ("020_jobs.sql", include_str!("../../sql/020_jobs.sql")),
@@ -26,6 +26,7 @@ const SCRIPTS: [(&str, &str); 32] = [
     ("210_enqueue.sql", include_str!("../../sql/210_enqueue.sql")),
     ("220_enqueue_batch.sql", include_str!("../../sql/220_enqueue_batch.sql")),
     ("230_claim.sql", include_str!("../../sql/230_claim.sql")),
+    ("235_await_jobs.sql", include_str!("../../sql/235_await_jobs.sql")),
     ("240_finish.sql", include_str!("../../sql/240_finish.sql")),
     ("245_finish_one.sql", include_str!("../../sql/245_finish_one.sql")),
     ("250_release.sql", include_str!("../../sql/250_release.sql")),

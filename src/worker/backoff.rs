@@ -15,6 +15,11 @@ impl Backoff {
         Backoff { min, max, current: min }
     }
 
+    /// The pauses after failed calls.
+    pub(crate) fn for_errors() -> Backoff {
+        Backoff::new(Duration::from_millis(50), Duration::from_secs(5))
+    }
+
     /// The next pause: at most `max`, at least half of `min`.
     pub(crate) fn next(&mut self) -> Duration {
         let full = self.current;

@@ -193,6 +193,21 @@ impl Executor {
         }
     }
 
+    /// Gives back up to `jobs` of those that have not started, the oldest first: whoever claims them runs them at once.
+    pub(crate) fn give_back(&self, jobs: usize) {
+        for _ in 0..jobs {
+            let Ok(claimed) = self.shared.waiting.try_recv() else {
+                return;
+            };
+            if claimed.job.fence() == Fence::NONE {
+                // There is no row to be given back to, and so it is with all jobs of this queue.
+                self.shared.buffer.try_send(claimed).expect("it has just been taken out of the channel");
+                return;
+            }
+            self.shared.give_back(claimed);
+        }
+    }
+
     /// Returns when no job is running or waiting to run.
     pub(crate) async fn idle(&self) {
         loop {

@@ -6,7 +6,8 @@
 //!            maintenance: due jobs become ready, jobs of lost workers are given back
 //! ```
 //!
-//! One file a stage: [`prefetch`], [`executor`], [`completion`], [`lease`], [`maintenance`], [`shutdown`]. A stage knows the one after it
+//! One file a stage: [`prefetch`], [`executor`], [`completion`], [`lease`], [`maintenance`], [`watcher`],
+//! [`shutdown`]. A stage knows the one after it
 //! and wakes the one before it.
 
 mod backoff;
@@ -20,6 +21,7 @@ mod occupancy;
 mod prefetch;
 mod sampler;
 mod shutdown;
+mod watcher;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,6 +50,7 @@ use occupancy::Occupancy;
 use prefetch::Prefetcher;
 use shutdown::Phase;
 pub use shutdown::StopHandle;
+use watcher::Watcher;
 
 /// How many acknowledgements are under way at once: one collects while the other waits for SQL Server.
 const COMPLETION_LANES: usize = 2;
@@ -66,6 +69,7 @@ pub struct Worker {
     completion: Arc<Completion>,
     monitor: Monitor,
     found_nothing: Arc<Notify>,
+    arrived: Arc<Notify>,
     prefetch: JoinSet<()>,
     /// Every other task; they end with the worker.
     tasks: JoinSet<()>,
@@ -196,6 +200,8 @@ impl Worker {
         if config.job_time_limit_ms > 0 {
             tasks.spawn(executor.clone().keep_reporting_overdue().in_current_span());
         }
+        let (watch_sender, watcher) = Watcher::new(lane(), name(), config, arrived.clone(), stop.clone());
+        tasks.spawn(watcher.run().in_current_span());
         let prefetcher = Prefetcher {
             lane: lane(),
             queue: name(),
@@ -206,7 +212,9 @@ impl Worker {
             registration: registration.clone(),
             lease_refused,
             wake,
-            arrived,
+            arrived: arrived.clone(),
+            enqueued: queue.enqueued(),
+            watcher: watch_sender,
             found_nothing: found_nothing.clone(),
             stop: stop.clone(),
             metrics: metrics.clone(),
@@ -225,6 +233,7 @@ impl Worker {
             completion,
             monitor,
             found_nothing,
+            arrived,
             prefetch,
             tasks,
             unregister: lane(),
@@ -314,7 +323,10 @@ impl Worker {
     ///
     /// As for [`run`](Self::run).
     pub async fn drain(mut self) -> Result<Summary, Error> {
-        self.tasks.spawn(stop_when_empty(self.queue.clone(), self.found_nothing.clone(), self.stop.clone()));
+        let pause = Duration::from_millis(self.config.poll_max_ms);
+        let found_nothing = self.found_nothing.clone();
+        let empty = stop_when_empty(self.queue.clone(), found_nothing, self.arrived.clone(), pause, self.stop.clone());
+        self.tasks.spawn(empty);
         self.run().await
     }
 
@@ -361,7 +373,15 @@ impl Drop for Worker {
 
 /// Stops the worker when a claim found nothing and SQL Server says, twice in a row, that nothing is unfinished: `stats` counts the states
 /// one after the other, and a job that moves from one to another meanwhile can be in none of its counts.
-async fn stop_when_empty(queue: Queue, found_nothing: Arc<Notify>, stop: StopHandle) {
+///
+/// While other workers still run jobs, or some are scheduled, it has the prefetcher look again after each `pause`.
+async fn stop_when_empty(
+    queue: Queue,
+    found_nothing: Arc<Notify>,
+    arrived: Arc<Notify>,
+    pause: Duration,
+    stop: StopHandle,
+) {
     let mut empty_readings = 0;
     while empty_readings < 2 {
         found_nothing.notified().await;
@@ -371,6 +391,10 @@ async fn stop_when_empty(queue: Queue, found_nothing: Arc<Notify>, stop: StopHan
             Err(error) if error.is_transient() => tracing::warn!(%error, "cannot see whether the queue is empty"),
             Err(error) => return stop.fail(error),
         }
+        if empty_readings == 0 {
+            stop.pause(pause).await;
+        }
+        arrived.notify_one();
     }
     stop.stop();
 }

@@ -7,7 +7,8 @@
 //!
 //! How much is wanted follows Little's law, `jobs = rate x time`: the rate is what the threads can do at the run times measured so far,
 //! the time is what a claim takes (twice, for safety), and at least [`MIN_HORIZON`] so that short jobs come in large batches. Long jobs
-//! give a product below one: then only idle threads get a job, and nothing is hoarded that another worker could run.
+//! give a product below one: then only idle threads get a job, and nothing is hoarded that another worker could run. Where short jobs were
+//! expected and long ones came, what was claimed too far ahead is given back.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,6 +28,7 @@ use super::executor::{Claimed, Executor};
 use super::lease::Registration;
 use super::occupancy::{Limit, Occupancy};
 use super::shutdown::{Phase, StopHandle};
+use super::watcher::WatchSender;
 
 /// For how much time jobs are kept in memory, at least: ten claims a second at the most when jobs are short.
 const MIN_HORIZON: Duration = Duration::from_millis(100);
@@ -34,9 +36,6 @@ const MIN_HORIZON: Duration = Duration::from_millis(100);
 /// For how long after a lost answer the claim may still arrive at the server: TCP gives up sending what is not acknowledged after some
 /// 15 minutes (Linux: `tcp_retries2`, 924.6 s by default).
 const LAST_LOOK: Duration = Duration::from_secs(925);
-
-/// The pauses after a failed claim.
-const ERROR_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 pub(crate) struct Prefetcher {
     pub(crate) lane: Lane,
@@ -51,6 +50,9 @@ pub(crate) struct Prefetcher {
     pub(crate) wake: Arc<Notify>,
     /// There may be jobs in a queue that was empty.
     pub(crate) arrived: Arc<Notify>,
+    /// Changes when jobs were enqueued through the same [`Queue`](crate::Queue).
+    pub(crate) enqueued: watch::Receiver<()>,
+    pub(crate) watcher: WatchSender,
     /// Notified after each claim that found nothing while nothing was in flight.
     pub(crate) found_nothing: Arc<Notify>,
     pub(crate) stop: StopHandle,
@@ -68,7 +70,7 @@ impl Prefetcher {
         let poll_min = Duration::from_millis(self.config.poll_min_ms);
         let poll_max = Duration::from_millis(self.config.poll_max_ms);
         let mut empty = Backoff::new(poll_min, poll_max);
-        let mut failed = Backoff::new(ERROR_PAUSES.0, ERROR_PAUSES.1);
+        let mut failed = Backoff::for_errors();
         let mut failures = 0_u32;
         let mut demand = Demand::new(&self.config, self.executor.threads());
         let mut strays = Strays::default();
@@ -79,12 +81,13 @@ impl Prefetcher {
             let room = if holds_nothing || !alone.wants_all_to_end() { self.room(&mut demand).min(limit) } else { 0 };
             if room == 0 {
                 self.occupancy.begin(self.limit_without_room());
-                self.wait_for_room().await;
+                self.wait_for_room(&mut demand).await;
                 continue;
             }
             let registration = self.registration.borrow_and_update().clone();
             let started_at = Instant::now();
             self.occupancy.begin(self.limit_while_claiming());
+            self.enqueued.mark_unchanged(); // the claim sees what was enqueued until now
             match self.claim(&registration, room, holds_nothing, &mut strays).await {
                 Ok((jobs, alone_waits)) => {
                     let claimed = jobs.len();
@@ -113,7 +116,7 @@ impl Prefetcher {
                     }
                     if claimed < room && !(holds_nothing && alone_waits) {
                         self.occupancy.begin(Limit::Starved);
-                        self.pause_polling(&mut empty).await;
+                        self.wait_for_jobs(claimed, &mut empty).await;
                     }
                 }
                 Err(Error::LeaseLost) => {
@@ -196,18 +199,50 @@ impl Prefetcher {
         self.occupancy.begin(Limit::Claim);
     }
 
-    async fn wait_for_room(&self) {
+    async fn wait_for_room(&self, demand: &mut Demand) {
         tokio::select! {
             () = self.wake.notified() => {}
             () = self.stop.reached(Phase::Stopping) => {}
+            () = tokio::time::sleep_until(demand.patience_ends_at().into()) => self.give_back_surplus(demand),
         }
     }
 
-    /// Waits before the next poll, or until jobs are known to have become ready.
-    async fn pause_polling(&self, empty: &mut Backoff) {
+    /// Gives back what was claimed for jobs much shorter than those that run now, so that other workers can run it: all but what is
+    /// wanted at the present speed.
+    fn give_back_surplus(&self, demand: &mut Demand) {
+        if self.counts.running() < self.executor.threads() {
+            return; // it is not the jobs that keep them waiting
+        }
+        let unstarted = self.counts.unstarted();
+        let wanted = demand.slowed_down(self.counts.run_times());
+        let surplus = unstarted.saturating_sub(wanted.max(self.executor.threads()));
+        if surplus > 0 {
+            tracing::debug!(
+                surplus,
+                unstarted,
+                "jobs take much longer than those before; giving back what was claimed too far ahead"
+            );
+            self.executor.give_back(surplus);
+        }
+    }
+
+    /// Waits until there may be jobs to claim, after a claim that got fewer than it asked for.
+    async fn wait_for_jobs(&mut self, claimed: usize, empty: &mut Backoff) {
+        if claimed == 0 {
+            self.watcher.watch(empty.next());
+        }
+        // Where a few came, more may follow soon; where none came, the watcher says when.
+        let more_may_follow = async {
+            match claimed {
+                0 => std::future::pending().await,
+                _ => tokio::time::sleep(empty.next()).await,
+            }
+        };
         tokio::select! {
-            _ = self.stop.pause(empty.next()) => {}
-            () = self.arrived.notified() => empty.reset(),
+            () = more_may_follow => {}
+            () = self.arrived.notified() => {}
+            Ok(()) = self.enqueued.changed() => empty.reset(),
+            () = self.stop.reached(Phase::Stopping) => {}
         }
     }
 
@@ -294,6 +329,7 @@ struct Demand {
     seen: RunTimes,
     mean_run: Option<Duration>,
     claim_time: Duration,
+    claimed_at: Instant,
 }
 
 impl Demand {
@@ -305,10 +341,35 @@ impl Demand {
             seen: RunTimes::default(),
             mean_run: None,
             claim_time: Duration::ZERO,
+            claimed_at: Instant::now(),
         }
     }
 
+    /// For how much time jobs are kept in memory.
+    fn horizon(&self) -> Duration {
+        (2 * self.claim_time).max(MIN_HORIZON)
+    }
+
+    /// When what was claimed last and has not started by then was claimed too far ahead: after ten times the time it was claimed for.
+    fn patience_ends_at(&self) -> Instant {
+        // A buffer of a fixed size is what was asked for, however long its jobs wait.
+        let patience = if self.fixed { Duration::from_secs(86_400) } else { 10 * self.horizon() };
+        self.claimed_at + patience
+    }
+
+    /// Jobs take longer than those that have ended: all threads have been busy since the last claim. Returns how many are wanted ahead
+    /// now.
+    fn slowed_down(&mut self, now: RunTimes) -> usize {
+        let elapsed = self.claimed_at.elapsed();
+        let started = (now.jobs - self.seen.jobs) as usize + self.threads;
+        let at_least = (elapsed * self.threads as u32).div_f64(started as f64);
+        self.mean_run = Some(self.mean_run.map_or(at_least, |mean| mean.max(at_least)));
+        self.claimed_at = Instant::now(); // patience begins anew
+        self.jobs_in_horizon()
+    }
+
     fn claimed(&mut self, took: Duration) {
+        self.claimed_at = Instant::now();
         self.claim_time = if self.claim_time.is_zero() { took } else { (self.claim_time + took) / 2 };
     }
 
@@ -322,12 +383,15 @@ impl Demand {
             self.mean_run = Some(self.mean_run.map_or(mean, |before| (before + mean) / 2));
             self.seen = now;
         }
+        self.jobs_in_horizon()
+    }
+
+    fn jobs_in_horizon(&self) -> usize {
         let Some(mean_run) = self.mean_run else {
             return 0; // nothing has ended yet: one job for each idle thread will tell
         };
         let jobs_per_second = self.threads as f64 / mean_run.as_secs_f64().max(1e-9);
-        let horizon = (2 * self.claim_time).max(MIN_HORIZON);
-        let jobs = jobs_per_second * horizon.as_secs_f64();
+        let jobs = jobs_per_second * self.horizon().as_secs_f64();
         (jobs as usize).min(self.most)
     }
 }
@@ -374,6 +438,17 @@ mod tests {
             assert!(!strays.are_due());
         }
         assert_eq!(ages, [0, 30, 60, 120, 240, 480, 960]);
+    }
+
+    #[test]
+    fn long_jobs_after_short_ones_lower_the_demand_before_one_of_them_has_ended() {
+        let mut demand = Demand::new(&WorkerConfig::default(), 2);
+        demand.claimed(Duration::from_millis(1));
+        let short = RunTimes { jobs: 1_000, total: Duration::from_millis(1) };
+        assert_eq!(demand.ahead(short), 1_000);
+        demand.claimed_at -= Duration::from_secs(60);
+        assert_eq!(demand.slowed_down(short), 0, "two threads, two jobs, a minute");
+        assert_eq!(demand.ahead(short), 0, "and it stays so while none ends");
     }
 
     #[test]

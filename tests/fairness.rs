@@ -1,0 +1,75 @@
+//! Workers of different speed on one queue: none hoards jobs that another could run.
+//!
+//! Slow handlers wait for a permit, so that what is slow and for how long is decided by the test and not by a clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use readpast::{Output, Worker, WorkerConfig};
+use tokio::sync::Semaphore;
+
+use crate::support::{Fixture, numbers, until};
+
+/// Starts a worker of one thread whose jobs wait for a permit each, but for the first `free`.
+async fn start(fixture: &Fixture, gate: &Arc<Semaphore>, free: u32) -> Worker {
+    let config = WorkerConfig { threads: 1, ..fixture.config.worker.clone() };
+    let (gate, runtime, started) = (gate.clone(), tokio::runtime::Handle::current(), AtomicU32::new(0));
+    Worker::start(&fixture.connect().await, &config, move |_, _| {
+        if started.fetch_add(1, Ordering::Relaxed) >= free {
+            runtime.block_on(gate.acquire()).unwrap().forget();
+        }
+        Ok(Output::none())
+    })
+    .await
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_that_are_in_a_long_job_leave_the_rest_to_the_third() {
+    let fixture = Fixture::new("long_jobs").await;
+    fixture.queue.enqueue_many(numbers(30)).await.unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let slow = start(&fixture, &gate, 0).await;
+    let slower = start(&fixture, &gate, 0).await;
+    let (in_slow, in_slower) = (slow.monitor(), slower.monitor());
+    until("each slow worker runs a job", || in_slow.stats().running == 1 && in_slower.stats().running == 1).await;
+
+    let fast = start(&fixture, &gate, u32::MAX).await;
+    let in_fast = fast.monitor();
+    until("the fast worker has done all that nobody runs", || in_fast.stats().done == 28).await;
+    assert_eq!((in_slow.stats().buffered, in_slower.stats().buffered), (0, 0));
+
+    gate.add_permits(2);
+    for worker in [slow, slower, fast] {
+        worker.shutdown().await.unwrap();
+    }
+    assert_eq!(fixture.job_counts().await.ready, 0);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_claimed_ahead_of_tiny_jobs_is_given_back_when_a_long_one_comes() {
+    let fixture = Fixture::new("tiny_then_long").await;
+    fixture.queue.enqueue_many(numbers(2_000)).await.unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let tiny_first = start(&fixture, &gate, 299).await;
+    let in_first = tiny_first.monitor();
+    // It has learnt that its jobs take no time, and claims full batches ahead; its 300th job is long.
+    until("it is in its first long job, with a batch ahead", || {
+        in_first.stats().done == 299 && in_first.stats().buffered >= 500
+    })
+    .await;
+
+    let other = start(&fixture, &gate, u32::MAX).await;
+    let in_other = other.monitor();
+    // The long job itself, and one that waits for the thread, stay.
+    until("the other worker has done the rest", || in_other.stats().done >= 2_000 - 299 - 2).await;
+    assert!(in_first.stats().buffered <= 1);
+    assert!(in_first.stats().released >= 499);
+
+    gate.add_permits(2);
+    assert_eq!(tiny_first.drain().await.unwrap().stats.lost, 0);
+    other.shutdown().await.unwrap();
+    assert_eq!(fixture.job_counts().await, Default::default());
+    fixture.remove().await;
+}
