@@ -202,7 +202,7 @@ impl Executor {
             if claimed.job.fence() == Fence::NONE {
                 // There is no row to be given back to, and so it is with all jobs of this queue.
                 self.shared.buffer.try_send(claimed).expect("it has just been taken out of the channel");
-                return;
+                return self.pump();
             }
             self.shared.give_back(claimed);
         }
