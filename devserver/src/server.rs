@@ -30,8 +30,16 @@ use crate::tds::token::{Output, ResponseWriter};
 /// The first byte of a TLS handshake, by which a strict (TDS 8.0) client is told from one that sends PRELOGIN.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// Requests read ahead while one runs. TDS clients wait for an answer before the next request, so one would do.
-const REQUESTS_AHEAD: usize = 8;
+/// Requests read ahead while one runs. TDS clients wait for an answer before the next request (MS-TDS 3.2.5.7, "Sent
+/// Client Request State"), and may only send an attention; who sends more than this is cut off, so that what waits for a
+/// busy session stays small.
+const REQUESTS_AHEAD: usize = 4;
+
+/// From accepting a connection to its LOGIN7 message. Somebody who only opens connections holds none for longer.
+const NEGOTIATION_TIME: Duration = Duration::from_secs(30);
+
+/// Connections at a time, each with its thread; further ones wait to be accepted.
+const MAX_CONNECTIONS: usize = 2000;
 
 /// How soon a statement is cancelled once more that did not end: it may have been about to start when it was cancelled
 /// first, and starting clears a cancellation that was meant for the request before.
@@ -63,6 +71,8 @@ enum Work {
 struct Signals {
     /// An attention came and was not acknowledged yet.
     attention: AtomicBool,
+    /// The client is gone, or the server stops: what was read ahead is not for anybody.
+    hung_up: AtomicBool,
     cancel: Mutex<Option<CancelHandle>>,
 }
 
@@ -83,6 +93,7 @@ struct CancelOnDrop<'a>(&'a Signals);
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
+        self.0.hung_up.store(true, Ordering::Release);
         self.0.cancel();
     }
 }
@@ -93,7 +104,7 @@ pub async fn run(listener: TcpListener, shared: Arc<Shared>, mut stopping: watch
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = listener.accept() => {
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                 // An error here is one client's (or a shortage that passes); the listener goes on.
                 if let Ok((socket, _)) = accepted {
                     connections.spawn(serve(socket, Arc::clone(&shared), stopping.clone()));
@@ -114,7 +125,9 @@ pub async fn run(listener: TcpListener, shared: Arc<Shared>, mut stopping: watch
 async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
     let negotiation = negotiate(socket, &shared.tls);
     let negotiated = tokio::select! {
-        negotiated = negotiation => negotiated,
+        negotiated = tokio::time::timeout(NEGOTIATION_TIME, negotiation) => negotiated.unwrap_or_else(|_| {
+            Err(protocol_error(format!("no login within {} s", NEGOTIATION_TIME.as_secs())))
+        }),
         _ = stopping.changed() => return,
     };
     let ended = match negotiated {
@@ -215,7 +228,7 @@ fn protocol_error(what: String) -> io::Error {
 async fn converse<R, W>(
     reader: R,
     writer: W,
-    packets: PacketReader,
+    mut packets: PacketReader,
     login: Message,
     shared: &Arc<Shared>,
     stopping: watch::Receiver<bool>,
@@ -224,10 +237,12 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
+    packets.allow_large_messages();
     let (work_sender, work) = mpsc::channel(REQUESTS_AHEAD);
     let (ended_sender, mut ended) = oneshot::channel::<()>();
     let signals = Arc::new(Signals::default());
-    let output = Output::new(Box::new(writer), Handle::current(), stopping.clone());
+    let (hang_up, hung_up) = watch::channel(false);
+    let output = Output::new(Box::new(writer), Handle::current(), hung_up);
     let session_shared = Arc::clone(shared);
     let session_signals = Arc::clone(&signals);
     std::thread::Builder::new().name("devserver-session".to_owned()).stack_size(SESSION_STACK).spawn(move || {
@@ -240,7 +255,8 @@ where
         // The session ended the connection: a failed login, or an error that severe.
         _ = &mut ended => return Ok(()),
     };
-    // The client has said its last; the thread ends after the statement that runs now.
+    // The client has said its last, so it will not read either; the thread ends after the statement that runs now.
+    let _ = hang_up.send(true);
     while tokio::time::timeout(CANCEL_AGAIN, &mut ended).await.is_err() {
         signals.cancel();
     }
@@ -276,8 +292,12 @@ async fn read_requests<R: AsyncRead + Unpin>(
         } else {
             Work::Request(message)
         };
-        if work.send(item).await.is_err() {
-            return Ok(());
+        match work.try_send(item) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Closed(_)) => return Ok(()),
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                return Err(protocol_error("requests came before the one that runs was answered".to_owned()));
+            }
         }
     }
 }
@@ -304,6 +324,9 @@ fn run_requests(
 ) {
     *signals.cancel.lock() = Some(session.cancel_handle());
     while let Some(item) = work.blocking_recv() {
+        if signals.hung_up.load(Ordering::Acquire) {
+            return;
+        }
         match item {
             Work::Request(message) => answer(shared, &mut session, &message, out, signals),
             Work::Attention => {

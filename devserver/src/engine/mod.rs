@@ -216,6 +216,11 @@ impl Engine {
         }
     }
 
+    /// How many sessions wait for a lock.
+    pub fn waiting_count(&self) -> usize {
+        self.databases.read().iter().map(|database| database.storage.latch().waiting_count()).sum()
+    }
+
     fn find_login(&self, name: &str) -> Option<Login> {
         let name = fold(name);
         self.logins.read().iter().find(|login| fold(&login.name) == name).cloned()

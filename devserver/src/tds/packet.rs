@@ -22,6 +22,9 @@ pub const PACKET_SIZE_RANGE: std::ops::RangeInclusive<usize> = 512..=32767;
 /// ends its message from filling the memory.
 pub const MAX_MESSAGE_SIZE: usize = 256 * 1024 * 1024;
 
+/// The same before the login, when nobody knows who sends it: a LOGIN7 message has at most 128 KB.
+pub const MAX_MESSAGE_SIZE_BEFORE_LOGIN: usize = 128 * 1024;
+
 /// How many bytes are asked of the socket at once.
 const READ_SIZE: usize = 16 * 1024;
 
@@ -98,14 +101,30 @@ pub struct Message {
 }
 
 /// Puts messages together from the bytes of a connection.
-#[derive(Default)]
 pub struct PacketReader {
     received: Vec<u8>,
     consumed: usize,
     partial: Option<Message>,
+    max_message_size: usize,
+}
+
+impl Default for PacketReader {
+    fn default() -> Self {
+        PacketReader {
+            received: Vec::new(),
+            consumed: 0,
+            partial: None,
+            max_message_size: MAX_MESSAGE_SIZE_BEFORE_LOGIN,
+        }
+    }
 }
 
 impl PacketReader {
+    /// The login has come: from now on messages may be of any size that requests need.
+    pub fn allow_large_messages(&mut self) {
+        self.max_message_size = MAX_MESSAGE_SIZE;
+    }
+
     /// The next message, or `None` when the client has closed the connection.
     ///
     /// # Cancel safety
@@ -160,8 +179,8 @@ impl PacketReader {
                     payload: Vec::new(),
                 }),
             };
-            if message.payload.len() + payload.len() > MAX_MESSAGE_SIZE {
-                return Err(invalid(format!("a message is larger than {MAX_MESSAGE_SIZE} bytes")));
+            if message.payload.len() + payload.len() > self.max_message_size {
+                return Err(invalid(format!("a message is larger than {} bytes", self.max_message_size)));
             }
             message.payload.extend_from_slice(payload);
             if status & STATUS_END_OF_MESSAGE != 0 {
@@ -423,6 +442,16 @@ mod tests {
         let messages = messages(&bytes).unwrap();
         assert_eq!(messages.len(), 1);
         assert_eq!(messages[0].packet_type, PacketType::Attention);
+    }
+
+    #[test]
+    fn messages_are_short_until_the_login_has_come() {
+        let half = packet(PacketType::Login7, 0, &[0; MAX_MESSAGE_SIZE_BEFORE_LOGIN / 4]);
+        let mut reader = PacketReader { received: half.repeat(5), ..PacketReader::default() };
+        assert!(reader.take_message().is_err());
+        let mut reader = PacketReader { received: half.repeat(5), ..PacketReader::default() };
+        reader.allow_large_messages();
+        assert_eq!(reader.take_message().unwrap(), None);
     }
 
     #[test]

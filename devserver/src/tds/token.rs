@@ -134,17 +134,17 @@ struct Connection {
 pub struct Output {
     stream: Box<dyn AsyncWrite + Send + Unpin>,
     runtime: Handle,
-    stopping: watch::Receiver<bool>,
+    hung_up: watch::Receiver<bool>,
 }
 
 impl Output {
-    /// `runtime` is the one that drives `stream`; when `stopping` changes, a client that does not read is given up.
-    pub fn new(stream: Box<dyn AsyncWrite + Send + Unpin>, runtime: Handle, stopping: watch::Receiver<bool>) -> Self {
-        Output { stream, runtime, stopping }
+    /// `runtime` is the one that drives `stream`; when `hung_up` changes, a client that does not read is given up.
+    pub fn new(stream: Box<dyn AsyncWrite + Send + Unpin>, runtime: Handle, hung_up: watch::Receiver<bool>) -> Self {
+        Output { stream, runtime, hung_up }
     }
 
     fn write(&mut self, packets: &[u8]) -> io::Result<()> {
-        let Output { stream, runtime, stopping } = self;
+        let Output { stream, runtime, hung_up } = self;
         let writing = async {
             stream.write_all(packets).await?;
             stream.flush().await
@@ -153,18 +153,18 @@ impl Output {
             tokio::select! {
                 biased;
                 written = writing => written,
-                _ = stopping.changed() => Err(io::ErrorKind::ConnectionAborted.into()),
+                _ = hung_up.changed() => Err(io::ErrorKind::ConnectionAborted.into()),
             }
         })
     }
 
     fn close(&mut self) -> io::Result<()> {
-        let Output { stream, runtime, stopping } = self;
+        let Output { stream, runtime, hung_up } = self;
         runtime.block_on(async {
             tokio::select! {
                 biased;
                 closed = stream.shutdown() => closed,
-                _ = stopping.changed() => Ok(()),
+                _ = hung_up.changed() => Ok(()),
             }
         })
     }
