@@ -2,6 +2,7 @@
 //!
 //!     cargo run --release --example quickstart             # this checkout
 //!     cargo run --release --example quickstart -- DIR      # any folder
+//!     cargo run --release --example quickstart -- --every 5 DIR   # again every five seconds, until Ctrl-C: something to watch
 //!
 //! Starts the dev server unless READPAST_URL names a SQL Server. Enqueues one job for each file, computes the SHA-256 and the
 //! best-level DEFLATE size of its content, stores both as the job's output, and reads them back from the database. Ctrl-C stops in
@@ -17,7 +18,7 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use indicatif::{ProgressBar, ProgressStyle};
 use readpast::{
-    Completion, Config, Context, Job, JobError, JobId, JobState, Monitor, NewJob, Output, Queue, QueueOptions, Worker,
+    Completion, Config, Context, Job, JobError, JobId, JobState, NewJob, Output, Progress, Queue, QueueOptions, Worker,
 };
 use readpast_devserver::DevServer;
 use serde::{Deserialize, Serialize};
@@ -58,10 +59,8 @@ async fn main() -> ExitCode {
 
 /// Returns whether every file is accounted for.
 async fn quickstart() -> Result<bool, Box<dyn Error>> {
-    let folder = match std::env::args_os().nth(1) {
-        Some(folder) => PathBuf::from(folder),
-        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")),
-    };
+    let arguments = Arguments::read()?;
+    let folder = arguments.folder;
     let mut files = Vec::new();
     list_files(&folder, &mut files).map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
 
@@ -90,16 +89,19 @@ async fn quickstart() -> Result<bool, Box<dyn Error>> {
     }
 
     let enqueue_started = Instant::now();
-    let jobs: Vec<NewJob> =
-        files.iter().map(|path| NewJob::json(&FileJob { path: path.clone() })).collect::<Result<_, _>>()?;
-    queue.enqueue_many(jobs).await?;
+    enqueue(&queue, &files).await?;
     println!("enqueued {} jobs in {:.2} s", files.len(), enqueue_started.elapsed().as_secs_f64());
 
     let worker = Worker::start(&queue, &config.worker, examine).await?;
     worker.stop_handle().stop_on_signals()?;
-    let progress = tokio::spawn(show_progress(worker.monitor(), files.len() as u64));
-    let summary = worker.drain().await?;
-    progress.abort();
+    if let Some(pause) = arguments.every {
+        tokio::spawn(keep_enqueueing(queue.clone(), files, pause));
+        worker.run().await?;
+        return Ok(true);
+    }
+    let display = Display::new();
+    let summary = worker.drain_with(display.interval(), |progress| display.show(progress)).await?;
+    display.bar.finish_and_clear();
 
     let finished = read_back(&queue).await?;
     let dead = queue.peek(JobState::Dead, JobId(0), 1_000).await?;
@@ -131,6 +133,50 @@ async fn quickstart() -> Result<bool, Box<dyn Error>> {
     Ok(lost == 0 && unfinished == 0 && finished.len() as u64 == stats.done)
 }
 
+/// What stands on the command line.
+struct Arguments {
+    every: Option<Duration>,
+    folder: PathBuf,
+}
+
+impl Arguments {
+    fn read() -> Result<Arguments, String> {
+        let mut arguments = std::env::args_os().skip(1).peekable();
+        let mut every = None;
+        if arguments.next_if(|argument| argument == "--every").is_some() {
+            let seconds = arguments.next().and_then(|seconds| seconds.to_str()?.parse().ok());
+            let seconds: u16 = seconds.ok_or("--every wants a number of seconds, such as --every 5")?;
+            every = Some(Duration::from_secs(seconds.into()));
+        }
+        let folder = arguments.next().map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        Ok(Arguments { every, folder })
+    }
+}
+
+/// One job for each file.
+async fn enqueue(queue: &Queue, files: &[PathBuf]) -> Result<(), readpast::Error> {
+    let jobs: Vec<NewJob> =
+        files.iter().map(|path| NewJob::json(&FileJob { path: path.clone() })).collect::<Result<_, _>>()?;
+    queue.enqueue_many(jobs).await?;
+    Ok(())
+}
+
+/// All files again and again; what is finished is soon purged.
+async fn keep_enqueueing(queue: Queue, files: Vec<PathBuf>, pause: Duration) {
+    loop {
+        tokio::time::sleep(pause).await;
+        let old = Duration::from_secs(60);
+        let result = async {
+            queue.purge(JobState::Done, old).await?;
+            queue.purge(JobState::Dead, old).await?;
+            enqueue(&queue, &files).await
+        };
+        if let Err(error) = result.await {
+            eprintln!("error: {error}");
+        }
+    }
+}
+
 /// Every regular file under `folder`, without build folders, git's own and symbolic links.
 fn list_files(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
@@ -160,22 +206,29 @@ fn examine(job: &Job, _context: &Context) -> Result<Output, JobError> {
 }
 
 /// A bar on a terminal, plain lines elsewhere.
-async fn show_progress(monitor: Monitor, jobs: u64) {
-    let on_terminal = std::io::stderr().is_terminal();
-    let bar = if on_terminal { ProgressBar::new(jobs) } else { ProgressBar::hidden() };
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} jobs, {per_sec}, {eta} left, {msg}");
-    bar.set_style(style.expect("the template is valid"));
-    let interval = if on_terminal { Duration::from_millis(100) } else { Duration::from_secs(1) };
-    loop {
-        tokio::time::sleep(interval).await;
-        let stats = monitor.stats();
-        let held =
-            format!("{} buffered, {} running, {} to finish", stats.buffered, stats.running, stats.awaiting_finish);
-        bar.set_position(stats.done + stats.dead);
-        if on_terminal {
-            bar.set_message(held);
-        } else {
-            println!("{} of {jobs} jobs done ({held})", stats.done);
+struct Display {
+    bar: ProgressBar,
+    on_terminal: bool,
+}
+
+impl Display {
+    fn new() -> Display {
+        let on_terminal = std::io::stderr().is_terminal();
+        let bar = if on_terminal { ProgressBar::new(0) } else { ProgressBar::hidden() };
+        bar.set_style(ProgressStyle::with_template("{wide_bar} {msg}").expect("the template is valid"));
+        Display { bar, on_terminal }
+    }
+
+    fn interval(&self) -> Duration {
+        if self.on_terminal { Duration::from_millis(100) } else { Duration::from_secs(1) }
+    }
+
+    fn show(&self, progress: &Progress) {
+        self.bar.set_length(progress.finished + progress.unfinished.unwrap_or_default());
+        self.bar.set_position(progress.finished);
+        self.bar.set_message(progress.to_string());
+        if !self.on_terminal {
+            println!("{progress}");
         }
     }
 }

@@ -68,7 +68,7 @@ pub use job::{Fence, Job, JobId, NewJob};
 pub use queue::{
     ClaimOrder, Completion, Delivery, Enqueued, JobRow, JobState, Queue, QueueOptions, QueueStats, WorkerId, enqueue_in,
 };
-pub use worker::{Limit, Monitor, StopHandle, Summary, Worker, WorkerStats};
+pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerStats};
 
 /// The traits that [`enqueue_in`] and the driver ask of a connection.
 pub use futures_io;

@@ -61,3 +61,37 @@ async fn two_workers_share_a_queue_and_both_end_when_it_is_empty() {
     assert_eq!(first.unwrap().stats.done + second.unwrap().stats.done, 2_000);
     fixture.remove().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_tells_its_progress_up_to_the_end() {
+    let fixture = Fixture::new("progress").await;
+    fixture.queue.enqueue_many(numbers(300)).await.unwrap();
+    let gate = Arc::new(AtomicU32::new(0));
+    let open = gate.clone();
+    let worker = Worker::start(&fixture.queue, &fixture.config.worker, move |_, context| {
+        while open.load(Ordering::Acquire) == 0 && !context.is_cancelled() {
+            std::thread::yield_now();
+        }
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    let mut shown = Vec::new();
+    let summary = worker
+        .drain_with(Duration::from_millis(1), |progress| {
+            shown.push(*progress);
+            // Nothing ends before it is known how much there is.
+            if progress.unfinished.is_some() {
+                gate.store(1, Ordering::Release);
+            }
+        })
+        .await
+        .unwrap();
+    assert_eq!(summary.stats.done, 300);
+    let first = shown.iter().find(|progress| progress.unfinished.is_some()).unwrap();
+    assert_eq!((first.finished, first.unfinished), (0, Some(300)));
+    let last = shown.last().unwrap();
+    assert_eq!((last.finished, last.unfinished), (300, Some(0)));
+    assert!(shown.windows(2).all(|pair| pair[0].finished <= pair[1].finished));
+    fixture.remove().await;
+}

@@ -22,6 +22,13 @@ pub(crate) struct QueueSample {
     pub(crate) age: Duration,
 }
 
+impl QueueSample {
+    /// Jobs that are not finished, whoever holds them.
+    pub(crate) fn unfinished(&self) -> u64 {
+        self.ready + self.scheduled + self.claimed
+    }
+}
+
 impl Lane {
     /// The last sample, or a new one where that is older than `max_age`; `None` while another worker takes the first.
     pub(crate) async fn sample(&mut self, queue: &str, max_age: Duration) -> Result<Option<QueueSample>, Error> {

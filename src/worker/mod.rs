@@ -19,6 +19,7 @@ mod maintenance;
 mod monitor;
 mod occupancy;
 mod prefetch;
+mod progress;
 mod sampler;
 mod shutdown;
 mod watcher;
@@ -48,6 +49,8 @@ pub use monitor::Monitor;
 pub use occupancy::Limit;
 use occupancy::Occupancy;
 use prefetch::Prefetcher;
+pub use progress::Progress;
+use progress::Readings;
 use shutdown::Phase;
 pub use shutdown::StopHandle;
 use watcher::Watcher;
@@ -328,6 +331,37 @@ impl Worker {
         let empty = stop_when_empty(self.queue.clone(), found_nothing, self.arrived.clone(), pause, self.stop.clone());
         self.tasks.spawn(empty);
         self.run().await
+    }
+
+    /// As [`drain`](Self::drain), and calls `show` with the progress `every` so often, and once at the end: for a progress bar.
+    ///
+    /// ```no_run
+    /// # async fn example(worker: readpast::Worker) -> Result<(), readpast::Error> {
+    /// use std::time::Duration;
+    ///
+    /// // 1240 of 2000 jobs, 812/s, 0:01 left (500 buffered, 8 running, 40 to finish)
+    /// worker.drain_with(Duration::from_millis(200), |progress| eprint!("\r{progress}  ")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`run`](Self::run).
+    pub async fn drain_with(self, every: Duration, mut show: impl FnMut(&Progress)) -> Result<Summary, Error> {
+        let (queue, monitor) = (self.queue.clone(), self.monitor());
+        let mut readings = Readings::default();
+        let summary = tokio::select! {
+            summary = self.drain() => summary,
+            never = progress::report(&queue, &monitor, every, &mut readings, &mut show) => match never {},
+        }?;
+        let unfinished = queue.sample(Duration::ZERO).await.ok().flatten().map(|sample| sample.unfinished());
+        show(&readings.progress(Instant::now(), unfinished, summary.stats));
+        Ok(summary)
     }
 
     /// Returns when the worker is told to stop. No stage ends before that, unless it panics.

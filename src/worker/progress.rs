@@ -1,0 +1,146 @@
+//! How far a drain has come, for a progress bar: done, left, rate, and what is where.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::queue::Queue;
+
+use super::counts::WorkerStats;
+use super::monitor::Monitor;
+
+/// Over how much time the rate is taken.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// How often the queue's depth is asked for at the most. In between, what this worker has finished is subtracted.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How far a worker has come with its queue, as [`Worker::drain_with`](super::Worker::drain_with) tells it. Displays as one line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Jobs that this worker has finished since its start: done and dead ones.
+    pub finished: u64,
+    /// Jobs of the queue that are not finished, whoever holds them; `None` before it is known. A sample: beyond 10,000 ready jobs of a
+    /// priority it is estimated, and at most 100,000 scheduled and claimed ones are counted.
+    pub unfinished: Option<u64>,
+    /// Jobs a second that this worker finished in the last ten seconds.
+    pub jobs_per_second: f64,
+    /// How long it takes until the queue is empty if the unfinished jobs go on becoming fewer as in the last ten seconds; `None` while they
+    /// do not.
+    pub left: Option<Duration>,
+    /// What is in each stage of this worker.
+    pub stats: WorkerStats,
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Progress { finished, unfinished, jobs_per_second, left, stats } = self;
+        match unfinished {
+            Some(unfinished) => write!(f, "{finished} of {} jobs", finished + unfinished)?,
+            None => write!(f, "{finished} jobs")?,
+        }
+        write!(f, ", {jobs_per_second:.0}/s")?;
+        if let Some(left) = left {
+            let seconds = left.as_secs();
+            match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
+                (0, minutes, seconds) => write!(f, ", {minutes}:{seconds:02} left")?,
+                (hours, minutes, seconds) => write!(f, ", {hours}:{minutes:02}:{seconds:02} left")?,
+            }
+        }
+        let WorkerStats { buffered, running, awaiting_finish, .. } = stats;
+        write!(f, " ({buffered} buffered, {running} running, {awaiting_finish} to finish)")
+    }
+}
+
+/// What was the case at one time.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    at: Instant,
+    finished: u64,
+    unfinished: Option<u64>,
+}
+
+/// The readings of the last seconds, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Readings(VecDeque<Reading>);
+
+impl Readings {
+    pub(super) fn progress(&mut self, at: Instant, unfinished: Option<u64>, stats: WorkerStats) -> Progress {
+        let now = Reading { at, finished: stats.done + stats.dead, unfinished };
+        while self.0.front().is_some_and(|reading| at.saturating_duration_since(reading.at) > WINDOW) {
+            self.0.pop_front();
+        }
+        self.0.push_back(now);
+        let then = self.0[0];
+        let seconds = (now.at - then.at).as_secs_f64();
+        let per_second = |jobs: u64| if seconds > 0.0 { jobs as f64 / seconds } else { 0.0 };
+        let known = self.0.iter().find(|reading| reading.unfinished.is_some());
+        let left = known.and_then(|then| {
+            let fewer = then.unfinished?.checked_sub(unfinished?).filter(|fewer| *fewer > 0)?;
+            Some((at - then.at).mul_f64(unfinished? as f64 / fewer as f64))
+        });
+        Progress {
+            finished: now.finished,
+            unfinished,
+            jobs_per_second: per_second(now.finished - then.finished),
+            left,
+            stats,
+        }
+    }
+}
+
+/// Shows the progress again and again, until it is dropped.
+pub(super) async fn report(
+    queue: &Queue,
+    monitor: &Monitor,
+    every: Duration,
+    readings: &mut Readings,
+    show: &mut impl FnMut(&Progress),
+) -> Infallible {
+    let finished = |stats: &WorkerStats| stats.done + stats.dead;
+    let mut known: Option<(u64, u64)> = None; // unfinished, when this worker had finished so many
+    let mut sample_at = Instant::now();
+    loop {
+        if Instant::now() >= sample_at {
+            sample_at = Instant::now() + SAMPLE_INTERVAL;
+            // What cannot be sampled shows in the log and as numbers that stand still; the worker's own calls decide about the worker.
+            match queue.sample(SAMPLE_INTERVAL).await {
+                Ok(Some(sample)) => {
+                    known = Some((sample.unfinished(), finished(&monitor.stats())));
+                }
+                Ok(None) => {}
+                Err(error) => tracing::debug!(%error, "the queue's depth could not be sampled"),
+            }
+        }
+        let stats = monitor.stats();
+        let unfinished = known.map(|(unfinished, at)| unfinished.saturating_sub(finished(&stats) - at));
+        show(&readings.progress(Instant::now(), unfinished, stats));
+        tokio::time::sleep(every).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(done: u64) -> WorkerStats {
+        WorkerStats { done, running: 3, ..WorkerStats::default() }
+    }
+
+    #[test]
+    fn the_rate_and_what_is_left_follow_the_last_seconds() {
+        let mut readings = Readings::default();
+        let start = Instant::now();
+        let first = readings.progress(start, None, done(0));
+        assert_eq!((first.jobs_per_second, first.left), (0.0, None));
+        readings.progress(start + Duration::from_secs(1), Some(1_000), done(100));
+        let third = readings.progress(start + Duration::from_secs(5), Some(600), done(500));
+        assert_eq!((third.jobs_per_second, third.left), (100.0, Some(Duration::from_secs(6))));
+        assert_eq!(third.to_string(), "500 of 1100 jobs, 100/s, 0:06 left (0 buffered, 3 running, 0 to finish)");
+        // The first readings are forgotten by now.
+        let fourth = readings.progress(start + Duration::from_secs(13), Some(600), done(580));
+        assert_eq!((fourth.jobs_per_second, fourth.left), (10.0, None), "the queue does not get shorter");
+    }
+}
