@@ -366,7 +366,7 @@ impl Binder<'_> {
                     (value, plan)
                 } else {
                     let ty = value.ty.comparison_type(column.ty)?;
-                    (implicit(value, ty)?, super::bind_query::with_column_types(plan, &[ty])?)
+                    (implicit(value, ty)?, self.with_column_types(plan, &[ty])?)
                 };
                 Ok(negate_if(*negated, Condition::InQuery { value, query: Arc::new(plan), collation }))
             }

@@ -121,8 +121,8 @@ impl Binder<'_> {
                 a.ty.combine(b.ty)?
             });
         }
-        let left = with_column_types(left, &types)?;
-        let right = with_column_types(right, &types)?;
+        let left = self.with_column_types(left, &types)?;
+        let right = self.with_column_types(right, &types)?;
         let mut columns = left.columns.clone();
         for (column, other) in columns.iter_mut().zip(&right.columns) {
             column.nullable |= other.nullable;
@@ -133,7 +133,7 @@ impl Binder<'_> {
         Ok(QueryPlan { columns, body: Body::Set(Box::new(set)), outer_slots })
     }
 
-    fn bind_operand(&mut self, body: &QueryBody) -> SqlResult<QueryPlan> {
+    pub(super) fn bind_operand(&mut self, body: &QueryBody) -> SqlResult<QueryPlan> {
         match body {
             QueryBody::Select(select) => {
                 self.scopes.push(QueryScope::new());
@@ -143,6 +143,37 @@ impl Binder<'_> {
             }
             QueryBody::SetOperation { op, left, right } => self.bind_set_operation(*op, left, right),
         }
+    }
+
+    /// The plan with its columns converted to other types.
+    pub fn with_column_types(&mut self, mut plan: QueryPlan, types: &[SqlType]) -> SqlResult<QueryPlan> {
+        if plan.columns.iter().zip(types).all(|(column, ty)| column.ty == *ty) {
+            return Ok(plan);
+        }
+        match &mut plan.body {
+            Body::Select(select) if !select.distinct => {
+                let items = std::mem::take(&mut select.items);
+                for (item, ty) in items.into_iter().zip(types) {
+                    select.items.push(implicit(item, *ty)?);
+                }
+            }
+            // What compares its rows does so before they are converted.
+            Body::Select(_) | Body::Set(_) | Body::Recursive(_) => {
+                let slot = self.new_slot()?;
+                let mut items = Vec::with_capacity(types.len());
+                for (column, ty) in Binder::output_columns(&plan.columns, slot).into_iter().zip(types) {
+                    items.push(implicit(column.scalar, *ty)?);
+                }
+                let (columns, outer_slots) = (plan.columns.clone(), plan.outer_slots);
+                let input = Operator::Derived { slot, query: Arc::new(plan) };
+                let select = SelectPlan { input, items, distinct: false, sort: Vec::new(), limit: Limit::default() };
+                plan = QueryPlan { columns, body: Body::Select(Box::new(select)), outer_slots };
+            }
+        }
+        for (column, ty) in plan.columns.iter_mut().zip(types) {
+            column.ty = *ty;
+        }
+        Ok(plan)
     }
 
     fn bind_offset(&mut self, offset: Option<&Offset>) -> SqlResult<Limit> {
@@ -594,44 +625,6 @@ fn output_sort(order_by: &[OrderItem], columns: &[OutputColumn]) -> SqlResult<Ve
 fn is_null_column(plan: &QueryPlan, position: usize) -> bool {
     match &plan.body {
         Body::Select(select) => matches!(select.items[position].node, Node::Constant(Value::Null)),
-        Body::Set(_) => false,
+        Body::Set(_) | Body::Recursive(_) => false,
     }
-}
-
-/// The plan with its columns converted to other types.
-pub fn with_column_types(mut plan: QueryPlan, types: &[SqlType]) -> SqlResult<QueryPlan> {
-    if plan.columns.iter().zip(types).all(|(column, ty)| column.ty == *ty) {
-        return Ok(plan);
-    }
-    match &mut plan.body {
-        Body::Select(select) if !select.distinct => {
-            let items = std::mem::take(&mut select.items);
-            for (item, ty) in items.into_iter().zip(types) {
-                select.items.push(implicit(item, *ty)?);
-            }
-        }
-        Body::Select(_) => return Err(SqlError::not_supported("SELECT DISTINCT whose columns have to be converted")),
-        Body::Set(set) => {
-            if set.op != SetOperator::UnionAll {
-                return Err(SqlError::not_supported("a set operation whose columns have to be converted"));
-            }
-            let empty = || QueryPlan {
-                columns: Vec::new(),
-                body: Body::Select(Box::new(SelectPlan {
-                    input: Operator::Unit,
-                    items: Vec::new(),
-                    distinct: false,
-                    sort: Vec::new(),
-                    limit: Limit::default(),
-                })),
-                outer_slots: 0,
-            };
-            set.left = with_column_types(std::mem::replace(&mut set.left, empty()), types)?;
-            set.right = with_column_types(std::mem::replace(&mut set.right, empty()), types)?;
-        }
-    }
-    for (column, ty) in plan.columns.iter_mut().zip(types) {
-        column.ty = *ty;
-    }
-    Ok(plan)
 }

@@ -10,6 +10,7 @@ use super::bind_query::{Block, BoundQuery};
 use super::binder::{Binder, Clause, QueryScope, ResolvedTable, VisibleColumn, VisibleSource};
 use super::locking::{Access, TableHints};
 use super::query::{Limit, QueryPlan, SortKey, TableHandle, TablePlace, WindowFunction};
+use super::recursion::is_recursive;
 use super::scalar::{Condition, Scalar, SlotSet, slot_bit};
 use super::system_view::SystemView;
 use super::table_function::TableFunction;
@@ -39,6 +40,12 @@ pub enum Relation {
     Function {
         slot: usize,
         function: Arc<TableFunction>,
+    },
+    /// Within a recursive CTE: the rows found last.
+    Working {
+        slot: usize,
+        working: usize,
+        width: usize,
     },
     Join(Box<JoinRelation>),
     /// CROSS APPLY and OUTER APPLY.
@@ -86,7 +93,8 @@ impl Relation {
             Relation::Values { slot, .. }
             | Relation::Derived { slot, .. }
             | Relation::View { slot, .. }
-            | Relation::Function { slot, .. } => slot_bit(*slot),
+            | Relation::Function { slot, .. }
+            | Relation::Working { slot, .. } => slot_bit(*slot),
             Relation::Join(join) => join.left.slots() | join.right.slots(),
             Relation::Apply { left, right, .. } => left.slots() | right.slots(),
             Relation::Block(block) => {
@@ -105,6 +113,7 @@ impl Relation {
             Relation::Derived { slot, query } => out.push((*slot, query.columns.len())),
             Relation::View { slot, view } => out.push((*slot, view.columns().len())),
             Relation::Function { slot, function } => out.push((*slot, function.width())),
+            Relation::Working { slot, width, .. } => out.push((*slot, *width)),
             Relation::Join(join) => {
                 join.left.widths(out);
                 join.right.widths(out);
@@ -125,7 +134,7 @@ impl Relation {
     /// The slots of others that it reads.
     pub fn outer_slots(&self) -> SlotSet {
         let read = match self {
-            Relation::Unit | Relation::Table(_) | Relation::View { .. } => 0,
+            Relation::Unit | Relation::Table(_) | Relation::View { .. } | Relation::Working { .. } => 0,
             Relation::Values { rows, .. } => rows.iter().flatten().fold(0, |slots, scalar| slots | scalar.slots()),
             Relation::Derived { query, .. } => query.outer_slots,
             Relation::Function { function, .. } => function.slots(),
@@ -178,7 +187,8 @@ impl Relation {
             | Relation::Values { .. }
             | Relation::Derived { .. }
             | Relation::View { .. }
-            | Relation::Function { .. } => {}
+            | Relation::Function { .. }
+            | Relation::Working { .. } => {}
         }
     }
 }
@@ -417,19 +427,27 @@ impl Binder<'_> {
         }
         let wanted = fold(&name.name);
         let Some(place) = self.ctes.iter().rposition(|cte| fold(&cte.name) == wanted) else { return Ok(None) };
-        if self.cte_in_progress.contains(&place) {
-            return Err(SqlError::not_supported(format!("the recursive CTE {}", name.name)));
+        let is_working = self.recursions.iter().any(|recursion| recursion.place == place);
+        if self.cte_in_progress.contains(&place) && !is_working {
+            return Err(SqlError::not_supported(format!("the CTE {} in a query of its own", name.name)));
         }
         Ok(Some(place))
     }
 
     /// Binds a reference to a CTE: a CTE sees those before it, and nothing of the query that uses it.
     pub fn bind_cte(&mut self, place: usize, alias: &Ident, mergeable: bool) -> SqlResult<Relation> {
+        if let Some(recursion) = self.recursions.iter().find(|recursion| recursion.place == place) {
+            let recursion = recursion.clone();
+            return self.bind_recursive_reference(&recursion, alias);
+        }
         let cte = self.ctes[place].clone();
         let later = self.ctes.split_off(place + 1);
         let scopes = std::mem::take(&mut self.scopes);
         self.cte_in_progress.push(place);
-        let bound = self.bind_query(&cte.query, false);
+        let recursions = std::mem::take(&mut self.recursions);
+        let bound =
+            if is_recursive(&cte) { self.bind_recursive(&cte, place) } else { self.bind_query(&cte.query, false) };
+        self.recursions = recursions;
         self.cte_in_progress.pop();
         self.scopes = scopes;
         self.ctes.extend(later);

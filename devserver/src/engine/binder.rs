@@ -9,6 +9,7 @@ use super::Database;
 use super::catalog::{DBO, Object, UserType, View};
 use super::principal::SecurableId;
 use super::query::{AggregateCall, OutputColumn, TableHandle, TablePlace, WindowFunction};
+use super::recursion::Recursion;
 use super::scalar::{CollationLabel, Node, Scalar, SlotSet, slot_bit};
 use super::scope::Declarations;
 use super::state::SessionState;
@@ -97,6 +98,7 @@ pub struct PlanOptions {
     pub force_order: bool,
     pub loop_joins: bool,
     pub hash_joins: bool,
+    pub max_recursion: Option<u32>,
     /// OPTION (RECOMPILE): the values of variables are known to the plan.
     pub recompile: bool,
 }
@@ -124,7 +126,7 @@ impl PlanOptions {
                 | QueryHint::OptimizeFor(_) => {}
                 QueryHint::MergeJoin => return Err(SqlError::not_supported("OPTION (MERGE JOIN)")),
                 QueryHint::RobustPlan => return Err(SqlError::not_supported("OPTION (ROBUST PLAN)")),
-                QueryHint::MaxRecursion(_) => return Err(SqlError::not_supported("OPTION (MAXRECURSION)")),
+                QueryHint::MaxRecursion(limit) => options.max_recursion = Some(*limit),
             }
         }
         Ok(options)
@@ -154,6 +156,8 @@ pub struct Binder<'a> {
     pub used_columns: Vec<Vec<bool>>,
     /// The CTEs that are being bound: one that uses itself is recursive.
     pub cte_in_progress: Vec<usize>,
+    /// The recursive CTEs whose members are being bound.
+    pub recursions: Vec<Recursion>,
     /// The views being expanded, so that one that contains itself ends.
     pub view_depth: usize,
     /// The slot of `$action` while the OUTPUT clause of a MERGE is bound.
@@ -211,6 +215,7 @@ impl<'a> Binder<'a> {
             uses_storage: false,
             used_columns: Vec::new(),
             cte_in_progress: Vec::new(),
+            recursions: Vec::new(),
             view_depth: 0,
             merge_action: None,
         }

@@ -39,6 +39,7 @@ mod plan;
 mod principal;
 mod procedure;
 mod query;
+mod recursion;
 mod rpc;
 mod scalar;
 mod scope;

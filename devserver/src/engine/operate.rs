@@ -12,6 +12,7 @@ use super::locking::Access;
 use super::query::{
     AnyOf, Body, HashJoin, Limit, LoopKind, Operator, QueryPlan, SelectPlan, SetPlan, SortKey, TableScan,
 };
+use super::recursion;
 use super::system_view;
 use super::window;
 use crate::error::{SqlError, SqlResult};
@@ -46,6 +47,16 @@ pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, e
         Operator::View { slot, view } => {
             for row in system_view::rows(*view, run)? {
                 frame.rows[*slot] = row.into();
+                if emit(run, frame)? == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+            }
+            Ok(Flow::Continue)
+        }
+        Operator::Working { slot, working } => {
+            let rows = frame.derived.get(working).map(Arc::clone).unwrap_or_default();
+            for row in rows.iter() {
+                frame.rows[*slot] = Arc::clone(row).into();
                 if emit(run, frame)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
@@ -265,26 +276,28 @@ fn run_derived(
             emit(run, frame)
         });
     }
-    let rows = match frame.derived.get(&slot) {
-        Some(rows) => Arc::clone(rows),
-        None => {
-            let mut rows: Vec<Values> = Vec::new();
-            run_query(query, run, frame, &mut |_, _, row| {
-                rows.push(row.into());
-                Ok(Flow::Continue)
-            })?;
-            let rows = Arc::new(rows);
-            frame.derived.insert(slot, Arc::clone(&rows));
-            rows
+    if let Some(rows) = frame.derived.get(&slot) {
+        let rows = Arc::clone(rows);
+        for row in rows.iter() {
+            frame.rows[slot] = Arc::clone(row).into();
+            if emit(run, frame)? == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
         }
-    };
-    for row in rows.iter() {
-        frame.rows[slot] = Arc::clone(row).into();
-        if emit(run, frame)? == Flow::Stop {
-            return Ok(Flow::Stop);
-        }
+        return Ok(Flow::Continue);
     }
-    Ok(Flow::Continue)
+    // The first time the rows go on as they come, so that TOP can end it.
+    let mut rows: Vec<Values> = Vec::new();
+    let flow = run_query(query, run, frame, &mut |run, frame, row| {
+        let row: Values = row.into();
+        rows.push(Arc::clone(&row));
+        frame.rows[slot] = row.into();
+        emit(run, frame)
+    })?;
+    if flow == Flow::Continue {
+        frame.derived.insert(slot, Arc::new(rows));
+    }
+    Ok(flow)
 }
 
 /// Appends the value to a key for a table of hashes; false for NULL, which equals nothing.
@@ -434,6 +447,7 @@ pub fn run_query(plan: &QueryPlan, run: &mut Run<'_>, frame: &mut Frame, emit: E
     match &plan.body {
         Body::Select(select) => run_select(plan, select, run, frame, emit),
         Body::Set(set) => run_set(plan, set, run, frame, emit),
+        Body::Recursive(recursive) => recursion::run(recursive, run, frame, emit),
     }
 }
 

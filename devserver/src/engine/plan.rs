@@ -130,7 +130,7 @@ impl Planner<'_> {
             Relation::Values { rows, .. } => rows.len() as f64,
             Relation::Derived { .. } => 200.0,
             Relation::View { .. } => 100.0,
-            Relation::Function { .. } => 50.0,
+            Relation::Function { .. } | Relation::Working { .. } => 50.0,
             Relation::Block(block) if !block.limit.is_none() => 20.0,
             Relation::Join(_) | Relation::Apply { .. } | Relation::Block(_) => 2000.0,
         })
@@ -250,6 +250,7 @@ impl Planner<'_> {
             Relation::Derived { slot, query } => (Operator::Derived { slot, query }, conditions),
             Relation::View { slot, view } => (Operator::View { slot, view }, conditions),
             Relation::Function { slot, function } => (Operator::Function { slot, function }, conditions),
+            Relation::Working { slot, working, .. } => (Operator::Working { slot, working }, conditions),
             Relation::Join(join) => self.plan_outer_join(*join, conditions, bound)?,
             Relation::Apply { outer, left, right } => {
                 debug_assert!(outer, "CROSS APPLY is taken apart by flatten");
@@ -476,6 +477,7 @@ fn contains_target(relation: &Relation) -> bool {
         | Relation::Values { .. }
         | Relation::Derived { .. }
         | Relation::View { .. }
-        | Relation::Function { .. } => false,
+        | Relation::Function { .. }
+        | Relation::Working { .. } => false,
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::locking::{Access, TableHints};
+use super::recursion::RecursivePlan;
 use super::scalar::{Condition, Scalar, SlotSet};
 use super::system_view::SystemView;
 use super::table_function::TableFunction;
@@ -35,6 +36,7 @@ pub enum Body {
     Select(Box<SelectPlan>),
     /// UNION, UNION ALL, EXCEPT, INTERSECT; both sides have the types of the plan's columns.
     Set(Box<SetPlan>),
+    Recursive(Box<RecursivePlan>),
 }
 
 #[derive(Debug)]
@@ -175,6 +177,11 @@ pub enum Operator {
     Function {
         slot: usize,
         function: Arc<TableFunction>,
+    },
+    /// Within a recursive CTE: the rows found last.
+    Working {
+        slot: usize,
+        working: usize,
     },
     Filter {
         input: Box<Operator>,

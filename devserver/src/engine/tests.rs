@@ -14,6 +14,7 @@ mod plans;
 mod queries;
 mod random_statements;
 mod random_transactions;
+mod recursion;
 mod rpc;
 mod select_into;
 mod table_functions;
