@@ -153,7 +153,6 @@ async fn finish_never_skips_a_locked_row() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the dev server has no row versions; run with READPAST_URL and --ignored"]
 async fn claims_skip_locked_rows_under_read_committed_snapshot_too() {
     let fixture = Fixture::in_own_database("rcsi").await;
     fixture.sql("ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON WITH ROLLBACK IMMEDIATE").await;

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::engine::{CancelHandle, Engine, Session};
@@ -74,6 +74,8 @@ struct Signals {
     /// The client is gone, or the server stops: what was read ahead is not for anybody.
     hung_up: AtomicBool,
     cancel: Mutex<Option<CancelHandle>>,
+    /// The session was killed: the connection ends.
+    killed: Notify,
 }
 
 impl Signals {
@@ -276,6 +278,7 @@ async fn read_requests<R: AsyncRead + Unpin>(
         let message = tokio::select! {
             message = packets.next_message(&mut reader) => message?,
             _ = stopping.changed() => None,
+            () = signals.killed.notified() => None,
             () = tokio::time::sleep(CANCEL_AGAIN), if signals.attention_pending() => {
                 signals.cancel();
                 continue;
@@ -303,7 +306,13 @@ async fn read_requests<R: AsyncRead + Unpin>(
 }
 
 /// The session's thread.
-fn run_session(shared: &Shared, login: &Message, mut work: mpsc::Receiver<Work>, output: Output, signals: &Signals) {
+fn run_session(
+    shared: &Shared,
+    login: &Message,
+    mut work: mpsc::Receiver<Work>,
+    output: Output,
+    signals: &Arc<Signals>,
+) {
     let mut out = ResponseWriter::new(output);
     match log_in(shared, login, &mut out) {
         Ok(session) => run_requests(shared, session, &mut work, &mut out, signals),
@@ -320,8 +329,10 @@ fn run_requests(
     mut session: Session,
     work: &mut mpsc::Receiver<Work>,
     out: &mut ResponseWriter,
-    signals: &Signals,
+    signals: &Arc<Signals>,
 ) {
+    let killed = Arc::clone(signals);
+    session.on_kill(move || killed.killed.notify_one());
     *signals.cancel.lock() = Some(session.cancel_handle());
     while let Some(item) = work.blocking_recv() {
         if signals.hung_up.load(Ordering::Acquire) {

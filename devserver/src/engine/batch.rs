@@ -32,7 +32,7 @@ use super::trigger::TriggerTarget;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::TableSchema;
 use crate::tds::token::StatementKind as DoneKind;
-use crate::tsql::ast::{Ident, ObjectName, StatementKind};
+use crate::tsql::ast::{Ident, IsolationLevel, ObjectName, StatementKind};
 use crate::value::{self, Length, SqlType, Value};
 
 /// A batch, procedure body or dynamic text, ready to run.
@@ -203,8 +203,8 @@ fn reach(error: &SqlError, origin: Origin) -> Reach {
     match error.number {
         // Failed conversions of text.
         245 | 241 | 295 | 8114 | 8169 | 235 => Reach::BatchAndTransaction,
-        // Deadlock victim.
-        1205 => Reach::BatchAndTransaction,
+        // Deadlock victim; what SNAPSHOT cannot go on with.
+        1205 | 3951 | 3960 | 3961 => Reach::BatchAndTransaction,
         // Cancelled; the nesting limit; not supported: nothing good can come after it.
         3617 | 596 | 217 | crate::error::NOT_SUPPORTED => Reach::Batch,
         3915 | 3930 => Reach::Batch,
@@ -629,6 +629,7 @@ impl Session {
         };
         tx.lock_timeout = self.state.options.lock_timeout;
         tx.deadlock_priority = self.state.options.deadlock_priority;
+        tx.under_snapshot = self.state.options.isolation == IsolationLevel::Snapshot;
         let mut latch = database.storage.latch();
         let mark = latch.begin_statement(&mut tx);
         let storage = Storage { latch, tx };

@@ -18,8 +18,8 @@ use super::table_definition;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{self, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{
-    AlterDatabase, CreateProcedure, CreateSequence, CreateType, CreateView, Creation, DatabaseOptionValue, Drop,
-    DropKind, ExecuteAsClause, ObjectName, StatementKind, TypeKind,
+    CreateProcedure, CreateSequence, CreateType, CreateView, Creation, Drop, DropKind, ExecuteAsClause, ObjectName,
+    StatementKind, TypeKind,
 };
 use crate::value::{SqlType, now_utc};
 
@@ -402,45 +402,6 @@ impl Session {
             catalog.add_schema(Arc::clone(name), DBO_USER)?
         };
         self.keep_undo(undo);
-        Ok(())
-    }
-
-    fn alter_database(&mut self, alter: &AlterDatabase) -> SqlResult<()> {
-        let database = match &alter.name {
-            Some(name) => self.engine.find_database(name).ok_or_else(|| {
-                SqlError::new(
-                    5011,
-                    format!(
-                        "User does not have permission to alter database '{name}', the database does not exist, or the \
-                         database is not in a state that allows access checks."
-                    ),
-                )
-                .severity(14)
-            })?,
-            None => Arc::clone(&self.database),
-        };
-        if !self.is_owner() {
-            return Err(SqlError::new(
-                5011,
-                format!(
-                    "User does not have permission to alter database '{}', the database does not exist, or the database \
-                     is not in a state that allows access checks.",
-                    database.name
-                ),
-            )
-            .severity(14));
-        }
-        for option in &alter.options {
-            match (&*option.name, &option.value) {
-                ("READ_ONLY", DatabaseOptionValue::Bare) => database.set_read_only(true),
-                ("READ_WRITE", DatabaseOptionValue::Bare) => database.set_read_only(false),
-                ("MULTI_USER", DatabaseOptionValue::Bare)
-                | ("READ_COMMITTED_SNAPSHOT" | "ALLOW_SNAPSHOT_ISOLATION", DatabaseOptionValue::Off) => {}
-                // There is no log and no page to verify.
-                ("RECOVERY" | "PAGE_VERIFY", DatabaseOptionValue::Word(_)) => {}
-                (name, _) => return Err(SqlError::not_supported(format!("ALTER DATABASE … SET {name}"))),
-            }
-        }
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 //! Source: "Table hints" (MicrosoftDocs/sql-docs, docs/t-sql/queries/hints-transact-sql-table.md).
 
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{LockMode, LockPlan, RowLock};
+use crate::storage::{LockMode, LockPlan, ReadVersion, RowLock};
 use crate::tsql::ast::{Ident, IndexRef, IsolationLevel, TableHint};
 
 /// The hints of one table, sorted by what they bear on.
@@ -126,37 +126,51 @@ impl TableHints {
         Ok(())
     }
 
-    /// The locks under the session's isolation level; 650 for READPAST where it is not allowed.
-    pub fn lock_plan(&self, session: IsolationLevel, access: Access) -> SqlResult<LockPlan> {
-        let level = self.isolation.unwrap_or(session);
-        if level == IsolationLevel::Snapshot {
-            return Err(SqlError::not_supported("SNAPSHOT isolation"));
+    /// The locks under the session's isolation level; 650 for READPAST where it is not allowed. `versions`: the database has
+    /// READ_COMMITTED_SNAPSHOT.
+    pub fn lock_plan(&self, session: IsolationLevel, versions: bool, access: Access) -> SqlResult<LockPlan> {
+        let mut level = self.isolation.unwrap_or(session);
+        // "When UPDLOCK is specified, the READCOMMITTED and READCOMMITTEDLOCK isolation level hints are ignored."
+        if self.update && level == IsolationLevel::ReadCommitted {
+            level = session;
         }
-        if self.readpast && !matches!(level, IsolationLevel::ReadCommitted | IsolationLevel::RepeatableRead) {
-            return Err(SqlError::new(
-                650,
-                "You can only specify the READPAST lock in the READ COMMITTED or REPEATABLE READ isolation levels.",
-            ));
+        if self.readpast {
+            self.check_readpast(level, versions)?;
+        }
+        let changes = access == Access::Change;
+        let wants_locks = self.update || self.exclusive || self.table;
+        let plan = LockPlan {
+            table_mode: LockMode::SchemaStability,
+            row: RowLock::None,
+            hold: false,
+            readpast: self.readpast,
+            no_wait: self.no_wait,
+            read: ReadVersion::Current,
+            keep_rejected: false,
+            serializable: false,
+        };
+        if session == IsolationLevel::Snapshot && (changes || wants_locks) && (self.isolation.is_some() || wants_locks)
+        {
+            return Err(SqlError::not_supported("locking hints under SNAPSHOT isolation"));
+        }
+        if level == IsolationLevel::Snapshot {
+            // Locks come when the row is changed; then it must be the one that was seen.
+            let table_mode = if changes { LockMode::IntentExclusive } else { LockMode::SchemaStability };
+            return Ok(LockPlan { table_mode, hold: changes, read: ReadVersion::Transaction, ..plan });
+        }
+        let reads_freely = !changes && !wants_locks;
+        if level == IsolationLevel::ReadUncommitted && reads_freely {
+            return Ok(plan);
+        }
+        if level == IsolationLevel::ReadCommitted && versions && !self.read_committed_lock && reads_freely {
+            return Ok(LockPlan { read: ReadVersion::Statement, ..plan });
         }
         let serializable = level == IsolationLevel::Serializable;
         let holds_reads = serializable || level == IsolationLevel::RepeatableRead;
-        let changes = access == Access::Change;
-        if level == IsolationLevel::ReadUncommitted && !changes && !self.update && !self.exclusive && !self.table {
-            return Ok(LockPlan {
-                table_mode: LockMode::SchemaStability,
-                row: RowLock::None,
-                hold: false,
-                readpast: false,
-                no_wait: self.no_wait,
-                keep_rejected: false,
-                serializable: false,
-            });
-        }
         let (table_mode, row, hold) = if self.table {
-            if self.exclusive || changes {
+            // "If UPDLOCK is combined with TABLOCK, … an exclusive (X) lock is taken instead."
+            if self.exclusive || self.update || changes {
                 (LockMode::Exclusive, RowLock::None, true)
-            } else if self.update {
-                return Err(SqlError::not_supported("TABLOCK together with UPDLOCK"));
             } else {
                 (LockMode::Shared, RowLock::None, holds_reads)
             }
@@ -167,15 +181,18 @@ impl TableHints {
         } else {
             (LockMode::IntentShared, RowLock::Shared, holds_reads)
         };
-        Ok(LockPlan {
-            table_mode,
-            row,
-            hold,
-            readpast: self.readpast,
-            no_wait: self.no_wait,
-            keep_rejected: holds_reads,
-            serializable,
-        })
+        Ok(LockPlan { table_mode, row, hold, keep_rejected: holds_reads, serializable, ..plan })
+    }
+
+    fn check_readpast(&self, level: IsolationLevel, versions: bool) -> SqlResult<()> {
+        let reads_versions = versions && level == IsolationLevel::ReadCommitted && !self.read_committed_lock;
+        if !reads_versions && matches!(level, IsolationLevel::ReadCommitted | IsolationLevel::RepeatableRead) {
+            return Ok(());
+        }
+        Err(SqlError::new(
+            650,
+            "You can only specify the READPAST lock in the READ COMMITTED or REPEATABLE READ isolation levels.",
+        ))
     }
 }
 
@@ -199,15 +216,16 @@ mod tests {
     #[test]
     fn readpast_needs_an_isolation_level_that_allows_to_skip() {
         let hints = TableHints::of(&[TableHint::ReadPast], Access::Read).expect("allowed");
-        assert!(hints.lock_plan(IsolationLevel::ReadCommitted, Access::Read).expect("allowed").readpast);
-        assert_eq!(number(hints.lock_plan(IsolationLevel::Serializable, Access::Read)), 650);
+        assert!(hints.lock_plan(IsolationLevel::ReadCommitted, false, Access::Read).expect("allowed").readpast);
+        assert_eq!(number(hints.lock_plan(IsolationLevel::Serializable, false, Access::Read)), 650);
         let lowered = TableHints::of(&[TableHint::ReadPast, TableHint::ReadCommittedLock], Access::Read);
-        assert!(lowered.expect("allowed").lock_plan(IsolationLevel::Serializable, Access::Read).is_ok());
+        assert!(lowered.expect("allowed").lock_plan(IsolationLevel::Serializable, false, Access::Read).is_ok());
     }
 
     #[test]
     fn a_target_is_read_with_update_locks() {
-        let plan = TableHints::default().lock_plan(IsolationLevel::ReadCommitted, Access::Change).expect("allowed");
+        let plan =
+            TableHints::default().lock_plan(IsolationLevel::ReadCommitted, false, Access::Change).expect("allowed");
         assert_eq!((plan.row, plan.table_mode, plan.hold), (RowLock::Update, LockMode::IntentExclusive, true));
     }
 }

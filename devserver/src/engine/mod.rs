@@ -8,6 +8,7 @@
 
 mod access_path;
 mod aggregate;
+mod alter_database;
 mod alter_table;
 mod batch;
 mod bind_expression;
@@ -20,6 +21,7 @@ mod bind_window;
 mod binder;
 mod catalog;
 mod compile;
+mod connections;
 mod ddl;
 mod evaluate;
 mod fault;
@@ -27,6 +29,7 @@ mod foreign_key;
 mod foreign_key_ddl;
 mod frame;
 mod index_ddl;
+mod lock_view;
 mod locking;
 mod merge;
 mod modify;
@@ -71,6 +74,7 @@ use crate::storage::{self, fold};
 use crate::tds::login::LoginRequest;
 use batch::CompiledBatch;
 use catalog::Catalog;
+use connections::Connections;
 
 pub use fault::Faults;
 pub use session::{CancelHandle, Session};
@@ -110,18 +114,21 @@ pub struct Database {
     pub name: Arc<str>,
     pub storage: storage::Database,
     pub catalog: RwLock<Catalog>,
+    /// Those of the whole server.
+    pub connections: Arc<Connections>,
     /// Grows with every change of a table or of the catalog: plans made before are stale then.
     version: AtomicU64,
     read_only: AtomicBool,
 }
 
 impl Database {
-    fn new(id: i32, name: &str) -> Database {
+    fn new(id: i32, name: &str, connections: &Arc<Connections>) -> Database {
         Database {
             id,
             name: name.into(),
-            storage: storage::Database::new(),
+            storage: storage::Database::new(name),
             catalog: RwLock::new(Catalog::new()),
+            connections: Arc::clone(connections),
             version: AtomicU64::new(1),
             read_only: AtomicBool::new(false),
         }
@@ -160,6 +167,7 @@ pub struct Engine {
     logins: RwLock<Vec<Login>>,
     databases: RwLock<Vec<Arc<Database>>>,
     next_spid: AtomicI32,
+    connections: Arc<Connections>,
     batches: Mutex<HashMap<BatchKey, (u64, Arc<CompiledBatch>)>>,
     /// What tests of clients want to go wrong.
     pub faults: Faults,
@@ -167,7 +175,8 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(options: EngineOptions) -> Arc<Engine> {
-        let database = Arc::new(Database::new(5, &options.database));
+        let connections = Arc::default();
+        let database = Arc::new(Database::new(5, &options.database, &connections));
         let administrator = |name: &str| Login {
             name: name.into(),
             password: options.password.as_str().into(),
@@ -182,6 +191,7 @@ impl Engine {
             logins: RwLock::new(logins),
             databases: RwLock::new(vec![database]),
             next_spid: AtomicI32::new(0),
+            connections,
             batches: Mutex::new(HashMap::new()),
             faults: Faults::default(),
         })
@@ -243,7 +253,7 @@ impl Engine {
             .state(3));
         }
         let id = databases.iter().map(|database| database.id).max().unwrap_or(4) + 1;
-        databases.push(Arc::new(Database::new(id, name)));
+        databases.push(Arc::new(Database::new(id, name, &self.connections)));
         Ok(())
     }
 

@@ -17,6 +17,7 @@ use super::select_into::IntoTable;
 use crate::error::{SqlError, SqlResult};
 pub use crate::storage::OnDuplicateKey;
 use crate::storage::{Inserted, Key, Lifetime, LockMode, RowChange, TableSchema};
+use crate::tsql::ast::IsolationLevel;
 use crate::value::{self, SqlType, Value};
 
 /// What a statement gives back.
@@ -108,8 +109,14 @@ pub(super) fn check_writable(run: &Run<'_>, schema: &TableSchema) -> SqlResult<(
 }
 
 /// The same for the target and for what OUTPUT writes to.
-pub(super) fn check_all_writable(run: &Run<'_>, schema: &TableSchema, outputs: &[OutputPlan]) -> SqlResult<()> {
+pub(super) fn check_all_writable(run: &mut Run<'_>, schema: &TableSchema, outputs: &[OutputPlan]) -> SqlResult<()> {
     check_writable(run, schema)?;
+    if schema.lifetime == Lifetime::Permanent {
+        let is_snapshot = run.state.options.isolation == IsolationLevel::Snapshot;
+        let database = run.database;
+        let storage = run.storage()?;
+        storage.latch.use_data(&mut storage.tx, is_snapshot, &database.name)?;
+    }
     for into in outputs.iter().filter_map(|output| output.into.as_ref()) {
         check_writable(run, &into.table.schema)?;
     }

@@ -16,8 +16,8 @@ use super::recursion;
 use super::system_view;
 use super::window;
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{Scan, SeekRange};
-use crate::tsql::ast::SetOperator;
+use crate::storage::{Lifetime, Scan, SeekRange};
+use crate::tsql::ast::{IsolationLevel, SetOperator};
 use crate::value::{Collation, SqlType, Value, compare_nulls_first, encode_key};
 
 /// What an operator calls for each row it has put into the frame.
@@ -227,8 +227,13 @@ fn run_range(
     emit: Emit<'_>,
 ) -> SqlResult<Flow> {
     let table = run.table_id(scan.table.place);
-    let locks = scan.hints.lock_plan(run.state.options.isolation, scan.access)?;
+    let isolation = run.state.options.isolation;
+    let database = run.database;
     let storage = run.storage()?;
+    if scan.table.schema.lifetime == Lifetime::Permanent {
+        storage.latch.use_data(&mut storage.tx, isolation == IsolationLevel::Snapshot, &database.name)?;
+    }
+    let locks = scan.hints.lock_plan(isolation, storage.latch.reads_committed_snapshot(), scan.access)?;
     let mut cursor = Scan::open(
         &mut storage.latch,
         &mut storage.tx,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::batch::{CompiledBatch, Control, Failure, Origin};
 use super::catalog::Undo;
 use super::compile::{Compiler, Surroundings};
+use super::connections::{Activity, Connection};
 use super::output::Output;
 use super::scope::{Activation, Declarations};
 use super::state::{Options, SessionState};
@@ -17,6 +18,7 @@ use crate::tds::request::{RpcCall, TransactionRequest};
 use crate::tds::token::{ResponseWriter, StatementKind};
 use crate::tsql;
 use crate::tsql::ast::Statement;
+use crate::value::now_utc;
 
 /// A session. Dropping it rolls its transaction back and releases everything.
 pub struct Session {
@@ -46,6 +48,7 @@ pub struct Session {
     pub(super) prepared: Vec<(i32, super::rpc::Prepared)>,
     pub(super) next_handle: i32,
     pub(super) cancel: CancelHandle,
+    activity: Arc<Activity>,
 }
 
 /// Cancels what a session is doing, from another thread.
@@ -62,6 +65,19 @@ impl CancelHandle {
             (Arc::clone(&inner.0), inner.1.clone())
         };
         database.storage.cancel(&session);
+    }
+
+    /// Everything the session does from now on fails.
+    pub(super) fn kill(&self) {
+        let (database, session) = {
+            let inner = self.inner.lock();
+            (Arc::clone(&inner.0), inner.1.clone())
+        };
+        database.storage.kill(&session);
+    }
+
+    pub(super) fn database(&self) -> Arc<Database> {
+        Arc::clone(&self.inner.lock().0)
     }
 }
 
@@ -104,6 +120,16 @@ impl Session {
             context_info: None,
             in_insert_exec: false,
         };
+        let activity = Arc::new(Activity::default());
+        engine.connections.add(Connection {
+            spid,
+            login: login.into(),
+            host_name: request.host_name.as_str().into(),
+            app_name: request.app_name.as_str().into(),
+            login_time: now_utc(),
+            activity: Arc::clone(&activity),
+            cancel: cancel.clone(),
+        });
         Some(Session {
             engine,
             database,
@@ -121,6 +147,7 @@ impl Session {
             prepared: Vec::new(),
             next_handle: 1,
             cancel,
+            activity,
         })
     }
 
@@ -132,6 +159,15 @@ impl Session {
     /// `@@SPID`.
     pub fn spid(&self) -> u16 {
         self.state.spid as u16
+    }
+
+    /// What is to close the connection when the session is killed.
+    pub fn on_kill(&self, close: impl Fn() + Send + 'static) {
+        self.activity.on_kill(close);
+    }
+
+    fn note_activity(&self, running: bool) {
+        self.activity.note(running, self.state.transaction_count, self.state.options.isolation);
     }
 
     pub fn cancel_handle(&self) -> CancelHandle {
@@ -169,6 +205,7 @@ impl Session {
     /// Runs a SQL batch.
     pub fn run_batch(&mut self, sql: &str, writer: &mut ResponseWriter) {
         self.storage().handle().clear_cancel();
+        self.note_activity(true);
         let mut out = Output::new(writer);
         let mut scope = Activation { check_permissions: true, ..Activation::default() };
         let compiled = match self.compiled_batch(sql, Declarations::default()) {
@@ -196,6 +233,7 @@ impl Session {
 
     pub fn run_rpc(&mut self, call: RpcCall, writer: &mut ResponseWriter) {
         self.storage().handle().clear_cancel();
+        self.note_activity(true);
         let mut out = Output::new(writer);
         let result = self.call(call, &mut out);
         self.end_of_request(result, &mut out);
@@ -209,6 +247,7 @@ impl Session {
             out.error(&error.at_line(1));
         }
         out.writer().done_statement(StatementKind::Other, None);
+        self.note_activity(false);
     }
 
     /// What must be true between two requests.
@@ -231,6 +270,7 @@ impl Session {
             self.rollback_everything(out);
             out.writer().done_statement(StatementKind::Other, None);
         }
+        self.note_activity(false);
     }
 
     /// sp_reset_connection: as if newly logged in.
@@ -420,6 +460,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.abandon_transaction();
         self.drop_temporary_tables(0);
+        self.engine.connections.remove(self.state.spid);
         if let Some(storage) = self.storage.take() {
             self.database.storage.close_session(storage);
         }

@@ -7,7 +7,7 @@ use super::scope::Activation;
 use super::session::Session;
 use crate::error::{SqlError, SqlResult};
 use crate::tds::token::StatementKind as DoneKind;
-use crate::tsql::ast::{IsolationLevel, SessionOption, StatementKind, TransactionName};
+use crate::tsql::ast::{SessionOption, StatementKind, TransactionName};
 
 impl Session {
     pub(super) fn run_other(
@@ -23,9 +23,6 @@ impl Session {
                 }
             }
             StatementKind::SetIsolationLevel(level) => {
-                if *level == IsolationLevel::Snapshot {
-                    return Err(SqlError::not_supported("SNAPSHOT isolation"));
-                }
                 self.state.options.isolation = *level;
             }
             StatementKind::BeginTransaction(name) => {
@@ -41,6 +38,7 @@ impl Session {
                 let name = transaction_name(Some(name))?;
                 self.save_transaction(name.as_deref().unwrap_or_default())?;
             }
+            StatementKind::Kill(spid) => self.kill(*spid)?,
             StatementKind::Use(name) => self.use_database(name, out)?,
             ddl => self.run_ddl(ddl, scope)?,
         }

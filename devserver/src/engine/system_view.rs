@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::catalog::{Object, UserTypeKind};
 use super::frame::Run;
+use super::lock_view;
 use super::principal::PrincipalKind;
 use crate::error::SqlResult;
-use crate::storage::{Lifetime, LockStatus, ObjectId, Resource, TableSchema, Uniqueness, fold};
+use crate::storage::{Lifetime, ObjectId, TableSchema, Uniqueness, fold};
 use crate::value::{Length, SqlType, Value};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,16 +28,20 @@ pub enum SystemView {
     DatabasePermissions,
     SqlModules,
     TranLocks,
+    ExecSessions,
+    ExecRequests,
+    WaitingTasks,
+    Partitions,
     InformationTables,
     InformationColumns,
 }
 
-const NAME: SqlType = SqlType::NVarChar(Length::Limit(128));
+pub const NAME: SqlType = SqlType::NVarChar(Length::Limit(128));
 const TEXT: SqlType = SqlType::NVarChar(Length::Max);
-const SHORT_TEXT: SqlType = SqlType::NVarChar(Length::Limit(60));
+pub const SHORT_TEXT: SqlType = SqlType::NVarChar(Length::Limit(60));
 const CODE: SqlType = SqlType::Char(2);
 
-type ColumnDescription = (&'static str, SqlType);
+pub type ColumnDescription = (&'static str, SqlType);
 
 impl SystemView {
     /// By folded schema; the name in any case.
@@ -58,6 +63,10 @@ impl SystemView {
             ("sys", "database_permissions") => SystemView::DatabasePermissions,
             ("sys", "sql_modules") => SystemView::SqlModules,
             ("sys", "dm_tran_locks") => SystemView::TranLocks,
+            ("sys", "dm_exec_sessions") => SystemView::ExecSessions,
+            ("sys", "dm_exec_requests") => SystemView::ExecRequests,
+            ("sys", "dm_os_waiting_tasks") => SystemView::WaitingTasks,
+            ("sys", "partitions") => SystemView::Partitions,
             ("information_schema", "tables") => SystemView::InformationTables,
             ("information_schema", "columns") => SystemView::InformationColumns,
             _ => return None,
@@ -154,6 +163,7 @@ impl SystemView {
                 ("state", SqlType::TinyInt),
                 ("state_desc", SHORT_TEXT),
                 ("snapshot_isolation_state", SqlType::TinyInt),
+                ("snapshot_isolation_state_desc", SHORT_TEXT),
                 ("is_read_committed_snapshot_on", SqlType::Bit),
                 ("recovery_model_desc", SHORT_TEXT),
                 ("collation_name", NAME),
@@ -181,15 +191,11 @@ impl SystemView {
                 ("state_desc", SHORT_TEXT),
             ],
             SystemView::SqlModules => &[("object_id", SqlType::Int), ("definition", TEXT)],
-            SystemView::TranLocks => &[
-                ("resource_type", SHORT_TEXT),
-                ("resource_associated_entity_id", SqlType::BigInt),
-                ("resource_description", SqlType::NVarChar(Length::Limit(256))),
-                ("request_mode", SHORT_TEXT),
-                ("request_status", SHORT_TEXT),
-                ("request_session_id", SqlType::Int),
-                ("request_owner_type", SHORT_TEXT),
-            ],
+            SystemView::TranLocks => lock_view::TRAN_LOCKS,
+            SystemView::ExecSessions => lock_view::EXEC_SESSIONS,
+            SystemView::ExecRequests => lock_view::EXEC_REQUESTS,
+            SystemView::WaitingTasks => lock_view::WAITING_TASKS,
+            SystemView::Partitions => lock_view::PARTITIONS,
             SystemView::InformationTables => &[
                 ("TABLE_CATALOG", NAME),
                 ("TABLE_SCHEMA", NAME),
@@ -211,7 +217,7 @@ impl SystemView {
     }
 }
 
-fn text(value: impl AsRef<str>) -> Value {
+pub fn text(value: impl AsRef<str>) -> Value {
     Value::String(value.as_ref().into())
 }
 
@@ -219,7 +225,7 @@ fn bit(value: bool) -> Value {
     Value::Bit(value)
 }
 
-fn date(value: (u32, u64)) -> Value {
+pub fn date(value: (u32, u64)) -> Value {
     Value::DateTime(value.0, value.1)
 }
 
@@ -351,9 +357,18 @@ pub fn constraint_id(table: &TableSchema, name: &str) -> Option<ObjectId> {
 pub fn rows(view: SystemView, run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
     let tables: Vec<Arc<TableSchema>> =
         run.storage()?.latch.tables().into_iter().filter(|table| table.lifetime == Lifetime::Permanent).collect();
-    if view == SystemView::TranLocks {
-        return lock_rows(run);
+    match view {
+        SystemView::TranLocks => return lock_view::tran_locks(run),
+        SystemView::ExecSessions => return Ok(lock_view::exec_sessions(run)),
+        SystemView::ExecRequests => return lock_view::exec_requests(run),
+        SystemView::WaitingTasks => return lock_view::waiting_tasks(run),
+        SystemView::Partitions => return lock_view::partitions(run),
+        _ => {}
     }
+    let versions = {
+        let latch = &run.storage()?.latch;
+        (latch.allows_snapshot(), latch.reads_committed_snapshot())
+    };
     let database = Arc::clone(run.database);
     let catalog = database.catalog.read();
     let schema_id = |name: &str| catalog.schema(name).map_or(Value::Null, |schema| Value::Int(schema.id));
@@ -534,8 +549,9 @@ pub fn rows(view: SystemView, run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
                 bit(database.is_read_only()),
                 Value::TinyInt(0),
                 text("ONLINE"),
-                Value::TinyInt(0),
-                bit(false),
+                Value::TinyInt(u8::from(versions.0)),
+                text(if versions.0 { "ON" } else { "OFF" }),
+                bit(versions.1),
                 text("SIMPLE"),
                 text(crate::value::Collation::default().name()),
                 Value::TinyInt(160),
@@ -629,7 +645,11 @@ pub fn rows(view: SystemView, run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
                 }
             }
         }
-        SystemView::TranLocks => {}
+        SystemView::TranLocks
+        | SystemView::ExecSessions
+        | SystemView::ExecRequests
+        | SystemView::WaitingTasks
+        | SystemView::Partitions => {}
     }
     Ok(rows)
 }
@@ -699,32 +719,4 @@ fn index_row(table: ObjectId, index: Option<&crate::storage::Index>) -> Vec<Valu
         bit(filter.is_some()),
         filter.map_or(Value::Null, |filter| text(format!("({})", filter.text))),
     ]
-}
-
-fn lock_rows(run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
-    let mut rows = Vec::new();
-    for lock in run.storage()?.latch.locks() {
-        let (kind, entity, description) = match lock.resource {
-            Resource::Table(id) => ("OBJECT", i64::from(id), String::new()),
-            Resource::Key { object, hash, .. } => ("KEY", i64::from(object), format!("({hash:012x})")),
-            Resource::Application(_) => ("APPLICATION", 0, format!("0:[{}]", lock.name.as_deref().unwrap_or_default())),
-        };
-        rows.push(vec![
-            text(kind),
-            Value::BigInt(entity),
-            text(description),
-            text(lock.mode.name()),
-            text(match lock.status {
-                LockStatus::Granted => "GRANT",
-                LockStatus::Waiting => "WAIT",
-                LockStatus::Converting => "CONVERT",
-            }),
-            Value::Int(lock.spid),
-            text(match lock.owner {
-                crate::storage::LockOwner::Transaction => "TRANSACTION",
-                crate::storage::LockOwner::Session => "SESSION",
-            }),
-        ]);
-    }
-    Ok(rows)
 }

@@ -237,9 +237,7 @@ impl Session {
                     request::IsolationLevel::ReadCommitted => IsolationLevel::ReadCommitted,
                     request::IsolationLevel::RepeatableRead => IsolationLevel::RepeatableRead,
                     request::IsolationLevel::Serializable => IsolationLevel::Serializable,
-                    request::IsolationLevel::Snapshot => {
-                        return Err(SqlError::not_supported("SNAPSHOT isolation"));
-                    }
+                    request::IsolationLevel::Snapshot => IsolationLevel::Snapshot,
                 };
             }
             self.begin_transaction((!name.is_empty()).then_some(name.as_str()), out);

@@ -14,11 +14,12 @@ use rustc_hash::FxHashMap;
 
 use super::Key;
 use super::lock_mode::LockMode;
-use super::locks::{Answer, LockInfo, LockOwner, LockTable, Resource, Slot, WaitStatus};
+use super::locks::{Answer, LockInfo, LockOwner, LockTable, Resource, Slot, WaitInfo, WaitStatus};
 use super::row::Row;
 use super::schema::{Lifetime, LockEscalation, ObjectId, TableSchema, fold};
 use super::table::Table;
 use super::transaction::Transaction;
+use super::versions::VersionStore;
 use crate::error::{SqlError, SqlResult};
 
 /// After so many rows a statement lets other sessions have the latch and looks whether it was cancelled: some
@@ -51,6 +52,13 @@ pub(super) struct State {
     pub(super) locks: LockTable,
     next_object_id: ObjectId,
     row_version: u64,
+    pub(super) name: String,
+    /// READ_COMMITTED_SNAPSHOT.
+    pub(super) read_committed_snapshot: bool,
+    /// ALLOW_SNAPSHOT_ISOLATION.
+    pub(super) allow_snapshot: bool,
+    /// There while one of the two is on.
+    pub(super) versions: Option<Box<VersionStore>>,
     stopped: bool,
 }
 
@@ -70,6 +78,7 @@ struct Shared {
     spid: i32,
     wake: Condvar,
     cancelled: AtomicBool,
+    killed: AtomicBool,
     transaction_ids: Arc<AtomicU64>,
 }
 
@@ -81,6 +90,10 @@ impl SessionHandle {
 
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Ordering::Acquire)
+    }
+
+    pub fn is_killed(&self) -> bool {
+        self.0.killed.load(Ordering::Acquire)
     }
 
     /// Forgets a cancel: at the start of a batch.
@@ -112,14 +125,9 @@ impl Session {
     }
 }
 
-impl Default for Database {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Database {
-    pub fn new() -> Self {
+    /// `name`: for messages.
+    pub fn new(name: &str) -> Self {
         let state = State {
             tables: FxHashMap::default(),
             names: HashMap::new(),
@@ -127,6 +135,10 @@ impl Database {
             locks: LockTable::default(),
             next_object_id: FIRST_OBJECT_ID,
             row_version: 0,
+            name: name.to_string(),
+            read_committed_snapshot: false,
+            allow_snapshot: false,
+            versions: None,
             stopped: false,
         };
         Database { state: Mutex::new(state), transaction_ids: Arc::new(AtomicU64::new(1)) }
@@ -142,9 +154,13 @@ impl Database {
             spid,
             wake: Condvar::new(),
             cancelled: AtomicBool::new(false),
+            killed: AtomicBool::new(false),
             transaction_ids: Arc::clone(&self.transaction_ids),
         }));
-        let slot = self.state.lock().locks.add_session(handle.clone());
+        let mut state = self.state.lock();
+        let slot = state.locks.add_session(handle.clone());
+        state.locks.enter_database(slot);
+        drop(state);
         Session { handle, slot }
     }
 
@@ -162,6 +178,12 @@ impl Database {
         // With the latch in hand it is certain that the session either sleeps or has yet to look at the flag.
         let _latch = self.state.lock();
         session.wake();
+    }
+
+    /// Makes everything that the session does from now on fail with 596.
+    pub fn kill(&self, session: &SessionHandle) {
+        session.0.killed.store(true, Ordering::Release);
+        self.cancel(session);
     }
 
     /// Ends every wait, those to come too: the server stops.
@@ -356,9 +378,36 @@ impl Latch<'_> {
 
     // Locks.
 
-    /// Every lock that is held or waited for: sys.dm_tran_locks.
+    /// Every lock that is held or waited for: sys.dm_tran_locks. Those of sessions on the database itself stand apart.
     pub fn locks(&self) -> Vec<LockInfo> {
-        self.guard.locks.list()
+        let mut locks = self.guard.locks.list();
+        locks.retain(|lock| lock.resource != Resource::Database);
+        locks
+    }
+
+    /// The locks of sessions on the database itself.
+    pub fn database_locks(&self) -> Vec<LockInfo> {
+        let mut locks = self.guard.locks.list();
+        locks.retain(|lock| lock.resource == Resource::Database);
+        locks
+    }
+
+    /// Waits until no other session is in the database. It holds until the latch is given up.
+    ///
+    /// # Errors
+    ///
+    /// As [`Latch::lock_table`].
+    pub fn be_alone(&mut self, tx: &Transaction, timeout: Option<Duration>) -> SqlResult<()> {
+        let (owner, resource) = (LockOwner::Session, Resource::Database);
+        let before = self.guard.locks.held_mode(tx.slot, owner, resource);
+        self.acquire(tx, owner, resource, LockMode::Exclusive, timeout)?;
+        self.guard.locks.end_test(tx.slot, owner, resource, before);
+        Ok(())
+    }
+
+    /// Who waits for a lock, and for whom.
+    pub fn waits(&self) -> Vec<WaitInfo> {
+        self.guard.locks.waits()
     }
 
     /// How many sessions wait for a lock.
@@ -452,7 +501,7 @@ impl Latch<'_> {
     }
 
     fn check_interruption(&self, tx: &Transaction) -> SqlResult<()> {
-        if self.guard.stopped {
+        if self.guard.stopped || tx.session.is_killed() {
             return Err(SqlError::new(596, "Cannot continue the execution because the session is in the kill state.")
                 .severity(21));
         }

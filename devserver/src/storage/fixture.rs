@@ -91,6 +91,7 @@ pub(super) const READ: LockPlan = LockPlan {
     hold: false,
     readpast: false,
     no_wait: false,
+    read: ReadVersion::Current,
     keep_rejected: false,
     serializable: false,
 };
@@ -114,7 +115,7 @@ pub(super) struct Jobs {
 impl Jobs {
     /// With the jobs of these ids.
     pub(super) fn new(ids: impl IntoIterator<Item = i32>) -> Jobs {
-        let database = Arc::new(Database::new());
+        let database = Arc::new(Database::new("test"));
         let session = database.open_session(50);
         let mut tx = Transaction::begin(&session);
         let mut latch = database.latch();

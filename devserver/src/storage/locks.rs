@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
@@ -25,6 +26,8 @@ pub const END_OF_INDEX: u64 = u64::MAX;
 /// What is locked. A key is known by a hash of its bytes, as in SQL Server; with 64 bits instead of SQL Server's 48.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
+    /// Held by every session: S, or X by one that wants the database for itself.
+    Database,
     Table(ObjectId),
     Key {
         object: ObjectId,
@@ -53,6 +56,7 @@ impl Resource {
 impl Hash for Resource {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let word = match *self {
+            Resource::Database => 1,
             Resource::Table(object) => object as u64,
             Resource::Key { object, index, hash } => hash ^ ((object as u64) << 32) ^ (u64::from(index) << 16),
             Resource::Application(hash) => !hash,
@@ -86,6 +90,17 @@ pub struct LockInfo {
     pub name: Option<Arc<str>>,
     pub mode: LockMode,
     pub status: LockStatus,
+}
+
+/// A session that waits for a lock.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitInfo {
+    pub spid: i32,
+    /// The first of those it waits for.
+    pub blocking_spid: Option<i32>,
+    pub resource: Resource,
+    pub mode: LockMode,
+    pub since: Instant,
 }
 
 /// The position of a session in the lock manager.
@@ -220,6 +235,7 @@ struct Wait {
     priority: i8,
     /// What a rollback of the transaction would have to undo.
     undo_length: usize,
+    since: Instant,
 }
 
 #[derive(Debug)]
@@ -282,6 +298,20 @@ impl LockTable {
 
     fn session(&mut self, slot: Slot) -> &mut SessionLocks {
         self.sessions[slot as usize].as_mut().expect("a session keeps its slot until it is closed")
+    }
+
+    /// A session comes: S on the database, even before somebody who waits to have it alone.
+    pub(super) fn enter_database(&mut self, slot: Slot) {
+        let (owner, mode) = (LockOwner::Session, LockMode::Shared);
+        match self.locks.entry(Resource::Database) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(Lock { first: Holder { slot, owner, mode, count: 1 }, crowd: None });
+            }
+            Entry::Occupied(mut occupied) => {
+                occupied.get_mut().grant(slot, owner, mode);
+            }
+        }
+        self.session(slot).held_by_session.push(Resource::Database);
     }
 
     /// The transaction is about to lock a key range.
@@ -350,7 +380,8 @@ impl LockTable {
         let position =
             if converting { queue.iter().take_while(|waiter| waiter.converting).count() } else { queue.len() };
         queue.insert(position, waiter);
-        self.session(slot).wait = Some(Wait { resource, status: WaitStatus::Waiting, priority, undo_length });
+        self.session(slot).wait =
+            Some(Wait { resource, status: WaitStatus::Waiting, priority, undo_length, since: Instant::now() });
         self.resolve_deadlocks(slot);
     }
 
@@ -434,11 +465,11 @@ impl LockTable {
     }
 
     /// Takes back a grant that was only a test, and gives the holder the mode back that it had before.
-    pub(super) fn end_test(&mut self, slot: Slot, resource: Resource, before: Option<LockMode>) {
-        self.release(slot, LockOwner::Transaction, resource);
+    pub(super) fn end_test(&mut self, slot: Slot, owner: LockOwner, resource: Resource, before: Option<LockMode>) {
+        self.release(slot, owner, resource);
         let lock = self.locks.get_mut(&resource);
         if let (Some(mode), Some(lock)) = (before, lock)
-            && let Some(holder) = lock.holder_mut(slot, LockOwner::Transaction)
+            && let Some(holder) = lock.holder_mut(slot, owner)
         {
             holder.mode = mode;
             self.grant_waiters(resource);
@@ -625,6 +656,27 @@ impl LockTable {
         for session in self.sessions.iter().flatten() {
             session.handle.wake();
         }
+    }
+
+    /// Who waits, and for whom.
+    pub(super) fn waits(&self) -> Vec<WaitInfo> {
+        let mut waits = Vec::new();
+        for (slot, session) in self.sessions.iter().enumerate() {
+            let Some(session) = session else { continue };
+            let Some(wait) = session.wait.filter(|wait| wait.status == WaitStatus::Waiting) else { continue };
+            let slot = slot as Slot;
+            let lock = self.locks.get(&wait.resource);
+            let Some(me) = lock.and_then(|lock| lock.queue().find(|waiter| waiter.slot == slot)) else { continue };
+            let blocker = self.blockers(slot).first().and_then(|blocker| self.sessions[*blocker as usize].as_ref());
+            waits.push(WaitInfo {
+                spid: session.handle.spid(),
+                blocking_spid: blocker.map(|blocker| blocker.handle.spid()),
+                resource: wait.resource,
+                mode: me.mode,
+                since: wait.since,
+            });
+        }
+        waits
     }
 
     /// How many sessions wait for a lock.

@@ -23,6 +23,7 @@ mod serializable;
 mod table;
 mod transaction;
 mod tree;
+mod versions;
 mod write;
 
 #[cfg(test)]
@@ -33,12 +34,14 @@ mod locking_tests;
 mod range_tests;
 #[cfg(test)]
 mod table_tests;
+#[cfg(test)]
+mod version_tests;
 
 pub use check::{check_consistency, check_live};
 pub use database::{Database, Latch, Session, SessionHandle};
 pub use key::Key;
 pub use lock_mode::LockMode;
-pub use locks::{END_OF_INDEX, LockInfo, LockOwner, LockStatus, Resource};
+pub use locks::{END_OF_INDEX, LockInfo, LockOwner, LockStatus, Resource, WaitInfo};
 pub use row::Row;
 pub use scan::{Direction, Found, LockPlan, RowLock, Scan, SeekRange};
 pub use schema::{
@@ -48,4 +51,5 @@ pub use schema::{
 };
 pub use table::Table;
 pub use transaction::{ChangedRow, Mark, StatementMark, Transaction};
+pub use versions::ReadVersion;
 pub use write::{Inserted, OnDuplicateKey, RowChange};

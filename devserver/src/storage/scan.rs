@@ -15,9 +15,10 @@ use super::lock_mode::LockMode;
 use super::locks::{Answer, LockOwner, Resource};
 use super::row::Row;
 use super::schema::{FIRST_NONCLUSTERED, HEAP, Index, IndexId, Lifetime, ObjectId, TableSchema};
-use super::table::{Entry, encode_column};
+use super::table::{Entry, Table, encode_column};
 use super::transaction::Transaction;
 use super::tree::Tree;
+use super::versions::{ReadVersion, Reader};
 use crate::error::{SqlError, SqlResult};
 use crate::value::Value;
 
@@ -66,6 +67,8 @@ pub struct LockPlan {
     pub readpast: bool,
     /// NOWAIT: as `SET LOCK_TIMEOUT 0`, for this table.
     pub no_wait: bool,
+    /// What is read: the rows as they are, or as a snapshot has them, which takes no locks.
+    pub read: ReadVersion,
     /// REPEATABLE READ and above: rows that were read stay locked even if they do not qualify.
     pub keep_rejected: bool,
     /// Nobody may insert what this scan would have found: see `serializable.rs`.
@@ -115,6 +118,8 @@ pub struct Scan {
     pub(super) whole_key: bool,
     /// SERIALIZABLE, backward: the gap behind the range is locked.
     pub(super) end_locked: bool,
+    /// Whose view of the versions is read.
+    reader: Option<Reader>,
     /// The locks kept for the row that was returned last.
     last: LockedRow,
 }
@@ -175,8 +180,10 @@ impl Scan {
             finished: false,
             whole_key: false,
             end_locked: false,
+            reader: None,
             last: LockedRow::default(),
         };
+        scan.reader = scan.choose_reader(latch, tx)?;
         scan.drop_needless_row_locks(latch, tx);
         scan.set_range(range)?;
         scan.finished = is_empty(&scan.low, &scan.high);
@@ -184,6 +191,21 @@ impl Scan {
             latch.state().locks.begin_ranges(tx.slot);
         }
         Ok(scan)
+    }
+
+    fn choose_reader(&self, latch: &Latch<'_>, tx: &Transaction) -> SqlResult<Option<Reader>> {
+        let snapshot = match self.plan.read {
+            ReadVersion::Statement => tx.statement_snapshot,
+            ReadVersion::Transaction => tx.snapshot,
+            ReadVersion::Current => return Ok(None),
+        };
+        if self.schema.lifetime != Lifetime::Permanent {
+            return Ok(None);
+        }
+        if self.plan.read == ReadVersion::Transaction {
+            latch.check_definition(tx, self.table)?;
+        }
+        Ok(snapshot.map(|snapshot| Reader { transaction: tx.id(), snapshot }))
     }
 
     fn drop_needless_row_locks(&mut self, latch: &Latch<'_>, tx: &Transaction) {
@@ -264,7 +286,9 @@ impl Scan {
             let Some(table) = latch.table(self.table) else {
                 return Err(SqlError::new(208, format!("Invalid object name '{}'.", self.schema.name)));
             };
-            let found = if self.plan.serializable
+            let found = if let Some(reader) = self.reader {
+                self.next_version(latch, reader)
+            } else if self.plan.serializable
                 && let Some(mode) = self.row_mode
             {
                 self.next_protected(latch, tx, mode)?
@@ -304,6 +328,14 @@ impl Scan {
             Direction::Backward => tree.previous(high),
         };
         next.filter(|(key, _)| RangeBounds::<[u8]>::contains(&(low, high), *key))
+    }
+
+    /// The next key of the index within the range, ghosts included.
+    pub(super) fn peek_key(&self, table: &Table) -> Option<Key> {
+        if self.index < FIRST_NONCLUSTERED {
+            return self.step(&table.rows).map(|(key, _)| Key::new(key));
+        }
+        self.step(&table.tree(self.index)?.entries).map(|(key, _)| Key::new(key))
     }
 
     pub(super) fn move_past(&mut self, position: Key) {

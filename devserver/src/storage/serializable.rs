@@ -200,7 +200,7 @@ impl Latch<'_> {
         }
         let before = self.state_ref().locks.held_mode(tx.slot, LockOwner::Transaction, resource);
         self.acquire(tx, LockOwner::Transaction, resource, mode, tx.lock_timeout)?;
-        self.state().locks.end_test(tx.slot, resource, before);
+        self.state().locks.end_test(tx.slot, LockOwner::Transaction, resource, before);
         Ok(true)
     }
 

@@ -15,6 +15,7 @@ use super::locks::{LockOwner, Resource, Slot};
 use super::row::Row;
 use super::schema::{IndexId, Lifetime, ObjectId, TableSchema};
 use super::table::{IndexTree, Table};
+use super::versions::Place;
 use crate::value::Value;
 
 /// A position in a transaction's changes: a savepoint.
@@ -27,6 +28,8 @@ pub struct StatementMark {
     undo: usize,
     variable_undo: usize,
     short_locks: usize,
+    /// The snapshot of the statement around this one.
+    outer_snapshot: Option<u64>,
 }
 
 impl StatementMark {
@@ -95,6 +98,16 @@ pub struct Transaction {
     pub(super) locks_whole_tables: bool,
     /// How often locks were escalated: a scan that sees this change looks again at what its table lock covers.
     pub(super) escalations: u32,
+    /// Where it has left row versions.
+    pub(super) versioned: Vec<Place>,
+    /// What the running statement sees under READ_COMMITTED_SNAPSHOT.
+    pub(super) statement_snapshot: Option<u64>,
+    /// What a SNAPSHOT transaction sees.
+    pub(super) snapshot: Option<u64>,
+    /// Whether it was under SNAPSHOT when it first used data.
+    pub(super) began_as_snapshot: Option<bool>,
+    /// The running statement is under SNAPSHOT: a row that others have changed is a conflict.
+    pub under_snapshot: bool,
 }
 
 impl Transaction {
@@ -112,6 +125,11 @@ impl Transaction {
             key_locks: Vec::new(),
             locks_whole_tables: false,
             escalations: 0,
+            versioned: Vec::new(),
+            statement_snapshot: None,
+            snapshot: None,
+            began_as_snapshot: None,
+            under_snapshot: false,
         }
     }
 
@@ -130,6 +148,11 @@ impl Transaction {
         self.undo.len()
     }
 
+    /// The snapshot against which changes are checked.
+    pub(super) fn changing_snapshot(&self) -> Option<u64> {
+        self.snapshot.filter(|_| self.under_snapshot)
+    }
+
     pub(super) fn record(&mut self, lifetime: Lifetime, table: ObjectId, change: Change) {
         let undo = Undo { table, change };
         match lifetime {
@@ -142,7 +165,13 @@ impl Transaction {
 impl Latch<'_> {
     /// A statement begins.
     pub fn begin_statement(&mut self, tx: &mut Transaction) -> StatementMark {
-        StatementMark { undo: tx.undo.len(), variable_undo: tx.variable_undo.len(), short_locks: tx.short_locks.len() }
+        let outer_snapshot = self.begin_statement_snapshot(tx);
+        StatementMark {
+            undo: tx.undo.len(),
+            variable_undo: tx.variable_undo.len(),
+            short_locks: tx.short_locks.len(),
+            outer_snapshot,
+        }
     }
 
     /// A statement has succeeded: the locks that were its own are released.
@@ -161,6 +190,9 @@ impl Latch<'_> {
     }
 
     fn release_short_locks(&mut self, tx: &mut Transaction, mark: StatementMark) {
+        if tx.statement_snapshot.is_some() {
+            self.end_statement_snapshot(tx, mark.outer_snapshot);
+        }
         for resource in tx.short_locks.drain(mark.short_locks..) {
             self.state().locks.release(tx.slot, LockOwner::Transaction, resource);
         }
@@ -197,7 +229,8 @@ impl Latch<'_> {
         self.state().undo(changes);
     }
 
-    pub fn commit(&mut self, tx: Transaction) {
+    pub fn commit(&mut self, mut tx: Transaction) {
+        self.end_versions(&mut tx, true);
         let state = self.state();
         state.remove_ghosts(&tx.undo);
         state.remove_ghosts(&tx.variable_undo);
@@ -209,6 +242,8 @@ impl Latch<'_> {
         let state = self.state();
         state.remove_ghosts(&tx.variable_undo);
         state.undo(std::mem::take(&mut tx.undo));
+        self.end_versions(&mut tx, false);
+        let state = self.state();
         state.locks.release_all(tx.slot, LockOwner::Transaction);
     }
 }

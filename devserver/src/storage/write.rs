@@ -149,6 +149,7 @@ impl Latch<'_> {
             }
             return Err(duplicate_error(schema, index, values));
         }
+        let first = tx.undo.len();
         let table = self.table_mut(schema.id)?;
         let change = table.put_row(&key, row);
         tx.record(schema.lifetime, schema.id, change);
@@ -156,6 +157,7 @@ impl Latch<'_> {
             let change = table.put_entry(index.id, entry);
             tx.record(schema.lifetime, schema.id, change);
         }
+        self.keep_versions(tx, first);
         Ok(Inserted::Row(key))
     }
 
@@ -200,6 +202,7 @@ impl Latch<'_> {
         self.lock_table(tx, table, LockMode::IntentExclusive, true)?;
         let schema = self.schema_of(table)?;
         self.lock_key(tx, &schema, row_resource(&schema, key))?;
+        self.check_conflict(tx, table, key)?;
         let Some(row) = self.read(table, key) else {
             return Ok(false);
         };
@@ -208,6 +211,7 @@ impl Latch<'_> {
         for (index, entry) in &entries {
             self.lock_key(tx, &schema, entry_resource(table, index, entry))?;
         }
+        let first = tx.undo.len();
         let storage = self.table_mut(table)?;
         let change = storage.ghost_row(key);
         tx.record(schema.lifetime, table, change);
@@ -215,6 +219,7 @@ impl Latch<'_> {
             let change = storage.ghost_entry(index.id, &entry.key);
             tx.record(schema.lifetime, table, change);
         }
+        self.keep_versions(tx, first);
         Ok(true)
     }
 
@@ -234,6 +239,7 @@ impl Latch<'_> {
         for change in changes {
             self.count_row(tx)?;
             self.lock_key(tx, &schema, row_resource(&schema, &change.key))?;
+            self.check_conflict(tx, table, &change.key)?;
             let Some(old) = self.read(table, &change.key) else {
                 continue;
             };
@@ -324,6 +330,7 @@ impl Latch<'_> {
             }
             self.test_gaps(tx, schema, &arrivals)?;
         }
+        let first = tx.undo.len();
         let storage = self.table_mut(table)?;
         if moves {
             let change = storage.ghost_row(update.old_key);
@@ -344,6 +351,7 @@ impl Latch<'_> {
                 tx.record(schema.lifetime, table, change);
             }
         }
+        self.keep_versions(tx, first);
         Ok(())
     }
 

@@ -1283,6 +1283,8 @@ pub enum StatementKind {
     DropIndex(DropIndex),
     Permission(Permission),
     Use(Ident),
+    /// `KILL session`
+    Kill(u32),
 
     /// `BEGIN … END`.
     Block(Vec<Statement>),

@@ -77,10 +77,9 @@ fn what_is_not_known_is_refused() {
         "DECLARE c CURSOR FOR SELECT 1",
         "SET QUOTED_IDENTIFIER OFF",
         "SET IMPLICIT_TRANSACTIONS ON",
-        "SET TRANSACTION ISOLATION LEVEL SNAPSHOT",
         "SELECT SERVERPROPERTY('Edition')",
         "SELECT * FROM sys.dm_os_wait_stats",
-        "ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON",
+        "ALTER DATABASE CURRENT SET SINGLE_USER",
     ];
     for sql in refused {
         assert_eq!(errors(&mut s, sql), [crate::error::NOT_SUPPORTED], "{sql}");

@@ -95,12 +95,16 @@ impl Parser<'_> {
                 self.advance();
                 self.execute_statement()
             }
+            "KILL" => {
+                self.advance();
+                Ok(StatementKind::Kill(self.unsigned()?))
+            }
             "REVERT" => self.revert(),
             "WAITFOR" => self.wait_for(),
             "OPEN" | "CLOSE" | "DEALLOCATE" => self.cursor_statement(),
             "FETCH" => self.fetch(),
             "GOTO" => self.go_to(),
-            "BACKUP" | "RESTORE" | "BULK" | "CHECKPOINT" | "DBCC" | "KILL" | "RECONFIGURE" | "SHUTDOWN" | "SETUSER"
+            "BACKUP" | "RESTORE" | "BULK" | "CHECKPOINT" | "DBCC" | "RECONFIGURE" | "SHUTDOWN" | "SETUSER"
             | "READTEXT" | "WRITETEXT" | "UPDATETEXT" | "DISK" | "DUMP" | "LOAD" => Err(self.unsupported(keyword)),
             _ => Err(self.unexpected()),
         }

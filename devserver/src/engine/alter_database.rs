@@ -1,0 +1,159 @@
+//! ALTER DATABASE … SET, and KILL.
+//!
+//! Source: "ALTER DATABASE SET options" (MicrosoftDocs/sql-docs,
+//! docs/t-sql/statements/alter-database-transact-sql-set-options.md).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Database;
+use super::session::Session;
+use crate::error::{SqlError, SqlResult};
+use crate::storage::{LockMode, Transaction};
+use crate::tsql::ast::{AlterDatabase, DatabaseOptionValue, Termination};
+
+fn no_such_database(name: &str) -> SqlError {
+    SqlError::new(
+        5011,
+        format!(
+            "User does not have permission to alter database '{name}', the database does not exist, or the database is not \
+             in a state that allows access checks."
+        ),
+    )
+    .severity(14)
+}
+
+impl Session {
+    pub(super) fn alter_database(&mut self, alter: &AlterDatabase) -> SqlResult<()> {
+        let database = match &alter.name {
+            Some(name) => self.engine.find_database(name).ok_or_else(|| no_such_database(name))?,
+            None => Arc::clone(&self.database),
+        };
+        if !self.is_owner() {
+            return Err(no_such_database(&database.name));
+        }
+        if self.tx.is_some() {
+            let message = "ALTER DATABASE statement not allowed within multi-statement transaction.";
+            return Err(SqlError::new(226, message));
+        }
+        for option in &alter.options {
+            let on = option.value == DatabaseOptionValue::On;
+            match (&*option.name, &option.value) {
+                ("READ_ONLY", DatabaseOptionValue::Bare) => database.set_read_only(true),
+                ("READ_WRITE", DatabaseOptionValue::Bare) => database.set_read_only(false),
+                ("READ_COMMITTED_SNAPSHOT", DatabaseOptionValue::On | DatabaseOptionValue::Off) => {
+                    self.set_read_committed_snapshot(&database, on, alter.termination.as_ref())?;
+                }
+                ("ALLOW_SNAPSHOT_ISOLATION", DatabaseOptionValue::On | DatabaseOptionValue::Off) => {
+                    self.allow_snapshot_isolation(&database, on)?;
+                }
+                // There is no log and no page to verify.
+                ("MULTI_USER", DatabaseOptionValue::Bare)
+                | ("RECOVERY" | "PAGE_VERIFY", DatabaseOptionValue::Word(_)) => {}
+                (name, _) => return Err(SqlError::not_supported(format!("ALTER DATABASE … SET {name}"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// "There must be no active connections to the database except for the connection running the ALTER DATABASE
+    /// command."
+    fn set_read_committed_snapshot(
+        &mut self,
+        database: &Arc<Database>,
+        on: bool,
+        termination: Option<&Termination>,
+    ) -> SqlResult<()> {
+        if database.storage.latch().reads_committed_snapshot() == on {
+            return Ok(());
+        }
+        self.check_is_current(database)?;
+        let tx = Transaction::begin(self.storage());
+        let patience = match termination {
+            None => self.state.options.lock_timeout,
+            Some(Termination::NoWait | Termination::RollbackImmediate) => Some(Duration::ZERO),
+            Some(Termination::RollbackAfter(seconds)) => Some(Duration::from_secs(u64::from(*seconds))),
+        };
+        let mut latch = database.storage.latch();
+        let mut alone = latch.be_alone(&tx, patience);
+        let kills = matches!(termination, Some(Termination::RollbackImmediate | Termination::RollbackAfter(_)));
+        if kills && alone.as_ref().is_err_and(|error| error.number == 1222) {
+            drop(latch);
+            self.kill_others(database);
+            latch = database.storage.latch();
+            alone = latch.be_alone(&tx, None);
+        }
+        if alone.as_ref().is_err_and(|error| error.number == 1222) && termination.is_some() {
+            let message = format!(
+                "Database state cannot be changed while other users are using the database '{}'",
+                database.name
+            );
+            alone = Err(SqlError::new(5070, message).state(2));
+        }
+        if alone.is_ok() {
+            let allow_snapshot = latch.allows_snapshot();
+            latch.set_versioning(on, allow_snapshot);
+        }
+        latch.commit(tx);
+        alone
+    }
+
+    /// Versions are complete only when every transaction that changes data has begun after them: "the state … does not
+    /// change until all existing transactions … are completed".
+    fn allow_snapshot_isolation(&mut self, database: &Arc<Database>, on: bool) -> SqlResult<()> {
+        self.check_is_current(database)?;
+        let mut tx = Transaction::begin(self.storage());
+        tx.lock_timeout = self.state.options.lock_timeout;
+        let mut latch = database.storage.latch();
+        let mut waited = Ok(());
+        if on {
+            for table in latch.tables() {
+                waited = waited.and_then(|()| latch.lock_table(&mut tx, table.id, LockMode::Shared, true));
+            }
+        }
+        if waited.is_ok() {
+            let read_committed_snapshot = latch.reads_committed_snapshot();
+            latch.set_versioning(read_committed_snapshot, on);
+        }
+        latch.commit(tx);
+        waited
+    }
+
+    fn check_is_current(&self, database: &Arc<Database>) -> SqlResult<()> {
+        if Arc::ptr_eq(database, &self.database) {
+            return Ok(());
+        }
+        Err(SqlError::not_supported("row versions of a database that is not the current one"))
+    }
+
+    fn kill_others(&self, database: &Arc<Database>) {
+        for connection in self.engine.connections.all() {
+            if connection.spid != self.state.spid && Arc::ptr_eq(&connection.database(), database) {
+                connection.kill();
+            }
+        }
+    }
+
+    /// KILL.
+    ///
+    /// Source: "KILL" (MicrosoftDocs/sql-docs, docs/t-sql/language-elements/kill-transact-sql.md).
+    pub(super) fn kill(&self, spid: u32) -> SqlResult<()> {
+        if !self.is_administrator() {
+            return Err(SqlError::new(6102, "User does not have permission to use the KILL statement.").severity(14));
+        }
+        let spid = i32::try_from(spid).ok().filter(|spid| (1..=32_767).contains(spid));
+        let Some(spid) = spid else {
+            return Err(SqlError::new(6101, "Session ID is not valid."));
+        };
+        if spid == self.state.spid {
+            return Err(SqlError::new(6104, "Cannot use KILL to kill your own process."));
+        }
+        match self.engine.connections.get(spid) {
+            Some(connection) => {
+                connection.kill();
+                Ok(())
+            }
+            None => Err(SqlError::new(6106, format!("Process ID {spid} is not an active process ID."))),
+        }
+    }
+}
