@@ -113,7 +113,7 @@ impl Lookup {
             other => other,
         };
         let hints = TableHints { isolation: Some(level), read_committed_lock: true, ..TableHints::default() };
-        let locks = hints.lock_plan(level, access)?;
+        let locks = hints.lock_plan(level, false, access)?;
         let range = SeekRange {
             equal: self.sought.iter().map(|&position| key[position].clone()).collect(),
             ..SeekRange::default()

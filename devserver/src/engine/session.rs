@@ -123,7 +123,7 @@ impl Session {
         let activity = Arc::new(Activity::default());
         engine.connections.add(Connection {
             spid,
-            login: login.into(),
+            login: Arc::clone(&login.name),
             host_name: request.host_name.as_str().into(),
             app_name: request.app_name.as_str().into(),
             login_time: now_utc(),
