@@ -110,13 +110,25 @@ pub fn next_value(sequence: i32, run: &Run<'_>) -> SqlResult<i64> {
 }
 
 fn eval_function(call: &FunctionNode, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Value> {
-    // Most functions have up to four arguments.
-    let mut values: Vec<Value> = Vec::with_capacity(call.arguments.len());
-    for argument in &call.arguments {
-        values.push(argument.eval(run, frame)?);
-    }
     let surroundings = Call { now: run.now, collation: call.collation, date_part: call.date_part };
-    call.function.eval(&values, &call.types, &surroundings)
+    // Most functions have one or two arguments, which need no allocation.
+    match call.arguments.as_slice() {
+        [only] => {
+            let values = [only.eval(run, frame)?];
+            call.function.eval(&values, &call.types, &surroundings)
+        }
+        [first, second] => {
+            let values = [first.eval(run, frame)?, second.eval(run, frame)?];
+            call.function.eval(&values, &call.types, &surroundings)
+        }
+        arguments => {
+            let mut values = Vec::with_capacity(arguments.len());
+            for argument in arguments {
+                values.push(argument.eval(run, frame)?);
+            }
+            call.function.eval(&values, &call.types, &surroundings)
+        }
+    }
 }
 
 fn matches(op: CompareOp, order: Ordering) -> bool {

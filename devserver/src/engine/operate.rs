@@ -610,7 +610,9 @@ fn run_set(
 /// Whether a query has any row.
 pub fn exists(plan: &Arc<QueryPlan>, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<bool> {
     let address = Arc::as_ptr(plan) as usize;
-    if let Some(SubqueryResult::Exists(found)) = frame.subqueries.get(&address) {
+    if plan.outer_slots == 0
+        && let Some(SubqueryResult::Exists(found)) = frame.subqueries.get(&address)
+    {
         return Ok(*found);
     }
     let mut found = false;

@@ -166,8 +166,13 @@ impl Session {
                 ),
             ));
         }
+        if template.columns.iter().any(|column| column.identity.is_some() || column.computed.is_some()) {
+            return Err(SqlError::not_supported(
+                "a table-valued parameter whose type has identity or computed columns",
+            ));
+        }
         let mut nothing = Activation::default();
-        // Defaults, computed columns and checks come from the type.
+        // Defaults and checks come from the type.
         let declarations = Declarations::default();
         let rules = {
             let database = Arc::clone(&self.database);
@@ -178,18 +183,17 @@ impl Session {
         };
         self.with_run(true, &mut nothing, |run| {
             let mut frame = super::frame::Frame::new(1);
-            for row in rows {
-                let mut values = Vec::with_capacity(row.len());
-                for (ordinal, (value, described)) in row.into_iter().zip(columns).enumerate() {
+            for mut values in rows {
+                for (ordinal, (value, described)) in values.iter_mut().zip(columns).enumerate() {
                     let column = &template.columns[ordinal];
                     if described.default {
-                        values.push(match &rules.defaults[ordinal] {
-                            Some(default) => default.eval(run, &mut frame)?,
-                            None => Value::Null,
-                        });
+                        if let Some(default) = &rules.defaults[ordinal] {
+                            *value = default.eval(run, &mut frame)?;
+                        }
                         continue;
                     }
-                    let value = value::assign(value, described.sql_type, column.sql_type)
+                    let given = std::mem::replace(value, Value::Null);
+                    *value = value::assign(given, described.sql_type, column.sql_type)
                         .map_err(|error| error.for_column(&template.name, &column.name))?;
                     if value.is_null() && !column.nullable {
                         return Err(SqlError::new(
@@ -202,15 +206,6 @@ impl Session {
                         )
                         .state(2));
                     }
-                    values.push(value);
-                }
-                for (ordinal, column) in template.columns.iter().enumerate() {
-                    if column.identity.is_some() || column.computed.is_some() {
-                        return Err(SqlError::not_supported(
-                            "a table-valued parameter whose type has identity or computed columns",
-                        ));
-                    }
-                    debug_assert!(ordinal < values.len());
                 }
                 for (name, condition) in &rules.checks {
                     frame.rows[rules.slot] = values.as_slice().into();

@@ -19,7 +19,7 @@ pub fn compute(
     run: &mut Run<'_>,
     frame: &mut Frame,
 ) -> SqlResult<Vec<Vec<Value>>> {
-    let mut results: Vec<Vec<Value>> = vec![Vec::with_capacity(functions.len()); rows.len()];
+    let mut results: Vec<Vec<Value>> = rows.iter().map(|_| Vec::with_capacity(functions.len())).collect();
     for function in functions {
         let column = compute_one(function, slots, rows, run, frame)?;
         for (result, value) in results.iter_mut().zip(column) {

@@ -2,6 +2,7 @@
 //! comparing bytes compares keys. A non-clustered entry ends with the key of its row, which is its locator.
 
 use std::borrow::Borrow;
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -27,6 +28,19 @@ impl Key {
         let mut inline = [0; INLINE];
         inline[..bytes.len()].copy_from_slice(bytes);
         Key(Repr::Inline { length: bytes.len() as u8, bytes: inline })
+    }
+
+    /// The key that `put` appends to an empty list of bytes: mostly without any allocation.
+    pub(super) fn encode(put: impl FnOnce(&mut Vec<u8>)) -> Self {
+        thread_local! {
+            static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+        }
+        let mut bytes = SCRATCH.take();
+        bytes.clear();
+        put(&mut bytes);
+        let key = Key::new(&bytes);
+        SCRATCH.set(bytes);
+        key
     }
 
     pub fn as_bytes(&self) -> &[u8] {

@@ -164,11 +164,13 @@ struct Reader<'row> {
 }
 
 impl<'row> Reader<'row> {
+    #[inline]
     fn new(row: &'row Row) -> Self {
         let column_count = usize::from(u16::from_le_bytes([row.bytes[0], row.bytes[1]]));
         Reader { row, column_count, offset: 2 + column_count.div_ceil(8), next_long: 0 }
     }
 
+    #[inline]
     fn is_null(&self, position: usize) -> bool {
         self.row.bytes[2 + position / 8] & (1 << (position % 8)) != 0
     }
@@ -204,6 +206,7 @@ impl<'row> Reader<'row> {
         Ok(&self.row.bytes[start..self.offset])
     }
 
+    #[inline]
     fn skip(&mut self, position: usize, sql_type: SqlType) {
         if self.is_null(position) {
             return;

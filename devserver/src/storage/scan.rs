@@ -221,10 +221,11 @@ impl Scan {
             }
             return Err(SqlError::not_supported(format!("index {} of table '{}'", self.index, schema.name)));
         };
-        let mut prefix = Vec::with_capacity(48);
-        for (key, value) in index.key.iter().zip(&range.equal) {
-            encode_column(&schema, *key, value, &mut prefix);
-        }
+        let prefix = Key::encode(|bytes| {
+            for (key, value) in index.key.iter().zip(&range.equal) {
+                encode_column(&schema, *key, value, bytes);
+            }
+        });
         let columns_left = index.key.len().checked_sub(range.equal.len());
         let has_inequality = range.lower.is_some() || range.upper.is_some();
         match columns_left {
@@ -233,12 +234,12 @@ impl Scan {
             _ => {}
         }
         if has_inequality {
-            self.set_inequality(index, &prefix, range);
+            self.set_inequality(index, prefix.as_bytes(), range);
             return Ok(());
         }
-        if !prefix.is_empty() {
-            self.low = Bound::Included(Key::new(&prefix));
-            self.high = before_end_of(&prefix);
+        if !range.equal.is_empty() {
+            self.high = before_end_of(prefix.as_bytes());
+            self.low = Bound::Included(prefix);
         }
         self.whole_key = index.is_unique() && columns_left == Some(0);
         Ok(())
@@ -295,11 +296,19 @@ impl Scan {
             } else if self.index >= FIRST_NONCLUSTERED {
                 self.next_entry(latch, tx)?
             } else {
-                let Some(position) = self.step(&table.rows).map(|(key, _)| Key::new(key)) else {
+                let Some((key, record)) = self.step(&table.rows) else {
                     break;
                 };
-                self.move_past(position.clone());
-                self.read_row(latch, tx, position, None)?
+                let position = Key::new(key);
+                if self.schema.lifetime == Lifetime::Permanent {
+                    self.move_past(position.clone());
+                    self.read_row(latch, tx, position, None)?
+                } else {
+                    // Nobody else can have changed or locked it.
+                    let row = (!record.ghost).then(|| record.row.clone());
+                    self.move_past(position.clone());
+                    row.map(|row| Found { key: position, row })
+                }
             };
             if found.is_some() {
                 return Ok(found);
@@ -490,8 +499,12 @@ fn range_too_long(index: &Index) -> SqlError {
 
 /// The upper bound that includes every key beginning with `prefix`.
 fn before_end_of(prefix: &[u8]) -> Bound<Key> {
-    let mut bytes = prefix.to_vec();
-    if advance_past_prefix(&mut bytes) { Bound::Excluded(Key::new(&bytes)) } else { Bound::Unbounded }
+    let mut has_end = false;
+    let end = Key::encode(|bytes| {
+        bytes.extend_from_slice(prefix);
+        has_end = advance_past_prefix(bytes);
+    });
+    if has_end { Bound::Excluded(end) } else { Bound::Unbounded }
 }
 
 /// The lower bound that excludes every key beginning with `prefix`.

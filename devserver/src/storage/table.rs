@@ -106,19 +106,20 @@ impl Table {
     /// The key for a new row of these values.
     pub(super) fn new_row_key(&mut self, values: &[Value]) -> SqlResult<Key> {
         let Some(clustered) = self.schema.clustered() else {
-            return Ok(self.new_row_id_key(Vec::with_capacity(8)));
+            let id = self.next_row_id;
+            self.next_row_id += 1;
+            return Ok(Key::new(&id.to_be_bytes()));
         };
-        let bytes = encode_columns(&self.schema, clustered, values)?;
-        if clustered.is_unique() {
-            return Ok(Key::new(&bytes));
+        check_key_length(&self.schema, clustered, values)?;
+        let id = (!clustered.is_unique()).then_some(self.next_row_id);
+        let key = Key::encode(|bytes| {
+            encode_columns(&self.schema, clustered, values, bytes);
+            bytes.extend(id.iter().flat_map(|id| id.to_be_bytes()));
+        });
+        if id.is_some() {
+            self.next_row_id += 1;
         }
-        Ok(self.new_row_id_key(bytes))
-    }
-
-    fn new_row_id_key(&mut self, mut bytes: Vec<u8>) -> Key {
-        bytes.extend_from_slice(&self.next_row_id.to_be_bytes());
-        self.next_row_id += 1;
-        Key::new(&bytes)
+        Ok(key)
     }
 
     /// The key that a row gets when its values change: the row id or uniquifier stays.
@@ -126,12 +127,14 @@ impl Table {
         let Some(clustered) = self.schema.clustered() else {
             return Ok(old.clone());
         };
-        let mut bytes = encode_columns(&self.schema, clustered, values)?;
-        if !clustered.is_unique() {
-            let old = old.as_bytes();
-            bytes.extend_from_slice(&old[old.len() - size_of::<u64>()..]);
-        }
-        Ok(Key::new(&bytes))
+        check_key_length(&self.schema, clustered, values)?;
+        Ok(Key::encode(|bytes| {
+            encode_columns(&self.schema, clustered, values, bytes);
+            if !clustered.is_unique() {
+                let old = old.as_bytes();
+                bytes.extend_from_slice(&old[old.len() - size_of::<u64>()..]);
+            }
+        }))
     }
 
     /// The entry of a row in a non-clustered index; `None` if the index's filter keeps it out.
@@ -139,10 +142,14 @@ impl Table {
         if index.filter.as_ref().is_some_and(|filter| !filter.accepts(&self.schema.columns, values)) {
             return Ok(None);
         }
-        let mut bytes = encode_columns(&self.schema, index, values)?;
-        let row_key_start = bytes.len();
-        bytes.extend_from_slice(row_key.as_bytes());
-        Ok(Some(EntryKey { key: Key::new(&bytes), row_key_start }))
+        check_key_length(&self.schema, index, values)?;
+        let mut row_key_start = 0;
+        let key = Key::encode(|bytes| {
+            encode_columns(&self.schema, index, values, bytes);
+            row_key_start = bytes.len();
+            bytes.extend_from_slice(row_key.as_bytes());
+        });
+        Ok(Some(EntryKey { key, row_key_start }))
     }
 
     /// Whether a unique index has a live entry that begins with `prefix`.
@@ -290,13 +297,15 @@ impl IndexTree {
     }
 }
 
-/// The index columns' part of a key; refuses one that is longer than SQL Server allows.
-fn encode_columns(schema: &TableSchema, index: &Index, values: &[Value]) -> SqlResult<Vec<u8>> {
-    // Most keys are a few numbers.
-    let mut bytes = Vec::with_capacity(48);
+/// Appends the index columns' part of a key.
+fn encode_columns(schema: &TableSchema, index: &Index, values: &[Value], out: &mut Vec<u8>) {
     for key in &index.key {
-        encode_column(schema, *key, &values[key.column], &mut bytes);
+        encode_column(schema, *key, &values[key.column], out);
     }
+}
+
+/// Refuses a key that is longer than SQL Server allows.
+fn check_key_length(schema: &TableSchema, index: &Index, values: &[Value]) -> SqlResult<()> {
     let limit = max_key_bytes(index);
     let most: usize = index.key.iter().map(|key| stored_bytes_at_most(&values[key.column])).sum();
     if most > limit {
@@ -305,7 +314,7 @@ fn encode_columns(schema: &TableSchema, index: &Index, values: &[Value]) -> SqlR
             return Err(key_too_long(index, length));
         }
     }
-    Ok(bytes)
+    Ok(())
 }
 
 /// No value takes more bytes than this in a key of SQL Server. Counting the characters is for keys that may be too long.

@@ -130,8 +130,18 @@ pub fn check_conversion(from: SqlType, to: SqlType, explicit: bool) -> SqlResult
 /// Those of [`check_conversion`], and SQL Server's errors for values that do not convert: 244, 245, 248, 8114 (not a
 /// number, too large a number), 220, 232, 8115 (overflow), 241, 242 (no such date), 8169, 8170 (uniqueidentifier).
 pub fn convert(value: Value, from: SqlType, to: SqlType, style: Option<i32>, explicit: bool) -> SqlResult<Value> {
+    if from == to && style.is_none() {
+        return Ok(value);
+    }
+    // Most conversions are of this kind: a small column against a constant.
+    match (to, &value) {
+        (SqlType::Int, Value::TinyInt(number)) => return Ok(Value::Int(i32::from(*number))),
+        (SqlType::Int, Value::SmallInt(number)) => return Ok(Value::Int(i32::from(*number))),
+        (SqlType::BigInt, Value::Int(number)) => return Ok(Value::BigInt(i64::from(*number))),
+        _ => {}
+    }
     check_conversion(from, to, explicit)?;
-    if value.is_null() || (from == to && style.is_none()) {
+    if value.is_null() {
         return Ok(value);
     }
     match to {
@@ -192,8 +202,11 @@ impl From<SqlError> for AssignError {
 /// # Errors
 /// [`AssignError::Truncation`] if text or bytes are too long; otherwise the errors of [`convert`].
 pub fn assign(value: Value, from: SqlType, to: SqlType) -> Result<Value, AssignError> {
+    if from == to {
+        return Ok(value);
+    }
     check_conversion(from, to, false)?;
-    if value.is_null() || from == to {
+    if value.is_null() {
         return Ok(value);
     }
     if to.is_character() {
