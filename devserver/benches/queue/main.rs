@@ -26,6 +26,10 @@ use tokio::sync::watch;
 use uuid::Uuid;
 use wire::{Claimed, Client};
 
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const QUEUE: &str = "q";
 const WORKER: Uuid = Uuid::from_u128(1);
 const PAYLOAD: usize = 200;

@@ -213,8 +213,8 @@ impl Condition {
             }
             Condition::Like(like) => like.test(run, frame),
             Condition::IsNull(value) => {
-                if let Some(value) = value.peek(run, frame) {
-                    return Ok(Some(value.is_null()));
+                if let Node::Column { slot, ordinal } = value.node {
+                    return Ok(Some(frame.rows[slot].is_null(ordinal)));
                 }
                 Ok(Some(value.eval(run, frame)?.is_null()))
             }

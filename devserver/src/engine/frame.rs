@@ -31,6 +31,13 @@ impl SlotRow {
         }
     }
 
+    pub fn is_null(&self, ordinal: usize) -> bool {
+        match self {
+            SlotRow::Values(values) => values[ordinal].is_null(),
+            SlotRow::Stored(row, schema) => row.is_null(schema, ordinal),
+        }
+    }
+
     pub fn to_vec(&self) -> Vec<Value> {
         match self {
             SlotRow::Values(values) => values.to_vec(),

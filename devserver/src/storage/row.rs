@@ -57,10 +57,23 @@ impl Row {
         if column >= reader.column_count {
             return schema.columns[column].value_when_absent.clone();
         }
-        for position in 0..column {
-            reader.skip(position, schema.columns[position].sql_type);
+        if reader.is_null(column) {
+            return Value::Null;
+        }
+        for (position, skipped) in schema.columns[..column].iter().enumerate() {
+            reader.skip(position, skipped.sql_type);
         }
         reader.read(column, schema.columns[column].sql_type)
+    }
+
+    /// Whether one column is NULL: known without decoding it.
+    pub fn is_null(&self, schema: &TableSchema, column: usize) -> bool {
+        let reader = Reader::new(self);
+        if column < reader.column_count {
+            reader.is_null(column)
+        } else {
+            schema.columns[column].value_when_absent.is_null()
+        }
     }
 
     /// The values of all columns.
