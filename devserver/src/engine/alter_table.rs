@@ -45,7 +45,9 @@ impl Session {
             );
             self.check_alter_object(table, &schema.schema, missing)?;
         }
-        self.atomically(|session| session.alter_table_parts(table, &schema, &alter.action, scope))
+        self.atomically(|session| session.alter_table_parts(table, &schema, &alter.action, scope))?;
+        self.note_table_change(table);
+        Ok(())
     }
 
     fn alter_table_parts(

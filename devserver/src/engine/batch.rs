@@ -72,6 +72,8 @@ pub enum StepKind {
     },
     Break,
     Continue,
+    Goto(usize),
+    Label(usize),
     Return(Option<Cell>),
     TryCatch {
         body: Vec<Step>,
@@ -95,6 +97,8 @@ pub enum StepKind {
     SetDeadlockPriority(Cell),
     SetContextInfo(Cell),
     WaitForDelay(Cell),
+    WaitForTime(Cell),
+    SetRowCount(Cell),
     Execute(Box<ExecuteStep>),
     /// DDL, SET, transactions, permissions: nothing in them has to be bound before.
     Other(Arc<StatementKind>),
@@ -159,6 +163,8 @@ pub enum Control {
     Next,
     Break,
     Continue,
+    /// To the label of this number.
+    Goto(usize),
     Return(Option<i32>),
 }
 
@@ -262,9 +268,21 @@ impl Session {
         scope: &mut Activation,
         out: &mut Output<'_>,
     ) -> StepResult {
-        for step in steps {
+        // A jump into a block begins at the step that holds the label.
+        let mut next = match self.jump {
+            Some(label) => steps.iter().position(|step| step.holds(label)).unwrap_or(0),
+            None => 0,
+        };
+        while let Some(step) = steps.get(next) {
             match self.run_step(step, compiled, scope, out)? {
-                Control::Next => {}
+                Control::Next => next += 1,
+                control @ Control::Goto(label) => match steps.iter().position(|step| step.holds(label)) {
+                    Some(place) => {
+                        self.jump = Some(label);
+                        next = place;
+                    }
+                    None => return Ok(control),
+                },
                 control => return Ok(control),
             }
         }
@@ -285,6 +303,12 @@ impl Session {
         }
         match &step.kind {
             StepKind::Block(steps) => self.run_steps(steps, compiled, scope, out),
+            StepKind::If { then, otherwise, .. } if self.jump.is_some() => match otherwise {
+                Some(otherwise) if self.jump.is_some_and(|label| otherwise.holds(label)) => {
+                    self.run_step(otherwise, compiled, scope, out)
+                }
+                _ => self.run_step(then, compiled, scope, out),
+            },
             StepKind::If { condition, then, otherwise } => {
                 let holds = match self.eval_condition(condition, compiled, scope) {
                     Ok(holds) => holds,
@@ -300,7 +324,10 @@ impl Session {
                 }
             }
             StepKind::While { condition, body } => loop {
-                match self.eval_condition(condition, compiled, scope) {
+                // Who jumps into the body has not asked for the condition.
+                let holds =
+                    if self.jump.is_some() { Ok(true) } else { self.eval_condition(condition, compiled, scope) };
+                match holds {
                     Ok(true) => {}
                     Ok(false) => return Ok(Control::Next),
                     Err((error, origin)) => return self.fail(error, origin, scope, line, out),
@@ -308,12 +335,19 @@ impl Session {
                 match self.run_step(body, compiled, scope, out)? {
                     Control::Next | Control::Continue => {}
                     Control::Break => return Ok(Control::Next),
-                    control @ Control::Return(_) => return Ok(control),
+                    control @ (Control::Return(_) | Control::Goto(_)) => return Ok(control),
                 }
                 if self.is_cancelled() {
                     return self.fail(cancelled(), Origin::Statement, scope, line, out);
                 }
             },
+            StepKind::Label(label) => {
+                if self.jump == Some(*label) {
+                    self.jump = None;
+                }
+                Ok(Control::Next)
+            }
+            StepKind::Goto(label) => Ok(Control::Goto(*label)),
             StepKind::Break => Ok(Control::Break),
             StepKind::Continue => Ok(Control::Continue),
             StepKind::Return(None) => Ok(Control::Return(None)),
@@ -491,6 +525,16 @@ impl Session {
                 self.wait_for(&delay, cell_type(cell, self.version()))?;
                 self.statement_done(out, DoneKind::Other, None);
             }
+            StepKind::WaitForTime(cell) => {
+                let time = self.eval_cell(cell, compiled, scope)?;
+                self.wait_until_time(&time, cell_type(cell, self.version()))?;
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::SetRowCount(cell) => {
+                let limit = self.eval_cell(cell, compiled, scope)?.as_i64().unwrap_or(0);
+                self.state.options.row_limit = u64::try_from(limit).unwrap_or(0);
+                self.statement_done(out, DoneKind::Other, None);
+            }
             StepKind::Execute(execute) => {
                 return self.run_execute(execute, step.line, compiled, scope, out).map_err(SimpleFailure::Passed);
             }
@@ -501,6 +545,8 @@ impl Session {
             | StepKind::While { .. }
             | StepKind::Break
             | StepKind::Continue
+            | StepKind::Goto(_)
+            | StepKind::Label(_)
             | StepKind::Return(_)
             | StepKind::TryCatch { .. }
             | StepKind::Rethrow => unreachable!("run_step has seen to it"),
@@ -539,6 +585,7 @@ impl Session {
             Plan::Merge(_) => DoneKind::Merge,
             Plan::Scalar(_) | Plan::Condition(_) => unreachable!("a query step holds a statement"),
         };
+        self.check_set_options(&bound.plan)?;
         let Some(target) = &bound.triggers else {
             let result = self.run_query_plan(&bound, executed, scope)?;
             self.finish_query(result, kind, &bound.plan, out);
@@ -551,6 +598,27 @@ impl Session {
         })?;
         self.finish_query(result, kind, &bound.plan, out);
         Ok(())
+    }
+
+    /// 1934: a table with filtered indexes can be changed under certain settings only.
+    ///
+    /// Source: "CREATE INDEX", required SET options for filtered indexes (MicrosoftDocs/sql-docs,
+    /// docs/t-sql/statements/create-index-transact-sql.md).
+    fn check_set_options(&self, plan: &Plan) -> SqlResult<()> {
+        if self.state.options.ansi_padding {
+            return Ok(());
+        }
+        let (verb, schema) = match plan {
+            Plan::Insert(plan) => ("INSERT", &plan.target.table.schema),
+            Plan::Update(plan) => ("UPDATE", &plan.table.schema),
+            Plan::Delete(plan) => ("DELETE", &plan.table.schema),
+            Plan::Merge(plan) => ("MERGE", &plan.table.schema),
+            Plan::Scalar(_) | Plan::Condition(_) | Plan::Select(_) => return Ok(()),
+        };
+        if schema.indexes.iter().all(|index| index.filter.is_none()) {
+            return Ok(());
+        }
+        Err(wrong_set_options(verb, "ANSI_PADDING"))
     }
 
     fn run_query_plan(
@@ -742,13 +810,21 @@ impl Session {
         Err(SimpleFailure::Error(error, Origin::RaiseError))
     }
 
+    /// WAITFOR TIME: until the clock of the server says so, which may be tomorrow. A date is not allowed.
+    fn wait_until_time(&mut self, time: &Value, ty: Option<SqlType>) -> SqlResult<()> {
+        let target = time_of_day(time, ty)?;
+        let (_, now) = self.engine.faults.now();
+        self.sleep(Duration::from_nanos(ticks_until(target, now) * 100))
+    }
+
     /// WAITFOR DELAY: the session waits without the latch, and can be cancelled.
     fn wait_for(&mut self, delay: &Value, ty: Option<SqlType>) -> SqlResult<()> {
-        let invalid = || SqlError::new(148, "Incorrect time syntax in time string used with WAITFOR.").severity(15);
-        let from = ty.unwrap_or(SqlType::VarChar(Length::Max));
-        let time = value::convert(delay.clone(), from, SqlType::Time(7), None, true).map_err(|_| invalid())?;
-        let Value::Time(ticks) = time else { return Err(invalid()) };
-        let deadline = Instant::now() + Duration::from_nanos(ticks * 100);
+        let ticks = time_of_day(delay, ty)?;
+        self.sleep(Duration::from_nanos(ticks * 100))
+    }
+
+    fn sleep(&mut self, duration: Duration) -> SqlResult<()> {
+        let deadline = Instant::now() + duration;
         let mut nothing = Activation::default();
         self.with_run(true, &mut nothing, |run| {
             let storage = run.storage()?;
@@ -820,6 +896,49 @@ fn binding_failure(error: SqlError) -> SimpleFailure {
     SimpleFailure::Error(error, origin)
 }
 
+pub fn wrong_set_options(verb: &str, option: &str) -> SqlError {
+    SqlError::new(
+        1934,
+        format!(
+            "{verb} failed because the following SET options have incorrect settings: '{option}'. Verify that SET options \
+             are correct for use with indexed views and/or indexes on computed columns and/or filtered indexes and/or query \
+             notifications and/or XML data type methods and/or spatial index operations."
+        ),
+    )
+}
+
+/// From one time of the day to the next moment at which it is another.
+fn ticks_until(target: u64, now: u64) -> u64 {
+    const DAY: u64 = 24 * 60 * 60 * 10_000_000;
+    if target >= now { target - now } else { DAY - now + target }
+}
+
+/// The time that WAITFOR was given, in ticks since midnight; 148 if it is none.
+fn time_of_day(time: &Value, ty: Option<SqlType>) -> SqlResult<u64> {
+    let invalid = || SqlError::new(148, "Incorrect time syntax in time string used with WAITFOR.").severity(15);
+    let from = ty.unwrap_or(SqlType::VarChar(Length::Max));
+    match value::convert(time.clone(), from, SqlType::Time(7), None, true).map_err(|_| invalid())? {
+        Value::Time(ticks) => Ok(ticks),
+        _ => Err(invalid()),
+    }
+}
+
+impl Step {
+    /// Whether the label stands in it, however deep.
+    fn holds(&self, label: usize) -> bool {
+        match &self.kind {
+            StepKind::Label(own) => *own == label,
+            StepKind::Block(steps) => steps.iter().any(|step| step.holds(label)),
+            StepKind::If { then, otherwise, .. } => {
+                then.holds(label) || otherwise.as_ref().is_some_and(|otherwise| otherwise.holds(label))
+            }
+            StepKind::While { body, .. } => body.holds(label),
+            StepKind::TryCatch { body, handler } => body.iter().chain(handler).any(|step| step.holds(label)),
+            _ => false,
+        }
+    }
+}
+
 fn cell_type(cell: &Cell, version: u64) -> Option<SqlType> {
     match &cell.kept(version)?.plan {
         Plan::Scalar(scalar) => Some(scalar.ty),
@@ -830,4 +949,17 @@ fn cell_type(cell: &Cell, version: u64) -> Option<SqlType> {
 /// The client has asked for the end of what runs.
 pub fn cancelled() -> SqlError {
     SqlError::new(3617, "The attention was received from the client: the statement was cancelled.").severity(11)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ticks_until;
+
+    #[test]
+    fn a_time_of_the_day_that_is_over_is_tomorrows() {
+        let hour = 60 * 60 * 10_000_000;
+        assert_eq!(ticks_until(13 * hour, 12 * hour), hour);
+        assert_eq!(ticks_until(11 * hour, 12 * hour), 23 * hour);
+        assert_eq!(ticks_until(12 * hour, 12 * hour), 0);
+    }
 }

@@ -140,6 +140,9 @@ impl Binder<'_> {
         match expr {
             Expr::Literal(constant) => literal(constant),
             Expr::Column(column) => self.resolve_column(column),
+            Expr::Variable(name) if self.function_arguments.is_some() => {
+                self.function_argument(name).expect("a function is being bound")
+            }
             Expr::Variable(name) => {
                 let (place, ty) = self.declarations.scalar(name)?;
                 Ok(Scalar { node: Node::Variable(place), ty, nullable: true, label: CollationLabel::Coercible })

@@ -3,7 +3,7 @@
 
 use super::bind_expression::implicit;
 use super::bind_window::is_window_only;
-use super::binder::{Binder, Clause, QueryScope, display_name};
+use super::binder::{Binder, Clause, QueryScope};
 use super::query::{AggregateCall, AggregateFunction, SortKey, WindowKind};
 use super::scalar::{CollationLabel, FunctionNode, Node, Scalar};
 use super::system_function::{self, SystemFunction};
@@ -68,15 +68,7 @@ const UNKNOWN_HERE: &[&str] = &[
 impl Binder<'_> {
     pub fn bind_function(&mut self, call: &FunctionCall) -> SqlResult<Scalar> {
         if call.name.schema.is_some() {
-            return Err(SqlError::new(
-                4121,
-                format!(
-                    "Cannot find either column \"{}\" or the user-defined function or aggregate \"{}\", or the name is \
-                     ambiguous.",
-                    call.name.schema.as_deref().unwrap_or_default(),
-                    display_name(&call.name)
-                ),
-            ));
+            return self.bind_user_function(&call.name, &call.arguments);
         }
         let name = fold(&call.name.name);
         if is_window_only(&name) {

@@ -296,6 +296,13 @@ impl Binder<'_> {
                 self.add_derived(bound?, alias, columns, mergeable)
             }
             TableSource::Values { rows, alias, columns } => self.bind_values(rows, alias, columns),
+            TableSource::Function { name, arguments, alias, columns } if name.schema.is_some() => {
+                // Without APPLY its arguments do not see the tables beside it.
+                let sources = std::mem::take(&mut self.scope().sources);
+                let bound = self.bind_inline_function(name, arguments);
+                self.scope().sources = sources;
+                self.add_derived(bound?, alias.as_ref().unwrap_or(&name.name), columns, mergeable)
+            }
             TableSource::Function { name, arguments, alias, columns } => {
                 self.bind_table_function(name, arguments, alias.as_ref(), columns)
             }
@@ -324,6 +331,11 @@ impl Binder<'_> {
                     // Here the derived table does see what stands to its left.
                     TableSource::Derived { query, alias, columns } => {
                         let bound = self.bind_query(query, false)?;
+                        self.add_derived(bound, alias, columns, mergeable && !*outer)?
+                    }
+                    TableSource::Function { name, arguments, alias, columns } if name.schema.is_some() => {
+                        let bound = self.bind_inline_function(name, arguments)?;
+                        let alias = alias.as_ref().unwrap_or(&name.name);
                         self.add_derived(bound, alias, columns, mergeable && !*outer)?
                     }
                     other => self.bind_source(other, mergeable && !*outer)?,

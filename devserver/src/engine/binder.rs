@@ -158,6 +158,8 @@ pub struct Binder<'a> {
     pub cte_in_progress: Vec<usize>,
     /// The recursive CTEs whose members are being bound.
     pub recursions: Vec<Recursion>,
+    /// The parameters of the function that is being bound.
+    pub function_arguments: Option<super::function::Arguments>,
     /// The views being expanded, so that one that contains itself ends.
     pub view_depth: usize,
     /// The slot of `$action` while the OUTPUT clause of a MERGE is bound.
@@ -216,6 +218,7 @@ impl<'a> Binder<'a> {
             used_columns: Vec::new(),
             cte_in_progress: Vec::new(),
             recursions: Vec::new(),
+            function_arguments: None,
             view_depth: 0,
             merge_action: None,
         }
@@ -314,7 +317,17 @@ impl<'a> Binder<'a> {
         }
         match self.find_object(name)? {
             Some(Object::View(view)) => Ok(ResolvedTable::View(view)),
-            _ => Err(invalid_object(name)),
+            Some(Object::Synonym(synonym)) => match self.find_object(&synonym.target)? {
+                // "A synonym cannot be the base object for another synonym."
+                Some(Object::Synonym(_)) => {
+                    Err(SqlError::new(5313, format!("Synonym '{}' refers to an invalid object.", display_name(name))))
+                }
+                _ => self.resolve_table(&synonym.target),
+            },
+            _ => match super::catalog_view::find_compatible(name.schema.as_deref(), &name.name) {
+                Some(view) => Ok(ResolvedTable::System(SystemView::Catalog(view))),
+                None => Err(invalid_object(name)),
+            },
         }
     }
 

@@ -214,9 +214,14 @@ pub struct Catalog {
     next_schema_id: i32,
     objects: HashMap<ObjectKey, Object>,
     types: HashMap<ObjectKey, Arc<UserType>>,
+    /// When tables were made and last changed.
+    table_dates: HashMap<ObjectId, (Moment, Moment)>,
     next_type_id: i32,
     pub principals: Principals,
 }
+
+/// A day and the time of it.
+pub type Moment = (Day, Ticks);
 
 /// The id of schema `sys` in every database.
 pub const SYS_SCHEMA_ID: i32 = 4;
@@ -230,6 +235,7 @@ impl Catalog {
             next_schema_id: 5,
             objects: HashMap::new(),
             types: HashMap::new(),
+            table_dates: HashMap::new(),
             // The first number of a user-defined type in sys.types is 257.
             next_type_id: 257,
             principals: Principals::new(),
@@ -313,6 +319,15 @@ impl Catalog {
         Some(Box::new(move |catalog| {
             catalog.objects.insert(key, removed);
         }))
+    }
+
+    pub fn table_dates(&self, table: ObjectId) -> Option<(Moment, Moment)> {
+        self.table_dates.get(&table).copied()
+    }
+
+    /// A table was made or changed. A rollback leaves the date of a table that is gone, which nobody asks for.
+    pub fn note_table_change(&mut self, table: ObjectId, now: Moment) {
+        self.table_dates.entry(table).or_insert((now, now)).1 = now;
     }
 
     pub fn user_type(&self, schema: &str, name: &str) -> Option<&Arc<UserType>> {

@@ -17,6 +17,7 @@ use super::bind_modify::OutputPlan;
 use super::binder::{Binder, PlanOptions, system_type};
 use super::catalog::{UserType, UserTypeKind};
 use super::foreign_key_ddl;
+use super::label::Labels;
 use super::modify::SelectStatementPlan;
 use super::scalar::Scalar;
 use super::scope::{Declarations, VariableType};
@@ -194,6 +195,7 @@ pub struct Compiler<'a> {
     table_types: Vec<Arc<UserType>>,
     loops: u32,
     in_catch: u32,
+    labels: Labels,
 }
 
 impl<'a> Compiler<'a> {
@@ -207,10 +209,12 @@ impl<'a> Compiler<'a> {
             table_types: Vec::new(),
             loops: 0,
             in_catch: 0,
+            labels: Labels::default(),
         }
     }
 
     pub fn compile(mut self, statements: &[Statement]) -> SqlResult<CompiledBatch> {
+        self.labels = Labels::of(statements)?;
         let steps = self.steps(statements)?;
         Ok(CompiledBatch {
             steps,
@@ -292,11 +296,17 @@ impl<'a> Compiler<'a> {
                 Some(value) => Some(self.expr(value, Some(SqlType::Int))?),
                 None => None,
             }),
+            StatementKind::Label(name) => StepKind::Label(self.labels.number(name)),
+            StatementKind::Goto(name) => StepKind::Goto(self.labels.target(name)?),
             StatementKind::TryCatch { body, handler } => {
+                self.labels.enter();
                 let body = self.steps(body)?;
+                self.labels.leave();
+                self.labels.enter();
                 self.in_catch += 1;
                 let handler = self.steps(handler);
                 self.in_catch -= 1;
+                self.labels.leave();
                 StepKind::TryCatch { body, handler: handler? }
             }
             StatementKind::Throw(None) => {
@@ -348,13 +358,8 @@ impl<'a> Compiler<'a> {
             | StatementKind::Fetch(_)
             | StatementKind::CloseCursor(_)
             | StatementKind::DeallocateCursor(_) => return Err(SqlError::not_supported("cursors")),
-            StatementKind::WaitForTime(_) => return Err(SqlError::not_supported("WAITFOR TIME")),
-            StatementKind::SetRowCount(value) => {
-                if *value != Expr::Literal(crate::tsql::ast::Literal::Int(0)) {
-                    return Err(SqlError::not_supported("SET ROWCOUNT"));
-                }
-                StepKind::Nothing
-            }
+            StatementKind::WaitForTime(value) => StepKind::WaitForTime(self.expr(value, None)?),
+            StatementKind::SetRowCount(value) => StepKind::SetRowCount(self.expr(value, Some(SqlType::BigInt))?),
             // What clients set at login, and what bears on nothing that is imitated here.
             StatementKind::SetTextSize(_) => StepKind::Nothing,
             StatementKind::SetDateFirst(value) => {

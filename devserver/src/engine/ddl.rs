@@ -19,7 +19,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::storage::{self, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{
     CreateProcedure, CreateSequence, CreateType, CreateView, Creation, Drop, DropKind, ExecuteAsClause, ObjectName,
-    StatementKind, TypeKind,
+    ParameterDef, StatementKind, TypeKind,
 };
 use crate::value::{SqlType, now_utc};
 
@@ -41,6 +41,11 @@ impl Session {
             StatementKind::CreateType(create) => self.create_type(create),
             StatementKind::CreateProcedure(create) => self.create_procedure(create),
             StatementKind::CreateView(create) => self.create_view(create),
+            StatementKind::TransferToSchema { schema, object, of_type } => {
+                self.transfer_to_schema(schema, object, *of_type, scope)
+            }
+            StatementKind::CreateFunction(create) => self.create_function(create),
+            StatementKind::CreateSynonym { name, target } => self.create_synonym(name, target),
             StatementKind::CreateTrigger(create) => self.create_trigger(create),
             StatementKind::SwitchTriggers(switch) => self.switch_triggers(switch),
             StatementKind::CreateSequence(create) => self.create_sequence(create),
@@ -135,6 +140,11 @@ impl Session {
         });
         self.schema_changed();
         result
+    }
+
+    /// For the dates in the catalog views.
+    pub(super) fn note_table_change(&self, table: ObjectId) {
+        self.database.catalog.write().note_table_change(table, now_utc());
     }
 
     /// Binds something outside of a plan.
@@ -233,7 +243,7 @@ impl Session {
         if existing.is_none() {
             self.check_free(&schema, &create.name.name)?;
         }
-        let (parameters, declarations) = self.bind_parameters(create)?;
+        let (parameters, declarations) = self.bind_parameters(&create.parameters)?;
         let name = Arc::clone(&create.name.name);
         let full_name: Arc<str> = format!("{schema}.{name}").into();
         self.compile(&create.body, declarations, &schema).map_err(|mut error| {
@@ -258,10 +268,10 @@ impl Session {
         Ok(())
     }
 
-    fn bind_parameters(&self, create: &CreateProcedure) -> SqlResult<(Vec<Parameter>, Declarations)> {
-        let mut parameters = Vec::with_capacity(create.parameters.len());
+    pub(super) fn bind_parameters(&self, definitions: &[ParameterDef]) -> SqlResult<(Vec<Parameter>, Declarations)> {
+        let mut parameters = Vec::with_capacity(definitions.len());
         let mut declarations = Declarations::default();
-        for definition in &create.parameters {
+        for definition in definitions {
             let parameter = self.with_binder(|binder| {
                 let ty = variable_type(binder, &definition.data_type)?;
                 let default = match (&definition.default, &ty) {

@@ -92,6 +92,14 @@ impl<'a> Run<'a> {
         self.storage.as_mut().ok_or_else(|| SqlError::not_supported("a table in this place"))
     }
 
+    /// SET ROWCOUNT: how many rows the statement may give or change.
+    pub fn row_limit(&self) -> usize {
+        match self.state.options.row_limit {
+            0 => usize::MAX,
+            limit => usize::try_from(limit).unwrap_or(usize::MAX),
+        }
+    }
+
     pub fn table_id(&self, place: TablePlace) -> ObjectId {
         match place {
             TablePlace::Stored(id) => id,

@@ -43,6 +43,9 @@ impl Session {
             },
             ignore_dup_key: index_options(&create.options)?,
         };
+        if index.filter.is_some() && !self.state.options.ansi_padding {
+            return Err(super::batch::wrong_set_options("CREATE INDEX", "ANSI_PADDING"));
+        }
         if create.options.contains(&IndexOption::DropExisting(true)) {
             return self.replace_index(table, &schema, index, scope);
         }
@@ -55,7 +58,9 @@ impl Session {
                 ),
             ));
         }
-        self.add_index(table, &schema, index, scope)
+        self.add_index(table, &schema, index, scope)?;
+        self.note_table_change(table);
+        Ok(())
     }
 
     /// Adds an index that has been looked at.

@@ -73,7 +73,7 @@ pub const PARTITIONS: &[ColumnDescription] = &[
 ];
 
 /// The number of an index's tree. SQL Server counts from here too.
-fn hobt_id(object: i32, index: u16) -> i64 {
+pub fn hobt_id(object: i32, index: u16) -> i64 {
     (1 << 56) + (i64::from(object) << 16) + i64::from(index)
 }
 

@@ -12,7 +12,7 @@ use super::bind_modify::{
 use super::frame::{Flow, Frame, Run, SavedRows, Values};
 use super::operate::{limit_values, run_operator, run_query};
 use super::output::CapturedRows;
-use super::query::{Body, OutputColumn, QueryPlan};
+use super::query::{Body, Operator, OutputColumn, QueryPlan};
 use super::select_into::IntoTable;
 use crate::error::{SqlError, SqlResult};
 pub use crate::storage::OnDuplicateKey;
@@ -40,17 +40,19 @@ pub struct SelectStatementPlan {
 }
 
 pub fn run_select(plan: &SelectStatementPlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
+    let limit = run.row_limit();
+    let goes_on = |count: usize| if count < limit { Flow::Continue } else { Flow::Stop };
     let Some(variables) = &plan.variables else {
         let mut rows = Vec::new();
         run_query(&plan.query, run, frame, &mut |_, frame, row| {
             frame.next_values.clear();
             rows.push(row);
-            Ok(Flow::Continue)
+            Ok(goes_on(rows.len()))
         })?;
         let count = rows.len() as u64;
         return Ok(StatementResult { rows: Some((plan.query.columns.clone(), rows)), count, ..Default::default() });
     };
-    let mut count = 0;
+    let mut count: usize = 0;
     if let Body::Select(select) = &plan.query.body
         && select.sort.is_empty()
         && select.limit.is_none()
@@ -63,9 +65,9 @@ pub fn run_select(plan: &SelectStatementPlan, run: &mut Run<'_>, frame: &mut Fra
             }
             frame.next_values.clear();
             count += 1;
-            Ok(Flow::Continue)
+            Ok(goes_on(count))
         })?;
-        return Ok(StatementResult { count, ..Default::default() });
+        return Ok(StatementResult { count: count as u64, ..Default::default() });
     }
     run_query(&plan.query, run, frame, &mut |run, frame, row| {
         frame.next_values.clear();
@@ -73,9 +75,9 @@ pub fn run_select(plan: &SelectStatementPlan, run: &mut Run<'_>, frame: &mut Fra
             run.scope.values[*place] = value;
         }
         count += 1;
-        Ok(Flow::Continue)
+        Ok(goes_on(count))
     })?;
-    Ok(StatementResult { count, ..Default::default() })
+    Ok(StatementResult { count: count as u64, ..Default::default() })
 }
 
 /// `database.schema.table`, as messages name a table; a table variable by its own name.
@@ -331,6 +333,7 @@ pub fn run_insert(
     let mut count = 0;
     let mut ignored_duplicates = false;
     let mut new_rows: Vec<Values> = Vec::new();
+    let take = if plan.limit.is_none() && !reads_top(&plan.rows) { take.min(run.row_limit()) } else { take };
     for row in rows.into_iter().take(take) {
         let Some(inserted) = insert_row(run, frame, &plan.target, row, OnDuplicateKey::AsIndexSays, "INSERT")? else {
             ignored_duplicates = true;
@@ -385,10 +388,24 @@ pub(super) fn changed_row(
     Ok(row)
 }
 
+/// SET ROWCOUNT "is ignored for INSERT, UPDATE, and DELETE statements when an explicit TOP expression is used"
+/// (docs/t-sql/statements/set-rowcount-transact-sql.md).
+fn row_limit(input: &Operator, run: &Run<'_>) -> usize {
+    if matches!(input, Operator::Top { .. }) { usize::MAX } else { run.row_limit() }
+}
+
+fn reads_top(rows: &InsertRows) -> bool {
+    match rows {
+        InsertRows::Query(QueryPlan { body: Body::Select(select), .. }) => !select.limit.is_none(),
+        _ => false,
+    }
+}
+
 pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
     let schema = &plan.table.schema;
     check_all_writable(run, schema, &plan.output)?;
     let table = run.table_id(plan.table.place);
+    let limit = row_limit(&plan.input, run);
     let mut seen: BTreeSet<Key> = BTreeSet::new();
     let mut changes: Vec<RowChange> = Vec::new();
     let mut saved: Vec<SavedRows> = Vec::new();
@@ -413,7 +430,7 @@ pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
             moved.push((frame.rows[plan.slot].to_vec(), values.clone()));
         }
         changes.push(RowChange { key, values });
-        Ok(Flow::Continue)
+        Ok(if changes.len() < limit { Flow::Continue } else { Flow::Stop })
     })?;
     if sets_columns {
         let storage = run.storage()?;
@@ -439,6 +456,7 @@ pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
 pub fn run_delete(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
     check_all_writable(run, &plan.table.schema, &plan.output)?;
     let table = run.table_id(plan.table.place);
+    let limit = row_limit(&plan.input, run);
     let mut seen: BTreeSet<Key> = BTreeSet::new();
     let mut keys: Vec<Key> = Vec::new();
     let mut saved: Vec<SavedRows> = Vec::new();
@@ -458,7 +476,7 @@ pub fn run_delete(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
             gone.push(frame.rows[plan.slot].to_vec());
         }
         keys.push(key);
-        Ok(Flow::Continue)
+        Ok(if keys.len() < limit { Flow::Continue } else { Flow::Stop })
     })?;
     for key in &keys {
         let storage = run.storage()?;

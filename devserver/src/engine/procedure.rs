@@ -6,7 +6,7 @@ use super::batch::{
     Argument, ArgumentSource, CompiledBatch, Control, ExecuteStep, ExecuteTarget, Failure, Origin, StepResult,
 };
 use super::binder::display_name;
-use super::catalog::{DBO, Procedure};
+use super::catalog::{DBO, Object, Procedure};
 use super::object_name::ParsedName;
 use super::output::Output;
 use super::scope::{Activation, Declarations, Parameter, VariableType};
@@ -169,9 +169,17 @@ impl Session {
             return None;
         }
         let catalog = self.database.catalog.read();
-        match &name.schema {
-            Some(schema) => catalog.procedure(schema, &name.name).cloned(),
-            None => catalog.procedure(schema, &name.name).or_else(|| catalog.procedure(DBO, &name.name)).cloned(),
+        let found = match &name.schema {
+            Some(schema) => catalog.object(schema, &name.name),
+            None => catalog.object(schema, &name.name).or_else(|| catalog.object(DBO, &name.name)),
+        };
+        match found? {
+            Object::Procedure(procedure) => Some(Arc::clone(procedure)),
+            Object::Synonym(synonym) => {
+                let target = &synonym.target;
+                catalog.procedure(target.schema.as_deref().unwrap_or(DBO), &target.name).cloned()
+            }
+            _ => None,
         }
     }
 

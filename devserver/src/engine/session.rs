@@ -41,6 +41,8 @@ pub struct Session {
     pub(super) has_changed_schema: bool,
     /// The nesting levels of the TRY blocks that are running.
     pub(super) try_levels: Vec<u32>,
+    /// The label that GOTO is on its way to.
+    pub(super) jump: Option<usize>,
     /// The triggers that are running, the innermost last.
     pub(super) running_triggers: Vec<ObjectId>,
     /// The worst error that nobody caught in the procedure that runs: its return status.
@@ -143,6 +145,7 @@ impl Session {
             has_changed_schema: false,
             try_levels: Vec::new(),
             running_triggers: Vec::new(),
+            jump: None,
             worst_severity: None,
             prepared: Vec::new(),
             next_handle: 1,
@@ -258,6 +261,7 @@ impl Session {
         );
         self.try_levels.clear();
         self.running_triggers.clear();
+        self.jump = None;
         self.state.caught.clear();
         self.state.nest_level = 0;
         self.state.trigger_level = 0;
@@ -450,7 +454,7 @@ impl Session {
     /// An error of a statement outside of any batch, for callers that only report.
     pub(super) fn report(&mut self, error: SqlError, scope: &Activation, out: &mut Output<'_>) -> Result<(), Failure> {
         match self.fail(error, Origin::Statement, scope, 1, out) {
-            Ok(Control::Next | Control::Break | Control::Continue | Control::Return(_)) => Ok(()),
+            Ok(Control::Next | Control::Break | Control::Continue | Control::Goto(_) | Control::Return(_)) => Ok(()),
             Err(failure) => Err(failure),
         }
     }

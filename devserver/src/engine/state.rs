@@ -22,6 +22,8 @@ pub struct Options {
     pub arith_abort: bool,
     pub concat_null_yields_null: bool,
     pub quoted_identifier: bool,
+    /// SET ROWCOUNT; 0 is no limit.
+    pub row_limit: u64,
     pub lock_timeout: Option<Duration>,
     pub deadlock_priority: i8,
 }
@@ -38,6 +40,7 @@ impl Default for Options {
             arith_abort: true,
             concat_null_yields_null: true,
             quoted_identifier: true,
+            row_limit: 0,
             lock_timeout: None,
             deadlock_priority: 0,
         }

@@ -58,7 +58,8 @@ impl Session {
             // With ANSI_WARNINGS ON, which it always is, ARITHABORT changes no result.
             (SessionOption::ArithAbort, _) => options.arith_abort = on,
             (SessionOption::AnsiNulls, false) => return refused("ANSI_NULLS"),
-            (SessionOption::AnsiPadding, false) => return refused("ANSI_PADDING"),
+            // It bears on the columns that are made while it is OFF, which are refused, and on filtered indexes.
+            (SessionOption::AnsiPadding, _) => options.ansi_padding = on,
             (SessionOption::AnsiWarnings, false) => return refused("ANSI_WARNINGS"),
             (SessionOption::ConcatNullYieldsNull, false) => return refused("CONCAT_NULL_YIELDS_NULL"),
             (SessionOption::QuotedIdentifier, false) => return refused("QUOTED_IDENTIFIER"),

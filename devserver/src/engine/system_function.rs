@@ -559,13 +559,16 @@ fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Value> 
         return Ok(if is_visible(found, &schema, false, run) { Value::Int(found) } else { Value::Null });
     }
     // Constraints are objects too.
-    if ["pk", "uq", "d", "c"].iter().any(|kind| wants(kind)) {
+    if ["pk", "uq", "d", "c", "f"].iter().any(|kind| wants(kind)) {
         for table in run.storage()?.latch.tables() {
             if name.schema.as_deref().is_some_and(|schema| fold(schema) != fold(&table.schema)) {
                 continue;
             }
-            if let Some(id) = super::system_view::constraint_id(&table, &name.name) {
-                return Ok(Value::Int(id));
+            let found = super::system_view::constraints(&table)
+                .into_iter()
+                .find(|constraint| fold(constraint.name) == fold(&name.name) && wants(&fold(constraint.code.trim())));
+            if let Some(found) = found {
+                return Ok(Value::Int(found.id));
             }
         }
     }
@@ -576,6 +579,11 @@ fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Value> 
 fn named_object(id: ObjectId, run: &mut Run<'_>) -> SqlResult<Option<(Arc<str>, Arc<str>)>> {
     if let Some(table) = run.storage()?.latch.schema(id) {
         return Ok(Some((Arc::clone(&table.schema), Arc::clone(&table.name))));
+    }
+    for table in run.storage()?.latch.tables() {
+        if let Some(found) = super::system_view::constraints(&table).into_iter().find(|found| found.id == id) {
+            return Ok(Some((Arc::clone(&table.schema), Arc::clone(found.name))));
+        }
     }
     let catalog = run.database.catalog.read();
     Ok(catalog.object_by_id(id).map(|object| (Arc::clone(object.schema()), Arc::clone(object.name()))))

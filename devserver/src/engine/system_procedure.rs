@@ -22,6 +22,7 @@ pub enum SystemProcedure {
     GetAppLock,
     ReleaseAppLock,
     ResetConnection,
+    Rename,
 }
 
 /// The system procedure of a name: those are found in every database, and before the user's.
@@ -39,6 +40,7 @@ pub fn find(name: &ObjectName) -> Option<SystemProcedure> {
         "sp_unprepare" => SystemProcedure::Unprepare,
         "sp_getapplock" => SystemProcedure::GetAppLock,
         "sp_releaseapplock" => SystemProcedure::ReleaseAppLock,
+        "sp_rename" => SystemProcedure::Rename,
         "sp_reset_connection" => SystemProcedure::ResetConnection,
         _ => return None,
     })
@@ -144,6 +146,21 @@ impl Session {
             }
             SystemProcedure::GetAppLock => self.get_application_lock(&arguments, scope),
             SystemProcedure::ReleaseAppLock => self.release_application_lock(&arguments, scope),
+            SystemProcedure::Rename => {
+                let object = text_argument(&arguments, 0, "@objname", "sp_rename");
+                let new_name = text_argument(&arguments, 1, "@newname", "sp_rename");
+                let kind = argument(&arguments, 2, "@objtype").and_then(Value::as_str).map(str::to_string);
+                let renamed = object.and_then(|object| {
+                    let new_name = new_name?;
+                    self.rename(&object, &new_name, kind.as_deref(), scope)
+                });
+                if renamed.is_ok() {
+                    let caution =
+                        "Caution: Changing any part of an object name could break scripts and stored procedures.";
+                    out.info(15477, 0, 1, caution, Some("sp_rename"), line);
+                }
+                renamed.map(|()| Returned::default())
+            }
             SystemProcedure::ResetConnection => {
                 self.reset(false);
                 Ok(Returned::default())

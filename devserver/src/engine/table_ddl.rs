@@ -58,7 +58,9 @@ impl Session {
         let mut schema = template(self, &schema_name)?;
         schema.lifetime = Lifetime::Permanent;
         self.check_constraint_names(&schema, None)?;
-        self.table_change(scope, |latch, tx| latch.create_table(tx, schema))
+        let id = self.table_change(scope, |latch, tx| latch.create_table(tx, schema))?;
+        self.note_table_change(id);
+        Ok(id)
     }
 
     /// Constraints are objects: their names are unique in a schema; 2714. `existing`: the table itself, if it is there.

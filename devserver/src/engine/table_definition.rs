@@ -93,6 +93,12 @@ pub fn bind_column(binder: &mut Binder<'_>, schema: &TableSchema, column: &Colum
         Some(collation) => binder.collation(collation)?,
         None => Collation::default(),
     };
+    let is_padded = (sql_type.is_character() && !sql_type.is_unicode()) || sql_type.is_binary();
+    if is_padded && !binder.state.options.ansi_padding && sql_type != SqlType::RowVersion {
+        return Err(SqlError::not_supported(
+            "columns of char, varchar, binary and varbinary made under ANSI_PADDING OFF",
+        ));
+    }
     let identity = column.identity.map(|identity| Identity { seed: identity.seed, increment: identity.increment });
     if identity.is_some() {
         let is_integral = sql_type.is_integer() || matches!(sql_type, SqlType::Decimal { scale: 0, .. });

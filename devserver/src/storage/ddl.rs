@@ -173,6 +173,21 @@ impl Latch<'_> {
         Ok(())
     }
 
+    /// Gives a table another name or puts it into another schema. The caller has seen that the name is free.
+    ///
+    /// # Errors
+    ///
+    /// As [`Latch::lock_table`].
+    pub fn rename_table(&mut self, tx: &mut Transaction, table: ObjectId, schema: &str, name: &str) -> SqlResult<()> {
+        let before = self.lock_for_change(tx, table)?;
+        let renamed = Arc::new(TableSchema { schema: schema.into(), name: name.into(), ..TableSchema::clone(&before) });
+        self.state().remove_name(&before);
+        self.state().add_name(&renamed);
+        self.table_mut(table)?.schema = renamed;
+        tx.record(before.lifetime, table, Change::SchemaReplaced(before));
+        Ok(())
+    }
+
     /// Creates a non-clustered index, over the rows that are there. The index's number is filled in.
     ///
     /// # Errors

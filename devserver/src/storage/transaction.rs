@@ -263,6 +263,15 @@ impl State {
                         self.remove_name(&created.schema);
                     }
                 }
+                Change::SchemaReplaced(before) => {
+                    if let Some(replaced) = self.tables.get(&table).map(|table| Arc::clone(&table.schema)) {
+                        self.remove_name(&replaced);
+                        self.add_name(&before);
+                    }
+                    if let Some(table) = self.tables.get_mut(&table) {
+                        table.undo(Change::SchemaReplaced(before));
+                    }
+                }
                 change => {
                     // A table variable may have gone out of scope before.
                     if let Some(table) = self.tables.get_mut(&table) {

@@ -13,7 +13,7 @@ impl Parser<'_> {
         }
         let option = self.keyword();
         match option.as_str() {
-            "TRANSACTION" => self.set_isolation_level(),
+            "TRANSACTION" | "TRAN" => self.set_isolation_level(),
             "IDENTITY_INSERT" => {
                 self.advance();
                 let table = self.object_name()?;
@@ -66,7 +66,8 @@ impl Parser<'_> {
     }
 
     fn set_isolation_level(&mut self) -> SqlResult<StatementKind> {
-        self.expect_all(&["TRANSACTION", "ISOLATION", "LEVEL"])?;
+        self.advance();
+        self.expect_all(&["ISOLATION", "LEVEL"])?;
         let level = if self.accept("READ") {
             if self.accept("UNCOMMITTED") {
                 IsolationLevel::ReadUncommitted
