@@ -29,10 +29,11 @@ async fn claims_that_are_not_answered_bind_the_worker() {
     let worker = Worker::start(&fixture.queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
     let monitor = worker.monitor();
     limited_by(&monitor, Limit::Starved).await;
-    // Every claim reads the queue's settings first.
+    // Every claim reads the worker's row first, and there is something to claim.
     let mut other = fixture.session().await;
     other.sql("BEGIN TRANSACTION").await;
-    other.sql("UPDATE [$(schema)].[queues] SET max_attempts = max_attempts").await;
+    other.sql("UPDATE [$(schema)].[workers] SET name = name").await;
+    fixture.queue.enqueue_many(numbers(1)).await.unwrap();
     limited_by(&monitor, Limit::Claim).await;
     other.sql("ROLLBACK TRANSACTION").await;
     limited_by(&monitor, Limit::Starved).await;

@@ -53,7 +53,7 @@ pub(crate) struct Prefetcher {
     /// Changes when jobs were enqueued through the same [`Queue`](crate::Queue).
     pub(crate) enqueued: watch::Receiver<()>,
     pub(crate) watcher: WatchSender,
-    /// Notified after each claim that found nothing while nothing was in flight.
+    /// Notified when the last claim found nothing and nothing is in flight.
     pub(crate) found_nothing: Arc<Notify>,
     pub(crate) stop: StopHandle,
     pub(crate) metrics: Arc<WorkerMetrics>,
@@ -228,21 +228,31 @@ impl Prefetcher {
 
     /// Waits until there may be jobs to claim, after a claim that got fewer than it asked for.
     async fn wait_for_jobs(&mut self, claimed: usize, empty: &mut Backoff) {
+        let pause = empty.next();
         if claimed == 0 {
-            self.watcher.watch(empty.next());
+            self.watcher.watch(pause);
         }
         // Where a few came, more may follow soon; where none came, the watcher says when.
         let more_may_follow = async {
             match claimed {
                 0 => std::future::pending().await,
-                _ => tokio::time::sleep(empty.next()).await,
+                _ => tokio::time::sleep(pause).await,
             }
         };
-        tokio::select! {
-            () = more_may_follow => {}
-            () = self.arrived.notified() => {}
-            Ok(()) = self.enqueued.changed() => empty.reset(),
-            () = self.stop.reached(Phase::Stopping) => {}
+        tokio::pin!(more_may_follow);
+        loop {
+            tokio::select! {
+                () = &mut more_may_follow => return,
+                () = self.arrived.notified() => return,
+                Ok(()) = self.enqueued.changed() => return empty.reset(),
+                () = self.stop.reached(Phase::Stopping) => return,
+                // The last of the jobs that were in flight has ended: whoever drains the queue need not wait for another claim.
+                () = self.wake.notified() => {
+                    if claimed == 0 && self.counts.in_flight() == 0 {
+                        self.found_nothing.notify_one();
+                    }
+                }
+            }
         }
     }
 
