@@ -87,7 +87,8 @@ async fn a_client_that_vanishes_in_the_middle_of_anything_frees_its_locks() {
     let mut survivor = RawClient::log_in(server.address());
     run(&mut survivor, "CREATE TABLE dbo.big (id int NOT NULL PRIMARY KEY, s char(8000) NOT NULL)");
     run(&mut survivor, "INSERT dbo.big (id, s) SELECT value, 'x' FROM GENERATE_SERIES(1, 5000)");
-    let vanishing: [(&str, fn(&mut RawClient)); 4] = [
+    type Vanish = fn(&mut RawClient);
+    let vanishing: [(&str, Vanish); 4] = [
         ("between two requests", |_| {}),
         ("in the middle of a message", |client| client.send(&batch("SELECT 1")[..20])),
         ("with an answer of 40 MB unread", |client| client.send(&batch("SELECT id, s FROM dbo.big"))),
