@@ -267,6 +267,10 @@ impl Binder<'_> {
         if hints.readpast {
             return Err(SqlError::not_supported("READPAST on the target of an INSERT"));
         }
+        if hints.read_committed_lock {
+            let message = "The READCOMMITTEDLOCK lock hint is not allowed on the target table of an INSERT statement.";
+            return Err(SqlError::new(4140, message).severity(15));
+        }
         if table.schema.lifetime == Lifetime::Permanent {
             self.need("INSERT", &Arc::clone(&table.schema));
         }
@@ -575,13 +579,9 @@ impl Binder<'_> {
         };
         let Some(table) = relation.table_in(slot) else { return Err(not_updatable()) };
         table.access = Access::Change;
+        // "The … query optimizer ignores the READUNCOMMITTED and NOLOCK hints in the FROM clause that apply to the target table."
         if table.hints.isolation == Some(crate::tsql::ast::IsolationLevel::ReadUncommitted) {
-            return Err(SqlError::new(
-                1065,
-                "The NOLOCK and READUNCOMMITTED lock hints are not allowed for target tables of INSERT, UPDATE, DELETE \
-                 or MERGE statements.",
-            )
-            .severity(15));
+            table.hints.isolation = None;
         }
         if !hints.is_empty() {
             table.hints = TableHints::of_target(hints)?;

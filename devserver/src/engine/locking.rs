@@ -16,6 +16,10 @@ pub struct TableHints {
     pub update: bool,
     pub exclusive: bool,
     pub table: bool,
+    /// PAGLOCK. There are no pages.
+    pub page: bool,
+    /// ROWLOCK, PAGLOCK, TABLOCK or TABLOCKX.
+    pub granularity: Option<TableHint>,
     pub no_wait: bool,
     pub index: Option<IndexRef>,
     pub force_seek: bool,
@@ -36,6 +40,13 @@ fn conflicting() -> SqlError {
     SqlError::new(1047, "Conflicting locking hints specified.").severity(15)
 }
 
+fn readpast_not_allowed() -> SqlError {
+    SqlError::new(
+        650,
+        "You can only specify the READPAST lock in the READ COMMITTED or REPEATABLE READ isolation levels.",
+    )
+}
+
 impl TableHints {
     pub fn of(hints: &[TableHint], access: Access) -> SqlResult<TableHints> {
         let mut result = TableHints::default();
@@ -52,8 +63,12 @@ impl TableHints {
                     }
                     result.set_isolation(IsolationLevel::ReadUncommitted)?;
                 }
+                TableHint::ReadCommitted if result.read_committed_lock => return Err(conflicting()),
                 TableHint::ReadCommitted => result.set_isolation(IsolationLevel::ReadCommitted)?,
                 TableHint::ReadCommittedLock => {
+                    if result.isolation == Some(IsolationLevel::ReadCommitted) && !result.read_committed_lock {
+                        return Err(conflicting());
+                    }
                     result.set_isolation(IsolationLevel::ReadCommitted)?;
                     result.read_committed_lock = true;
                 }
@@ -62,10 +77,17 @@ impl TableHints {
                 TableHint::Snapshot => return Err(SqlError::not_supported("the table hint SNAPSHOT")),
                 TableHint::ReadPast => result.readpast = true,
                 // Row locks are the only ones the dev server takes by itself.
-                TableHint::RowLock => {}
-                TableHint::PagLock => return Err(SqlError::not_supported("the table hint PAGLOCK")),
-                TableHint::TabLock => result.table = true,
+                TableHint::RowLock => result.set_granularity(TableHint::RowLock)?,
+                TableHint::PagLock => {
+                    result.set_granularity(TableHint::PagLock)?;
+                    result.page = true;
+                }
+                TableHint::TabLock => {
+                    result.set_granularity(TableHint::TabLock)?;
+                    result.table = true;
+                }
                 TableHint::TabLockX => {
+                    result.set_granularity(TableHint::TabLockX)?;
                     result.table = true;
                     result.exclusive = true;
                 }
@@ -88,8 +110,17 @@ impl TableHints {
             }
         }
         let unlocked = result.isolation == Some(IsolationLevel::ReadUncommitted);
-        if unlocked && (result.update || result.exclusive || result.table || result.readpast) {
+        if unlocked && (result.update || result.exclusive || result.granularity.is_some()) {
             return Err(conflicting());
+        }
+        if result.update && hints.contains(&TableHint::XLock) {
+            return Err(conflicting());
+        }
+        if result.readpast && (unlocked || result.isolation == Some(IsolationLevel::Serializable)) {
+            return Err(readpast_not_allowed());
+        }
+        if result.page {
+            return Err(SqlError::not_supported("the table hint PAGLOCK"));
         }
         if result.force_seek && result.force_scan {
             return Err(conflicting());
@@ -106,6 +137,13 @@ impl TableHints {
             return Err(SqlError::new(1069, "Index hints are only allowed in a FROM or OPTION clause."));
         }
         TableHints::of(hints, Access::Change)
+    }
+
+    fn set_granularity(&mut self, hint: TableHint) -> SqlResult<()> {
+        match self.granularity.replace(hint.clone()) {
+            Some(other) if other != hint => Err(conflicting()),
+            _ => Ok(()),
+        }
     }
 
     fn set_isolation(&mut self, level: IsolationLevel) -> SqlResult<()> {
@@ -189,10 +227,7 @@ impl TableHints {
         if !reads_versions && matches!(level, IsolationLevel::ReadCommitted | IsolationLevel::RepeatableRead) {
             return Ok(());
         }
-        Err(SqlError::new(
-            650,
-            "You can only specify the READPAST lock in the READ COMMITTED or REPEATABLE READ isolation levels.",
-        ))
+        Err(readpast_not_allowed())
     }
 }
 

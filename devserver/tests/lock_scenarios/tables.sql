@@ -1,0 +1,95 @@
+--- scenario a statement with thousands of locks gets the table
+--- source docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md, Lock escalation
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL); INSERT t SELECT value, 0 FROM GENERATE_SERIES(1, 6300);
+--- a
+BEGIN TRANSACTION; UPDATE t SET n = 1 WHERE id <= 6290;
+--- a rows OBJECT,X
+SELECT resource_type, request_mode FROM sys.dm_tran_locks WHERE request_session_id = @@SPID AND resource_type <> N'DATABASE';
+--- b blocks
+SELECT TOP (1) id FROM t WITH (READPAST, UPDLOCK) WHERE id = 6300;
+--- a
+COMMIT TRANSACTION;
+--- b resumes rows 6300
+
+--- scenario LOCK_ESCALATION = DISABLE keeps row locks
+--- source docs/t-sql/statements/alter-table-transact-sql.md, LOCK_ESCALATION
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL); INSERT t SELECT value, 0 FROM GENERATE_SERIES(1, 6300);
+--- setup
+ALTER TABLE t SET (LOCK_ESCALATION = DISABLE);
+--- a
+BEGIN TRANSACTION; UPDATE t SET n = 1 WHERE id <= 6290;
+--- b rows 6291
+SELECT TOP (1) id FROM t WITH (READPAST, UPDLOCK) ORDER BY id;
+
+--- scenario escalation does not wait for others
+--- source docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md, Lock escalation
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL); INSERT t SELECT value, 0 FROM GENERATE_SERIES(1, 6300);
+--- b
+BEGIN TRANSACTION; UPDATE t SET n = 2 WHERE id = 6300;
+--- a
+BEGIN TRANSACTION; UPDATE t SET n = 1 WHERE id <= 6290;
+--- c rows 6291
+SELECT TOP (1) id FROM t WITH (READPAST, UPDLOCK) ORDER BY id;
+
+--- scenario DDL waits for readers and writers
+--- source docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md, Schema locks
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY); INSERT t VALUES (1);
+--- a
+BEGIN TRANSACTION; INSERT t VALUES (2);
+--- b blocks
+ALTER TABLE t ADD n int NULL;
+--- c blocks
+SELECT id FROM t WITH (NOLOCK);
+--- a
+COMMIT TRANSACTION;
+--- b resumes
+--- c resumes rows 1 / 2
+
+--- scenario TRUNCATE TABLE keeps everybody out until it is committed
+--- source docs/t-sql/statements/truncate-table-transact-sql.md, Remarks
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY); INSERT t VALUES (1);
+--- a
+BEGIN TRANSACTION; TRUNCATE TABLE t;
+--- b blocks
+SELECT id FROM t WITH (NOLOCK);
+--- a
+ROLLBACK TRANSACTION;
+--- b resumes rows 1
+
+--- scenario locks of one session as the views show them
+--- source docs/relational-databases/system-dynamic-management-views/sys-dm-tran-locks-transact-sql.md, Examples
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL); INSERT t VALUES (1, 0);
+--- a
+BEGIN TRANSACTION; UPDATE t SET n = 1 WHERE id = 1;
+--- a rows DATABASE,S,GRANT,SHARED_TRANSACTION_WORKSPACE / KEY,X,GRANT,TRANSACTION / OBJECT,IX,GRANT,TRANSACTION
+SELECT resource_type, request_mode, request_status, request_owner_type FROM sys.dm_tran_locks WHERE request_session_id = @@SPID ORDER BY resource_type;
+--- a rows t
+SELECT OBJECT_NAME(p.object_id) FROM sys.dm_tran_locks AS l INNER JOIN sys.partitions AS p ON p.hobt_id = l.resource_associated_entity_id WHERE l.resource_type = N'KEY';
+--- b blocks
+SELECT n FROM t WHERE id = 1;
+--- c rows suspended,LCK_M_S
+SELECT status, wait_type FROM sys.dm_exec_requests WHERE blocking_session_id <> 0;
+--- c rows 1
+SELECT COUNT(*) FROM sys.dm_exec_requests AS r INNER JOIN sys.dm_tran_locks AS l ON l.request_session_id = r.blocking_session_id WHERE l.request_mode = N'X';
+--- c rows sleeping,1
+SELECT s.status, s.open_transaction_count FROM sys.dm_exec_sessions AS s INNER JOIN sys.dm_exec_requests AS r ON r.blocking_session_id = s.session_id;
+--- a
+COMMIT TRANSACTION;
+--- b resumes rows 1
+
+--- scenario rows of a heap are RIDs
+--- source docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md, Lock granularity and hierarchies
+--- setup
+CREATE TABLE t (n int NOT NULL); INSERT t VALUES (1), (2);
+--- a
+BEGIN TRANSACTION; UPDATE t SET n = 10 WHERE n = 1;
+--- a rows RID,X
+SELECT resource_type, request_mode FROM sys.dm_tran_locks WHERE request_session_id = @@SPID AND resource_type IN (N'RID', N'KEY');
+--- b rows 2
+SELECT n FROM t WITH (READPAST);
