@@ -82,7 +82,7 @@ pub struct ConnectionConfig {
 pub struct QueueConfig {
     /// The queue's name. Names compare by code point: `Mail` and `mail` are two queues.
     ///
-    /// Default: `default`. Range: 1 to 128 characters.
+    /// Default: `default`. Range: 1 to 128 characters (UTF-16), without spaces at its ends.
     pub name: String,
 }
 
@@ -393,8 +393,10 @@ impl QueueConfig {
     ///
     /// As [`Config::validate`].
     pub fn validate(&self) -> Result<(), Error> {
-        if self.name.trim().is_empty() || self.name.encode_utf16().count() > MAX_NAME_UNITS {
-            return Err(refused("queue.name", format!("'{}'", self.name), "1 to 128 characters"));
+        let is_trimmed = self.name.trim() == self.name; // SQL Server takes 'mail' and 'mail ' for equal
+        if self.name.is_empty() || !is_trimmed || self.name.encode_utf16().count() > MAX_NAME_UNITS {
+            let allowed = "1 to 128 characters (UTF-16), without spaces at its ends";
+            return Err(refused("queue.name", format!("'{}'", self.name), allowed));
         }
         Ok(())
     }
@@ -615,10 +617,35 @@ fn parse_table(text: &str) -> Result<toml::Table, Error> {
 }
 
 fn from_table(table: toml::Table) -> Result<Config, Error> {
-    // Without the text there is no line that the message could quote.
-    table.try_into().map_err(|error: toml::de::Error| Error::ConfigSyntax {
-        message: error.to_string().trim_end().replace('\n', " "),
+    let mut secrets = Vec::new();
+    collect_secrets(&toml::Value::Table(table.clone()), false, &mut secrets);
+    // Without the text there is no line that the message could quote, but it does quote values.
+    table.try_into().map_err(|error: toml::de::Error| {
+        let mut message = error.to_string().trim_end().replace('\n', " ");
+        for secret in secrets {
+            message = message.replace(&format!("{secret:?}"), "that is not shown");
+        }
+        Error::ConfigSyntax { message }
     })
+}
+
+/// The texts that no message may quote: all of section `connection`, and whatever looks like a connection string elsewhere.
+fn collect_secrets(value: &toml::Value, is_connection: bool, secrets: &mut Vec<String>) {
+    match value {
+        toml::Value::String(text) => {
+            let lower = text.to_lowercase();
+            if is_connection || lower.contains("password") || lower.contains("pwd") {
+                secrets.push(text.clone());
+            }
+        }
+        toml::Value::Array(values) => values.iter().for_each(|value| collect_secrets(value, is_connection, secrets)),
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                collect_secrets(value, is_connection || key == "connection", secrets);
+            }
+        }
+        _ => {}
+    }
 }
 
 #[cfg(test)]
@@ -701,6 +728,9 @@ mod tests {
             "[connection]\nurl = 'PWD=hunter2",
             "[connection]\nurl = 'PWD=hunter2' x",
             "[connection]\nurl = ['hunter2']",
+            "connection = 'hunter2'",
+            "[connection]\npacket_size = 'hunter2'",
+            "[worker]\nthreads = 'Server=s;PWD=hunter2'",
         ] {
             let error = Config::from_toml(text).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");

@@ -3,6 +3,7 @@
 mod support;
 
 mod at_most_once;
+mod bad_input;
 mod caller_transaction;
 mod completion_policies;
 mod dashboard;
@@ -20,6 +21,7 @@ mod leases;
 mod limits;
 mod logs;
 mod metrics;
+mod model;
 mod network_faults;
 mod no_job_lost;
 mod orders;
@@ -30,6 +32,7 @@ mod prometheus;
 mod readme;
 mod readpast;
 mod retries;
+mod secrets;
 mod server_errors;
 mod shutdown;
 mod wake_up;

@@ -1,0 +1,310 @@
+//! Input from outside, good and bad: settings, connection strings, names, payloads, and what a server answers. Never a panic; what is refused
+//! is named, with the rule.
+
+use proptest::prelude::*;
+use readpast::{Config, Error, NewJob, Output, Queue, QueueOptions, Worker};
+
+use crate::support::counted::{counting_worker, drained};
+use crate::support::{Fixture, literal, numbers};
+
+/// The server is not asked in these tests.
+const URL: &str = "Server=db;User ID=u;Password=p";
+
+fn with_url(url: &str) -> Config {
+    let mut config = Config::default();
+    config.connection.url = url.into();
+    config
+}
+
+/// A key of the worker's section and how to set it.
+type Number = (&'static str, fn(&mut Config, u64));
+
+const NUMBERS: [Number; 14] = [
+    ("worker.threads", |c, n| c.worker.threads = n as usize),
+    ("worker.batch_size", |c, n| c.worker.batch_size = n as usize),
+    ("worker.buffer", |c, n| c.worker.buffer = n as usize),
+    ("worker.max_in_flight", |c, n| c.worker.max_in_flight = n as usize),
+    ("worker.look_ahead", |c, n| c.worker.look_ahead = n as usize),
+    ("worker.poll_min_ms", |c, n| c.worker.poll_min_ms = n),
+    ("worker.poll_max_ms", |c, n| c.worker.poll_max_ms = n),
+    ("worker.reap_interval_ms", |c, n| c.worker.reap_interval_ms = n),
+    ("worker.lease_ms", |c, n| c.worker.lease_ms = n),
+    ("worker.heartbeat_interval_ms", |c, n| c.worker.heartbeat_interval_ms = n),
+    ("worker.finish_batch_size", |c, n| c.worker.finish_batch_size = n as usize),
+    ("worker.job_time_limit_ms", |c, n| c.worker.job_time_limit_ms = n),
+    ("connection.connect_timeout_ms", |c, n| c.connection.connect_timeout_ms = n),
+    ("connection.command_timeout_ms", |c, n| c.connection.command_timeout_ms = n),
+];
+
+fn any_number() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), 1..2_000_u64, 1_000..100_000_u64, any::<u64>(), Just(u64::MAX)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_is_a_configuration_or_a_clear_error(text in "(?s).{0,200}") {
+        if let Err(error) = Config::from_toml(&text) {
+            prop_assert!(matches!(error, Error::ConfigSyntax { .. }), "{:?}", error);
+            prop_assert!(error.to_string().starts_with("the configuration is not valid: "));
+        }
+    }
+
+    #[test]
+    fn any_value_of_any_key_is_taken_or_named(
+        section in "connection|queue|worker|worker\\.retry|metrics|[a-z]{0,6}",
+        key in "url|schema|name|threads|lease_ms|take_over|base_ms|listen|[a-z_]{1,8}",
+        value in "-?[0-9]{1,30}|true|'[^'\n]{0,20}'|\\[1\\]|1979-05-27|-?[0-9]\\.[0-9]|\\{ a = 1 \\}"
+    ) {
+        if let Err(error) = Config::from_toml(&format!("[{section}]\n{key} = {value}\n")) {
+            prop_assert!(matches!(error, Error::ConfigSyntax { .. }), "{:?}", error);
+        }
+    }
+
+    #[test]
+    fn numbers_are_accepted_or_refused_by_the_key_that_was_set(changes in prop::collection::vec((0..NUMBERS.len(), any_number()), 1..4)) {
+        let mut config = with_url(URL);
+        for (place, number) in &changes {
+            NUMBERS[*place].1(&mut config, *number);
+        }
+        match config.validate() {
+            Ok(()) => {
+                // What the arithmetic of the time limits rests on.
+                prop_assert!(config.worker.heartbeat_interval_ms * 2 < config.worker.lease_ms);
+                prop_assert!(config.connection.connect_timeout_ms <= config.worker.lease_ms);
+                prop_assert!(config.connection.command_timeout_ms <= config.worker.lease_ms);
+                prop_assert!(config.worker.batch_size <= config.worker.max_in_flight);
+            }
+            Err(error) => {
+                let text = error.to_string();
+                let is_named = changes.iter().any(|(place, _)| text.contains(NUMBERS[*place].0));
+                prop_assert!(is_named && text.contains("; it must be "), "{}", text);
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_connection_string_or_a_clear_error(text in "(?s).{0,100}") {
+        let error = with_url(&text).validate().err();
+        if let Some(error) = error {
+            prop_assert!(matches!(error, Error::ConnectionString { .. } | Error::Config { .. }), "{:?}", error);
+        }
+    }
+
+    #[test]
+    fn a_connection_string_of_known_keys_with_any_values_never_shows_its_password(
+        keys in prop::collection::vec(
+            "Server|Data Source|Database|User ID|UID|Encrypt|Connect Timeout|Command Timeout|Packet Size|TrustServerCertificate|Pooling|App|x y",
+            0..6,
+        ),
+        value in "[^;]{0,12}|'[^']{0,8}'|\"|[0-9]{1,6}|true",
+        quote in "'|\"|",
+    ) {
+        const SECRET: &str = "0p3n-s3same";
+        let pairs: Vec<String> = keys.iter().map(|key| format!("{key}={value}")).collect();
+        for url in [
+            format!("{};Password={quote}{SECRET}{quote}", pairs.join(";")),
+            format!("PWD={quote}{SECRET};{}", pairs.join(";")),
+            format!("{SECRET};{}", pairs.join(";")),
+        ] {
+            let config = with_url(&url);
+            let shown = format!("{config:?} {:?} {}", config.validate(), config.connection.url);
+            prop_assert!(!shown.contains(SECRET), "{}", shown);
+        }
+    }
+
+    #[test]
+    fn a_schema_is_a_plain_name_or_refused_with_the_rule(schema in "[A-Za-z0-9_.\\[\\]'\"$ é-]{0,12}|[a-z]{95,110}") {
+        let mut config = with_url(URL);
+        config.connection.schema = schema.clone();
+        let is_plain = schema.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        match config.validate() {
+            Ok(()) => prop_assert!(is_plain && !schema.is_empty() && schema.len() <= 100),
+            Err(error) => prop_assert!(
+                error.to_string().contains("1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, and no reserved word"),
+                "{}", error
+            ),
+        }
+    }
+}
+
+/// Names that would be an injection, were they ever part of a statement.
+fn hostile_names() -> Vec<String> {
+    let mut names: Vec<String> = [
+        "it's",
+        "''",
+        "a]b",
+        "[a]",
+        "\"quoted\"",
+        "a.b.c",
+        "two words",
+        "x'; DROP TABLE jobs; --",
+        "🦀",
+        "é",
+        "%_[a]",
+        "$(schema)",
+        "@queue",
+        "tab\tin it",
+        "new\nline",
+        "nul\0in it",
+        "\u{202e}right to left",
+    ]
+    .map(String::from)
+    .to_vec();
+    names.push("n".repeat(128));
+    names.push("🦀".repeat(64));
+    names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_and_workers_with_hostile_names_work_like_others() {
+    let mut fixture = Fixture::new("names").await;
+    for name in hostile_names() {
+        fixture.config.queue.name = name.clone();
+        fixture.config.worker.name = name.clone();
+        let queue = fixture.connect().await;
+        assert!(queue.create(QueueOptions::default()).await.unwrap(), "{name:?} is new");
+        queue.enqueue(NewJob::text("x").dedup_key(&name)).await.unwrap();
+        assert!(queue.enqueue(NewJob::text("x").dedup_key(&name)).await.unwrap().duplicate);
+        queue.enqueue_many(numbers(2)).await.unwrap();
+        assert_eq!(queue.stats().await.unwrap().queue, name);
+        let (worker, runs) = counting_worker(&queue, &fixture.config.worker).await;
+        assert_eq!(drained(worker).await.stats.done, 3, "{name:?}");
+        assert_eq!(runs.lock().len(), 3);
+    }
+    let queues = fixture.sql("SELECT name FROM [$(schema)].[queues] WHERE name <> N'work' ORDER BY queue_id").await;
+    let stored: Vec<String> = queues.iter().map(|row| row.get::<&str, _>("name").unwrap().to_string()).collect();
+    assert_eq!(stored, hostile_names());
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_cannot_be_kept_apart_or_are_too_long_are_refused_with_the_rule() {
+    for name in ["", " ", "mail ", " mail", &"n".repeat(129), &"🦀".repeat(65)] {
+        let mut config = with_url(URL);
+        config.queue.name = name.to_string();
+        let error = Queue::connect(&config).await.unwrap_err().to_string();
+        assert!(
+            error.contains("queue.name is") && error.contains("1 to 128 characters (UTF-16), without spaces"),
+            "{error}"
+        );
+    }
+    let mut config = with_url(URL);
+    config.worker.name = "n".repeat(129);
+    assert!(config.validate().unwrap_err().to_string().contains("128 characters at most"));
+}
+
+/// Answers of procedures that somebody has changed, or of a release that is none of ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_the_procedures_answer_is_understood_or_an_error_that_names_the_column() {
+    let columns = [
+        "1",
+        "CAST(NULL AS int)",
+        "-1",
+        "2147483647",
+        "CAST(1 AS bigint)",
+        "CAST(-9223372036854775808 AS bigint)",
+        "N'fifo'",
+        "''",
+        "N'🦀'",
+        "0x",
+        "0xFF",
+        "CAST(1 AS bit)",
+        "CAST(1.5 AS float)",
+        "CAST(1.5 AS decimal(5, 2))",
+        "SYSUTCDATETIME()",
+        "CAST('0001-01-01' AS datetime2(0))",
+        "CAST('9999-12-31 23:59:59.9999999' AS datetime2(7))",
+        "NEWID()",
+        "CAST(1 AS tinyint)",
+        "CAST('2000-01-01' AS date)",
+        "CAST(N'x' AS nvarchar(max))",
+    ];
+    let fixture = Fixture::new("answers").await;
+    let mut session = fixture.session().await;
+    let peek = "@queue nvarchar(128), @state varchar(9), @after bigint = 0, @max int = 100";
+    let stats = "@queue nvarchar(128) = NULL";
+    let mut random = fastrand::Rng::with_seed(4);
+    for round in 0..150 {
+        let row: Vec<&str> = (0..random.usize(1..18)).map(|_| columns[random.usize(..columns.len())]).collect();
+        let unnamed: Vec<String> = row.iter().enumerate().map(|(n, value)| format!("{value} AS c{n}")).collect();
+        let select = format!("SELECT {}", unnamed.join(", "));
+        for (procedure, parameters) in [("peek", peek), ("stats", stats)] {
+            let sql = format!("CREATE OR ALTER PROCEDURE [$(schema)].[{procedure}] {parameters} AS {select}");
+            session.sql(&sql).await;
+        }
+        let peeked = fixture.queue.peek(readpast::JobState::Done, readpast::JobId(0), 1).await.map(|_| ());
+        let counted = fixture.queue.stats().await.map(|_| ());
+        for answer in [peeked, counted] {
+            let error = answer.expect_err("random columns are not what was asked for");
+            assert!(matches!(error, Error::Protocol { .. }), "round {round}: {error:?}\n{select}");
+            assert!(error.to_string().contains("column "), "{error}");
+        }
+    }
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_answers_something_else_stops_the_worker_and_drops_nothing() {
+    let claim = "@queue nvarchar(128), @worker_id uniqueidentifier, @max int, @alone bit = 0";
+    let claim_all = "UPDATE [$(schema)].[jobs] SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id \
+                     WHERE state = 0";
+    let good = "OUTPUT inserted.job_id, inserted.fence, inserted.attempt, 5, inserted.priority, CAST(1 AS bigint), CAST(1 AS bigint), \
+                inserted.dedup_key, inserted.correlation_id, inserted.payload_utf16, inserted.payload";
+    for (jobs, output, says) in [
+        (1, "OUTPUT inserted.job_id", "column fence of claim: it is missing"),
+        (1, "OUTPUT inserted.payload, inserted.job_id", "column job_id of claim"),
+        (1_001, good, "claim returned 1001 jobs instead of"),
+    ] {
+        let fixture = Fixture::new("claims").await;
+        fixture.queue.enqueue_many(numbers(jobs)).await.unwrap();
+        let body = claim_all.replace(" WHERE", &format!(" {output} WHERE"));
+        fixture.sql(&format!("CREATE OR ALTER PROCEDURE [$(schema)].[claim] {claim} AS {body}")).await;
+        let mut config = fixture.config.worker.clone();
+        config.shutdown_deadline_ms = 1_000;
+        let (worker, runs) = counting_worker(&fixture.queue, &config).await;
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(60), worker.run()).await.expect("it stops");
+        let error = ended.expect_err("it cannot go on").to_string();
+        assert!(error.contains(says), "{error}");
+        assert!(runs.lock().is_empty());
+
+        fixture.queue.install().await.unwrap();
+        let mut config = fixture.config.worker.clone();
+        config.reap_interval_ms = 100;
+        let (worker, runs) = counting_worker(&fixture.queue, &config).await;
+        drained(worker).await;
+        assert_eq!(runs.lock().len(), jobs as usize, "unregistering has left them to the reaper");
+        fixture.remove().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_of_any_bytes_is_one_job_that_ends() {
+    let fixture = Fixture::new("any_payload").await;
+    let mut random = fastrand::Rng::with_seed(7);
+    let jobs = (0..200).map(|_| {
+        let length = random.usize(..40);
+        NewJob::bytes(std::iter::repeat_with(|| random.u8(..)).take(length).collect::<Vec<u8>>())
+    });
+    fixture.queue.enqueue_many(jobs.collect::<Vec<_>>()).await.unwrap();
+    // Text from T-SQL arrives as UTF-16.
+    let mut session = fixture.session().await;
+    for text in [literal("{\"a\": 1}"), literal(""), literal("🦀")] {
+        let enqueue =
+            format!("DECLARE @text nvarchar(max) = {text}; EXEC [$(schema)].[enqueue] @queue = N'work', @text = @text");
+        session.sql(&enqueue).await;
+    }
+    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |job, _| {
+        let _ = job.text();
+        let _: serde_json::Value = job.json()?;
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    let stats = drained(worker).await.stats;
+    assert_eq!(stats.done + stats.dead, 203);
+    assert_eq!((stats.retried, stats.lost), (0, 0));
+    assert!(stats.done >= 1 && stats.dead > 100, "{stats:?}");
+    fixture.remove().await;
+}

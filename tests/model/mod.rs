@@ -1,0 +1,261 @@
+//! The protocol between workers and table as a model: checked in every interleaving, and held against the server.
+
+mod protocol;
+mod table;
+
+use readpast::QueueOptions;
+use stateright::{Checker, HasDiscoveries, Model};
+use uuid::Uuid;
+
+use crate::support::{Fixture, Session, literal, number};
+use protocol::Protocol;
+use table::{ALL_RULES, Lease, MAX_ATTEMPTS, Outcome, Row, Rules, State, Table, WorkerId};
+
+/// Panics with the steps that lead there when a property is violated, or when something that should happen never does.
+fn check(faults: u8) {
+    let checker = Protocol { rules: ALL_RULES, faults }.checker().threads(2).spawn_bfs().join();
+    println!("{} states with {faults} faults", checker.unique_state_count());
+    checker.assert_properties();
+}
+
+#[test]
+fn two_workers_and_three_jobs_keep_every_promise_in_every_interleaving() {
+    check(2);
+}
+
+#[test]
+#[ignore = "takes minutes; run with --release and --ignored"]
+fn with_a_fault_more_they_keep_every_promise_too() {
+    check(3);
+}
+
+#[test]
+fn a_protocol_with_a_rule_taken_out_is_caught() {
+    for (rules, violated) in [
+        (Rules { fence_is_checked: false, ..ALL_RULES }, "at most one acknowledgement per fence takes effect"),
+        (Rules { reap_waits_for_the_lease: false, ..ALL_RULES }, "no worker is reaped while its lease holds"),
+        (Rules { looks_again: false, ..ALL_RULES }, "no job is lost"),
+        (Rules { keeps_results: false, ..ALL_RULES }, "no job is lost"),
+    ] {
+        let checker = Protocol { rules, faults: 1 }
+            .checker()
+            .threads(2)
+            .finish_when(HasDiscoveries::AnyFailures)
+            .spawn_bfs()
+            .join();
+        let found = checker.discovery(violated);
+        assert!(found.is_some(), "without one of the rules nothing is noticed: {rules:?}");
+    }
+}
+
+/// The workers of the comparison; each can register once.
+const WORKERS: WorkerId = 4;
+const JOBS: usize = 4;
+
+/// The model and the server side by side. A step that answers differently, or leaves a different state behind, fails the test.
+struct SideBySide {
+    model: Table,
+    session: Session,
+    job_ids: Vec<i64>,
+    worker_ids: Vec<Uuid>,
+}
+
+impl SideBySide {
+    async fn exec(&mut self, procedure: &str, arguments: &str) -> Result<Vec<i64>, u32> {
+        let sql = format!("EXEC [$(schema)].[{procedure}] {arguments}");
+        match self.session.try_sql(&sql).await {
+            Ok(results) => {
+                Ok(results.into_iter().next().unwrap_or_default().iter().map(|row| number(row, 0)).collect())
+            }
+            Err(tiberius::error::Error::Server(error)) => Err(error.code()),
+            Err(other) => panic!("{sql}: {other}"),
+        }
+    }
+
+    fn id(&self, worker: WorkerId) -> String {
+        literal(&self.worker_ids[usize::from(worker)].to_string())
+    }
+
+    fn list(&self, jobs: &[(usize, u8)]) -> String {
+        let rows = jobs.iter().map(|(job, fence)| format!("INSERT @list VALUES ({}, {fence});", self.job_ids[*job]));
+        format!("DECLARE @list [$(schema)].[job_list]; {}", rows.collect::<String>())
+    }
+
+    async fn number(&mut self, sql: &str) -> i64 {
+        self.session.number(sql).await
+    }
+
+    /// One step, chosen at random; returns what it was.
+    async fn step(&mut self, random: &mut fastrand::Rng) -> String {
+        let worker = random.u8(..WORKERS);
+        let job = random.usize(..JOBS);
+        // Mostly the fence in force, often enough an old one.
+        let fence = self.model.rows[job].fence.saturating_sub(u8::from(random.u8(..4) == 0));
+        let id = self.id(worker);
+        match random.u8(..13) {
+            0..3 => {
+                let (max, alone) = (random.usize(1..=3), random.bool());
+                let arguments =
+                    format!("@queue = N'work', @worker_id = {id}, @max = {max}, @alone = {}", u8::from(alone));
+                let answer = self.exec("claim", &arguments).await;
+                let expected = self.model.claim(worker, max, alone);
+                let mut claimed = answer.unwrap_or_else(|code| {
+                    assert_eq!((code, &expected), (58002, &Err(table::LeaseLost)));
+                    Vec::new()
+                });
+                claimed.sort_unstable();
+                let expected: Vec<i64> =
+                    expected.unwrap_or_default().iter().map(|(job, _)| self.job_ids[*job]).collect();
+                assert_eq!(claimed, expected);
+                format!("claim by {worker}, {max} at most, alone {alone}")
+            }
+            3..6 => {
+                let outcomes = [Outcome::Done, Outcome::Retry, Outcome::RetryLater, Outcome::Dead];
+                let outcome = outcomes[random.usize(..outcomes.len())];
+                let (code, retry_ms) = match outcome {
+                    Outcome::Done => (0, "NULL"),
+                    Outcome::Retry => (1, "0"),
+                    Outcome::RetryLater => (1, "3600000"),
+                    Outcome::Dead => (2, "NULL"),
+                };
+                let arguments = format!(
+                    "@queue = N'work', @worker_id = {id}, @job_id = {}, @fence = {fence}, @outcome = {code}, @retry_ms = {retry_ms}",
+                    self.job_ids[job]
+                );
+                let attempts_left = self.model.rows[job].attempt < MAX_ATTEMPTS;
+                let reported = self.exec("finish_one", &arguments).await.unwrap();
+                let took_effect = self.model.finish(worker, job, fence, outcome);
+                let dies_of_it = code == 1 && !attempts_left;
+                assert_eq!(reported.is_empty(), took_effect && !dies_of_it);
+                format!("finish by {worker} of job {job} under fence {fence}: {outcome:?}")
+            }
+            6 => {
+                let sql = format!(
+                    "{} EXEC [$(schema)].[release] @worker_id = {id}, @jobs = @list",
+                    self.list(&[(job, fence)])
+                );
+                let not_ours = self.session.numbers(&sql).await;
+                assert_eq!(not_ours.is_empty(), self.model.release(worker, job, fence));
+                format!("release by {worker} of job {job} under fence {fence}")
+            }
+            7 => {
+                let known = [(job, fence)];
+                let arguments = format!("@queue = N'work', @worker_id = {id}, @known = @list");
+                let sql = format!("{} EXEC [$(schema)].[recover] {arguments}", self.list(&known));
+                assert_eq!(self.number(&sql).await, self.model.recover(worker, &known) as i64);
+                format!("recover by {worker}, who knows of job {job} under fence {fence}")
+            }
+            8 => {
+                let renewed = self.exec("heartbeat", &format!("@worker_id = {id}")).await;
+                assert_eq!(renewed.is_ok(), self.model.heartbeat(worker).is_ok());
+                format!("heartbeat of {worker}")
+            }
+            9 => {
+                let run_out = "UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())";
+                self.session.sql(&format!("{run_out} WHERE worker_id = {id}")).await;
+                self.model.lease_runs_out(worker);
+                format!("the lease of {worker} runs out")
+            }
+            10 => {
+                let lost = self.exec("reap", "@queue = N'work'").await.unwrap();
+                assert_eq!(lost, [self.model.reap().len() as i64]);
+                "reap".to_string()
+            }
+            11 if self.model.workers.contains_key(&worker) => {
+                self.exec("unregister_worker", &format!("@queue = N'work', @worker_id = {id}")).await.unwrap();
+                self.model.unregister_worker(worker);
+                format!("unregister_worker of {worker}")
+            }
+            11 => {
+                // Workers 0 and 1 have one name, 2 and 3 another.
+                let take_over = random.bool();
+                let name = worker / 2;
+                let arguments = format!(
+                    "@queue = N'work', @worker_id = {id}, @name = N'{name}', @lease_ms = 86400000, @take_over = {}",
+                    u8::from(take_over)
+                );
+                self.session.sql(&format!("EXEC [$(schema)].[register_worker] {arguments}")).await;
+                // It reaps, even where there is nobody to take over from.
+                let others: Vec<_> = (0..WORKERS).filter(|other| *other != worker && other / 2 == name).collect();
+                self.model.register_worker(worker, if take_over { &others } else { &[] });
+                format!("register_worker {worker}, take over {take_over}")
+            }
+            _ => match random.u8(..4) {
+                0 => {
+                    self.session.sql("UPDATE [$(schema)].[jobs] SET due_at = enqueued_at WHERE state = 1").await;
+                    let promoted = self.exec("promote", "@queue = N'work'").await.unwrap();
+                    assert_eq!(promoted, [self.model.promote() as i64]);
+                    "promote".to_string()
+                }
+                1 => {
+                    let requeued = self.exec("requeue", "@queue = N'work'").await.unwrap();
+                    assert_eq!(requeued, [self.model.requeue() as i64]);
+                    "requeue".to_string()
+                }
+                _ => {
+                    self.model.paused = !self.model.paused;
+                    let procedure = if self.model.paused { "pause" } else { "resume" };
+                    self.exec(procedure, "@queue = N'work'").await.unwrap();
+                    procedure.to_string()
+                }
+            },
+        }
+    }
+
+    /// The server's tables in the model's terms.
+    async fn tables(&mut self) -> Table {
+        let mut table = Table::new(0, ALL_RULES);
+        let jobs = "SELECT state, fence, attempt, alone, worker_id FROM [$(schema)].[jobs] ORDER BY job_id";
+        for row in self.session.sql(jobs).await {
+            let states = [State::Ready, State::Scheduled, State::Claimed, State::Done, State::Dead];
+            let worker = row.get::<Uuid, _>("worker_id").map(|id| self.worker(id));
+            table.rows.push(Row {
+                state: states[number(&row, "state") as usize],
+                fence: number(&row, "fence") as u8,
+                attempt: number(&row, "attempt") as u8,
+                alone: number(&row, "alone") == 1,
+                worker,
+            });
+        }
+        let workers = "SELECT CASE WHEN lost_at IS NOT NULL THEN 2 WHEN lease_until < SYSUTCDATETIME() THEN 1 ELSE 0 END AS lease, \
+                       worker_id FROM [$(schema)].[workers]";
+        for row in self.session.sql(workers).await {
+            let leases = [Lease::Held, Lease::RanOut, Lease::Lost];
+            let worker = self.worker(row.get("worker_id").unwrap());
+            table.workers.insert(worker, leases[number(&row, "lease") as usize]);
+        }
+        table.paused = self.number("SELECT paused FROM [$(schema)].[queues]").await == 1;
+        table
+    }
+
+    fn worker(&self, id: Uuid) -> WorkerId {
+        self.worker_ids.iter().position(|known| *known == id).expect("one of ours") as WorkerId
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_does_what_the_model_does() {
+    let options = QueueOptions {
+        max_attempts: Some(u32::from(MAX_ATTEMPTS)),
+        completion: Some(readpast::Completion::Annotate),
+        ..QueueOptions::default()
+    };
+    for seed in 0..12 {
+        let fixture = Fixture::with("model", options).await;
+        let enqueued = fixture.queue.enqueue_many(crate::support::numbers(JOBS as u32)).await.unwrap();
+        let mut both = SideBySide {
+            model: Table::new(JOBS, ALL_RULES),
+            session: fixture.session().await,
+            job_ids: enqueued.iter().map(|job| job.job_id.0).collect(),
+            worker_ids: (0..WORKERS).map(|_| Uuid::new_v4()).collect(),
+        };
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut steps = Vec::new();
+        for _ in 0..150 {
+            steps.push(both.step(&mut random).await);
+            let server = both.tables().await;
+            assert_eq!(server, both.model, "seed {seed}, after {steps:#?}");
+        }
+        fixture.remove().await;
+    }
+}

@@ -1,0 +1,235 @@
+//! What SQL Server does: the tables' rows and the procedures over them, as far as the protocol between workers and table goes. A method
+//! is named after its procedure, and `mod.rs` runs both on the same steps.
+
+use std::collections::BTreeMap;
+
+/// A worker's registration: new at each start and after each lost lease.
+pub type WorkerId = u8;
+
+pub const MAX_ATTEMPTS: u8 = 2;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum State {
+    Ready,
+    Scheduled,
+    Claimed,
+    Done,
+    Dead,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Row {
+    pub state: State,
+    pub fence: u8,
+    pub attempt: u8,
+    pub alone: bool,
+    /// Who holds it or held it last.
+    pub worker: Option<WorkerId>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lease {
+    Held,
+    RanOut,
+    Lost,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    Done,
+    /// Again at once.
+    Retry,
+    /// Again when it is due.
+    RetryLater,
+    Dead,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct LeaseLost;
+
+/// What can be taken out of the protocol, to see that it is missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rules {
+    /// `finish` and `release` compare the fence.
+    pub fence_is_checked: bool,
+    /// `reap` gives back the jobs of workers whose lease has run out, and of nobody else.
+    pub reap_waits_for_the_lease: bool,
+    /// A worker looks for the jobs of a lost claim for as long as the claim can still arrive.
+    pub looks_again: bool,
+    /// A worker keeps a result until its acknowledgement is answered.
+    pub keeps_results: bool,
+}
+
+pub const ALL_RULES: Rules =
+    Rules { fence_is_checked: true, reap_waits_for_the_lease: true, looks_again: true, keeps_results: true };
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Table {
+    pub rows: Vec<Row>,
+    pub workers: BTreeMap<WorkerId, Lease>,
+    pub paused: bool,
+    pub rules: Rules,
+}
+
+impl Table {
+    /// A table with so many ready jobs; a job's id is its place.
+    pub fn new(jobs: usize, rules: Rules) -> Table {
+        let ready = Row { state: State::Ready, fence: 0, attempt: 0, alone: false, worker: None };
+        Table { rows: vec![ready; jobs], workers: BTreeMap::new(), paused: false, rules }
+    }
+
+    fn is_registered(&self, worker: WorkerId) -> bool {
+        self.workers.get(&worker).is_some_and(|lease| *lease != Lease::Lost)
+    }
+
+    fn holds(&self, job: usize, worker: WorkerId) -> bool {
+        let row = &self.rows[job];
+        row.state == State::Claimed && row.worker == Some(worker)
+    }
+
+    fn holds_under(&self, job: usize, worker: WorkerId, fence: u8) -> bool {
+        self.holds(job, worker) && (!self.rules.fence_is_checked || self.rows[job].fence == fence)
+    }
+
+    /// Jobs with their fences.
+    pub fn claim(&mut self, worker: WorkerId, max: usize, alone: bool) -> Result<Vec<(usize, u8)>, LeaseLost> {
+        if !self.is_registered(worker) {
+            return Err(LeaseLost);
+        }
+        if self.paused {
+            return Ok(Vec::new());
+        }
+        let alone_waits = self.rows.iter().any(|row| row.state == State::Ready && row.alone);
+        let (wanted, max) = if alone && alone_waits { (true, 1) } else { (false, max) };
+        let mut claimed = Vec::new();
+        for (job, row) in self.rows.iter_mut().enumerate() {
+            if claimed.len() < max && row.state == State::Ready && row.alone == wanted {
+                row.state = State::Claimed;
+                row.fence += 1;
+                row.attempt += 1;
+                row.worker = Some(worker);
+                claimed.push((job, row.fence));
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// Whether the job was still this worker's under this fence, and is changed now.
+    pub fn finish(&mut self, worker: WorkerId, job: usize, fence: u8, outcome: Outcome) -> bool {
+        if !self.holds_under(job, worker, fence) {
+            return false;
+        }
+        let row = &mut self.rows[job];
+        row.state = match outcome {
+            Outcome::Done => State::Done,
+            Outcome::Dead => State::Dead,
+            _ if row.attempt >= MAX_ATTEMPTS => State::Dead,
+            Outcome::Retry => State::Ready,
+            Outcome::RetryLater => State::Scheduled,
+        };
+        true
+    }
+
+    pub fn release(&mut self, worker: WorkerId, job: usize, fence: u8) -> bool {
+        let is_held = self.holds_under(job, worker, fence);
+        if is_held {
+            self.give_back_unstarted(job);
+        }
+        is_held
+    }
+
+    /// How many it gave back.
+    pub fn recover(&mut self, worker: WorkerId, known: &[(usize, u8)]) -> usize {
+        let unknown: Vec<usize> = (0..self.rows.len())
+            .filter(|job| self.holds(*job, worker) && !known.contains(&(*job, self.rows[*job].fence)))
+            .collect();
+        for job in &unknown {
+            self.give_back_unstarted(*job);
+        }
+        unknown.len()
+    }
+
+    fn give_back_unstarted(&mut self, job: usize) {
+        let row = &mut self.rows[job];
+        row.state = State::Ready;
+        row.attempt -= 1;
+    }
+
+    /// The workers that it marked lost.
+    pub fn reap(&mut self) -> Vec<WorkerId> {
+        let mut lost = Vec::new();
+        for (worker, lease) in &mut self.workers {
+            if *lease == Lease::RanOut || *lease == Lease::Held && !self.rules.reap_waits_for_the_lease {
+                *lease = Lease::Lost;
+                lost.push(*worker);
+            }
+        }
+        for row in &mut self.rows {
+            let is_lost = row.worker.is_some_and(|worker| self.workers.get(&worker) == Some(&Lease::Lost));
+            if row.state != State::Claimed || !is_lost {
+                continue;
+            }
+            let is_last = row.attempt >= MAX_ATTEMPTS;
+            row.state = if row.alone && is_last { State::Dead } else { State::Ready };
+            if !row.alone && is_last {
+                row.attempt = MAX_ATTEMPTS - 1;
+            }
+            row.alone |= row.attempt >= MAX_ATTEMPTS - 1;
+        }
+        lost
+    }
+
+    /// With `take_over`, the others of the same name are lost at once.
+    pub fn register_worker(&mut self, worker: WorkerId, take_over: &[WorkerId]) {
+        self.workers.insert(worker, Lease::Held);
+        for other in take_over {
+            self.workers.entry(*other).and_modify(|lease| *lease = Lease::Lost);
+        }
+        if !take_over.is_empty() {
+            self.reap();
+        }
+    }
+
+    pub fn heartbeat(&mut self, worker: WorkerId) -> Result<(), LeaseLost> {
+        if !self.is_registered(worker) {
+            return Err(LeaseLost);
+        }
+        self.workers.insert(worker, Lease::Held);
+        Ok(())
+    }
+
+    pub fn unregister_worker(&mut self, worker: WorkerId) {
+        if (0..self.rows.len()).any(|job| self.holds(job, worker)) {
+            self.workers.entry(worker).and_modify(|lease| *lease = Lease::Lost);
+        } else {
+            self.workers.remove(&worker);
+        }
+    }
+
+    /// All that is scheduled is due.
+    pub fn promote(&mut self) -> usize {
+        self.change(State::Scheduled, |row| row.state = State::Ready)
+    }
+
+    pub fn requeue(&mut self) -> usize {
+        self.change(State::Dead, |row| (row.state, row.attempt, row.alone) = (State::Ready, 0, false))
+    }
+
+    fn change(&mut self, from: State, to: impl Fn(&mut Row)) -> usize {
+        let mut changed = 0;
+        for row in self.rows.iter_mut().filter(|row| row.state == from) {
+            to(row);
+            changed += 1;
+        }
+        changed
+    }
+
+    /// Time passes without a heartbeat.
+    pub fn lease_runs_out(&mut self, worker: WorkerId) {
+        self.workers.entry(worker).and_modify(|lease| {
+            if *lease == Lease::Held {
+                *lease = Lease::RanOut;
+            }
+        });
+    }
+}

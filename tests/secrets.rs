@@ -1,0 +1,111 @@
+//! Passwords show nowhere: not in errors, not in Debug output, not in a log at any level, the driver's included.
+
+use std::fmt::Write;
+use std::sync::{Arc, Mutex};
+
+use readpast::{Config, JobError, Queue, QueueOptions, Worker};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+
+use crate::support::proxy::Proxy;
+use crate::support::{Fixture, numbers};
+
+/// Everything that anybody says on this thread, at every level.
+#[derive(Clone, Default)]
+struct Everything(Arc<Mutex<String>>);
+
+impl Visit for Everything {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        writeln!(self.0.lock().unwrap(), "{} = {value:?}", field.name()).unwrap();
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Everything {
+    fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+        attributes.record(&mut self.clone());
+    }
+
+    fn on_record(&self, _: &Id, values: &Record<'_>, _: Context<'_, S>) {
+        values.record(&mut self.clone());
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        event.record(&mut self.clone());
+    }
+}
+
+impl Everything {
+    fn note(&self, shown: impl std::fmt::Debug) {
+        writeln!(self.0.lock().unwrap(), "{shown:?}").unwrap();
+    }
+}
+
+#[test]
+fn a_password_shows_in_no_error_no_debug_output_and_no_log() {
+    let everything = Everything::default();
+    let subscriber = tracing_subscriber::registry().with(everything.clone());
+    // One thread, so that every task speaks to this test's subscriber.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let password = tracing::subscriber::with_default(subscriber, || runtime.block_on(one_life(&everything)));
+    let said = everything.0.lock().unwrap();
+    for expected in ["registered", "sending TDS prelogin", "Login failed"] {
+        assert!(said.contains(expected), "everything was captured, the driver's words too: {expected}");
+    }
+    for secret in [password.as_str(), &password[..password.len() - 2], "wrong-secret"] {
+        let place = said.find(secret);
+        assert!(place.is_none(), "{}", &said[place.unwrap().saturating_sub(300)..]);
+    }
+}
+
+/// Everything a worker and a producer meet, good and bad. Returns the password.
+async fn one_life(everything: &Everything) -> String {
+    let fixture = Fixture::new("secrets").await;
+    let login = fixture.create_login(Some("worker")).await;
+    let proxy = Proxy::start(&fixture.url_as(&login)).await;
+    let mut config = Config::default();
+    for url in [fixture.url_as(&login), proxy.connection_string()] {
+        config.connection.url = url.into();
+        config.connection.schema = fixture.schema().to_string();
+        config.queue.name = "work".to_string();
+        everything.note((&config, config.connection.url.to_string(), config.validate()));
+        let queue = Queue::connect(&config).await.unwrap();
+        everything.note((&queue, queue.verify().await, queue.install().await));
+        everything.note((queue.create(QueueOptions::default()).await, queue.enqueue_many(numbers(20)).await));
+        let worker = Worker::start(&queue, &config.worker, |job, context| {
+            let shown = format!("{job:?} {context:?}");
+            Err(JobError::dead(shown))
+        })
+        .await
+        .unwrap();
+        everything.note((worker.stop_handle(), worker.monitor(), worker.stats()));
+        proxy.cut();
+        everything.note(worker.drain().await);
+    }
+
+    // A server that is gone, one that refuses the password, and strings that are wrong around it.
+    proxy.block();
+    everything.note(Queue::connect(&config).await.map(|_| ()));
+    let wrong = fixture.url_as(&login).replace(&login.password, "wrong-secret");
+    for url in [
+        wrong.clone(),
+        format!("{wrong};Encrypt=perhaps"),
+        format!("{wrong};TrustServerCertificate=false"),
+        format!("{wrong};Database=nowhere"),
+        wrong.replace("Password=", "Passwort="),
+        wrong.replace("Password=", "Password='"),
+        wrong.replace("Password=", "Password"),
+    ] {
+        config.connection.url = url.as_str().into();
+        let refused = Queue::connect(&config).await.map(|_| ()).expect_err("it is wrong");
+        everything.note((&refused, refused.to_string()));
+        everything.note(Config::from_toml(&format!("[connection]\nurl = \"{url}\nname = 1")));
+        everything.note(Config::from_toml(&format!("[connection]\nurl = [\"{url}\"]")));
+        everything.note(Config::from_toml(&format!("connection = \"{url}\"")));
+    }
+    fixture.drop_login(&login).await;
+    fixture.remove().await;
+    login.password
+}
