@@ -38,9 +38,34 @@
 //!
 //! # What it promises
 //!
-//! A job runs at least once, and once only unless its worker is lost while it runs: then it runs again, and what the
-//! lost worker says about it is refused. Within a priority, jobs are claimed in the order in which they were enqueued,
-//! but they run side by side. Handlers must therefore bear to be run twice.
+//! With [`Delivery::AtLeastOnce`], the default, a job leaves the database only when its acknowledgement has arrived
+//! there. It runs again when its worker died, ended at its shutdown deadline or lost its lease while running it or
+//! before the acknowledgement arrived, and at no other time. Each claim gives it a new [`Fence`]; of several runs only the one with the latest
+//! fence can end the job, and what the others say changes nothing and is counted as lost ([`WorkerStats::lost`]).
+//!
+//! With [`Delivery::AtMostOnce`] the claim deletes the row: nothing runs twice, failed jobs are not retried, and what
+//! a dying worker held, or what was claimed by a call whose answer was lost, is gone.
+//!
+//! Within a priority, jobs are claimed in the queue's [`ClaimOrder`], but they run side by side.
+//!
+//! [`Job::attempt`] counts starts, as far as SQL Server can know: all jobs that a lost worker held count one. Before
+//! its last attempt a job that was lost waits for a worker that holds nothing else and runs there alone, so that a job
+//! that kills its process is dead after `max_attempts` and nobody dies with it.
+//!
+//! # Making a repeat harmless
+//!
+//! A repeat has the same [`Job::id`] and a higher [`Job::fence`]; the run before it may still be going on. Write
+//! results under the job's id, together with the fence, and let a write with an older fence change nothing. Look at
+//! [`Context::is_cancelled`] in long loops. Where an effect cannot be taken back, ask whether it has happened when
+//! [`Job::attempt`] is above 1.
+//!
+//! # Time limits
+//!
+//! A dead worker's jobs are ready again after at most `lease_ms` + 1.2 × `reap_interval_ms`; those of a claim whose
+//! answer was lost, after `command_timeout_ms` and the next claim. A worker that cannot renew its lease starts nothing
+//! more when it may have run out, by its own monotonic clock. [`Worker::start`] refuses settings that cannot work
+//! together: `heartbeat_interval_ms` must be less than half of `lease_ms`, `connect_timeout_ms` and
+//! `command_timeout_ms` at most `lease_ms`. Wall clocks of workers have no part in anything.
 //!
 //! # Where things are
 //!
