@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Database;
 use super::session::Session;
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{LockMode, Transaction};
+use crate::storage::{self, LockMode, Transaction};
 use crate::tsql::ast::{AlterDatabase, DatabaseOptionValue, Termination};
 
 fn no_such_database(name: &str) -> SqlError {
@@ -67,8 +67,8 @@ impl Session {
         if database.storage.latch().reads_committed_snapshot() == on {
             return Ok(());
         }
-        self.check_is_current(database)?;
-        let tx = Transaction::begin(self.storage());
+        let visit = self.enter(database);
+        let tx = Transaction::begin(visit.as_ref().unwrap_or(self.storage()));
         let patience = match termination {
             None => self.state.options.lock_timeout,
             Some(Termination::NoWait | Termination::RollbackImmediate) => Some(Duration::ZERO),
@@ -95,14 +95,16 @@ impl Session {
             latch.set_versioning(on, allow_snapshot);
         }
         latch.commit(tx);
+        drop(latch);
+        self.leave(database, visit);
         alone
     }
 
     /// Versions are complete only when every transaction that changes data has begun after them: "the state … does not
     /// change until all existing transactions … are completed".
     fn allow_snapshot_isolation(&mut self, database: &Arc<Database>, on: bool) -> SqlResult<()> {
-        self.check_is_current(database)?;
-        let mut tx = Transaction::begin(self.storage());
+        let visit = self.enter(database);
+        let mut tx = Transaction::begin(visit.as_ref().unwrap_or(self.storage()));
         tx.lock_timeout = self.state.options.lock_timeout;
         let mut latch = database.storage.latch();
         let mut waited = Ok(());
@@ -116,14 +118,25 @@ impl Session {
             latch.set_versioning(read_committed_snapshot, on);
         }
         latch.commit(tx);
+        drop(latch);
+        self.leave(database, visit);
         waited
     }
 
-    fn check_is_current(&self, database: &Arc<Database>) -> SqlResult<()> {
+    /// A place in a database that is not the session's own, to wait there; a cancel reaches it.
+    fn enter(&self, database: &Arc<Database>) -> Option<storage::Session> {
         if Arc::ptr_eq(database, &self.database) {
-            return Ok(());
+            return None;
         }
-        Err(SqlError::not_supported("row versions of a database that is not the current one"))
+        let visit = database.storage.open_session(self.state.spid);
+        self.cancel.point_at(database, visit.handle());
+        Some(visit)
+    }
+
+    fn leave(&self, database: &Arc<Database>, visit: Option<storage::Session>) {
+        let Some(visit) = visit else { return };
+        self.cancel.point_at(&self.database, self.storage().handle());
+        database.storage.close_session(visit);
     }
 
     fn kill_others(&self, database: &Arc<Database>) {

@@ -3,7 +3,7 @@
 //! Source: "Table hints" (MicrosoftDocs/sql-docs, docs/t-sql/queries/hints-transact-sql-table.md).
 
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{LockMode, LockPlan, ReadVersion, RowLock};
+use crate::storage::{LockMode, LockPlan, ReadVersion, RowLock, Table};
 use crate::tsql::ast::{Ident, IndexRef, IsolationLevel, TableHint};
 
 /// The hints of one table, sorted by what they bear on.
@@ -16,7 +16,7 @@ pub struct TableHints {
     pub update: bool,
     pub exclusive: bool,
     pub table: bool,
-    /// PAGLOCK. There are no pages.
+    /// PAGLOCK: taken for a table lock where the table has one page only; see `Table::is_one_page`.
     pub page: bool,
     /// ROWLOCK, PAGLOCK, TABLOCK or TABLOCKX.
     pub granularity: Option<TableHint>,
@@ -119,13 +119,21 @@ impl TableHints {
         if result.readpast && (unlocked || result.isolation == Some(IsolationLevel::Serializable)) {
             return Err(readpast_not_allowed());
         }
-        if result.page {
-            return Err(SqlError::not_supported("the table hint PAGLOCK"));
+        if result.page && result.update {
+            return Err(SqlError::not_supported("PAGLOCK together with UPDLOCK"));
         }
         if result.force_seek && result.force_scan {
             return Err(conflicting());
         }
         Ok(result)
+    }
+
+    /// Whether they can be followed for a table: PAGLOCK only where its one page is all there is.
+    pub fn check_pages(&self, table: Option<&Table>) -> SqlResult<()> {
+        if self.page && !table.is_some_and(Table::is_one_page) {
+            return Err(SqlError::not_supported("PAGLOCK on a table of several pages or indexes"));
+        }
+        Ok(())
     }
 
     /// The hints behind the target of INSERT, UPDATE or DELETE: 1069 for those that choose an index.
@@ -176,7 +184,7 @@ impl TableHints {
             self.check_readpast(level, versions)?;
         }
         let changes = access == Access::Change;
-        let wants_locks = self.update || self.exclusive || self.table;
+        let wants_locks = self.update || self.exclusive || self.table || self.page;
         let plan = LockPlan {
             table_mode: LockMode::SchemaStability,
             row: RowLock::None,
@@ -205,7 +213,7 @@ impl TableHints {
         }
         let serializable = level == IsolationLevel::Serializable;
         let holds_reads = serializable || level == IsolationLevel::RepeatableRead;
-        let (table_mode, row, hold) = if self.table {
+        let (table_mode, row, hold) = if self.table || self.page {
             // "If UPDLOCK is combined with TABLOCK, … an exclusive (X) lock is taken instead."
             if self.exclusive || self.update || changes {
                 (LockMode::Exclusive, RowLock::None, true)

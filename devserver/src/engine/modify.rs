@@ -287,9 +287,10 @@ pub fn run_insert(
 ) -> SqlResult<StatementResult> {
     let schema = &plan.target.table.schema;
     check_all_writable(run, schema, &plan.output)?;
-    if plan.hints.table {
+    if plan.hints.table || plan.hints.page {
         let table = run.table_id(plan.target.table.place);
         let storage = run.storage()?;
+        plan.hints.check_pages(storage.latch.table(table))?;
         storage.latch.lock_table(&mut storage.tx, table, LockMode::Exclusive, true)?;
     }
     let (_, take) = limit_values(&plan.limit, run, frame)?;

@@ -233,6 +233,7 @@ fn run_range(
     if scan.table.schema.lifetime == Lifetime::Permanent {
         storage.latch.use_data(&mut storage.tx, isolation == IsolationLevel::Snapshot, &database.name)?;
     }
+    scan.hints.check_pages(storage.latch.table(table))?;
     let locks = scan.hints.lock_plan(isolation, storage.latch.reads_committed_snapshot(), scan.access)?;
     let mut cursor = Scan::open(
         &mut storage.latch,

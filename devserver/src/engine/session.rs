@@ -78,6 +78,11 @@ impl CancelHandle {
         database.storage.kill(&session);
     }
 
+    /// What a cancel is for from now on.
+    pub(super) fn point_at(&self, database: &Arc<Database>, session: SessionHandle) {
+        *self.inner.lock() = (Arc::clone(database), session);
+    }
+
     pub(super) fn database(&self) -> Arc<Database> {
         Arc::clone(&self.inner.lock().0)
     }

@@ -51,6 +51,11 @@ impl Row {
         })
     }
 
+    /// The bytes it takes, at most a few more than that. A long value counts as a page.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.len() * 2 + self.long.as_ref().map_or(0, |long| long.len() * 8_192)
+    }
+
     /// The value of one column.
     pub fn get(&self, schema: &TableSchema, column: usize) -> Value {
         let mut reader = Reader::new(self);

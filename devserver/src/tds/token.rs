@@ -849,7 +849,9 @@ mod tests {
             out.finish();
             assert!(out.tokens.capacity() + out.packets.capacity() < 6 * FLUSH_SIZE);
         });
-        let message = PacketReader::default().next_message(&mut client).await.unwrap().unwrap();
+        let mut reader = PacketReader::default();
+        reader.allow_large_messages();
+        let message = reader.next_message(&mut client).await.unwrap().unwrap();
         writing.await.unwrap();
         let tokens = describe(&message.payload);
         assert_eq!(tokens.len(), 2 + ROWS as usize);

@@ -74,8 +74,6 @@ SELECT n FROM t WITH (FORCESEEK, INDEX (by_k)) WHERE k = 10;
 SELECT n FROM t WITH (INDEX = by_k) WHERE k = 10;
 --- a rows 100
 SELECT n FROM t WITH (INDEX (0)) WHERE k = 10;
---- a rows 100
-SELECT n FROM t WITH (INDEX (1), FORCESCAN) WHERE id = 1;
 
 --- scenario TABLOCK is a shared lock until the statement ends
 --- source docs/t-sql/queries/hints-transact-sql-table.md, TABLOCK
@@ -171,3 +169,36 @@ INSERT t VALUES (15);
 --- a
 COMMIT TRANSACTION;
 --- b resumes
+
+--- scenario READPAST does not skip page locks
+--- source docs/t-sql/queries/hints-transact-sql-table.md, READPAST
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL); INSERT t VALUES (1, 1), (2, 2);
+--- a
+BEGIN TRANSACTION; UPDATE t WITH (PAGLOCK) SET n = 5 WHERE id = 1;
+--- b blocks
+SELECT id FROM t WITH (READPAST) WHERE id = 2;
+--- a
+COMMIT TRANSACTION;
+--- b resumes rows 2
+
+--- scenario a page read with PAGLOCK and HOLDLOCK stays shared
+--- source docs/t-sql/queries/hints-transact-sql-table.md, PAGLOCK
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL); INSERT t VALUES (1, 1), (2, 2);
+--- a rows 1
+BEGIN TRANSACTION; SELECT n FROM t WITH (PAGLOCK, HOLDLOCK) WHERE id = 1;
+--- b rows 2
+SELECT n FROM t WHERE id = 2;
+--- b blocks
+UPDATE t SET n = 7 WHERE id = 2;
+--- a
+COMMIT TRANSACTION;
+--- b resumes
+
+--- scenario without pages to tell apart PAGLOCK is refused
+--- source docs/t-sql/queries/hints-transact-sql-table.md, PAGLOCK
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL); INSERT t SELECT value, 0 FROM GENERATE_SERIES(1, 6300);
+--- a error 59000
+SELECT COUNT(*) FROM t WITH (PAGLOCK);

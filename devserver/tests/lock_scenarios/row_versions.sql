@@ -252,3 +252,16 @@ COMMIT TRANSACTION;
 --- a resumes
 --- a rows 1,ON
 SELECT snapshot_isolation_state, snapshot_isolation_state_desc FROM sys.databases WHERE name = DB_NAME();
+
+--- scenario the options of another database
+--- source docs/t-sql/statements/alter-database-transact-sql-set-options.md, READ_COMMITTED_SNAPSHOT
+--- setup
+CREATE DATABASE $(database)_other;
+--- setup
+ALTER DATABASE $(database)_other SET READ_COMMITTED_SNAPSHOT ON;
+ALTER DATABASE $(database)_other SET ALLOW_SNAPSHOT_ISOLATION ON;
+--- b
+USE $(database)_other;
+--- a error 5070
+ALTER DATABASE $(database)_other SET READ_COMMITTED_SNAPSHOT OFF WITH NO_WAIT;
+--- b disconnect
