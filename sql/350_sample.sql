@@ -43,13 +43,15 @@ BEGIN
     DECLARE @ready bigint = 0, @oldest datetime2(3), @priorities int = 0, @priority smallint, @counted bigint, @first_id bigint,
         @last_id bigint, @end_id bigint, @due_at datetime2(3);
 
-    -- From one priority to the next: one seek each.
+    -- From one priority to the next: one seek each. TOP and ORDER BY, not MIN and MAX: the order of the index answers them in any plan.
     IF @claim_order = 'lifo'
-        SELECT @priority = MIN(j.priority) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0;
+        SET @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                         WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
+                         ORDER BY j.priority);
     ELSE
-        SELECT @priority = MIN(j.priority) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0;
+        SET @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                         WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0
+                         ORDER BY j.priority);
 
     WHILE @priority IS NOT NULL AND @priorities < 100
     BEGIN
@@ -70,11 +72,13 @@ BEGIN
         IF @counted = 10000
         BEGIN
             IF @claim_order = 'lifo'
-                SELECT @end_id = MAX(j.job_id) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority;
+                SET @end_id = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                               WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                               ORDER BY j.job_id DESC);
             ELSE
-                SELECT @end_id = MAX(j.job_id) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority;
+                SET @end_id = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                               WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
+                               ORDER BY j.job_id DESC);
             -- As many to each id as among those that were counted. The end may have gone meanwhile.
             IF @end_id > @last_id
                 SET @counted = @counted + CAST(CAST(@end_id - @last_id AS float) * @counted / (@last_id - @first_id + 1) AS bigint);
@@ -84,11 +88,13 @@ BEGIN
             SET @oldest = @due_at;
 
         IF @claim_order = 'lifo'
-            SELECT @priority = MIN(j.priority) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority > @priority;
+            SET @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                             WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority > @priority
+                             ORDER BY j.priority);
         ELSE
-            SELECT @priority = MIN(j.priority) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority > @priority;
+            SET @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                             WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority > @priority
+                             ORDER BY j.priority);
     END;
 
     -- Jobs that go out alone; few, and in an index of their own.
