@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::bind_expression::{binary_op, bind_binary, implicit};
 use super::bind_query::Item;
 use super::bind_source::{Relation, column_types};
-use super::binder::{Binder, PlanOptions, QueryScope, VisibleColumn, VisibleSource};
+use super::binder::{Binder, PlanOptions, QueryScope, ResolvedTable, VisibleColumn, VisibleSource};
 use super::foreign_key::{Changes, ForeignKeys};
 use super::locking::{Access, TableHints};
 use super::plan::Planner;
@@ -182,6 +182,66 @@ impl Binder<'_> {
         }
     }
 
+    /// The table that an INSERT means, and its columns by the table's own names: a CTE or view over one table hands the
+    /// rows on, whatever its WHERE says.
+    fn insert_through(
+        &mut self,
+        name: &TargetName,
+        columns: Option<&[Ident]>,
+    ) -> SqlResult<(TableHandle, Option<Vec<Ident>>)> {
+        let through = match name {
+            TargetName::Table(name) if self.find_cte(name)?.is_some() => Some(name),
+            TargetName::Table(name) => matches!(self.resolve_table(name)?, ResolvedTable::View(_)).then_some(name),
+            TargetName::Variable(_) => None,
+        };
+        let Some(through) = through else { return Ok((self.target_table(name)?, columns.map(<[Ident]>::to_vec))) };
+        let needs = self.needs.len();
+        self.scopes.push(QueryScope::new());
+        let source = TableSource::Table { name: through.clone(), alias: None, hints: Vec::new() };
+        let bound = self.bind_from(std::slice::from_ref(&source));
+        let scope = self.scopes.pop();
+        self.needs.truncate(needs);
+        let table = match bound? {
+            Relation::Table(table) => Some(table),
+            Relation::Block(block) if block.window.is_none() && block.limit.is_none() => match block.input {
+                Relation::Table(table) => Some(table),
+                _ => None,
+            },
+            _ => None,
+        };
+        let (Some(table), Some(visible)) = (table, scope.and_then(|mut scope| scope.sources.pop())) else {
+            return Err(SqlError::new(
+                4405,
+                format!(
+                    "View or function '{}' is not updatable because the modification affects multiple base tables.",
+                    super::binder::display_name(through)
+                ),
+            ));
+        };
+        let schema = Arc::clone(&table.table.schema);
+        let mut names = Vec::new();
+        match columns {
+            Some(columns) => {
+                for name in columns {
+                    let column = ColumnRef { table: None, name: Arc::clone(name) };
+                    let (_, ordinal) = self.target_column(&visible, &column)?;
+                    names.push(Arc::clone(&schema.columns[ordinal].name));
+                }
+            }
+            None => {
+                for column in &visible.columns {
+                    let column = ColumnRef { table: None, name: Arc::clone(&column.name) };
+                    let (_, ordinal) = self.target_column(&visible, &column)?;
+                    let column = &schema.columns[ordinal];
+                    if column.identity.is_none() && column.computed.is_none() {
+                        names.push(Arc::clone(&column.name));
+                    }
+                }
+            }
+        }
+        Ok((table.table, Some(names)))
+    }
+
     /// `columns`: `None` for all that can be given a value.
     pub(super) fn insert_target(&mut self, table: TableHandle, columns: Option<&[Ident]>) -> SqlResult<InsertTarget> {
         let schema = Arc::clone(&table.schema);
@@ -258,7 +318,7 @@ impl Binder<'_> {
     pub fn bind_insert(&mut self, insert: &Insert) -> SqlResult<InsertPlan> {
         self.options = PlanOptions::of(&insert.options)?;
         self.ctes.clone_from(&insert.ctes);
-        let table = self.target_table(&insert.target.name)?;
+        let (table, columns) = self.insert_through(&insert.target.name, insert.columns.as_deref())?;
         let hints = TableHints::of_target(&insert.target.hints)?;
         if hints.readpast {
             return Err(SqlError::not_supported("READPAST on the target of an INSERT"));
@@ -270,7 +330,7 @@ impl Binder<'_> {
         if table.schema.lifetime == Lifetime::Permanent {
             self.need("INSERT", &Arc::clone(&table.schema));
         }
-        let target = self.insert_target(table, insert.columns.as_deref())?;
+        let target = self.insert_target(table, columns.as_deref())?;
         let width = target.ordinals.len();
         let rows = match &insert.source {
             InsertSource::DefaultValues => {
