@@ -20,6 +20,7 @@ use super::bind_modify::{DeletePlan, InsertPlan, UpdatePlan};
 use super::binder::PermissionNeed;
 use super::catalog::UserType;
 use super::compile::{Cell, Surroundings};
+use super::cursor::CursorStep;
 use super::frame::{Frame, Run, Storage};
 use super::merge;
 use super::modify::{self, SelectStatementPlan, StatementResult};
@@ -32,7 +33,7 @@ use super::trigger::TriggerTarget;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::TableSchema;
 use crate::tds::token::StatementKind as DoneKind;
-use crate::tsql::ast::{Ident, IsolationLevel, ObjectName, StatementKind};
+use crate::tsql::ast::{CursorName, Ident, IsolationLevel, ObjectName, StatementKind};
 use crate::value::{self, Length, SqlType, Value};
 
 /// A batch, procedure body or dynamic text, ready to run.
@@ -99,6 +100,7 @@ pub enum StepKind {
     WaitForDelay(Cell),
     WaitForTime(Cell),
     SetRowCount(Cell),
+    Cursor(Box<CursorStep>),
     Execute(Box<ExecuteStep>),
     /// DDL, SET, transactions, permissions: nothing in them has to be bound before.
     Other(Arc<StatementKind>),
@@ -525,6 +527,7 @@ impl Session {
                 self.wait_for(&delay, cell_type(cell, self.version()))?;
                 self.statement_done(out, DoneKind::Other, None);
             }
+            StepKind::Cursor(step) => self.run_cursor_step(step, compiled, scope, out)?,
             StepKind::WaitForTime(cell) => {
                 let time = self.eval_cell(cell, compiled, scope)?;
                 self.wait_until_time(&time, cell_type(cell, self.version()))?;
@@ -586,13 +589,45 @@ impl Session {
             Plan::Scalar(_) | Plan::Condition(_) => unreachable!("a query step holds a statement"),
         };
         self.check_set_options(&bound.plan)?;
+        if let Some(cursor) = cell.current_of() {
+            self.stand_on_cursor(cursor, &bound.plan, scope)?;
+            let result = self.run_change(&bound, kind, executed, line, scope, out);
+            self.step_off(cursor, scope);
+            return result;
+        }
+        self.run_change(&bound, kind, executed, line, scope, out)
+    }
+
+    fn stand_on_cursor(&mut self, cursor: &CursorName, plan: &Plan, scope: &mut Activation) -> SqlResult<()> {
+        let (schema, updated) = match plan {
+            Plan::Update(plan) => {
+                let columns = plan.assignments.iter().filter_map(|assignment| assignment.column);
+                let names = columns.map(|column| Arc::clone(&plan.table.schema.columns[column].name));
+                (&plan.table.schema, names.collect())
+            }
+            Plan::Delete(plan) => (&plan.table.schema, Vec::new()),
+            _ => unreachable!("only UPDATE and DELETE have WHERE CURRENT OF"),
+        };
+        self.stand_on(cursor, schema.id, &updated, scope)
+    }
+
+    /// Runs a query or change, with the triggers it fires.
+    fn run_change(
+        &mut self,
+        bound: &BoundPlan,
+        kind: DoneKind,
+        executed: Option<CapturedRows>,
+        line: u32,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(), SimpleFailure> {
         let Some(target) = &bound.triggers else {
-            let result = self.run_query_plan(&bound, executed, scope)?;
+            let result = self.run_query_plan(bound, executed, scope)?;
             self.finish_query(result, kind, &bound.plan, out);
             return Ok(());
         };
         let result = self.with_triggers(target, out, line, scope, |session, scope| {
-            let result = session.run_query_plan(&bound, executed, scope)?;
+            let result = session.run_query_plan(bound, executed, scope)?;
             let count = result.count;
             Ok((result, count))
         })?;

@@ -145,7 +145,7 @@ impl Binder<'_> {
         for (ordinal, column) in schema.columns.iter().enumerate() {
             defaults.push(match &column.default {
                 Some(default) => {
-                    let scalar = self.bind_default(&parse_expression(&default.text)?)?;
+                    let scalar = self.bind_expr(&parse_expression(&default.text)?)?;
                     Some(implicit(scalar, column.sql_type)?)
                 }
                 None => None,
@@ -266,6 +266,13 @@ impl Binder<'_> {
                     if schema.columns[ordinal].computed.is_some() {
                         return Err(computed_column(name));
                     }
+                    if schema.columns[ordinal].sql_type == SqlType::RowVersion {
+                        return Err(SqlError::new(
+                            273,
+                            "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to \
+                             exclude the timestamp column, or insert a DEFAULT into the timestamp column.",
+                        ));
+                    }
                     ordinals.push(ordinal);
                 }
             }
@@ -305,9 +312,6 @@ impl Binder<'_> {
     /// Each value must be convertible to its column.
     fn check_insertable(&self, target: &InsertTarget, types: &[(SqlType, bool)]) -> SqlResult<()> {
         for (ordinal, &(ty, is_null)) in target.ordinals.iter().zip(types) {
-            if target.table.schema.columns[*ordinal].sql_type == SqlType::RowVersion {
-                return Err(explicit_row_version());
-            }
             if !is_null {
                 value::check_conversion(ty, target.table.schema.columns[*ordinal].sql_type, false)?;
             }
@@ -344,9 +348,7 @@ impl Binder<'_> {
                 let bound = self.bind_query(query, true)?;
                 let plan = self.finish(bound)?;
                 if plan.columns.len() != width {
-                    let (given, has_list) = (plan.columns.len(), insert.columns.is_some());
-                    let error = identity_without_list(&target.table.schema, given, width).filter(|_| !has_list);
-                    return Err(error.unwrap_or_else(|| count_mismatch(given, width, has_list)));
+                    return Err(count_mismatch(plan.columns.len(), width, insert.columns.is_some()));
                 }
                 let types: Vec<(SqlType, bool)> = plan.columns.iter().map(|column| (column.ty, false)).collect();
                 if let super::query::Body::Select(select) = &plan.body {
@@ -396,8 +398,7 @@ impl Binder<'_> {
                     )
                     .severity(15)
                 } else {
-                    identity_without_list(&target.table.schema, row.len(), width)
-                        .unwrap_or_else(|| count_mismatch(row.len(), width, false))
+                    count_mismatch(row.len(), width, false)
                 });
             }
             let mut values = Vec::with_capacity(width);
@@ -431,7 +432,11 @@ impl Binder<'_> {
                     continue;
                 }
                 if column.sql_type == SqlType::RowVersion {
-                    return Err(explicit_row_version());
+                    return Err(SqlError::new(
+                        273,
+                        "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to \
+                         exclude the timestamp column, or insert a DEFAULT into the timestamp column.",
+                    ));
                 }
                 value::check_conversion(scalar.ty, column.sql_type, false)?;
             }
@@ -709,7 +714,8 @@ impl Binder<'_> {
         match condition {
             None => {}
             Some(DmlCondition::Search(predicate)) => self.bind_condition(predicate)?.into_conjuncts(&mut conditions),
-            Some(DmlCondition::CurrentOf(_)) => return Err(SqlError::not_supported("WHERE CURRENT OF")),
+            // The plan reads the row under the cursor and no other.
+            Some(DmlCondition::CurrentOf(_)) => {}
         }
         Ok(conditions)
     }
@@ -750,7 +756,10 @@ impl Binder<'_> {
         let beside = self.sources_beside(slot);
         let output = self.bind_outputs(&update.output, Some(columns), Some(inserted), beside)?;
         let output_slots = output_slots(&output, row_slot);
-        let input = self.plan_rows(relation, conditions, limit)?;
+        let input = match &update.condition {
+            Some(DmlCondition::CurrentOf(_)) => current_row(slot, &update.from, &limit)?,
+            _ => self.plan_rows(relation, conditions, limit)?,
+        };
         let updates: Vec<usize> = assignments.iter().filter_map(|assignment| assignment.column).collect();
         let changes = Changes { inserts: false, deletes: false, updates: &updates };
         let foreign_keys = self.bind_foreign_keys(&Arc::clone(&table.schema), changes)?;
@@ -871,7 +880,10 @@ impl Binder<'_> {
         let beside = self.sources_beside(slot);
         let output = self.bind_outputs(&delete.output, Some(columns), None, beside)?;
         let output_slots = output_slots(&output, usize::MAX);
-        let input = self.plan_rows(relation, conditions, limit)?;
+        let input = match &delete.condition {
+            Some(DmlCondition::CurrentOf(_)) => current_row(slot, &delete.from, &limit)?,
+            _ => self.plan_rows(relation, conditions, limit)?,
+        };
         let changes = Changes { inserts: false, deletes: true, updates: &[] };
         let foreign_keys = self.bind_foreign_keys(&Arc::clone(&table.schema), changes)?;
         Ok(DeletePlan { input, table, slot, may_repeat, foreign_keys, output, output_slots })
@@ -905,29 +917,6 @@ pub(super) fn output_slots(outputs: &[OutputPlan], new_row: usize) -> Vec<usize>
         slots |= scalar.slots();
     }
     (0..64).filter(|&slot| slot != new_row && slots & slot_bit(slot) != 0).collect()
-}
-
-pub(super) fn explicit_row_version() -> SqlError {
-    SqlError::new(
-        273,
-        "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to exclude the timestamp \
-         column, or insert a DEFAULT into the timestamp column.",
-    )
-}
-
-/// 8101, for as many values without a column list as the table has columns, the identity column counted.
-fn identity_without_list(schema: &TableSchema, given: usize, wanted: usize) -> Option<SqlError> {
-    let has_identity = schema.columns.iter().any(|column| column.identity.is_some());
-    (has_identity && given == wanted + 1).then(|| {
-        SqlError::new(
-            8101,
-            format!(
-                "An explicit value for the identity column in table '{}' can only be specified when a column list is used \
-                 and IDENTITY_INSERT is ON.",
-                schema.name
-            ),
-        )
-    })
 }
 
 pub(super) fn read_only_table(name: &str) -> SqlError {
@@ -969,4 +958,12 @@ pub(super) fn count_mismatch(given: usize, wanted: usize, has_list: bool) -> Sql
         ),
     )
     .severity(15)
+}
+
+/// WHERE CURRENT OF, which stands alone.
+fn current_row(slot: usize, from: &[TableSource], limit: &Limit) -> SqlResult<Operator> {
+    if !from.is_empty() || !limit.is_none() {
+        return Err(SqlError::not_supported("WHERE CURRENT OF together with FROM or TOP"));
+    }
+    Ok(Operator::Current { slot })
 }

@@ -5,6 +5,7 @@
 //! statement keeps the first from running, as in SQL Server. A table that is not there yet is no error (deferred name
 //! resolution): the statement is bound when it is reached.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -16,6 +17,7 @@ use super::bind_merge::BoundAction;
 use super::bind_modify::OutputPlan;
 use super::binder::{Binder, PlanOptions, system_type};
 use super::catalog::{UserType, UserTypeKind};
+use super::cursor::{CursorSource, CursorStep, Motion};
 use super::foreign_key_ddl;
 use super::label::Labels;
 use super::modify::SelectStatementPlan;
@@ -26,10 +28,11 @@ use super::state::SessionState;
 use super::table_definition;
 use super::trigger::TriggerTarget;
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{Latch, TableSchema};
+use crate::storage::{Latch, TableSchema, fold};
 use crate::tsql::ast::{
-    Argument, ArgumentValue, AssignOp, BinaryOp, Execute, ExecuteTarget, Expr, Ident, InsertSource, Predicate,
-    RaiseError, SelectStatement, Statement, StatementKind, TriggerEvent, TypeName, VariableDeclaration,
+    Argument, ArgumentValue, AssignOp, BinaryOp, ColumnRef, CursorDefinition, CursorName, DmlCondition, Execute,
+    ExecuteTarget, Expr, Fetch, FetchDirection, Ident, InsertSource, Predicate, RaiseError, SelectStatement, Statement,
+    StatementKind, TriggerEvent, TypeName, VariableDeclaration,
 };
 use crate::value::{Length, SqlType};
 
@@ -65,6 +68,19 @@ fn is_deferred(error: &SqlError) -> bool {
 }
 
 impl Cell {
+    /// The cursor of WHERE CURRENT OF.
+    pub fn current_of(&self) -> Option<&CursorName> {
+        let condition = match &self.source {
+            Source::Statement(StatementKind::Update(update)) => &update.condition,
+            Source::Statement(StatementKind::Delete(delete)) => &delete.condition,
+            _ => return None,
+        };
+        match condition {
+            Some(DmlCondition::CurrentOf(name)) => Some(name),
+            _ => None,
+        }
+    }
+
     pub fn new(source: Source) -> Cell {
         Cell { source, plan: Mutex::new(None) }
     }
@@ -196,6 +212,8 @@ pub struct Compiler<'a> {
     loops: u32,
     in_catch: u32,
     labels: Labels,
+    /// By folded name, with the `@`.
+    cursor_variables: HashSet<String>,
 }
 
 impl<'a> Compiler<'a> {
@@ -210,6 +228,7 @@ impl<'a> Compiler<'a> {
             loops: 0,
             in_catch: 0,
             labels: Labels::default(),
+            cursor_variables: HashSet::new(),
         }
     }
 
@@ -353,11 +372,19 @@ impl<'a> Compiler<'a> {
             }
             StatementKind::WaitForDelay(value) => StepKind::WaitForDelay(self.expr(value, None)?),
             StatementKind::Execute(execute) => StepKind::Execute(Box::new(self.execute(execute)?)),
-            StatementKind::DeclareCursor { .. }
-            | StatementKind::OpenCursor(_)
-            | StatementKind::Fetch(_)
-            | StatementKind::CloseCursor(_)
-            | StatementKind::DeallocateCursor(_) => return Err(SqlError::not_supported("cursors")),
+            StatementKind::DeclareCursor { name, definition } => {
+                let source = self.cursor_source(definition)?;
+                StepKind::Cursor(Box::new(CursorStep::Declare { name: Arc::clone(name), source }))
+            }
+            StatementKind::SetCursor { name, definition } => {
+                self.cursor_variable(name)?;
+                let source = self.cursor_source(definition)?;
+                StepKind::Cursor(Box::new(CursorStep::Set { variable: Arc::clone(name), source }))
+            }
+            StatementKind::OpenCursor(name) => StepKind::Cursor(Box::new(CursorStep::Open(name.clone()))),
+            StatementKind::CloseCursor(name) => StepKind::Cursor(Box::new(CursorStep::Close(name.clone()))),
+            StatementKind::DeallocateCursor(name) => StepKind::Cursor(Box::new(CursorStep::Deallocate(name.clone()))),
+            StatementKind::Fetch(fetch) => StepKind::Cursor(Box::new(self.fetch(fetch)?)),
             StatementKind::WaitForTime(value) => StepKind::WaitForTime(self.expr(value, None)?),
             StatementKind::SetRowCount(value) => StepKind::SetRowCount(self.expr(value, Some(SqlType::BigInt))?),
             // What clients set at login, and what bears on nothing that is imitated here.
@@ -387,6 +414,11 @@ impl<'a> Compiler<'a> {
     fn declare(&mut self, list: &[VariableDeclaration]) -> SqlResult<StepKind> {
         let mut values = Vec::new();
         for declaration in list {
+            let type_name = &declaration.data_type.name;
+            if type_name.schema.is_none() && fold(&type_name.name) == "cursor" {
+                self.cursor_variables.insert(fold(&declaration.name));
+                continue;
+            }
             let ty = variable_type(&self.binder(), &declaration.data_type)?;
             let place = self.declarations.declare(Arc::clone(&declaration.name), ty.clone(), false)?;
             match (&ty, &declaration.value) {
@@ -402,7 +434,65 @@ impl<'a> Compiler<'a> {
         Ok(StepKind::Declare(values))
     }
 
+    fn cursor_source(&self, definition: &CursorDefinition) -> SqlResult<Arc<CursorSource>> {
+        let select = StatementKind::Select(Box::new(definition.select.clone()));
+        Ok(Arc::new(CursorSource {
+            cell: self.cell(Source::Statement(select))?,
+            declarations: self.declarations.clone(),
+            schema: Arc::clone(self.surroundings.schema),
+            definition: definition.clone(),
+        }))
+    }
+
+    /// 16948 for a variable that is no cursor's.
+    fn cursor_variable(&self, name: &Ident) -> SqlResult<()> {
+        if self.cursor_variables.contains(&fold(name)) {
+            return Ok(());
+        }
+        self.declarations.scalar(name)?;
+        Err(SqlError::new(
+            16948,
+            format!(
+                "The variable '{name}' is not a cursor variable, but it is used in a place where a cursor variable is expected."
+            ),
+        ))
+    }
+
+    fn fetch(&self, fetch: &Fetch) -> SqlResult<CursorStep> {
+        let row = |expr: &Expr| self.expr(expr, Some(SqlType::BigInt));
+        let motion = match &fetch.direction {
+            FetchDirection::Next => Motion::Next,
+            FetchDirection::Prior => Motion::Prior,
+            FetchDirection::First => Motion::First,
+            FetchDirection::Last => Motion::Last,
+            FetchDirection::Absolute(expr) => Motion::Absolute(row(expr)?),
+            FetchDirection::Relative(expr) => Motion::Relative(row(expr)?),
+        };
+        let mut into = Vec::with_capacity(fetch.into.len());
+        for name in &fetch.into {
+            into.push(self.declarations.scalar(name)?);
+        }
+        Ok(CursorStep::Fetch { motion, cursor: fetch.cursor.clone(), into })
+    }
+
     fn set_variable(&mut self, name: &Ident, op: AssignOp, value: &Expr) -> SqlResult<StepKind> {
+        if op == AssignOp::Set && self.cursor_variables.contains(&fold(name)) {
+            let from = match value {
+                Expr::Variable(from) => CursorName::Variable(Arc::clone(from)),
+                Expr::Column(ColumnRef { table: None, name }) => {
+                    CursorName::Name { name: Arc::clone(name), global: false }
+                }
+                _ => {
+                    return Err(SqlError::new(
+                        16949,
+                        format!(
+                            "The variable '{name}' is a cursor variable, but it is used in a place where a cursor variable is not valid."
+                        ),
+                    ));
+                }
+            };
+            return Ok(StepKind::Cursor(Box::new(CursorStep::Assign { variable: Arc::clone(name), from })));
+        }
         let (place, ty) = self.declarations.scalar(name)?;
         let expr = match op {
             AssignOp::Set => value.clone(),

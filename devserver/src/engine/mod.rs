@@ -23,6 +23,7 @@ mod catalog;
 mod catalog_view;
 mod compile;
 mod connections;
+mod cursor;
 mod ddl;
 mod evaluate;
 mod fault;

@@ -16,7 +16,7 @@ use super::recursion;
 use super::system_view;
 use super::window;
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{Lifetime, Scan, SeekRange};
+use crate::storage::{IndexId, Lifetime, Scan, SeekRange};
 use crate::tsql::ast::{IsolationLevel, SetOperator};
 use crate::value::{Collation, SqlType, Value, compare_nulls_first, encode_key};
 
@@ -30,6 +30,12 @@ pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, e
     match operator {
         Operator::Unit => emit(run, frame),
         Operator::Table(scan) => run_scan(scan, run, frame, emit),
+        Operator::Current { slot } => {
+            let (key, values) = super::cursor::read_current(run)?;
+            frame.rows[*slot] = values.into();
+            frame.target = Some(key);
+            emit(run, frame)
+        }
         Operator::Values { slot, rows } => {
             for row in rows {
                 let mut values = Vec::with_capacity(row.len());
@@ -161,28 +167,34 @@ fn collect(input: &Operator, slots: &[usize], run: &mut Run<'_>, frame: &mut Fra
     Ok(rows)
 }
 
-fn run_scan(scan: &TableScan, run: &mut Run<'_>, frame: &mut Frame, emit: Emit<'_>) -> SqlResult<Flow> {
+/// The range that a scan seeks, the values of an IN list excepted; `None` if it can hold no row.
+pub fn seek_range(scan: &TableScan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Option<SeekRange>> {
     let mut range = SeekRange::default();
     for seek in &scan.equal {
         let value = seek.scalar.eval(run, frame)?;
         if value.is_null() && !seek.is_null {
-            return Ok(Flow::Continue);
+            return Ok(None);
         }
         range.equal.push(value);
     }
     // A range begins behind the NULLs: a comparison with NULL is never true.
     if let Some((bound, inclusive)) = &scan.lower {
         match bound.eval(run, frame)? {
-            Value::Null => return Ok(Flow::Continue),
+            Value::Null => return Ok(None),
             value => range.lower = Some((value, *inclusive)),
         }
     }
     if let Some((bound, inclusive)) = &scan.upper {
         match bound.eval(run, frame)? {
-            Value::Null => return Ok(Flow::Continue),
+            Value::Null => return Ok(None),
             value => range.upper = Some((value, *inclusive)),
         }
     }
+    Ok(Some(range))
+}
+
+fn run_scan(scan: &TableScan, run: &mut Run<'_>, frame: &mut Frame, emit: Emit<'_>) -> SqlResult<Flow> {
+    let Some(mut range) = seek_range(scan, run, frame)? else { return Ok(Flow::Continue) };
     let mut values: Vec<Value> = Vec::new();
     match &scan.any_of {
         None => return run_range(scan, &range, run, frame, emit),
@@ -219,13 +231,14 @@ fn list_column(scan: &TableScan) -> usize {
     index.key[scan.equal.len()].column
 }
 
-fn run_range(
+/// Opens a scan of one of the table's indexes, with the locks that isolation level and hints ask for.
+pub fn open_scan(
     scan: &TableScan,
+    index: IndexId,
     range: &SeekRange,
+    covering: bool,
     run: &mut Run<'_>,
-    frame: &mut Frame,
-    emit: Emit<'_>,
-) -> SqlResult<Flow> {
+) -> SqlResult<Scan> {
     let table = run.table_id(scan.table.place);
     let isolation = run.state.options.isolation;
     let database = run.database;
@@ -235,16 +248,17 @@ fn run_range(
     }
     scan.hints.check_pages(storage.latch.table(table))?;
     let locks = scan.hints.lock_plan(isolation, storage.latch.reads_committed_snapshot(), scan.access)?;
-    let mut cursor = Scan::open(
-        &mut storage.latch,
-        &mut storage.tx,
-        table,
-        scan.index,
-        range,
-        scan.direction,
-        locks,
-        scan.covering,
-    )?;
+    Scan::open(&mut storage.latch, &mut storage.tx, table, index, range, scan.direction, locks, covering)
+}
+
+fn run_range(
+    scan: &TableScan,
+    range: &SeekRange,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    emit: Emit<'_>,
+) -> SqlResult<Flow> {
+    let mut cursor = open_scan(scan, scan.index, range, scan.covering, run)?;
     loop {
         let storage = run.storage()?;
         let Some(found) = cursor.next(&mut storage.latch, &mut storage.tx)? else { return Ok(Flow::Continue) };
@@ -385,7 +399,7 @@ pub fn limit_values(limit: &Limit, run: &mut Run<'_>, frame: &mut Frame) -> SqlR
     Ok((skip, take))
 }
 
-fn eval_keys(sort: &[SortKey], run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Value>> {
+pub fn eval_keys(sort: &[SortKey], run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Value>> {
     let mut keys = Vec::with_capacity(sort.len());
     for key in sort {
         keys.push(key.scalar.eval(run, frame)?);

@@ -159,6 +159,10 @@ pub enum Operator {
     /// One row without columns: a query without FROM.
     Unit,
     Table(Box<TableScan>),
+    /// The row under a cursor, see [`super::cursor`].
+    Current {
+        slot: usize,
+    },
     /// `VALUES`.
     Values {
         slot: usize,
@@ -300,8 +304,6 @@ pub struct AggregateOperator {
     pub calls: Vec<AggregateCall>,
     /// Without GROUP BY there is a row even if there is no input.
     pub always_a_row: bool,
-    /// The slots in which each group shows one of its rows.
-    pub kept: Vec<usize>,
 }
 
 #[derive(Debug, Clone)]

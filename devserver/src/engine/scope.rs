@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::catalog::{Procedure, UserType};
+use super::cursor::{CurrentRow, SharedCursor};
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{ObjectId, TableSchema, fold};
 use crate::value::{SqlType, Value};
@@ -120,6 +121,10 @@ pub struct Activation {
     pub scope_identity: Option<i64>,
     /// The procedure that runs; `None` for a batch and for dynamic text.
     pub procedure: Option<Arc<Procedure>>,
+    /// The local cursors by folded name, and those of cursor variables with their `@`.
+    pub cursors: Vec<(String, SharedCursor)>,
+    /// The row that WHERE CURRENT OF means.
+    pub current_row: Option<CurrentRow>,
     /// In a trigger: the columns that the statement sets, for UPDATE().
     pub updated_columns: Option<Arc<[bool]>>,
     /// The statements of a procedure run under its owner's permissions (ownership chaining), those of a batch and of
@@ -128,6 +133,13 @@ pub struct Activation {
 }
 
 impl Activation {
+    /// Makes a cursor variable mean a cursor.
+    pub fn set_cursor(&mut self, variable: &str, cursor: SharedCursor) {
+        let folded = fold(variable);
+        self.cursors.retain(|(name, _)| *name != folded);
+        self.cursors.push((folded, cursor));
+    }
+
     /// Makes room for the variables declared since.
     pub fn grow(&mut self, declarations: usize) {
         if self.values.len() < declarations {

@@ -125,6 +125,9 @@ impl Session {
             temporary_tables: Vec::new(),
             identity_insert: None,
             context_info: None,
+            cursors: Vec::new(),
+            fetch_status: 0,
+            cursor_rows: 0,
             in_insert_exec: false,
         };
         let activity = Arc::new(Activity::default());
@@ -299,6 +302,9 @@ impl Session {
         self.state.identity = None;
         self.state.identity_insert = None;
         self.state.context_info = None;
+        self.state.cursors.clear();
+        self.state.fetch_status = 0;
+        self.state.cursor_rows = 0;
     }
 
     /// Parses and compiles a text, or takes it from the batches that were compiled before.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::cursor::SharedCursor;
 use crate::error::SqlError;
 use crate::storage::{ObjectId, fold};
 use crate::tsql::ast::IsolationLevel;
@@ -107,6 +108,12 @@ pub struct SessionState {
     /// SET IDENTITY_INSERT: the one table for which it is ON.
     pub identity_insert: Option<ObjectId>,
     pub context_info: Option<Arc<[u8]>>,
+    /// The global cursors by folded name.
+    pub cursors: Vec<(String, SharedCursor)>,
+    /// `@@FETCH_STATUS`.
+    pub fetch_status: i32,
+    /// `@@CURSOR_ROWS`.
+    pub cursor_rows: i32,
     /// INSERT … EXEC is running: it cannot nest, and nothing can be rolled back in it.
     pub in_insert_exec: bool,
 }

@@ -33,13 +33,14 @@ pub enum SystemFunction {
     /// UPDATE() in a trigger.
     ColumnUpdated,
     TriggerNestLevel,
+    CursorRows,
+    CursorStatus,
     DateFirst,
     MaxPrecision,
     Language,
     // The session and its errors
     ScopeIdentity,
     IdentCurrent,
-    DatabaseRowVersion,
     ErrorNumber,
     ErrorMessage,
     ErrorSeverity,
@@ -118,6 +119,7 @@ const fn catalog(
 }
 
 static FUNCTIONS: &[Description] = &[
+    session("cursor_status", SystemFunction::CursorStatus, (2, 2), SqlType::SmallInt),
     session("trigger_nestlevel", SystemFunction::TriggerNestLevel, (0, 0), SqlType::Int),
     session("rowcount_big", SystemFunction::RowCountBig, (0, 0), SqlType::BigInt),
     session("scope_identity", SystemFunction::ScopeIdentity, (0, 0), SqlType::Decimal { precision: 38, scale: 0 }),
@@ -176,13 +178,13 @@ static GLOBALS: &[Description] = &[
     session("@@trancount", SystemFunction::TranCount, (0, 0), SqlType::Int),
     session("@@spid", SystemFunction::Spid, (0, 0), SqlType::SmallInt),
     session("@@version", SystemFunction::Version, (0, 0), SqlType::NVarChar(Length::Limit(300))),
-    catalog("@@dbts", SystemFunction::DatabaseRowVersion, (0, 0), SqlType::VarBinary(Length::Limit(8))),
     session("@@identity", SystemFunction::Identity, (0, 0), SqlType::Decimal { precision: 38, scale: 0 }),
     session("@@nestlevel", SystemFunction::NestLevel, (0, 0), SqlType::Int),
     session("@@options", SystemFunction::Options, (0, 0), SqlType::Int),
     session("@@lock_timeout", SystemFunction::LockTimeout, (0, 0), SqlType::Int),
     session("@@servername", SystemFunction::ServerName, (0, 0), NAME),
     session("@@procid", SystemFunction::ProcId, (0, 0), SqlType::Int),
+    session("@@cursor_rows", SystemFunction::CursorRows, (0, 0), SqlType::Int),
     session("@@fetch_status", SystemFunction::FetchStatus, (0, 0), SqlType::Int),
     session("@@datefirst", SystemFunction::DateFirst, (0, 0), SqlType::TinyInt),
     session("@@max_precision", SystemFunction::MaxPrecision, (0, 0), SqlType::TinyInt),
@@ -257,7 +259,9 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             int(updated.unwrap_or(false))
         }
         SystemFunction::TriggerNestLevel => Value::Int(state.trigger_level as i32),
-        SystemFunction::FetchStatus => Value::Int(0),
+        SystemFunction::FetchStatus => Value::Int(state.fetch_status),
+        SystemFunction::CursorRows => Value::Int(state.cursor_rows),
+        SystemFunction::CursorStatus => cursor_status(argument(0), argument(1), run),
         SystemFunction::DateFirst => Value::TinyInt(7),
         SystemFunction::MaxPrecision => Value::TinyInt(38),
         SystemFunction::Language => text("us_english"),
@@ -306,9 +310,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             None => Value::Null,
         },
         SystemFunction::DatabasePropertyEx => database_property(argument(0), argument(1), run),
-        SystemFunction::DatabaseRowVersion => {
-            Value::Bytes(run.storage()?.latch.last_row_version().to_be_bytes().into())
-        }
         SystemFunction::IdentCurrent => {
             let Some(name) = argument(0).as_str() else { return Ok(Value::Null) };
             let Some(table) = find_table(name, run)? else { return Ok(Value::Null) };
@@ -444,6 +445,23 @@ pub fn application_mode_name(mode: LockMode) -> &'static str {
         // No application lock can have them.
         _ => "NoLock",
     }
+}
+
+/// CURSOR_STATUS: -3 if there is no such cursor, -2 if the variable has none.
+///
+/// Source: "CURSOR_STATUS" (MicrosoftDocs/sql-docs, docs/t-sql/functions/cursor-status-transact-sql.md).
+fn cursor_status(place: &Value, name: &Value, run: &Run<'_>) -> Value {
+    use crate::tsql::ast::CursorName;
+    let (Some(place), Some(name)) = (place.as_str(), name.as_str()) else { return Value::SmallInt(-3) };
+    let nothing = super::scope::Activation::default();
+    let named = |global: bool| CursorName::Name { name: name.into(), global };
+    let (found, absent) = match fold(place).as_str() {
+        "local" => (super::cursor::find(&named(false), run.scope, &[]), -3),
+        "global" => (super::cursor::find(&named(true), &nothing, &run.state.cursors), -3),
+        "variable" => (super::cursor::find(&CursorName::Variable(name.into()), run.scope, &[]), -2),
+        _ => (None, -3),
+    };
+    Value::SmallInt(found.map_or(absent, |cursor| cursor.try_lock().map_or(1, |cursor| cursor.status())))
 }
 
 fn session_property(option: &Value, run: &Run<'_>) -> Value {

@@ -43,7 +43,7 @@ pub use key::Key;
 pub use lock_mode::LockMode;
 pub use locks::{END_OF_INDEX, LockInfo, LockOwner, LockStatus, Resource, WaitInfo};
 pub use row::Row;
-pub use scan::{Direction, Found, LockPlan, RowLock, Scan, SeekRange};
+pub use scan::{Direction, Found, LockPlan, RowLock, Scan, ScanPlace, SeekRange};
 pub use schema::{
     CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, ForeignKey, HEAP, Identity,
     Index, IndexId, KeyColumn, Lifetime, LockEscalation, NamedText, ObjectId, ReferentialAction, TableSchema,

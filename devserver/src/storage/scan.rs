@@ -99,6 +99,14 @@ pub struct Found {
     pub row: Row,
 }
 
+/// See [`Scan::place`].
+#[derive(Debug, Clone)]
+pub struct ScanPlace {
+    low: Bound<Key>,
+    high: Bound<Key>,
+    finished: bool,
+}
+
 /// A scan of an index.
 #[derive(Debug)]
 pub struct Scan {
@@ -316,6 +324,17 @@ impl Scan {
         }
         self.finished = true;
         Ok(None)
+    }
+
+    /// Where the scan is, for another scan of the same range to go on from.
+    pub fn place(&self) -> ScanPlace {
+        ScanPlace { low: self.low.clone(), high: self.high.clone(), finished: self.finished }
+    }
+
+    pub fn go_on_from(&mut self, place: &ScanPlace) {
+        self.low = place.low.clone();
+        self.high = place.high.clone();
+        self.finished = place.finished && is_empty(&self.low, &self.high);
     }
 
     /// Gives back the locks of the row that [`Scan::next`] returned last: it does not qualify. Without `hold` there are

@@ -372,6 +372,18 @@ impl Latch<'_> {
         Ok(entries)
     }
 
+    /// Takes X on a row and reads it; `None` if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Latch::lock_table`].
+    pub fn lock_row(&mut self, tx: &mut Transaction, table: ObjectId, key: &Key) -> SqlResult<Option<Row>> {
+        self.lock_table(tx, table, LockMode::IntentExclusive, true)?;
+        let schema = self.schema_of(table)?;
+        self.lock_key(tx, &schema, row_resource(&schema, key))?;
+        Ok(self.read(table, key))
+    }
+
     /// Takes X on a row or an index entry; not if nobody else sees the table, nor if the whole table is locked.
     fn lock_key(&mut self, tx: &mut Transaction, schema: &TableSchema, resource: Resource) -> SqlResult<()> {
         if schema.lifetime != Lifetime::Permanent || self.table_lock_covers(tx, schema.id, LockMode::Exclusive) {

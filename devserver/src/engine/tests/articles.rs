@@ -195,7 +195,7 @@ END",
                  IF @@ROWCOUNT = 0 PRINT 'Nothing to do' ELSE SELECT @id, @title";
     assert_eq!(rows(&mut s, claim), ["ROW(Int(2), String(\"Item 1\"))"]);
     let output = "UPDATE q SET Status = 2 OUTPUT inserted.QueueID, deleted.Status
-                  FROM dbo.[Queue] q (ROWLOCK, READPAST) INNER JOIN (SELECT TOP 2 QueueID FROM dbo.[Queue] WITH (UPDLOCK, READPAST) WHERE Status = 0 ORDER BY QueueID) n ON n.QueueID = q.QueueID";
+                  FROM dbo.[Queue] q WITH (ROWLOCK, READPAST) INNER JOIN (SELECT TOP 2 QueueID FROM dbo.[Queue] WITH (UPDLOCK, READPAST) WHERE Status = 0 ORDER BY QueueID) n ON n.QueueID = q.QueueID";
     assert_eq!(rows(&mut s, output).len(), 2);
 }
 

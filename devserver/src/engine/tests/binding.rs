@@ -74,7 +74,6 @@ fn names_are_unique_where_sql_server_wants_them_to_be() {
 fn what_is_not_known_is_refused() {
     let (_e, mut s) = session();
     let refused = [
-        "DECLARE c CURSOR FOR SELECT 1",
         "SET QUOTED_IDENTIFIER OFF",
         "SET IMPLICIT_TRANSACTIONS ON",
         "SELECT SERVERPROPERTY('Edition')",

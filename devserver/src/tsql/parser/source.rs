@@ -123,7 +123,7 @@ impl Parser<'_> {
     /// The alias and hints of a table. A hint in mere parentheses can stand before the alias or after it.
     fn named_table(&mut self, name: ObjectName) -> SqlResult<TableSource> {
         if self.is_symbol(Symbol::LeftParen) {
-            let hints = self.old_style_hint()?;
+            let hints = self.old_style_hints()?;
             let alias = self.source_alias()?;
             return Ok(TableSource::Table { name, alias, hints });
         }
@@ -136,13 +136,21 @@ impl Parser<'_> {
         Ok(TableSource::Table { name, alias, hints })
     }
 
-    /// `(hint, …)`. The documentation asks for WITH where there is more than one
+    /// `(hint, …)` right behind the table. The documentation asks for WITH where there is more than one
     /// (docs/t-sql/queries/hints-transact-sql-table.md), but SQL Server goes on taking the old way of writing.
-    fn old_style_hint(&mut self) -> SqlResult<Vec<TableHint>> {
+    fn old_style_hints(&mut self) -> SqlResult<Vec<TableHint>> {
         self.expect_symbol(Symbol::LeftParen)?;
         let hints = self.comma_list(Self::table_hint)?;
         self.expect_symbol(Symbol::RightParen)?;
         Ok(hints)
+    }
+
+    /// `(hint)` behind the alias: there it must be one.
+    fn old_style_hint(&mut self) -> SqlResult<Vec<TableHint>> {
+        self.expect_symbol(Symbol::LeftParen)?;
+        let hint = self.table_hint()?;
+        self.expect_symbol(Symbol::RightParen)?;
+        Ok(vec![hint])
     }
 
     fn table_function(&mut self, name: ObjectName) -> SqlResult<TableSource> {
