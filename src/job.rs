@@ -323,6 +323,22 @@ mod tests {
         );
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_payload_is_read_or_refused_as_the_job_s(payload: Vec<u8>, payload_utf16: bool) {
+            let job = job(&payload, payload_utf16);
+            for error in [job.text().err(), job.json::<serde_json::Value>().err()].into_iter().flatten() {
+                assert!(matches!(error, Error::Payload { job_id: JobId(7), .. }), "{error}");
+            }
+        }
+
+        #[test]
+        fn any_text_comes_back_from_utf8_and_from_utf16(text: String) {
+            assert_eq!(job(text.as_bytes(), false).text().unwrap(), text.as_str());
+            assert_eq!(job(&utf16(&text), true).text().unwrap(), text.as_str());
+        }
+    }
+
     #[test]
     fn what_sql_server_would_refuse_or_cut_is_refused_before() {
         let message = |job: NewJob| job.check().unwrap_err().to_string();

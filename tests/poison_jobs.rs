@@ -1,11 +1,15 @@
 //! A job that kills its process each time is dead after as many starts as it has attempts; the jobs beside it are not.
 
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
 
-use readpast::{JobId, JobState, NewJob, QueueOptions};
+use parking_lot::Mutex;
+use readpast::{JobId, JobState, NewJob, Output, QueueOptions, Worker, WorkerConfig};
+use tokio::sync::Semaphore;
 
 use crate::support::child::{ChildWorker, Ledger};
-use crate::support::{Fixture, WorkerSession, number};
+use crate::support::{Fixture, WorkerSession, number, until};
 
 const SETTINGS: [(&str, &str); 3] =
     [("WORKER_NAME", "the one"), ("WORKER_TAKE_OVER", "true"), ("WORKER_SHUTDOWN_DEADLINE_MS", "5000")];
@@ -26,7 +30,7 @@ async fn work_off(fixture: &Fixture, ledger: &Ledger, settings: &[(&str, &str)])
             assert!(crashes < 50, "the jobs kill one worker after the other");
             worker = ChildWorker::start(fixture, ledger, &settings).await;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -111,7 +115,7 @@ async fn before_its_last_attempt_a_lost_job_goes_to_a_worker_that_holds_nothing_
     assert_eq!(fixture.queue.requeue(None).await.unwrap(), 1);
     let mut third = WorkerSession::register(&fixture).await;
     assert_eq!(third.claim(10).await.len(), 1);
-    assert_eq!(fixture.queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap(), 2);
+    assert_eq!(fixture.queue.purge(JobState::Ready, Duration::ZERO).await.unwrap(), 2);
     let left = fixture.sql("SELECT COUNT(*) AS jobs FROM [$(schema)].[jobs]").await;
     assert_eq!(number(&left[0], "jobs"), 1);
     fixture.remove().await;
@@ -139,11 +143,66 @@ async fn a_worker_that_is_always_busy_stops_claiming_for_a_job_that_must_run_alo
     // It holds a job of its own when the suspect comes back.
     fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET state = 1 WHERE job_id = {suspect}")).await;
     let worker = ChildWorker::start(&fixture, &ledger, &settings).await;
-    crate::support::until("it is busy", || ledger.lines() > 3).await;
+    until("it is busy", || ledger.lines() > 3).await;
     fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET state = 0 WHERE job_id = {suspect}")).await;
-    crate::support::until("the suspect has run", || ledger.read().get(&suspect).is_some_and(|runs| runs.ends == 1))
-        .await;
+    until("the suspect has run", || ledger.read().get(&suspect).is_some_and(|runs| runs.ends == 1)).await;
     assert!(fixture.queue.stats().await.unwrap().ready > 0, "not because there was nothing else to do");
     drop(worker);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_must_run_alone_waits_for_the_others_and_the_others_for_it() {
+    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let fixture = Fixture::with("waits", options).await;
+    let suspect = fixture.queue.enqueue(NewJob::text("suspect")).await.unwrap().job_id.0;
+    let mut lost = WorkerSession::register(&fixture).await;
+    lost.claim_one().await;
+    lost.lose(&fixture).await;
+    fixture
+        .sql(&format!("UPDATE [$(schema)].[jobs] SET state = 1, due_at = '9999-01-01' WHERE job_id = {suspect}"))
+        .await;
+
+    // "first" and the suspect run until they may end; whoever starts is noted.
+    let gates = Arc::new([Semaphore::new(0), Semaphore::new(0)]);
+    let started = Arc::new(Mutex::new(Vec::new()));
+    let (handler_gates, noted) = (gates.clone(), started.clone());
+    let runtime = tokio::runtime::Handle::current();
+    let config = WorkerConfig { threads: 4, ..WorkerConfig::default() };
+    let worker = Worker::start(&fixture.queue, &config, move |job, _| {
+        let name = job.text()?.to_string();
+        noted.lock().push(name.clone());
+        match name.as_str() {
+            "first" => runtime.block_on(handler_gates[0].acquire())?.forget(),
+            "suspect" => runtime.block_on(handler_gates[1].acquire())?.forget(),
+            _ => {}
+        }
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    let has_started = |name: &str| started.lock().iter().any(|started| started == name);
+    fixture.queue.enqueue(NewJob::text("first")).await.unwrap();
+    until("the first runs", || has_started("first")).await;
+    fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET state = 0 WHERE job_id = {suspect}")).await;
+    for round in 0..5 {
+        let name = format!("second {round}");
+        fixture.queue.enqueue(NewJob::text(name.clone())).await.unwrap();
+        until("another runs beside it", || has_started(&name)).await;
+    }
+    assert!(!has_started("suspect"), "there are idle threads, but also a job that runs");
+
+    gates[0].add_permits(1);
+    until("the suspect runs when nothing else does", || has_started("suspect")).await;
+    fixture.queue.enqueue(NewJob::text("third")).await.unwrap();
+    // Long enough for any claim that is made while it runs.
+    for _ in 0..20 {
+        fixture.queue.stats().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!has_started("third"), "it runs alone");
+    gates[1].add_permits(1);
+    assert_eq!(worker.drain().await.unwrap().stats.done, 8);
+    assert!(has_started("third"));
     fixture.remove().await;
 }
