@@ -45,10 +45,16 @@ struct Scale {
 }
 
 const FULL: Scale = Scale { backlogs: [1_000, 100_000, 1_000_000], rounds: 60 };
-const ONCE: Scale = Scale { backlogs: [1_000, 2_000, 3_000], rounds: 1 };
+const ONCE: Scale = Scale { backlogs: [1_000, 2_000, 12_000], rounds: 1 };
 
 fn main() {
     let scale = if std::env::args().any(|argument| argument == "--bench") { FULL } else { ONCE };
+    // A client that fails must not leave the others waiting for it.
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::exit(1);
+    }));
     let runtime = Runtime::new().expect("a runtime");
     let memory_before = resident_bytes();
     let server = runtime.block_on(DevServer::start()).expect("a server");
