@@ -8,6 +8,7 @@
 mod throughput {
     pub mod bench;
     pub mod client;
+    pub mod distance;
     pub mod server;
     pub mod usage;
     pub mod work;

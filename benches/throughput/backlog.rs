@@ -63,6 +63,6 @@ async fn claim_us(bench: &Bench) -> f64 {
 
 /// The resident memory after a worker has worked off part of the backlog.
 async fn resident_after_work(bench: &mut Bench, queue: &readpast::Queue, sizes: &Sizes) -> Option<u64> {
-    bench.run_worker(queue, &WorkerConfig::default(), Work::NONE, sizes.backlogs[1] / 2).await;
+    bench.run_worker(queue, &WorkerConfig::default(), Work::NONE, sizes.backlogs[1] / 4).await;
     usage::resident_bytes()
 }

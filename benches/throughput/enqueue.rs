@@ -8,7 +8,16 @@ use readpast::NewJob;
 
 pub async fn measure(report: &mut Report, sizes: &Sizes) {
     let mut bench = Bench::start().await;
-    let queue = bench.new_queue("enqueue").await;
+    bench.new_queue("enqueue").await;
+    both_ways(&mut bench, report, sizes, "").await;
+    if bench.go_far() {
+        both_ways(&mut bench, report, sizes, ", server 0.5 ms away").await;
+    }
+    bench.uninstall().await;
+}
+
+async fn both_ways(bench: &mut Bench, report: &mut Report, sizes: &Sizes, distance: &str) {
+    let queue = bench.queue("enqueue").await;
     let (mut batches, mut singles) = (Vec::new(), Vec::new());
     for _ in 0..sizes.rounds {
         batches.push(bench.run(sizes.enqueued, fill(&queue, sizes.enqueued)).await);
@@ -19,12 +28,14 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
         };
         singles.push(bench.run(sizes.enqueued_singly, one_by_one).await);
     }
+    let rates = |runs: &[Run]| runs.iter().map(Run::rate).collect::<Vec<f64>>();
     let ratio = batches.iter().zip(&singles).map(|(batch, single)| batch.rate() / single.rate()).collect();
-    report.add("enqueue by table-valued parameter", "jobs/s", None, batches.iter().map(Run::rate).collect());
-    report.add("enqueue, one insert a call", "jobs/s", None, singles.iter().map(Run::rate).collect());
-    let target = Some(Target::AtLeast(30.0));
-    report.add("enqueue by table-valued parameter / one insert a call", "times", target, ratio);
-    let client = batches.iter().map(Run::client_us_per_job).collect();
-    report.add("client CPU of a job enqueued by table-valued parameter", "us", None, client);
-    bench.uninstall().await;
+    report.add(&format!("enqueue by table-valued parameter{distance}"), "jobs/s", None, rates(&batches));
+    report.add(&format!("enqueue, one insert a call{distance}"), "jobs/s", None, rates(&singles));
+    let measure = format!("enqueue by table-valued parameter / one insert a call{distance}");
+    report.add(&measure, "times", Some(Target::AtLeast(30.0)), ratio);
+    if distance.is_empty() {
+        let client = batches.iter().map(Run::client_us_per_job).collect();
+        report.add("client CPU of a job enqueued by table-valued parameter", "us", None, client);
+    }
 }

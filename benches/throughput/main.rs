@@ -12,6 +12,7 @@ mod backlog;
 mod bench;
 mod client;
 mod cpu_jobs;
+mod distance;
 mod dmv;
 mod enqueue;
 mod fairness;

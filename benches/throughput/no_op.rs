@@ -77,6 +77,20 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
         report.add("server CPU of a no-op job, worker", "us", None, of(&worker, Run::server_us_per_job));
         report.add("server CPU of a job, one row a round trip", "us", None, of(&classic, Run::server_us_per_job));
     }
+    if bench.go_far() {
+        let queue = bench.queue("no-op").await;
+        let (mut worker, mut classic) = (Vec::new(), Vec::new());
+        for _ in 0..sizes.rounds {
+            top_up(&queue, sizes.backlog).await;
+            worker.push(bench.run_worker(&queue, &config, Work::NONE, sizes.no_op_jobs).await);
+            fill_classic(&bench, sizes.backlog).await;
+            classic.push(one_row_a_round_trip(&mut bench, sizes.classic_jobs).await);
+        }
+        report.add("no-op jobs, worker, server 0.5 ms away", "jobs/s", None, of(&worker, Run::rate));
+        report.add("no-op jobs, one row a round trip, server 0.5 ms away", "jobs/s", None, of(&classic, Run::rate));
+        let target = Some(Target::AtLeast(30.0));
+        report.add("worker / one row a round trip, server 0.5 ms away", "times", target, ratio(&worker, &classic));
+    }
     if let Some(before) = waits {
         before.report(&bench, report, worker.iter().map(|run| run.jobs).sum()).await;
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use readpast_devserver::DevServer;
 
-use super::usage;
+use super::{distance, usage};
 
 /// Set for the process that is to be the server.
 const ROLE: &str = "READPAST_BENCH_SERVER";
@@ -23,6 +23,7 @@ pub fn played_server() -> bool {
     // Without TLS, as the peers' connections on this machine are.
     let server = runtime.block_on(DevServer::builder().tls(false).start()).expect("the dev server starts");
     println!("{}", server.connection_string());
+    println!("{}", distance::start(server.address()));
     for line in std::io::stdin().lock().lines() {
         if line.is_err() {
             break;
@@ -36,6 +37,8 @@ pub fn played_server() -> bool {
 pub struct Server {
     /// Its connection string.
     pub url: String,
+    /// The same, over a longer way (`distance.rs`); where the server is not ours, its own way is what is measured.
+    pub far_url: Option<String>,
     child: Option<ServerProcess>,
 }
 
@@ -48,7 +51,7 @@ struct ServerProcess {
 impl Server {
     pub fn start() -> Server {
         match std::env::var("READPAST_URL") {
-            Ok(url) if !url.is_empty() => Server { url, child: None },
+            Ok(url) if !url.is_empty() => Server { url, far_url: None, child: None },
             _ => Server::start_dev_server(),
         }
     }
@@ -66,7 +69,12 @@ impl Server {
         let mut url = String::new();
         answers.read_line(&mut url).expect("the server prints its connection string");
         assert!(!url.is_empty(), "the server process ended at its start");
-        Server { url: url.trim_end().to_owned(), child: Some(ServerProcess { child, questions, answers }) }
+        let mut far_port = String::new();
+        answers.read_line(&mut far_port).expect("the server prints a port");
+        let url = url.trim_end().to_owned();
+        // The last of several equal keys counts.
+        let far_url = Some(format!("{url};Server=tcp:127.0.0.1,{}", far_port.trim_end()));
+        Server { url, far_url, child: Some(ServerProcess { child, questions, answers }) }
     }
 
     pub fn is_dev_server(&self) -> bool {

@@ -11,7 +11,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicIsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, Notify, mpsc};
@@ -26,7 +26,7 @@ use crate::queue::finish::{Finish, FinishOutcome, FinishResult};
 use super::backoff::Backoff;
 use super::counts::Counts;
 use super::lease::Registration;
-use super::shutdown::StopHandle;
+use super::shutdown::{Phase, StopHandle};
 
 /// A job that has left the executor.
 pub(crate) struct Ended {
@@ -57,12 +57,20 @@ impl CompletionSender {
         self.shared.counts.awaiting_finish.fetch_add(1, Ordering::AcqRel);
         // Refused only when the completion was ended (a stop at once): the job is then the reaper's.
         let _ = self.ended.send(ended);
+        if self.shared.queued.fetch_add(1, Ordering::AcqRel) + 1 == self.shared.batch_size {
+            self.shared.full.notify_one();
+        }
     }
 }
 
 struct Shared {
     counts: Arc<Counts>,
     confirmed: Notify,
+    /// Jobs in the channel, about: a lane that takes a job at once counts it before its sender does.
+    queued: AtomicIsize,
+    batch_size: isize,
+    /// The channel has got a full batch.
+    full: Notify,
     prefetch_wake: Arc<Notify>,
     metrics: Arc<WorkerMetrics>,
 }
@@ -87,7 +95,15 @@ impl Completion {
         metrics: Arc<WorkerMetrics>,
     ) -> (CompletionSender, Arc<Completion>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared { counts, confirmed: Notify::new(), prefetch_wake, metrics });
+        let shared = Arc::new(Shared {
+            counts,
+            confirmed: Notify::new(),
+            queued: AtomicIsize::new(0),
+            batch_size: config.finish_batch_size as isize,
+            full: Notify::new(),
+            prefetch_wake,
+            metrics,
+        });
         let completion = Completion {
             queue,
             batch_size: config.finish_batch_size,
@@ -124,18 +140,28 @@ impl Completion {
     }
 
     /// Waits for the first ended job, then for more of them until the batch is full or the linger time is over.
+    ///
+    /// It does not wait at the channel while that fills: each job would wake it, which costs the pool's threads more than the job's
+    /// acknowledgement does.
     async fn collect(&self) -> Vec<Ended> {
         let mut ended = self.ended.lock().await;
         let mut batch = Vec::with_capacity(self.batch_size);
         ended.recv_many(&mut batch, self.batch_size).await;
+        let mut lingers = !batch.is_empty();
         let until = tokio::time::Instant::now() + self.linger;
-        while !batch.is_empty() && batch.len() < self.batch_size && self.stop.is_running() {
-            let room = self.batch_size - batch.len();
-            match tokio::time::timeout_at(until, ended.recv_many(&mut batch, room)).await {
-                Ok(0) | Err(_) => break,
-                Ok(_) => {}
+        while lingers && batch.len() < self.batch_size && self.stop.is_running() {
+            tokio::select! {
+                () = self.shared.full.notified() => {}
+                () = tokio::time::sleep_until(until) => lingers = false,
+                () = self.stop.reached(Phase::Stopping) => {}
+            }
+            while batch.len() < self.batch_size
+                && let Ok(job) = ended.try_recv()
+            {
+                batch.push(job);
             }
         }
+        self.shared.queued.fetch_sub(batch.len() as isize, Ordering::AcqRel);
         batch
     }
 
