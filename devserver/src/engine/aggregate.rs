@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::frame::{Flow, Frame, Run};
+use super::frame::{Flow, Frame, Run, SavedRows};
 use super::operate::{Emit, compare_keys, run_operator};
 use super::query::{AggregateCall, AggregateFunction, AggregateOperator};
 use crate::error::{SqlError, SqlResult};
@@ -126,10 +126,10 @@ fn average(total: &Value, ty: SqlType, count: i64) -> SqlResult<Value> {
 pub fn run(aggregation: &AggregateOperator, run: &mut Run<'_>, frame: &mut Frame, emit: Emit<'_>) -> SqlResult<Flow> {
     let new_group = || -> Vec<Accumulator<'_>> { aggregation.calls.iter().map(Accumulator::new).collect() };
     let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
-    let mut groups: Vec<(Vec<Value>, Vec<Accumulator<'_>>)> = Vec::new();
+    let mut groups: Vec<(Vec<Value>, Vec<Accumulator<'_>>, Option<SavedRows>)> = Vec::new();
     if aggregation.always_a_row {
         places.insert(Vec::new(), 0);
-        groups.push((Vec::new(), new_group()));
+        groups.push((Vec::new(), new_group(), None));
     }
     let mut key = Vec::new();
     run_operator(&aggregation.input, run, frame, &mut |run, frame| {
@@ -144,7 +144,8 @@ pub fn run(aggregation: &AggregateOperator, run: &mut Run<'_>, frame: &mut Frame
             Some(place) => *place,
             None => {
                 places.insert(key.clone(), groups.len());
-                groups.push((values, new_group()));
+                let row = (!aggregation.kept.is_empty()).then(|| frame.save(&aggregation.kept));
+                groups.push((values, new_group(), row));
                 groups.len() - 1
             }
         };
@@ -153,7 +154,10 @@ pub fn run(aggregation: &AggregateOperator, run: &mut Run<'_>, frame: &mut Frame
         }
         Ok(Flow::Continue)
     })?;
-    for (mut values, accumulators) in groups {
+    for (mut values, accumulators, row) in groups {
+        if let Some(row) = row {
+            frame.restore(&aggregation.kept, row);
+        }
         for accumulator in accumulators {
             values.push(accumulator.finish()?);
         }

@@ -326,7 +326,7 @@ impl Binder<'_> {
                 for term in terms {
                     bound.push(self.bind_condition(term)?);
                 }
-                Ok(Condition::Or(bound))
+                Ok(as_list(&bound).unwrap_or(Condition::Or(bound)))
             }
             Predicate::Updated(column) => self.bind_updated(column),
             Predicate::Not(term) => Ok(Condition::Not(Box::new(self.bind_condition(term)?))),
@@ -455,6 +455,37 @@ impl Binder<'_> {
 
 fn negate_if(negated: bool, condition: Condition) -> Condition {
     if negated { Condition::Not(Box::new(condition)) } else { condition }
+}
+
+/// `a = 1 OR a = 2` is `a IN (1, 2)`, which an index can seek.
+fn as_list(terms: &[Condition]) -> Option<Condition> {
+    let mut of: Option<(&Scalar, Collation)> = None;
+    let mut list = Vec::new();
+    for term in terms {
+        let (column, items, collation) = match term {
+            Condition::Compare { op: CompareOp::Equal, left, right, collation } if left.as_column().is_some() => {
+                (left, std::slice::from_ref(right), *collation)
+            }
+            Condition::Compare { op: CompareOp::Equal, left, right, collation } if right.as_column().is_some() => {
+                (right, std::slice::from_ref(left), *collation)
+            }
+            Condition::InList { value, list, collation } if value.as_column().is_some() => {
+                (value, list.as_slice(), *collation)
+            }
+            _ => return None,
+        };
+        match of {
+            Some((other, other_collation)) if !other.same_as(column) || other_collation != collation => return None,
+            _ => of = Some((column, collation)),
+        }
+        list.extend(items.iter().cloned());
+    }
+    let (value, collation) = of?;
+    list.iter().all(|item| compares_alike(item.ty, value.ty)).then(|| Condition::InList {
+        value: value.clone(),
+        list,
+        collation,
+    })
 }
 
 fn only_one_expression() -> SqlError {

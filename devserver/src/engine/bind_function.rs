@@ -61,8 +61,6 @@ const UNKNOWN_HERE: &[&str] = &[
     "left_shift",
     "right_shift",
     "checksum",
-    "hashbytes",
-    "newsequentialid",
 ];
 
 impl Binder<'_> {
@@ -106,7 +104,16 @@ impl Binder<'_> {
         if let Some(function) = system_function::lookup(&name) {
             return self.bind_system_function(function, &call.name.name, &call.arguments);
         }
+        if name == "newsequentialid" && !self.in_default {
+            return Err(SqlError::new(
+                302,
+                "The newsequentialid() built-in function can only be used in a DEFAULT expression for a column of type \
+                 'uniqueidentifier' in a CREATE TABLE or ALTER TABLE statement. It cannot be combined with other \
+                 operators to form a complex scalar expression.",
+            ));
+        }
         let function = match name.as_str() {
+            "checksum" if is_random(&call.arguments) => value::lookup(value::functions::digest::CHECKSUM_OF_NEWID),
             "current_timestamp" => value::lookup("GETDATE"),
             "json_modify" if call.arguments.get(2).is_some_and(is_json_fragment) => {
                 value::lookup(value::functions::json_modify::WITH_FRAGMENT)
@@ -374,6 +381,11 @@ impl Binder<'_> {
 pub fn nested_aggregate() -> SqlError {
     SqlError::new(130, "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
         .severity(15)
+}
+
+/// `(NEWID())`.
+fn is_random(arguments: &[Expr]) -> bool {
+    matches!(arguments, [Expr::Function(call)] if fold(&call.name.name) == "newid" && call.arguments.is_empty())
 }
 
 /// Whether an expression gives JSON that JSON_MODIFY puts in as it is.

@@ -317,6 +317,9 @@ impl Binder<'_> {
                 NewValue::Default => None,
                 NewValue::Expr(expr) => {
                     let scalar = self.bind_expr(expr)?;
+                    if column.sql_type == SqlType::RowVersion {
+                        return Err(super::bind_modify::explicit_row_version());
+                    }
                     if !scalar.as_constant().is_some_and(value::Value::is_null) {
                         value::check_conversion(scalar.ty, column.sql_type, false)?;
                     }

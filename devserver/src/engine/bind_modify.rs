@@ -145,7 +145,7 @@ impl Binder<'_> {
         for (ordinal, column) in schema.columns.iter().enumerate() {
             defaults.push(match &column.default {
                 Some(default) => {
-                    let scalar = self.bind_expr(&parse_expression(&default.text)?)?;
+                    let scalar = self.bind_default(&parse_expression(&default.text)?)?;
                     Some(implicit(scalar, column.sql_type)?)
                 }
                 None => None,
@@ -266,13 +266,6 @@ impl Binder<'_> {
                     if schema.columns[ordinal].computed.is_some() {
                         return Err(computed_column(name));
                     }
-                    if schema.columns[ordinal].sql_type == SqlType::RowVersion {
-                        return Err(SqlError::new(
-                            273,
-                            "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to \
-                             exclude the timestamp column, or insert a DEFAULT into the timestamp column.",
-                        ));
-                    }
                     ordinals.push(ordinal);
                 }
             }
@@ -312,6 +305,9 @@ impl Binder<'_> {
     /// Each value must be convertible to its column.
     fn check_insertable(&self, target: &InsertTarget, types: &[(SqlType, bool)]) -> SqlResult<()> {
         for (ordinal, &(ty, is_null)) in target.ordinals.iter().zip(types) {
+            if target.table.schema.columns[*ordinal].sql_type == SqlType::RowVersion {
+                return Err(explicit_row_version());
+            }
             if !is_null {
                 value::check_conversion(ty, target.table.schema.columns[*ordinal].sql_type, false)?;
             }
@@ -348,7 +344,9 @@ impl Binder<'_> {
                 let bound = self.bind_query(query, true)?;
                 let plan = self.finish(bound)?;
                 if plan.columns.len() != width {
-                    return Err(count_mismatch(plan.columns.len(), width, insert.columns.is_some()));
+                    let (given, has_list) = (plan.columns.len(), insert.columns.is_some());
+                    let error = identity_without_list(&target.table.schema, given, width).filter(|_| !has_list);
+                    return Err(error.unwrap_or_else(|| count_mismatch(given, width, has_list)));
                 }
                 let types: Vec<(SqlType, bool)> = plan.columns.iter().map(|column| (column.ty, false)).collect();
                 if let super::query::Body::Select(select) = &plan.body {
@@ -398,7 +396,8 @@ impl Binder<'_> {
                     )
                     .severity(15)
                 } else {
-                    count_mismatch(row.len(), width, false)
+                    identity_without_list(&target.table.schema, row.len(), width)
+                        .unwrap_or_else(|| count_mismatch(row.len(), width, false))
                 });
             }
             let mut values = Vec::with_capacity(width);
@@ -432,11 +431,7 @@ impl Binder<'_> {
                     continue;
                 }
                 if column.sql_type == SqlType::RowVersion {
-                    return Err(SqlError::new(
-                        273,
-                        "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to \
-                         exclude the timestamp column, or insert a DEFAULT into the timestamp column.",
-                    ));
+                    return Err(explicit_row_version());
                 }
                 value::check_conversion(scalar.ty, column.sql_type, false)?;
             }
@@ -917,6 +912,29 @@ pub(super) fn output_slots(outputs: &[OutputPlan], new_row: usize) -> Vec<usize>
         slots |= scalar.slots();
     }
     (0..64).filter(|&slot| slot != new_row && slots & slot_bit(slot) != 0).collect()
+}
+
+pub(super) fn explicit_row_version() -> SqlError {
+    SqlError::new(
+        273,
+        "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to exclude the timestamp \
+         column, or insert a DEFAULT into the timestamp column.",
+    )
+}
+
+/// 8101, for as many values without a column list as the table has columns, the identity column counted.
+fn identity_without_list(schema: &TableSchema, given: usize, wanted: usize) -> Option<SqlError> {
+    let has_identity = schema.columns.iter().any(|column| column.identity.is_some());
+    (has_identity && given == wanted + 1).then(|| {
+        SqlError::new(
+            8101,
+            format!(
+                "An explicit value for the identity column in table '{}' can only be specified when a column list is used \
+                 and IDENTITY_INSERT is ON.",
+                schema.name
+            ),
+        )
+    })
 }
 
 pub(super) fn read_only_table(name: &str) -> SqlError {

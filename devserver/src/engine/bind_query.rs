@@ -10,8 +10,8 @@ use super::bind_source::{Relation, output_collation};
 use super::binder::{Binder, Clause, QueryScope, VisibleColumn, VisibleSource, names_source};
 use super::plan::Planner;
 use super::query::{
-    AggregateCall, AggregateOperator, Body, Limit, Operator, OutputColumn, OutputSort, QueryPlan, SelectPlan, SetPlan,
-    SortKey, WindowFunction,
+    AggregateCall, AggregateFunction, AggregateOperator, Body, Limit, Operator, OutputColumn, OutputSort, QueryPlan,
+    SelectPlan, SetPlan, SortKey, WindowFunction,
 };
 use super::scalar::{Condition, Node, Scalar, SlotSet, slot_bit};
 use super::system_function;
@@ -50,6 +50,8 @@ pub struct Aggregation {
     pub group_by: Vec<Scalar>,
     pub calls: Vec<AggregateCall>,
     pub always_a_row: bool,
+    /// The slots of the grouped rows that subqueries read.
+    pub kept: Vec<usize>,
 }
 
 impl Block {
@@ -240,6 +242,7 @@ impl Binder<'_> {
             }
             group_by.push(scalar);
         }
+        let outer_columns = self.outer_columns.len();
         self.scope().group_by = group_by;
         self.scope().clause = Clause::Aggregates;
 
@@ -297,8 +300,20 @@ impl Binder<'_> {
             for scalar in windows.iter_mut().flat_map(WindowFunction::scalars_mut) {
                 grouping.apply(scalar, "select list")?;
             }
+            // Subqueries read the columns of GROUP BY from a row of the group.
+            let mut kept: SlotSet = 0;
+            for scalar in &self.outer_columns[outer_columns..] {
+                if scalar.slots() & base_slots == 0 {
+                    continue;
+                }
+                if !group_by.iter().any(|expression| expression.same_as(scalar)) {
+                    return Err(grouping.not_grouped(scalar, "select list"));
+                }
+                kept |= scalar.slots();
+            }
             let always_a_row = group_by.is_empty();
-            Some(Aggregation { slot, group_by, calls, always_a_row })
+            let kept = (0..SlotSet::BITS as usize).filter(|slot| kept & slot_bit(*slot) != 0).collect();
+            Some(Aggregation { slot, group_by, calls, always_a_row, kept })
         } else {
             None
         };
@@ -492,17 +507,36 @@ impl Binder<'_> {
         let planner = Planner { latch: self.latch, options: self.options, used_columns: &self.used_columns };
         let mut widths = Vec::new();
         relation.widths(&mut widths);
-        let (mut input, ordered) = planner.plan(relation, conditions, order, !limit.is_none())?;
-        if ordered && simple {
-            sort.clear();
-        }
-        if let Some(Aggregation { slot, group_by, calls, always_a_row }) = aggregation {
+        let extreme = aggregation.as_ref().and_then(|aggregation| extreme(aggregation, &relation));
+        let mut input = match extreme {
+            Some(key) => {
+                let mut conditions = conditions;
+                if key.scalar.nullable {
+                    conditions.push(Condition::Not(Box::new(Condition::IsNull(key.scalar.clone()))));
+                }
+                let slots = widths.iter().map(|&(slot, _)| slot).collect();
+                let (input, ordered) = planner.plan(relation, conditions, &[key], true)?;
+                let one = Scalar::constant(Value::BigInt(1), SqlType::BigInt);
+                let limit = Limit { take: Some(one), ..Limit::default() };
+                if ordered { Operator::Top { input: Box::new(input), slots, sort: Vec::new(), limit } } else { input }
+            }
+            None => {
+                let (input, ordered) = planner.plan(relation, conditions, order, !limit.is_none())?;
+                if ordered && simple {
+                    sort.clear();
+                }
+                input
+            }
+        };
+        if let Some(Aggregation { slot, group_by, calls, always_a_row, kept }) = aggregation {
             own |= slot_bit(slot);
             for scalar in group_by.iter().chain(calls.iter().filter_map(|call| call.argument.as_ref())) {
                 slots_read |= scalar.slots();
             }
-            widths = vec![(slot, group_by.len() + calls.len())];
-            input = Operator::Aggregate(Box::new(AggregateOperator { input, slot, group_by, calls, always_a_row }));
+            widths.retain(|(slot, _)| kept.contains(slot));
+            widths.push((slot, group_by.len() + calls.len()));
+            let aggregate = AggregateOperator { input, slot, group_by, calls, always_a_row, kept };
+            input = Operator::Aggregate(Box::new(aggregate));
         }
         if !having.is_empty() {
             input = Operator::Filter { input: Box::new(input), conditions: having };
@@ -517,6 +551,21 @@ impl Binder<'_> {
         let select = SelectPlan { input, items, distinct, sort, limit };
         Ok(QueryPlan { columns, body: Body::Select(Box::new(select)), outer_slots: slots_read & !own })
     }
+}
+
+/// The order in which the first row has the MIN or MAX that is all the query asks of one table: an index may have it.
+fn extreme(aggregation: &Aggregation, relation: &Relation) -> Option<SortKey> {
+    let (Relation::Table(table), [call], []) = (relation, &aggregation.calls[..], &aggregation.group_by[..]) else {
+        return None;
+    };
+    let descending = match call.function {
+        AggregateFunction::Min => false,
+        AggregateFunction::Max => true,
+        _ => return None,
+    };
+    let scalar = call.argument.clone()?;
+    let (slot, _) = scalar.as_column()?;
+    (slot == table.slot).then_some(SortKey { scalar, descending })
 }
 
 /// Turns expressions over the rows into expressions over the groups.
@@ -536,19 +585,22 @@ impl Grouping<'_> {
             }
         }
         match &scalar.node {
-            Node::Column { slot, .. } if slot_bit(*slot) & self.base_slots != 0 => Err(SqlError::new(
-                8120,
-                format!(
-                    "Column '{}' is invalid in the {clause} because it is not contained in either an aggregate function \
-                     or the GROUP BY clause.",
-                    self.column_name(scalar)
-                ),
-            )),
-            Node::Subquery(plan) if plan.outer_slots & self.base_slots != 0 => {
-                Err(SqlError::not_supported("a correlated subquery in a query with GROUP BY"))
+            Node::Column { slot, .. } if slot_bit(*slot) & self.base_slots != 0 => {
+                Err(self.not_grouped(scalar, clause))
             }
             _ => Ok(None),
         }
+    }
+
+    fn not_grouped(&self, scalar: &Scalar, clause: &str) -> SqlError {
+        SqlError::new(
+            8120,
+            format!(
+                "Column '{}' is invalid in the {clause} because it is not contained in either an aggregate function or \
+                 the GROUP BY clause.",
+                self.column_name(scalar)
+            ),
+        )
     }
 
     fn column_name(&self, scalar: &Scalar) -> String {
@@ -567,17 +619,7 @@ impl Grouping<'_> {
     }
 
     fn apply_condition(&self, condition: &mut Condition, clause: &str) -> SqlResult<()> {
-        condition.replace(&mut |scalar| self.replacement(scalar, clause))?;
-        let mut correlated = false;
-        condition.visit(&mut |node| {
-            if let Node::Subquery(plan) = node {
-                correlated |= plan.outer_slots & self.base_slots != 0;
-            }
-        });
-        if correlated {
-            return Err(SqlError::not_supported("a correlated subquery in a query with GROUP BY"));
-        }
-        Ok(())
+        condition.replace(&mut |scalar| self.replacement(scalar, clause))
     }
 }
 

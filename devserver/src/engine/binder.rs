@@ -16,7 +16,7 @@ use super::state::SessionState;
 use super::system_view::SystemView;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{Latch, ObjectId, TableSchema, fold};
-use crate::tsql::ast::{ColumnRef, Cte, Ident, ObjectName, QueryHint, TypeArguments, TypeName};
+use crate::tsql::ast::{ColumnRef, Cte, Expr, Ident, ObjectName, QueryHint, TypeArguments, TypeName};
 use crate::value::{Collation, Length, SqlType};
 
 /// A permission that a statement needs when it does not run under ownership chaining.
@@ -156,6 +156,10 @@ pub struct Binder<'a> {
     pub used_columns: Vec<Vec<bool>>,
     /// The CTEs that are being bound: one that uses itself is recursive.
     pub cte_in_progress: Vec<usize>,
+    /// The columns that subqueries have read from the queries around them, in the order they were met.
+    pub outer_columns: Vec<Scalar>,
+    /// The default of a column is being bound: NEWSEQUENTIALID may stand there.
+    pub in_default: bool,
     /// The recursive CTEs whose members are being bound.
     pub recursions: Vec<Recursion>,
     /// The parameters of the function that is being bound.
@@ -219,6 +223,8 @@ impl<'a> Binder<'a> {
             cte_in_progress: Vec::new(),
             recursions: Vec::new(),
             function_arguments: None,
+            in_default: false,
+            outer_columns: Vec::new(),
             view_depth: 0,
             merge_action: None,
         }
@@ -392,7 +398,9 @@ impl<'a> Binder<'a> {
         let name = fold(&column.name);
         let mut table_known = false;
         let mut found: Option<Scalar> = None;
-        'scopes: for scope in self.scopes.iter().rev() {
+        let mut distance = 0;
+        'scopes: for (of, scope) in self.scopes.iter().rev().enumerate() {
+            distance = of;
             for source in &scope.sources[scope.visible_from..] {
                 if let Some(table) = &column.table {
                     if !names_source(table, source) {
@@ -417,6 +425,9 @@ impl<'a> Binder<'a> {
         match found {
             Some(scalar) => {
                 self.note_used(&scalar);
+                if distance > 0 {
+                    self.outer_columns.push(scalar.clone());
+                }
                 Ok(scalar)
             }
             None => Err(match &column.table {
@@ -468,6 +479,14 @@ impl<'a> Binder<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// The expression of a column's default.
+    pub fn bind_default(&mut self, expr: &Expr) -> SqlResult<Scalar> {
+        self.in_default = true;
+        let scalar = self.bind_expr(expr);
+        self.in_default = false;
+        scalar
     }
 
     pub fn collation(&self, name: &Ident) -> SqlResult<Collation> {

@@ -41,6 +41,7 @@ pub enum SystemFunction {
     // The session and its errors
     ScopeIdentity,
     IdentCurrent,
+    DatabaseRowVersion,
     ErrorNumber,
     ErrorMessage,
     ErrorSeverity,
@@ -178,6 +179,7 @@ static GLOBALS: &[Description] = &[
     session("@@trancount", SystemFunction::TranCount, (0, 0), SqlType::Int),
     session("@@spid", SystemFunction::Spid, (0, 0), SqlType::SmallInt),
     session("@@version", SystemFunction::Version, (0, 0), SqlType::NVarChar(Length::Limit(300))),
+    catalog("@@dbts", SystemFunction::DatabaseRowVersion, (0, 0), SqlType::VarBinary(Length::Limit(8))),
     session("@@identity", SystemFunction::Identity, (0, 0), SqlType::Decimal { precision: 38, scale: 0 }),
     session("@@nestlevel", SystemFunction::NestLevel, (0, 0), SqlType::Int),
     session("@@options", SystemFunction::Options, (0, 0), SqlType::Int),
@@ -310,6 +312,9 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             None => Value::Null,
         },
         SystemFunction::DatabasePropertyEx => database_property(argument(0), argument(1), run),
+        SystemFunction::DatabaseRowVersion => {
+            Value::Bytes(run.storage()?.latch.last_row_version().to_be_bytes().into())
+        }
         SystemFunction::IdentCurrent => {
             let Some(name) = argument(0).as_str() else { return Ok(Value::Null) };
             let Some(table) = find_table(name, run)? else { return Ok(Value::Null) };

@@ -129,7 +129,7 @@ pub fn bind_column(binder: &mut Binder<'_>, schema: &TableSchema, column: &Colum
     };
     let default = match &column.default {
         Some(default) => {
-            let scalar = binder.bind_expr(&default.expr)?;
+            let scalar = binder.bind_default(&default.expr)?;
             implicit(scalar, sql_type)?;
             let name = match &default.constraint {
                 Some(name) => Arc::clone(name),

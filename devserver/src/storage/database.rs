@@ -325,6 +325,11 @@ impl Latch<'_> {
         self.guard.row_version
     }
 
+    /// The last value of the rowversion counter, @@DBTS.
+    pub fn last_row_version(&self) -> u64 {
+        self.guard.row_version
+    }
+
     /// The next identity value of a table. A rollback does not give it back.
     ///
     /// # Errors

@@ -78,3 +78,31 @@ fn types_that_are_not_the_columns_still_find_its_rows() {
         ["ROW(Int(1))"]
     );
 }
+
+/// What is not sought cannot be told from the result, but from a locked row that stands in the way of a scan.
+#[test]
+fn extremes_and_alternatives_are_sought() {
+    let engine = engine();
+    let connect = || login(&engine, "sa", "secret");
+    let (mut a, mut b) = (connect(), connect());
+    ok(
+        &mut a,
+        "CREATE TABLE t (id int PRIMARY KEY, due int NULL, INDEX by_due (due));
+         INSERT t VALUES (1, NULL), (2, 20), (3, 30), (4, 40), (5, 50);
+         BEGIN TRAN; UPDATE t SET due = 31 WHERE id = 3",
+    );
+    ok(&mut b, "SET LOCK_TIMEOUT 0");
+    for (sql, expected) in [
+        ("SELECT MIN(id) FROM t", "ROW(Int(1))"),
+        ("SELECT MAX(id) FROM t", "ROW(Int(5))"),
+        ("SELECT MIN(due) FROM t", "ROW(Int(20))"),
+        ("SELECT MAX(due) FROM t", "ROW(Int(50))"),
+        ("SELECT MIN(id) FROM t WHERE id > 3", "ROW(Int(4))"),
+        ("SELECT COUNT(*) FROM t WHERE id = 1 OR id = 4 OR id IN (2, 5)", "ROW(Int(4))"),
+        ("SELECT MAX(id) FROM t WHERE id < 0", "ROW(Null)"),
+    ] {
+        assert_eq!(rows(&mut b, sql), [expected], "{sql}");
+    }
+    assert_eq!(errors(&mut b, "SELECT MAX(id) FROM t WHERE id < 4"), [1222]);
+    assert_eq!(rows(&mut b, "SELECT MAX(id) FROM t WITH (READPAST) WHERE id < 4"), ["ROW(Int(2))"]);
+}

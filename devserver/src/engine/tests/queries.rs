@@ -1,6 +1,6 @@
 //! What queries give.
 
-use super::harness::{ok, rows, session};
+use super::harness::{errors, ok, rows, session};
 use crate::engine::Session;
 
 fn people(s: &mut Session) {
@@ -183,4 +183,26 @@ fn the_number_of_rows_is_known_to_the_next_statement() {
     assert_eq!(rows(&mut s, "DECLARE @a int; SET @a = 2; SELECT @@ROWCOUNT"), ["ROW(Int(1))"]);
     // IF is a statement too.
     assert_eq!(rows(&mut s, "DELETE people WHERE id = 4; IF @@ROWCOUNT = 1 SELECT @@ROWCOUNT"), ["ROW(Int(0))"]);
+}
+
+#[test]
+fn subqueries_read_the_columns_of_group_by() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE j (id int PRIMARY KEY, q char(1), n int); INSERT j VALUES (1, 'a', 5), (2, 'a', 7), (3, 'b', 1), (4, NULL, 2);
+         CREATE TABLE q (name char(1), most int); INSERT q VALUES ('a', 10), ('b', 20)",
+    );
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT j.q, COUNT(*), (SELECT q.most FROM q WHERE q.name = j.q) FROM j GROUP BY j.q
+             HAVING SUM(j.n) < (SELECT MAX(most) FROM q WHERE name >= j.q) OR j.q IS NULL ORDER BY j.q"
+        ),
+        ["ROW(Null, Int(1), Null)", "ROW(String(\"a\"), Int(2), Int(10))", "ROW(String(\"b\"), Int(1), Int(20))"]
+    );
+    assert_eq!(
+        errors(&mut s, "SELECT q, (SELECT most FROM q WHERE q.name = j.q AND most > j.n) FROM j GROUP BY q"),
+        [8120]
+    );
 }

@@ -3,10 +3,11 @@
 //! Binding a call asks the table for the function, checks the number of arguments and gets the type of the result;
 //! then every row evaluates it over values. What is syntax is not here: CASE, COALESCE, NULLIF, IIF, CAST, CONVERT,
 //! and CURRENT_TIMESTAMP, which is GETDATE without parentheses. Nor are functions whose results cannot be matched or
-//! are not needed: RAND, CHECKSUM, BINARY_CHECKSUM, HASHBYTES, COMPRESS, DECOMPRESS, FORMAT.
+//! are not needed: RAND, CHECKSUM, BINARY_CHECKSUM, COMPRESS, DECOMPRESS, FORMAT.
 //! Each function behaves as its page in docs/t-sql/functions/ of MicrosoftDocs/sql-docs says.
 
 mod date;
+pub mod digest;
 pub mod format_message;
 mod identity;
 pub mod json;
@@ -147,6 +148,7 @@ pub fn lookup(name: &str) -> Option<&'static Function> {
     static TABLE: LazyLock<HashMap<&'static str, &'static Function>> = LazyLock::new(|| {
         let groups = [
             date::FUNCTIONS,
+            digest::FUNCTIONS,
             format_message::FUNCTIONS,
             identity::FUNCTIONS,
             json::FUNCTIONS,
