@@ -33,7 +33,7 @@ use super::trigger::TriggerTarget;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::TableSchema;
 use crate::tds::token::StatementKind as DoneKind;
-use crate::tsql::ast::{CursorName, Ident, IsolationLevel, ObjectName, StatementKind};
+use crate::tsql::ast::{CursorName, Ident, IdentityCheck, IsolationLevel, ObjectName, StatementKind};
 use crate::value::{self, Length, SqlType, Value};
 
 /// A batch, procedure body or dynamic text, ready to run.
@@ -100,6 +100,11 @@ pub enum StepKind {
     WaitForDelay(Cell),
     WaitForTime(Cell),
     SetRowCount(Cell),
+    CheckIdentity {
+        table: Cell,
+        check: IdentityCheck<Cell>,
+        silent: bool,
+    },
     Cursor(Box<CursorStep>),
     Execute(Box<ExecuteStep>),
     /// DDL, SET, transactions, permissions: nothing in them has to be bound before.
@@ -531,6 +536,16 @@ impl Session {
             StepKind::WaitForTime(cell) => {
                 let time = self.eval_cell(cell, compiled, scope)?;
                 self.wait_until_time(&time, cell_type(cell, self.version()))?;
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::CheckIdentity { table, check, silent } => {
+                let table = self.eval_cell(table, compiled, scope)?;
+                let check = match check {
+                    IdentityCheck::Report => IdentityCheck::Report,
+                    IdentityCheck::Correct => IdentityCheck::Correct,
+                    IdentityCheck::Reseed(cell) => IdentityCheck::Reseed(self.eval_cell(cell, compiled, scope)?),
+                };
+                self.check_identity(table.as_str().unwrap_or_default(), check, *silent, step.line, scope, out)?;
                 self.statement_done(out, DoneKind::Other, None);
             }
             StepKind::SetRowCount(cell) => {

@@ -31,8 +31,8 @@ use crate::error::{SqlError, SqlResult};
 use crate::storage::{Latch, TableSchema, fold};
 use crate::tsql::ast::{
     Argument, ArgumentValue, AssignOp, BinaryOp, ColumnRef, CursorDefinition, CursorName, DmlCondition, Execute,
-    ExecuteTarget, Expr, Fetch, FetchDirection, Ident, InsertSource, Predicate, RaiseError, SelectStatement, Statement,
-    StatementKind, TriggerEvent, TypeName, VariableDeclaration,
+    ExecuteTarget, Expr, Fetch, FetchDirection, Ident, IdentityCheck, InsertSource, Predicate, RaiseError,
+    SelectStatement, Statement, StatementKind, TriggerEvent, TypeName, VariableDeclaration,
 };
 use crate::value::{Length, SqlType};
 
@@ -386,6 +386,15 @@ impl<'a> Compiler<'a> {
             StatementKind::DeallocateCursor(name) => StepKind::Cursor(Box::new(CursorStep::Deallocate(name.clone()))),
             StatementKind::Fetch(fetch) => StepKind::Cursor(Box::new(self.fetch(fetch)?)),
             StatementKind::WaitForTime(value) => StepKind::WaitForTime(self.expr(value, None)?),
+            StatementKind::CheckIdentity(statement) => StepKind::CheckIdentity {
+                table: self.expr(&statement.table, Some(SqlType::SYSNAME))?,
+                check: match &statement.check {
+                    IdentityCheck::Report => IdentityCheck::Report,
+                    IdentityCheck::Correct => IdentityCheck::Correct,
+                    IdentityCheck::Reseed(value) => IdentityCheck::Reseed(self.expr(value, None)?),
+                },
+                silent: statement.silent,
+            },
             StatementKind::SetRowCount(value) => StepKind::SetRowCount(self.expr(value, Some(SqlType::BigInt))?),
             // What clients set at login, and what bears on nothing that is imitated here.
             StatementKind::SetTextSize(_) => StepKind::Nothing,

@@ -21,6 +21,7 @@ mod bind_window;
 mod binder;
 mod catalog;
 mod catalog_view;
+mod check_identity;
 mod compile;
 mod connections;
 mod cursor;

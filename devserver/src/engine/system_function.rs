@@ -42,6 +42,8 @@ pub enum SystemFunction {
     ScopeIdentity,
     IdentCurrent,
     DatabaseRowVersion,
+    IdentSeed,
+    IdentIncr,
     ErrorNumber,
     ErrorMessage,
     ErrorSeverity,
@@ -125,6 +127,8 @@ static FUNCTIONS: &[Description] = &[
     session("rowcount_big", SystemFunction::RowCountBig, (0, 0), SqlType::BigInt),
     session("scope_identity", SystemFunction::ScopeIdentity, (0, 0), SqlType::Decimal { precision: 38, scale: 0 }),
     catalog("ident_current", SystemFunction::IdentCurrent, (1, 1), SqlType::Decimal { precision: 38, scale: 0 }),
+    catalog("ident_seed", SystemFunction::IdentSeed, (1, 1), SqlType::Decimal { precision: 38, scale: 0 }),
+    catalog("ident_incr", SystemFunction::IdentIncr, (1, 1), SqlType::Decimal { precision: 38, scale: 0 }),
     session("error_number", SystemFunction::ErrorNumber, (0, 0), SqlType::Int),
     session("error_message", SystemFunction::ErrorMessage, (0, 0), SqlType::NVarChar(Length::Limit(4000))),
     session("error_severity", SystemFunction::ErrorSeverity, (0, 0), SqlType::Int),
@@ -319,6 +323,18 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             let Some(name) = argument(0).as_str() else { return Ok(Value::Null) };
             let Some(table) = find_table(name, run)? else { return Ok(Value::Null) };
             identity_value(run.storage()?.latch.current_identity(table.id))
+        }
+        SystemFunction::IdentSeed | SystemFunction::IdentIncr => {
+            let Some(name) = argument(0).as_str() else { return Ok(Value::Null) };
+            let Some(table) = find_table(name, run)? else { return Ok(Value::Null) };
+            let identity = table.columns.iter().find_map(|column| column.identity);
+            identity_value(
+                identity.map(
+                    |identity| {
+                        if function == SystemFunction::IdentSeed { identity.seed } else { identity.increment }
+                    },
+                ),
+            )
         }
         SystemFunction::ObjectId => object_id(argument(0), argument(1), run)?,
         SystemFunction::ObjectName => match as_i32(argument(0)) {

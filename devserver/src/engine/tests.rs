@@ -12,6 +12,7 @@ mod errors;
 mod foreign_keys;
 mod functions;
 mod harness;
+mod identity;
 mod install;
 mod locking;
 mod merge;

@@ -339,13 +339,13 @@ impl Latch<'_> {
         let table = self.table_mut(table)?;
         let identity = table.schema.columns.iter().find_map(|column| column.identity);
         let identity = identity.ok_or_else(|| SqlError::not_supported("an identity value without identity column"))?;
-        let next = match table.last_identity {
-            None => identity.seed,
+        let next = match table.identity.last {
+            None => table.identity.first.unwrap_or(identity.seed),
             Some(last) => last.checked_add(identity.increment).ok_or_else(|| {
                 SqlError::new(8115, "Arithmetic overflow error converting IDENTITY to data type bigint.")
             })?,
         };
-        table.last_identity = Some(next);
+        table.identity.last = Some(next);
         Ok(next)
     }
 
@@ -357,15 +357,16 @@ impl Latch<'_> {
         let Some(identity) = table.schema.columns.iter().find_map(|column| column.identity) else {
             return;
         };
-        let is_ahead = match table.last_identity {
+        let first = table.identity.first.unwrap_or(identity.seed);
+        let is_ahead = match table.identity.last {
             // An untouched counter stands one step before its seed.
-            None if identity.increment > 0 => value >= identity.seed,
-            None => value <= identity.seed,
+            None if identity.increment > 0 => value >= first,
+            None => value <= first,
             Some(last) if identity.increment > 0 => value > last,
             Some(last) => value < last,
         };
         if is_ahead {
-            table.last_identity = Some(value);
+            table.identity.last = Some(value);
         }
     }
 
@@ -373,7 +374,7 @@ impl Latch<'_> {
     pub fn current_identity(&self, table: ObjectId) -> Option<i64> {
         let table = self.table(table)?;
         let identity = table.schema.columns.iter().find_map(|column| column.identity)?;
-        Some(table.last_identity.unwrap_or(identity.seed))
+        Some(table.identity.last.or(table.identity.first).unwrap_or(identity.seed))
     }
 
     /// A row by its key, without any lock.

@@ -86,6 +86,45 @@ impl Latch<'_> {
         Ok(())
     }
 
+    /// The last identity value given, and the greatest value of the identity column. Nobody else is in the table then.
+    ///
+    /// # Errors
+    ///
+    /// As [`Latch::lock_table`].
+    pub fn identity_report(
+        &mut self,
+        tx: &mut Transaction,
+        table: ObjectId,
+        column: usize,
+    ) -> SqlResult<(Option<i64>, Option<i64>)> {
+        let schema = self.lock_for_change(tx, table)?;
+        let table = self.table_mut(table)?;
+        let live = table.rows.iter().filter(|(_, record)| !record.ghost);
+        let values = live.filter_map(|(_, record)| match record.row.get(&schema, column) {
+            Value::Decimal(decimal) => i64::try_from(decimal.mantissa).ok(),
+            value => value.as_i64(),
+        });
+        Ok((table.identity.last, values.max()))
+    }
+
+    /// The identity counter goes on from `value`, or begins with it if no value was given yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`Latch::lock_table`].
+    pub fn reseed_identity(&mut self, tx: &mut Transaction, table: ObjectId, value: i64) -> SqlResult<()> {
+        let schema = self.lock_for_change(tx, table)?;
+        let storage = self.table_mut(table)?;
+        let before = storage.identity;
+        if before.last.is_some() || storage.row_count() > 0 {
+            storage.identity.last = Some(value);
+        } else {
+            storage.identity.first = Some(value);
+        }
+        tx.record(schema.lifetime, table, Change::IdentityReseeded(before));
+        Ok(())
+    }
+
     /// Adds a column at the end. The rows that are there read as having `value_when_absent` in it.
     ///
     /// # Errors
@@ -153,7 +192,7 @@ impl Latch<'_> {
         validate(&schema)?;
         let schema = Arc::new(schema);
         let mut rebuilt = Table::new(Arc::clone(&schema));
-        rebuilt.last_identity = self.table_mut(table)?.last_identity;
+        rebuilt.identity = self.table_mut(table)?.identity;
         for values in rows {
             let key = rebuilt.new_row_key(values)?;
             if let Some(clustered) = schema.clustered()

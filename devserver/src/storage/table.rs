@@ -71,15 +71,23 @@ pub struct Table {
     pub(super) indexes: Vec<IndexTree>,
     /// The row id of the next row of a heap, or the uniquifier of a non-unique clustered index.
     next_row_id: u64,
-    /// The last identity value given.
-    pub(super) last_identity: Option<i64>,
+    pub(super) identity: IdentityCounter,
+}
+
+/// Where the identity column of a table stands.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct IdentityCounter {
+    /// The last value given; `None` before the first.
+    pub(super) last: Option<i64>,
+    /// The first value to give, where DBCC CHECKIDENT has set another than the seed.
+    pub(super) first: Option<i64>,
 }
 
 impl Table {
     pub(super) fn new(schema: Arc<TableSchema>) -> Self {
         let nonclustered = schema.indexes.iter().filter(|index| !index.is_clustered());
         let indexes = nonclustered.map(|index| IndexTree::new(index.id)).collect();
-        Table { schema, rows: Tree::default(), live: 0, indexes, next_row_id: 1, last_identity: None }
+        Table { schema, rows: Tree::default(), live: 0, indexes, next_row_id: 1, identity: IdentityCounter::default() }
     }
 
     pub fn schema(&self) -> &Arc<TableSchema> {
@@ -93,7 +101,7 @@ impl Table {
 
     /// The last identity value given; `None` before the first.
     pub fn identity_given(&self) -> Option<i64> {
-        self.last_identity
+        self.identity.last
     }
 
     /// The number of entries of an index; `None` if there is no such index.
@@ -276,6 +284,7 @@ impl Table {
                 }
             }
             Change::Truncated(before) => *self = *before,
+            Change::IdentityReseeded(before) => self.identity = before,
             Change::SchemaReplaced(schema) => self.schema = schema,
             Change::IndexCreated(index, schema) => {
                 self.indexes.retain(|tree| tree.id != index);

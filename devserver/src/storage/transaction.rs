@@ -14,7 +14,7 @@ use super::key::Key;
 use super::locks::{LockOwner, Resource, Slot};
 use super::row::Row;
 use super::schema::{IndexId, Lifetime, ObjectId, TableSchema};
-use super::table::{IndexTree, Table};
+use super::table::{IdentityCounter, IndexTree, Table};
 use super::versions::Place;
 use crate::value::Value;
 
@@ -67,6 +67,7 @@ pub(super) enum Change {
     TableCreated,
     TableDropped(Box<Table>),
     Truncated(Box<Table>),
+    IdentityReseeded(IdentityCounter),
     SchemaReplaced(Arc<TableSchema>),
     IndexCreated(IndexId, Arc<TableSchema>),
     IndexDropped(IndexTree, Arc<TableSchema>),

@@ -1216,6 +1216,26 @@ pub struct RaiseError {
     pub set_error: bool,
 }
 
+/// `DBCC CHECKIDENT (table, …)`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckIdentity {
+    /// The table's name as text.
+    pub table: Expr,
+    pub check: IdentityCheck<Expr>,
+    /// WITH NO_INFOMSGS.
+    pub silent: bool,
+}
+
+/// What DBCC CHECKIDENT does with the counter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum IdentityCheck<V> {
+    /// NORESEED.
+    Report,
+    /// Nothing said, or RESEED without a value: the counter goes to the column's maximum if it lies behind.
+    Correct,
+    Reseed(V),
+}
+
 /// A statement and the line of its first word, counted from 1 in its batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
@@ -1231,6 +1251,8 @@ pub enum StatementKind {
     Delete(Box<Delete>),
     Merge(Box<Merge>),
     TruncateTable(ObjectName),
+    /// `DBCC CHECKIDENT`.
+    CheckIdentity(Box<CheckIdentity>),
 
     CreateTable(Box<CreateTable>),
     CreateIndex(Box<CreateIndex>),

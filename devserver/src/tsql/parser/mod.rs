@@ -6,6 +6,7 @@
 
 mod condition;
 mod control;
+mod dbcc;
 mod ddl;
 mod dml;
 mod expression;

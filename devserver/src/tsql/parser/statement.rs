@@ -99,13 +99,14 @@ impl Parser<'_> {
                 self.advance();
                 Ok(StatementKind::Kill(self.unsigned()?))
             }
+            "DBCC" => self.dbcc(),
             "REVERT" => self.revert(),
             "WAITFOR" => self.wait_for(),
             "OPEN" | "CLOSE" | "DEALLOCATE" => self.cursor_statement(),
             "FETCH" => self.fetch(),
             "GOTO" => self.go_to(),
-            "BACKUP" | "RESTORE" | "BULK" | "CHECKPOINT" | "DBCC" | "RECONFIGURE" | "SHUTDOWN" | "SETUSER"
-            | "READTEXT" | "WRITETEXT" | "UPDATETEXT" | "DISK" | "DUMP" | "LOAD" => Err(self.unsupported(keyword)),
+            "BACKUP" | "RESTORE" | "BULK" | "CHECKPOINT" | "RECONFIGURE" | "SHUTDOWN" | "SETUSER" | "READTEXT"
+            | "WRITETEXT" | "UPDATETEXT" | "DISK" | "DUMP" | "LOAD" => Err(self.unsupported(keyword)),
             _ => Err(self.unexpected()),
         }
     }
