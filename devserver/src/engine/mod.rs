@@ -67,6 +67,7 @@ mod table_function;
 mod tests;
 mod transaction;
 mod trigger;
+mod unknown_procedure;
 mod window;
 
 use std::collections::HashMap;

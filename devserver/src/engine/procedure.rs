@@ -12,6 +12,7 @@ use super::output::Output;
 use super::scope::{Activation, Declarations, Parameter, VariableType};
 use super::session::Session;
 use super::system_procedure;
+use super::unknown_procedure::not_found;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{ObjectId, fold};
 use crate::tsql::ast::ObjectName;
@@ -524,8 +525,4 @@ pub fn parameter_named(parameters: &[Parameter], name: &str) -> Option<usize> {
 /// The status of a procedure without RETURN: 0, or 10 less the severity of its worst error.
 fn status_of_errors(worst: u8) -> i32 {
     if worst > 10 { 10 - i32::from(worst) } else { 0 }
-}
-
-fn not_found(name: &str) -> SqlError {
-    SqlError::new(2812, format!("Could not find stored procedure '{name}'.")).state(62)
 }

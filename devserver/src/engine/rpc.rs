@@ -10,6 +10,7 @@ use super::output::Output;
 use super::procedure::{Passed, PassedArgument, Returned, convert_parameter};
 use super::scope::{Activation, Declarations, VariableType};
 use super::session::Session;
+use super::unknown_procedure;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{ObjectId, TableSchema};
 use crate::tds::request::{RpcCall, RpcParameter, RpcProcedure, RpcValue, TableColumn};
@@ -49,7 +50,7 @@ impl Session {
             RpcProcedure::Name(name) => match ParsedName::parse(name) {
                 Some(name) => name.to_object_name(),
                 None => {
-                    let error = SqlError::new(2812, format!("Could not find stored procedure '{name}'.")).state(62);
+                    let error = unknown_procedure::not_found(name);
                     return self.report(error, scope, out);
                 }
             },
