@@ -85,18 +85,25 @@ impl Signals {
         }
     }
 
+    /// Unlike a cancel, it holds for a request too that is about to start.
+    fn kill(&self) {
+        if let Some(handle) = &*self.cancel.lock() {
+            handle.kill();
+        }
+    }
+
     fn attention_pending(&self) -> bool {
         self.attention.load(Ordering::Acquire)
     }
 }
 
-/// Wakes the running statement when the reading task ends, however it ends: nobody waits for the answer any more.
-struct CancelOnDrop<'a>(&'a Signals);
+/// Ends what runs when the reading task ends, however it ends: nobody waits for the answer any more.
+struct HangUpOnDrop<'a>(&'a Signals);
 
-impl Drop for CancelOnDrop<'_> {
+impl Drop for HangUpOnDrop<'_> {
     fn drop(&mut self) {
         self.0.hung_up.store(true, Ordering::Release);
-        self.0.cancel();
+        self.0.kill();
     }
 }
 
@@ -260,7 +267,7 @@ where
     // The client has said its last, so it will not read either; the thread ends after the statement that runs now.
     let _ = hang_up.send(true);
     while tokio::time::timeout(CANCEL_AGAIN, &mut ended).await.is_err() {
-        signals.cancel();
+        signals.kill();
     }
     read
 }
@@ -273,7 +280,7 @@ async fn read_requests<R: AsyncRead + Unpin>(
     signals: &Signals,
     mut stopping: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    let _cancel = CancelOnDrop(signals);
+    let _hang_up = HangUpOnDrop(signals);
     loop {
         let message = tokio::select! {
             message = packets.next_message(&mut reader) => message?,

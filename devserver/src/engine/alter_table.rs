@@ -34,6 +34,7 @@ impl Session {
                 ),
             ));
         };
+        self.check_not_within_trigger(table)?;
         let schema = self.stored_schema(table)?;
         if schema.lifetime == Lifetime::Permanent {
             let missing = SqlError::new(

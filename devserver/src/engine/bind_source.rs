@@ -393,6 +393,7 @@ impl Binder<'_> {
             }
             ResolvedTable::System(view) => {
                 let slot = self.new_slot()?;
+                self.system_slots |= slot_bit(slot);
                 let columns: Vec<VisibleColumn> = view
                     .columns()
                     .iter()

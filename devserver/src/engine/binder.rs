@@ -166,6 +166,8 @@ pub struct Binder<'a> {
     pub function_arguments: Option<super::function::Arguments>,
     /// The views being expanded, so that one that contains itself ends.
     pub view_depth: usize,
+    /// The slots of system views.
+    pub system_slots: SlotSet,
     /// The slot of `$action` while the OUTPUT clause of a MERGE is bound.
     pub merge_action: Option<usize>,
 }
@@ -226,6 +228,7 @@ impl<'a> Binder<'a> {
             in_default: false,
             outer_columns: Vec::new(),
             view_depth: 0,
+            system_slots: 0,
             merge_action: None,
         }
     }
@@ -439,9 +442,20 @@ impl<'a> Binder<'a> {
                         column.name
                     ),
                 ),
+                // Its views have fewer columns than SQL Server's.
+                _ if self.reaches_system_view(column) => {
+                    SqlError::not_supported(format!("the column '{}', which may be one of a system view", column.name))
+                }
                 _ => SqlError::new(207, format!("Invalid column name '{}'.", column.name)),
             }),
         }
+    }
+
+    fn reaches_system_view(&self, column: &ColumnRef) -> bool {
+        let sources = self.scopes.iter().flat_map(|scope| &scope.sources[scope.visible_from..]);
+        sources
+            .filter(|source| column.table.as_ref().is_none_or(|table| names_source(table, source)))
+            .any(|source| source.slots & self.system_slots != 0)
     }
 
     /// The slots that belong to the current query.

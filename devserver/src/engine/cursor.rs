@@ -339,6 +339,13 @@ impl Session {
         Ok(())
     }
 
+    fn check_cursors_outlive_transactions(&self) -> SqlResult<()> {
+        if self.state.options.cursor_close_on_commit {
+            return Err(SqlError::not_supported("a cursor under SET CURSOR_CLOSE_ON_COMMIT ON"));
+        }
+        Ok(())
+    }
+
     fn bind_cursor(&mut self, source: &CursorSource) -> SqlResult<Arc<BoundPlan>> {
         let version = self.version();
         if let Some(bound) = source.cell.kept(version) {
@@ -366,6 +373,7 @@ impl Session {
         if cursor.open.is_some() {
             return Err(SqlError::new(16905, "The cursor is already open."));
         }
+        self.check_cursors_outlive_transactions()?;
         let bound = self.bind_cursor(&cursor.source)?;
         self.check_permissions(&bound.needs, scope)?;
         let model = effective(cursor.options.model, &bound)?;
@@ -406,6 +414,7 @@ impl Session {
             _ => 0,
         };
         self.state.fetch_status = -1;
+        self.check_cursors_outlive_transactions()?;
         let shared = self.cursor(name, scope)?;
         let mut cursor = shared.lock();
         let cursor = &mut *cursor;

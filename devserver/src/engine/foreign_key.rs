@@ -19,7 +19,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::storage::{
     Direction, ForeignKey, Found, IndexId, ReferentialAction, RowChange, Scan, SeekRange, TableSchema,
 };
-use crate::tsql::ast::IsolationLevel;
+use crate::tsql::ast::{IsolationLevel, TriggerEvent};
 use crate::value::{Value, compare};
 
 /// What a statement has to look after in the table that it changes.
@@ -58,6 +58,8 @@ struct Referrer {
 struct Cascade {
     rules: TableRules,
     keys: ForeignKeys,
+    /// What the table has enabled triggers for.
+    trigger_events: Vec<TriggerEvent>,
 }
 
 /// How the rows of a table are found by some of its columns.
@@ -202,6 +204,14 @@ impl Referrer {
         let cascade = self.cascade.as_ref().expect("bound for every action but NO ACTION");
         let child = &self.rows.table;
         let found = self.rows.find(key, Access::Change, usize::MAX, run)?;
+        // "If any tables in the cascading chain are not affected … AFTER triggers do not fire" there.
+        let event = if new_key.is_some() { TriggerEvent::Update } else { TriggerEvent::Delete };
+        if !found.is_empty() && cascade.trigger_events.contains(&event) {
+            return Err(SqlError::not_supported(format!(
+                "changing rows of '{}', which has triggers, by the foreign key '{}'",
+                child.name, self.name
+            )));
+        }
         let Some(new_key) = new_key else {
             let mut deleted = Vec::with_capacity(found.len());
             for row in found {
@@ -367,7 +377,7 @@ impl Binder<'_> {
             // Cascades make no circles (1785), so this ends.
             let changes = Changes { inserts: false, deletes: true, updates: &child_columns };
             let keys = self.bind_foreign_keys(child, changes)?;
-            Some(Box::new(Cascade { rules, keys }))
+            Some(Box::new(Cascade { rules, keys, trigger_events: self.trigger_events(child) }))
         } else {
             None
         };

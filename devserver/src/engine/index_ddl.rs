@@ -27,6 +27,7 @@ impl Session {
                 .state(12));
             }
         };
+        self.check_not_within_trigger(table)?;
         let schema = self.stored_schema(table)?;
         if schema.lifetime == Lifetime::Permanent {
             self.check_alter_object(table, &schema.schema, cannot_find("find the object", &create.table))?;
@@ -167,6 +168,7 @@ impl Session {
         let Some(table) = self.lookup_table(table_name)? else {
             return if if_exists { Ok(()) } else { Err(missing()) };
         };
+        self.check_not_within_trigger(table)?;
         let schema = self.stored_schema(table)?;
         let Some(index) = schema.index_named(name).or_else(|| schema.disabled_index_named(name)) else {
             return if if_exists { Ok(()) } else { Err(missing()) };
@@ -219,6 +221,7 @@ impl Session {
 
     pub(super) fn alter_index(&mut self, alter: &AlterIndex, scope: &mut Activation) -> SqlResult<()> {
         let table = self.find_stored_table(&alter.table)?;
+        self.check_not_within_trigger(table)?;
         let schema = self.stored_schema(table)?;
         if schema.lifetime == Lifetime::Permanent {
             self.check_alter_object(table, &schema.schema, cannot_find("find the object", &alter.table))?;

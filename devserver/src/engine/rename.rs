@@ -56,6 +56,7 @@ impl Session {
             None | Some("object") => {
                 let name = ParsedName::parse(object).ok_or_else(missing)?.to_object_name();
                 if let Some(table) = self.lookup_table(&name)? {
+                    self.check_not_within_trigger(table)?;
                     let schema = self.stored_schema(table)?;
                     self.check_alter_object(table, &schema.schema, missing())?;
                     self.check_new_name(&schema.schema, new_name)?;
@@ -80,6 +81,7 @@ impl Session {
                     name: parts.schema.as_deref().ok_or_else(wrong_kind)?.into(),
                 };
                 let table = self.lookup_table(&table_name)?.ok_or_else(wrong_kind)?;
+                self.check_not_within_trigger(table)?;
                 let schema = self.stored_schema(table)?;
                 self.check_alter_object(table, &schema.schema, wrong_kind())?;
                 let of_column = kind.as_deref() == Some("column");

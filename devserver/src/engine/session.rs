@@ -10,6 +10,7 @@ use super::output::Output;
 use super::scope::{Activation, Declarations};
 use super::state::{Options, SessionState};
 use super::system_function::default_schema_of;
+use super::trigger::RunningTrigger;
 use super::{BatchKey, Database, Engine, KEPT_BATCHES};
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{self, Lifetime, Mark, ObjectId, SessionHandle, TableSchema, Transaction, fold};
@@ -44,7 +45,7 @@ pub struct Session {
     /// The label that GOTO is on its way to.
     pub(super) jump: Option<usize>,
     /// The triggers that are running, the innermost last.
-    pub(super) running_triggers: Vec<ObjectId>,
+    pub(super) running_triggers: Vec<RunningTrigger>,
     /// The worst error that nobody caught in the procedure that runs: its return status.
     pub(super) worst_severity: Option<u8>,
     pub(super) prepared: Vec<(i32, super::rpc::Prepared)>,
@@ -70,7 +71,7 @@ impl CancelHandle {
     }
 
     /// Everything the session does from now on fails.
-    pub(super) fn kill(&self) {
+    pub fn kill(&self) {
         let (database, session) = {
             let inner = self.inner.lock();
             (Arc::clone(&inner.0), inner.1.clone())

@@ -21,6 +21,7 @@ pub struct Options {
     pub ansi_padding: bool,
     pub ansi_warnings: bool,
     pub arith_abort: bool,
+    pub cursor_close_on_commit: bool,
     pub concat_null_yields_null: bool,
     pub quoted_identifier: bool,
     /// SET ROWCOUNT; 0 is no limit.
@@ -39,6 +40,7 @@ impl Default for Options {
             ansi_padding: true,
             ansi_warnings: true,
             arith_abort: true,
+            cursor_close_on_commit: false,
             concat_null_yields_null: true,
             quoted_identifier: true,
             row_limit: 0,
@@ -59,6 +61,7 @@ impl Options {
             (self.ansi_padding, 16),
             (self.ansi_nulls, 32),
             (self.arith_abort, 64),
+            (self.cursor_close_on_commit, 4),
             (self.quoted_identifier, 256),
             (self.no_count, 512),
             // ANSI_NULL_DFLT_ON, which clients set at login too.

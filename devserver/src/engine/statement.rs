@@ -75,8 +75,9 @@ impl Session {
             (SessionOption::ParseOnly, true) => return refused("PARSEONLY"),
             (SessionOption::StatisticsIo, true) => return refused("STATISTICS IO"),
             (SessionOption::StatisticsTime, true) => return refused("STATISTICS TIME"),
-            // They are as they always are here, and CURSOR_CLOSE_ON_COMMIT (which some clients switch on at login) has no
-            // cursors to bear on.
+            // Some clients switch it on at login: refused are only the cursors.
+            (SessionOption::CursorCloseOnCommit, _) => options.cursor_close_on_commit = on,
+            // They are as they always are here.
             _ => {}
         }
         Ok(())

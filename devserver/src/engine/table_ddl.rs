@@ -92,6 +92,7 @@ impl Session {
         if name.name.starts_with('#') {
             self.state.temporary_tables.retain(|temporary| temporary.id != table);
         } else {
+            self.check_not_within_trigger(table)?;
             let schema = self.stored_schema(table)?;
             self.check_alter_object(table, &schema.schema, cannot_find("drop the table", name))?;
             foreign_key_ddl::check_not_referenced(&self.database.storage.latch(), &schema, || {

@@ -42,6 +42,13 @@ pub struct TriggerTarget {
     pub events: Vec<TriggerEvent>,
 }
 
+/// A trigger that is running.
+#[derive(Debug, Clone, Copy)]
+pub struct RunningTrigger {
+    pub trigger: ObjectId,
+    pub table: ObjectId,
+}
+
 impl Binder<'_> {
     /// The triggers that a change of the table fires, in the order of their creation. 334 if the statement would send rows
     /// by OUTPUT beside them.
@@ -74,6 +81,13 @@ impl Binder<'_> {
             ));
         }
         Ok(Some(TriggerTarget { table: schema.id, triggers, updated, events: events.to_vec() }))
+    }
+
+    /// What a table has enabled triggers for.
+    pub fn trigger_events(&self, schema: &TableSchema) -> Vec<TriggerEvent> {
+        let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
+        let enabled = triggers.iter().filter(|trigger| !trigger.disabled);
+        enabled.flat_map(|trigger| trigger.events.iter().copied()).collect()
     }
 
     /// `UPDATE(column)`.
@@ -256,6 +270,15 @@ impl Session {
         Ok(())
     }
 
+    /// "The following … statements aren't allowed inside the body of a DML trigger when it's used against the table …
+    /// that's the target of the triggering action."
+    pub(super) fn check_not_within_trigger(&self, table: ObjectId) -> SqlResult<()> {
+        if self.running_triggers.iter().any(|running| running.table == table) {
+            return Err(SqlError::not_supported("changing the definition of a table within its own trigger"));
+        }
+        Ok(())
+    }
+
     /// The triggers of a table go with it.
     pub(super) fn drop_triggers_of(&mut self, table: ObjectId) {
         let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), table);
@@ -307,7 +330,7 @@ impl Session {
                 changes.iter().filter(|change| !is_merge || event_of(change) == *event).collect();
             for trigger in target.triggers.iter().filter(|trigger| trigger.events.contains(event)) {
                 // A trigger does not fire itself: RECURSIVE_TRIGGERS is OFF.
-                if self.running_triggers.last() == Some(&trigger.procedure.id) {
+                if self.running_triggers.last().is_some_and(|running| running.trigger == trigger.procedure.id) {
                     continue;
                 }
                 self.state.row_count = count as i64;
@@ -345,7 +368,7 @@ impl Session {
         let transaction = self.tx.as_ref().map(|tx| tx.id());
         self.state.nest_level += 1;
         self.state.trigger_level += 1;
-        self.running_triggers.push(trigger.procedure.id);
+        self.running_triggers.push(RunningTrigger { trigger: trigger.procedure.id, table: trigger.table });
         out.enter_procedure();
         let result: StepResult = self.run_compiled(&compiled, &mut callee, out);
         out.leave_procedure();

@@ -88,8 +88,9 @@ impl SessionHandle {
         self.0.spid
     }
 
+    /// Killed is cancelled for good.
     pub fn is_cancelled(&self) -> bool {
-        self.0.cancelled.load(Ordering::Acquire)
+        self.0.cancelled.load(Ordering::Acquire) || self.is_killed()
     }
 
     pub fn is_killed(&self) -> bool {
@@ -477,16 +478,21 @@ impl Latch<'_> {
         let undo_length = tx.undo.len();
         self.guard.locks.enqueue(tx.slot, owner, resource, mode, tx.deadlock_priority, undo_length);
         loop {
-            match self.guard.locks.wait_status(tx.slot) {
+            let status = self.guard.locks.wait_status(tx.slot);
+            // Also where the lock was granted since: who is gone must not go on with it.
+            if let Err(error) = self.check_interruption(tx) {
+                self.guard.locks.cancel_wait(tx.slot);
+                if status == WaitStatus::Granted && !held_before {
+                    self.guard.locks.release(tx.slot, owner, resource);
+                }
+                return Err(error);
+            }
+            match status {
                 WaitStatus::Granted => {
                     return Ok(Grant { new: !held_before, waited: true });
                 }
                 WaitStatus::DeadlockVictim => return Err(deadlock_victim(tx.session.spid())),
                 WaitStatus::Waiting => {}
-            }
-            if let Err(error) = self.check_interruption(tx) {
-                self.guard.locks.cancel_wait(tx.slot);
-                return Err(error);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 self.guard.locks.cancel_wait(tx.slot);

@@ -108,6 +108,41 @@ fn cancel_and_stop_end_a_wait() {
 }
 
 #[test]
+fn who_was_cancelled_does_not_go_on_with_a_lock_granted_meanwhile() {
+    let jobs = Jobs::new(1..=1);
+    let mut a = jobs.connect(51);
+    a.get(1, UPDATE).unwrap();
+    thread::scope(|scope| {
+        let mut b = jobs.connect(52);
+        let handle = b.session.handle();
+        let waiter = scope.spawn(move || b.get(1, UPDATE).map_err(|error| error.number));
+        jobs.until_waiting(1);
+        let mut latch = jobs.database.latch();
+        let cancelled = handle.clone();
+        let database = &jobs.database;
+        let cancelling = scope.spawn(move || database.cancel(&cancelled));
+        while !handle.is_cancelled() {
+            thread::yield_now();
+        }
+        // The waiter cannot look before the latch is free; by then it has the lock.
+        latch.rollback(a.tx.take().expect("it changed a row"));
+        assert_eq!(latch.waiting_count(), 0);
+        drop(latch);
+        cancelling.join().unwrap();
+        assert_eq!(waiter.join().unwrap().unwrap_err(), 3617);
+    });
+}
+
+#[test]
+fn who_was_killed_stays_cancelled() {
+    let jobs = Jobs::new(1..=1);
+    let handle = jobs.connect(51).session.handle();
+    jobs.database.kill(&handle);
+    handle.clear_cancel();
+    assert!(handle.is_cancelled(), "a request that was about to start would run for nobody");
+}
+
+#[test]
 fn waiters_are_served_in_the_order_they_came() {
     let jobs = Jobs::new(1..=1);
     let mut first = jobs.connect(51);

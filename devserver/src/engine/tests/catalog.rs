@@ -207,3 +207,20 @@ fn information_schema() {
         ["ROW(String(\"dbo\"))"]
     );
 }
+
+// The views have fewer columns here: 207 would say that SQL Server has none of that name.
+#[test]
+fn a_column_that_is_missing_here_is_no_wrong_name() {
+    let (_e, mut s) = session();
+    for query in [
+        "SELECT is_replicated FROM sys.tables",
+        "SELECT t.is_replicated FROM sys.tables AS t JOIN sys.columns AS c ON c.object_id = t.object_id",
+        "SELECT 1 FROM sys.indexes AS i WHERE EXISTS (SELECT 1 WHERE i.fill_factor = nothing)",
+        "SELECT name FROM sys.databases ORDER BY is_broker_enabled",
+    ] {
+        assert_eq!(errors(&mut s, query), [59000], "{query}");
+    }
+    ok(&mut s, "CREATE TABLE t (a int NULL)");
+    assert_eq!(errors(&mut s, "SELECT t.nothing FROM t, sys.tables AS s"), [207]);
+    assert_eq!(errors(&mut s, "SELECT x.nothing FROM sys.tables AS s"), [4104]);
+}

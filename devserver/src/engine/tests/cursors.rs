@@ -204,3 +204,16 @@ fn a_fetch_locks_like_a_select() {
     ok(&mut b, "ROLLBACK");
     assert_eq!(rows(&mut a, "FETCH c"), ["ROW(Int(1))"]);
 }
+
+// "SET CURSOR_CLOSE_ON_COMMIT" (docs/t-sql/statements/set-cursor-close-on-commit-transact-sql.md): under ON a commit closes
+// the cursors.
+#[test]
+fn cursors_that_a_commit_would_close_are_refused() {
+    let (_e, mut s) = session();
+    let declare = "DECLARE c CURSOR GLOBAL STATIC FOR SELECT 1 AS n";
+    ok(&mut s, &format!("SET CURSOR_CLOSE_ON_COMMIT ON; {declare}"));
+    assert_eq!(errors(&mut s, "OPEN c"), [59000]);
+    ok(&mut s, "SET CURSOR_CLOSE_ON_COMMIT OFF; OPEN c");
+    assert_eq!(errors(&mut s, "SET CURSOR_CLOSE_ON_COMMIT ON; FETCH NEXT FROM c"), [59000]);
+    ok(&mut s, "SET CURSOR_CLOSE_ON_COMMIT OFF; FETCH NEXT FROM c");
+}
