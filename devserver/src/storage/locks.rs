@@ -323,6 +323,11 @@ impl LockTable {
         }
     }
 
+    /// Whether the transaction has asked for a key range.
+    pub(super) fn owns_ranges(&self, slot: Slot) -> bool {
+        self.sessions[slot as usize].as_ref().is_some_and(|session| session.has_ranges)
+    }
+
     pub(super) fn has_ranges(&self) -> bool {
         self.range_owners > 0
     }

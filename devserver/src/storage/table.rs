@@ -7,10 +7,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::key::Key;
+use super::locks::Resource;
 use super::row::Row;
 use super::schema::{FIRST_NONCLUSTERED, Index, IndexId, KeyColumn, TableSchema, key_too_long, max_key_bytes};
 use super::transaction::Change;
 use super::tree::Tree;
+use super::write::{entry_resource_of, row_resource};
 use crate::error::SqlResult;
 use crate::value::{Value, encode_key};
 
@@ -233,6 +235,20 @@ impl Table {
         let tree = self.tree_mut(index).expect("the index is in the schema");
         tree.set_ghost(key, true);
         Change::EntryGhosted(index, key.clone())
+    }
+
+    /// The lock on the key that an insert has brought into a tree; `None` if the change is no insert.
+    pub(super) fn inserted_resource(&self, change: &Change) -> Option<Resource> {
+        match change {
+            Change::RowInserted(key) => Some(row_resource(&self.schema, key)),
+            Change::EntryInserted(index, key) => {
+                let entry = self.tree(*index)?.entries.get(key.as_bytes())?;
+                let index = self.schema.index(*index)?;
+                let row_key_start = usize::from(entry.row_key_start);
+                Some(entry_resource_of(self.schema.id, index, key.as_bytes(), row_key_start))
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn remove_row_ghost(&mut self, key: &Key) {

@@ -218,7 +218,10 @@ impl Latch<'_> {
             };
             if seen.insert(key) {
                 let after = storage.live_row(key).map(|row| row.values(schema));
-                changed.push(ChangedRow { before, after });
+                // Neither: an insert that was taken back has left a ghost.
+                if before.is_some() || after.is_some() {
+                    changed.push(ChangedRow { before, after });
+                }
             }
         }
         changed
@@ -227,7 +230,13 @@ impl Latch<'_> {
     /// Back to a savepoint. The locks stay, as ROLLBACK TRANSACTION to a savepoint keeps them.
     pub fn rollback_to(&mut self, tx: &mut Transaction, mark: Mark) {
         let changes = tx.undo.split_off(mark.0.min(tx.undo.len()));
-        self.state().undo(changes);
+        let state = self.state();
+        if state.locks.owns_ranges(tx.slot) {
+            let ghosts = state.undo_guarded(tx.slot, changes);
+            tx.undo.extend(ghosts);
+        } else {
+            state.undo(changes);
+        }
     }
 
     pub fn commit(&mut self, mut tx: Transaction) {
@@ -252,32 +261,66 @@ impl Latch<'_> {
 impl State {
     /// Applies undo records, the last one first.
     fn undo(&mut self, changes: Vec<Undo>) {
-        for Undo { table, change } in changes.into_iter().rev() {
-            match change {
-                Change::TableDropped(dropped) => {
-                    self.forget_drop(&dropped);
-                    self.add_name(&dropped.schema);
-                    self.tables.insert(table, *dropped);
+        for undo in changes.into_iter().rev() {
+            self.undo_one(undo);
+        }
+    }
+
+    /// Applies undo records, but leaves ghosts of inserted keys whose range lock guards the gap before them: without the
+    /// key nobody would find the lock. Returns the records of these ghosts.
+    fn undo_guarded(&mut self, slot: Slot, changes: Vec<Undo>) -> Vec<Undo> {
+        let mut ghosts = Vec::new();
+        for undo in changes.into_iter().rev() {
+            let table = undo.table;
+            match self.guarded_ghost(slot, &undo) {
+                Some(ghost) => {
+                    ghosts.push(undo);
+                    ghosts.push(Undo { table, change: ghost });
                 }
-                Change::TableCreated => {
-                    if let Some(created) = self.tables.remove(&table) {
-                        self.remove_name(&created.schema);
-                    }
+                None => self.undo_one(undo),
+            }
+        }
+        ghosts
+    }
+
+    /// Turns what an undo record has inserted into a ghost, if a range lock is on its key.
+    fn guarded_ghost(&mut self, slot: Slot, undo: &Undo) -> Option<Change> {
+        let table = self.tables.get_mut(&undo.table)?;
+        let resource = table.inserted_resource(&undo.change)?;
+        let held = self.locks.held_mode(slot, LockOwner::Transaction, resource);
+        held.filter(|mode| mode.is_range())?;
+        match &undo.change {
+            Change::RowInserted(key) => Some(table.ghost_row(key)),
+            Change::EntryInserted(index, key) => Some(table.ghost_entry(*index, key)),
+            _ => None,
+        }
+    }
+
+    fn undo_one(&mut self, Undo { table, change }: Undo) {
+        match change {
+            Change::TableDropped(dropped) => {
+                self.forget_drop(&dropped);
+                self.add_name(&dropped.schema);
+                self.tables.insert(table, *dropped);
+            }
+            Change::TableCreated => {
+                if let Some(created) = self.tables.remove(&table) {
+                    self.remove_name(&created.schema);
                 }
-                Change::SchemaReplaced(before) => {
-                    if let Some(replaced) = self.tables.get(&table).map(|table| Arc::clone(&table.schema)) {
-                        self.remove_name(&replaced);
-                        self.add_name(&before);
-                    }
-                    if let Some(table) = self.tables.get_mut(&table) {
-                        table.undo(Change::SchemaReplaced(before));
-                    }
+            }
+            Change::SchemaReplaced(before) => {
+                if let Some(replaced) = self.tables.get(&table).map(|table| Arc::clone(&table.schema)) {
+                    self.remove_name(&replaced);
+                    self.add_name(&before);
                 }
-                change => {
-                    // A table variable may have gone out of scope before.
-                    if let Some(table) = self.tables.get_mut(&table) {
-                        table.undo(change);
-                    }
+                if let Some(table) = self.tables.get_mut(&table) {
+                    table.undo(Change::SchemaReplaced(before));
+                }
+            }
+            change => {
+                // A table variable may have gone out of scope before.
+                if let Some(table) = self.tables.get_mut(&table) {
+                    table.undo(change);
                 }
             }
         }

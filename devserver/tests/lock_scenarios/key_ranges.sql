@@ -179,3 +179,47 @@ INSERT t VALUES (7, 2);
 --- a resumes
 --- a rows 1
 COMMIT TRANSACTION; SELECT n FROM t;
+
+--- scenario a range stays guarded when the insert that ended it is taken back
+--- source docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md, Key-range locking; docs/t-sql/language-elements/save-transaction-transact-sql.md, Remarks (locks are kept)
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL INDEX n_index); INSERT t VALUES (10, 10), (20, 20);
+--- a rows none
+SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; BEGIN TRANSACTION; SAVE TRANSACTION s; INSERT t VALUES (15, 15);
+SELECT id FROM t WHERE id BETWEEN 11 AND 14;
+SELECT n FROM t WHERE n BETWEEN 11 AND 14;
+--- a rows none
+ROLLBACK TRANSACTION s; SELECT id FROM t WHERE id BETWEEN 11 AND 15;
+--- b
+SET LOCK_TIMEOUT 0;
+--- b error 1222
+INSERT t VALUES (12, 99);
+--- b error 1222
+INSERT t VALUES (99, 12);
+--- a rows 15,15
+INSERT t VALUES (15, 15); SELECT id, n FROM t WHERE id = 15;
+--- a rows 10 / 20
+ROLLBACK TRANSACTION s; SELECT id FROM t; COMMIT TRANSACTION;
+--- b rows 10 / 12 / 20 / 99
+INSERT t VALUES (12, 99), (99, 12); SELECT id FROM t;
+
+--- scenario a range stays guarded when the statement fails whose insert ended it
+--- source docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md, Key-range locking
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL CHECK (n > 0)); INSERT t VALUES (10, 10), (20, 20);
+--- a rows none
+BEGIN TRANSACTION; SELECT id FROM t WITH (HOLDLOCK) WHERE id BETWEEN 16 AND 19;
+--- a error 547
+INSERT t VALUES (17, 1), (18, -1);
+--- a rows none
+SELECT id FROM t WITH (HOLDLOCK) WHERE id BETWEEN 16 AND 19;
+--- b
+SET LOCK_TIMEOUT 0;
+--- b error 1222
+INSERT t VALUES (16, 1);
+--- b error 1222
+INSERT t VALUES (19, 1);
+--- a
+COMMIT TRANSACTION;
+--- b rows 10 / 16 / 20
+INSERT t VALUES (16, 1); SELECT id FROM t;
