@@ -146,6 +146,9 @@ impl Binder<'_> {
         }
         function.check_arity(arguments.len())?;
         let arguments = self.bind_list(arguments)?;
+        if name != "isnull" && arguments.iter().any(|argument| argument.ty == SqlType::Variant) {
+            return Err(SqlError::not_supported(format!("the function {} of a sql_variant", call.name.name)));
+        }
         let described: Vec<Argument<'_>> =
             arguments.iter().map(|argument| Argument { ty: argument.ty, constant: argument.as_constant() }).collect();
         let ty = function.result_type(&described)?;

@@ -14,7 +14,6 @@ use super::query::{
     SelectPlan, SetPlan, SortKey, WindowFunction,
 };
 use super::scalar::{Condition, Node, Scalar, SlotSet, slot_bit};
-use super::system_function;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, Literal, Offset, OrderItem, Query, QueryBody, Select, SelectItem, SetOperator, Top};
@@ -473,13 +472,6 @@ impl Binder<'_> {
         let mut own = relation.slots();
         let mut columns = Vec::with_capacity(items.len());
         for item in &items {
-            if let Node::System(function, _) = &item.scalar.node
-                && system_function::is_variant(*function)
-            {
-                return Err(SqlError::not_supported(
-                    "a sql_variant in a result (SERVERPROPERTY and its like without CAST)",
-                ));
-            }
             columns.push(OutputColumn {
                 name: Arc::clone(&item.name),
                 ty: item.scalar.ty,

@@ -136,7 +136,7 @@ static FUNCTIONS: &[Description] = &[
     session("error_line", SystemFunction::ErrorLine, (0, 0), SqlType::Int),
     session("error_procedure", SystemFunction::ErrorProcedure, (0, 0), NAME),
     session("xact_state", SystemFunction::XactState, (0, 0), SqlType::SmallInt),
-    session("sessionproperty", SystemFunction::SessionProperty, (1, 1), NAME),
+    session("sessionproperty", SystemFunction::SessionProperty, (1, 1), SqlType::Variant),
     session("context_info", SystemFunction::ContextInfo, (0, 0), SqlType::VarBinary(Length::Limit(128))),
     session("host_name", SystemFunction::HostName, (0, 0), NAME),
     session("app_name", SystemFunction::AppName, (0, 0), NAME),
@@ -157,8 +157,8 @@ static FUNCTIONS: &[Description] = &[
     catalog("indexproperty", SystemFunction::IndexProperty, (3, 3), SqlType::Int),
     catalog("objectproperty", SystemFunction::ObjectProperty, (2, 2), SqlType::Int),
     catalog("objectpropertyex", SystemFunction::ObjectProperty, (2, 2), SqlType::Int),
-    catalog("databasepropertyex", SystemFunction::DatabasePropertyEx, (2, 2), NAME),
-    catalog("serverproperty", SystemFunction::ServerProperty, (1, 1), NAME),
+    catalog("databasepropertyex", SystemFunction::DatabasePropertyEx, (2, 2), SqlType::Variant),
+    catalog("serverproperty", SystemFunction::ServerProperty, (1, 1), SqlType::Variant),
     catalog("database_principal_id", SystemFunction::DatabasePrincipalId, (0, 1), SqlType::Int),
     catalog("user_name", SystemFunction::UserName, (0, 1), NAME),
     catalog("user_id", SystemFunction::UserId, (0, 1), SqlType::Int),
@@ -205,14 +205,6 @@ pub fn lookup(name: &str) -> Option<&'static Description> {
 /// By folded name, with the `@@`.
 pub fn lookup_global(name: &str) -> Option<&'static Description> {
     GLOBALS.iter().find(|description| description.name == name)
-}
-
-/// Functions whose result is a `sql_variant` in SQL Server: fit for CAST and comparison, not for a result set here.
-pub fn is_variant(function: SystemFunction) -> bool {
-    matches!(
-        function,
-        SystemFunction::ServerProperty | SystemFunction::DatabasePropertyEx | SystemFunction::SessionProperty
-    )
 }
 
 fn text(value: impl AsRef<str>) -> Value {
@@ -303,7 +295,7 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             _ => Value::Null,
         },
         SystemFunction::CurrentTransactionId => Value::BigInt(run.storage()?.tx.id() as i64),
-        SystemFunction::ServerProperty => server_property(argument(0)),
+        SystemFunction::ServerProperty => server_property(argument(0))?,
         SystemFunction::DbName => match argument(0) {
             Value::Null if !arguments.is_empty() => Value::Null,
             Value::Null => text(&run.database.name),
@@ -497,22 +489,70 @@ fn session_property(option: &Value, run: &Run<'_>) -> Value {
         Some("quoted_identifier") => options.quoted_identifier,
         _ => return Value::Null,
     };
-    text(if on { "1" } else { "0" })
+    int(on)
 }
 
-fn server_property(property: &Value) -> Value {
-    match property.as_str().map(fold).as_deref() {
+/// Properties that SQL Server has, but not the dev server.
+///
+/// Source: "SERVERPROPERTY" (MicrosoftDocs/sql-docs, docs/t-sql/functions/serverproperty-transact-sql.md).
+const UNKNOWN_SERVER_PROPERTIES: &[&str] = &[
+    "buildclrversion",
+    "collationid",
+    "comparisonstyle",
+    "computernamephysicalnetbios",
+    "editionid",
+    "filestreamconfiguredlevel",
+    "filestreameffectivelevel",
+    "filestreamsharename",
+    "hadrmanagerstatus",
+    "instancedefaultbackuppath",
+    "instancedefaultdatapath",
+    "instancedefaultlogpath",
+    "isadvancedanalyticsinstalled",
+    "isbigdatacluster",
+    "isexternalauthenticationonly",
+    "isexternalgovernanceenabled",
+    "isfulltextinstalled",
+    "ispolybaseinstalled",
+    "isserversuspendedforsnapshotbackup",
+    "istempdbmetadatamemoryoptimized",
+    "isxtpsupported",
+    "lcid",
+    "pathseparator",
+    "processid",
+    "productbuild",
+    "productbuildtype",
+    "productupdatereference",
+    "resourcelastupdatedatetime",
+    "resourceversion",
+    "sqlcharset",
+    "sqlcharsetname",
+    "sqlsortorder",
+    "sqlsortordername",
+    "suspendeddatabasecount",
+];
+
+fn server_property(property: &Value) -> SqlResult<Value> {
+    Ok(match property.as_str().map(fold).as_deref() {
         Some("productmajorversion") => text(MAJOR_VERSION.to_string()),
         Some("productminorversion") => text("0"),
         Some("productversion") => text(PRODUCT_VERSION),
         Some("productlevel") => text("RTM"),
-        Some("engineedition") => text("3"),
+        Some("engineedition") => Value::Int(3),
         Some("edition") => text("readpast dev server"),
         Some("collation") => text(crate::value::Collation::default().name()),
         Some("servername" | "machinename") => text("readpast-devserver"),
-        Some("isintegratedsecurityonly" | "isclustered" | "ishadrenabled") => text("0"),
+        Some("isintegratedsecurityonly" | "isclustered" | "ishadrenabled" | "issingleuser" | "islocaldb") => {
+            Value::Int(0)
+        }
+        Some("licensetype") => text("DISABLED"),
+        // A default instance has none; the others do not apply.
+        Some("instancename" | "productupdatelevel" | "numlicenses") => Value::Null,
+        Some(known) if UNKNOWN_SERVER_PROPERTIES.contains(&known) => {
+            return Err(SqlError::not_supported(format!("SERVERPROPERTY('{known}')")));
+        }
         _ => Value::Null,
-    }
+    })
 }
 
 fn database_property(name: &Value, property: &Value, run: &Run<'_>) -> Value {
@@ -526,8 +566,8 @@ fn database_property(name: &Value, property: &Value, run: &Run<'_>) -> Value {
         Some("collation") => text(crate::value::Collation::default().name()),
         Some("recovery") => text("SIMPLE"),
         Some("useraccess") => text("MULTI_USER"),
-        Some("isreadcommittedsnapshoton" | "isautoclose" | "isautoshrink" | "isinstandby") => text("0"),
-        Some("version") => text("957"),
+        Some("isreadcommittedsnapshoton" | "isautoclose" | "isautoshrink" | "isinstandby") => Value::Int(0),
+        Some("version") => Value::Int(957),
         _ => Value::Null,
     }
 }

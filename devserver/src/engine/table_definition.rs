@@ -169,6 +169,9 @@ pub fn computed_type(binder: &mut Binder<'_>, schema: &TableSchema, text: &str) 
     let scalar = crate::tsql::parse_expression(text).and_then(|expr| binder.bind_expr(&expr));
     binder.scopes.pop();
     let scalar = scalar?;
+    if scalar.ty == SqlType::Variant {
+        return Err(SqlError::not_supported("a computed column of the type sql_variant"));
+    }
     Ok((scalar.ty, scalar.collation()))
 }
 

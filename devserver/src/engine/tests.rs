@@ -28,4 +28,5 @@ mod select_into;
 mod table_functions;
 mod transactions;
 mod triggers;
+mod variants;
 mod windows;

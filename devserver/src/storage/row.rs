@@ -260,6 +260,7 @@ impl<'row> Reader<'row> {
                 }
                 usize::from(length)
             }
+            SqlType::Variant => unreachable!("no column is a sql_variant"),
         };
         self.offset += length;
     }
@@ -309,6 +310,7 @@ impl<'row> Reader<'row> {
                 Ok(bytes) => Value::Bytes(bytes.into()),
                 Err(long) => long,
             },
+            SqlType::Variant => unreachable!("no column is a sql_variant"),
         }
     }
 }

@@ -629,13 +629,13 @@ impl ResponseWriter {
 #[cfg(test)]
 mod tests {
     use super::super::packet::{PacketReader, PayloadReader};
-    use super::super::wire_type::{WireType, read_type_info, read_value};
+    use super::super::wire_type::{WireType, read_result, read_result_type, read_type_info, read_value};
     use super::*;
 
     /// The tokens in `bytes`, in words.
     pub fn describe(bytes: &[u8]) -> Vec<String> {
         let mut reader = PayloadReader::new(bytes);
-        let mut columns: Vec<WireType> = Vec::new();
+        let mut columns: Vec<Option<WireType>> = Vec::new();
         let mut tokens = Vec::new();
         while reader.remaining() > 0 {
             let token = reader.u8().unwrap();
@@ -645,8 +645,9 @@ mod tests {
                     let mut names = Vec::new();
                     for _ in 0..reader.u16().unwrap() {
                         reader.bytes(6).unwrap();
-                        let wire_type = read_type_info(&mut reader).unwrap();
-                        names.push(format!("{} {:?}", reader.b_varchar().unwrap(), wire_type.sql_type));
+                        let wire_type = read_result_type(&mut reader).unwrap();
+                        let sql_type = wire_type.map_or(SqlType::Variant, |wire_type| wire_type.sql_type);
+                        names.push(format!("{} {sql_type:?}", reader.b_varchar().unwrap()));
                         columns.push(wire_type);
                     }
                     format!("COLMETADATA({})", names.join(", "))
@@ -654,7 +655,7 @@ mod tests {
                 TOKEN_ROW => {
                     let values: Vec<String> = columns
                         .iter()
-                        .map(|column| format!("{:?}", read_value(&mut reader, column).unwrap()))
+                        .map(|column| format!("{:?}", read_result(&mut reader, column.as_ref()).unwrap()))
                         .collect();
                     format!("ROW({})", values.join(", "))
                 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::packet::{PayloadReader, ReadError, decode_utf16, put_utf16};
+use crate::value::convert::variant_base;
 use crate::value::datetime::{DAY_1900, TICKS_PER_DAY};
 use crate::value::{Collation, Decimal, Length, SqlType, Ticks, Value, codepage};
 
@@ -34,6 +35,7 @@ const BIT_N: u8 = 0x68;
 const DECIMAL_N: u8 = 0x6A;
 const NUMERIC_N: u8 = 0x6C;
 const FLOAT_N: u8 = 0x6D;
+const VARIANT: u8 = 0x62;
 const DATETIME_N: u8 = 0x6F;
 const BIG_VARBINARY: u8 = 0xA5;
 const BIG_VARCHAR: u8 = 0xA7;
@@ -50,6 +52,9 @@ const MAX_LENGTH: u16 = 0xFFFF;
 
 /// The longest value of a type that is not `(max)`, in bytes.
 const LONGEST_LIMITED: u16 = 8000;
+
+/// The longest `sql_variant`: 8,000 bytes, and what they are.
+const VARIANT_LENGTH: u32 = 8_009;
 
 /// The length of a NULL among values with two bytes of length.
 const NULL_LENGTH: u16 = 0xFFFF;
@@ -156,6 +161,10 @@ pub fn put_type_info(out: &mut Vec<u8>, sql_type: SqlType) {
         SqlType::DateTime2(scale) => out.extend_from_slice(&[DATETIME2_N, scale]),
         SqlType::DateTimeOffset(scale) => out.extend_from_slice(&[DATETIMEOFFSET_N, scale]),
         SqlType::UniqueIdentifier => out.extend_from_slice(&[GUID, 16]),
+        SqlType::Variant => {
+            out.push(VARIANT);
+            out.extend_from_slice(&VARIANT_LENGTH.to_le_bytes());
+        }
     }
 }
 
@@ -239,6 +248,7 @@ pub fn put_value(out: &mut Vec<u8>, sql_type: SqlType, value: &Value) {
         (SqlType::VarBinary(Length::Max), Value::Bytes(bytes)) => {
             put_partial(out, |out| out.extend_from_slice(bytes));
         }
+        (SqlType::Variant, value) if variant_base(value).is_some() => put_variant(out, value),
         _ => {
             debug_assert!(matches!(value, Value::Null), "{value:?} is not a value of {sql_type:?}");
             put_null(out, sql_type);
@@ -258,8 +268,42 @@ fn put_null(out: &mut Vec<u8>, sql_type: SqlType) {
         | SqlType::Binary(_)
         | SqlType::VarBinary(_)
         | SqlType::RowVersion => out.extend_from_slice(&NULL_LENGTH.to_le_bytes()),
+        SqlType::Variant => out.extend_from_slice(&0_u32.to_le_bytes()),
         _ => out.push(0),
     }
+}
+
+/// A `sql_variant`: four bytes of length, the base type with its properties, and the value without any length.
+///
+/// Source: MS-TDS, "2.2.5.5.4 sql_variant Values".
+fn put_variant(out: &mut Vec<u8>, value: &Value) {
+    let length_at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    match value {
+        Value::Bit(value) => out.extend_from_slice(&[BIT, 0, u8::from(*value)]),
+        Value::TinyInt(value) => out.extend_from_slice(&[INT1, 0, *value]),
+        Value::SmallInt(value) => put_variant_base(out, INT2, &value.to_le_bytes()),
+        Value::Int(value) => put_variant_base(out, INT4, &value.to_le_bytes()),
+        Value::BigInt(value) => put_variant_base(out, INT8, &value.to_le_bytes()),
+        Value::Float(value) => put_variant_base(out, FLOAT8, &value.to_le_bytes()),
+        Value::Uuid(value) => put_variant_base(out, GUID, &value.to_bytes_le()),
+        Value::String(text) => {
+            const PROPERTY_BYTES: u8 = 7;
+            out.extend_from_slice(&[NVARCHAR, PROPERTY_BYTES]);
+            out.extend_from_slice(&Collation::default().tds_bytes());
+            out.extend_from_slice(&LONGEST_LIMITED.to_le_bytes());
+            put_utf16(out, text);
+        }
+        other => unreachable!("{other:?} has no base type of a sql_variant"),
+    }
+    let start = length_at + 4;
+    let length = u32::try_from(out.len() - start).expect("text in a sql_variant has at most 4,000 characters");
+    out[length_at..start].copy_from_slice(&length.to_le_bytes());
+}
+
+fn put_variant_base(out: &mut Vec<u8>, type_byte: u8, bytes: &[u8]) {
+    out.extend_from_slice(&[type_byte, 0]);
+    out.extend_from_slice(bytes);
 }
 
 fn put_short(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -545,6 +589,8 @@ fn value_of(bytes: &[u8], wire_type: &WireType) -> Result<Value, ReadError> {
             Value::String(decode_utf16(bytes)?.into())
         }
         SqlType::Binary(_) | SqlType::VarBinary(_) | SqlType::RowVersion => Value::Bytes(Arc::from(bytes)),
+        // Refused with its TYPE_INFO.
+        SqlType::Variant => return Err(ReadError::InvalidValue(type_byte)),
     };
     check_declared_length(bytes.len(), wire_type)?;
     Ok(value)
@@ -626,6 +672,44 @@ fn datetime_of(bytes: [u8; 8], type_byte: u8) -> Result<Value, ReadError> {
     }
     let ticks = (u64::from(time) * 100_000 + 1) / 3;
     Ok(Value::DateTime(day, ticks))
+}
+
+/// Reads a column's value as a client does: unlike a parameter it can be a `sql_variant`, which `column` is `None` for.
+#[cfg(test)]
+pub fn read_result(reader: &mut PayloadReader<'_>, column: Option<&WireType>) -> Result<Value, ReadError> {
+    if let Some(column) = column {
+        return read_value(reader, column);
+    }
+    let length = reader.u32()? as usize;
+    if length == 0 {
+        return Ok(Value::Null);
+    }
+    let mut body = PayloadReader::new(reader.bytes(length)?);
+    let (base, properties) = (body.u8()?, body.u8()?);
+    let properties = body.bytes(usize::from(properties))?;
+    let value = body.bytes(body.remaining())?;
+    let as_column = match base {
+        NVARCHAR => {
+            let (collation, limit) = properties.split_at(5);
+            [&[base][..], limit, collation, &(value.len() as u16).to_le_bytes(), value].concat()
+        }
+        GUID => [&[base, 16, 16][..], value].concat(),
+        _ => [&[base][..], value].concat(),
+    };
+    let mut reader = PayloadReader::new(&as_column);
+    let wire_type = read_type_info(&mut reader)?;
+    read_value(&mut reader, &wire_type)
+}
+
+/// Reads a column's TYPE_INFO as a client does; `None` for a `sql_variant`.
+#[cfg(test)]
+pub fn read_result_type(reader: &mut PayloadReader<'_>) -> Result<Option<WireType>, ReadError> {
+    let mut ahead = reader.clone();
+    if ahead.u8()? == VARIANT && ahead.u32()? == VARIANT_LENGTH {
+        *reader = ahead;
+        return Ok(None);
+    }
+    read_type_info(reader).map(Some)
 }
 
 #[cfg(test)]

@@ -64,6 +64,9 @@ pub fn binary_type(op: BinaryOp, a: SqlType, b: SqlType) -> SqlResult<SqlType> {
     if op == BinaryOp::Add && a.is_binary() && b.is_binary() {
         return Ok(concatenated_bytes(a, b));
     }
+    if a == SqlType::Variant || b == SqlType::Variant {
+        return Err(SqlError::not_supported("an operator on a sql_variant"));
+    }
     if op.is_bitwise() {
         return bitwise_type(op, a, b);
     }

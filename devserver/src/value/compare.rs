@@ -33,8 +33,28 @@ pub fn compare(a: &Value, b: &Value, collation: Collation) -> Ordering {
             (a_day, a_time).cmp(&(b_day, b_time))
         }
         (Value::Uuid(a), Value::Uuid(b)) => uuid_key(a).cmp(&uuid_key(b)),
+        _ if variant_family(a).is_some() && variant_family(b).is_some() => compare_variants(a, b),
         _ => panic!("values are converted to one type before they are compared, and NULL is not compared"),
     }
+}
+
+/// The family of types in which a `sql_variant` is compared, the highest last.
+///
+/// Source: "sql_variant", "Comparing sql_variant values" (MicrosoftDocs/sql-docs,
+/// docs/t-sql/data-types/sql-variant-transact-sql.md).
+fn variant_family(value: &Value) -> Option<u8> {
+    Some(match value {
+        Value::Uuid(_) => 0,
+        Value::String(_) => 1,
+        Value::Bit(_) | Value::TinyInt(_) | Value::SmallInt(_) | Value::Int(_) | Value::BigInt(_) => 2,
+        Value::Float(_) => 3,
+        _ => return None,
+    })
+}
+
+/// Two variants of different base types: of two families the higher one is the greater.
+fn compare_variants(a: &Value, b: &Value) -> Ordering {
+    variant_family(a).cmp(&variant_family(b)).then(a.as_i64().cmp(&b.as_i64()))
 }
 
 /// Compares as ORDER BY does: NULL first.
@@ -123,6 +143,12 @@ pub fn encode_key(value: &Value, ty: SqlType, collation: Collation, descending: 
 }
 
 fn encode_not_null(value: &Value, ty: SqlType, collation: Collation, out: &mut Vec<u8>) {
+    if ty == SqlType::Variant {
+        out.push(variant_family(value).expect("a sql_variant has a family"));
+        if let Some(number) = value.as_i64() {
+            return encode_not_null(&Value::BigInt(number), SqlType::BigInt, collation, out);
+        }
+    }
     match value {
         Value::Bit(v) => out.push(u8::from(*v)),
         Value::TinyInt(v) => out.push(*v),

@@ -44,6 +44,7 @@ enum Group {
     Integer,
     RowVersion,
     Uuid,
+    Variant,
 }
 
 fn group(ty: SqlType) -> Group {
@@ -60,6 +61,7 @@ fn group(ty: SqlType) -> Group {
         SqlType::Bit | SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt => Group::Integer,
         SqlType::RowVersion => Group::RowVersion,
         SqlType::UniqueIdentifier => Group::Uuid,
+        SqlType::Variant => Group::Variant,
     }
 }
 
@@ -71,6 +73,10 @@ fn rule(from: SqlType, to: SqlType) -> Rule {
         return Rule::Implicit;
     }
     match (from, to) {
+        (Variant, RowVersion) => Rule::Never,
+        (Variant, _) => Rule::Explicit,
+        (_, Variant) => Rule::Implicit,
+
         (Binary, Date | Time | LongDateTime) => Rule::Explicit,
         (Binary, Float) => Rule::Never,
         (Binary, _) => Rule::Implicit,
@@ -99,11 +105,36 @@ fn rule(from: SqlType, to: SqlType) -> Rule {
     }
 }
 
+/// The types whose values tell their type well enough to become a `sql_variant`.
+fn fits_variant(ty: SqlType) -> bool {
+    (ty.is_character() && !ty.is_max())
+        || ty.is_integer()
+        || matches!(ty, SqlType::Bit | SqlType::Float | SqlType::UniqueIdentifier)
+}
+
+/// The base type of a value that is a `sql_variant`.
+pub fn variant_base(value: &Value) -> Option<SqlType> {
+    Some(match value {
+        Value::Bit(_) => SqlType::Bit,
+        Value::TinyInt(_) => SqlType::TinyInt,
+        Value::SmallInt(_) => SqlType::SmallInt,
+        Value::Int(_) => SqlType::Int,
+        Value::BigInt(_) => SqlType::BigInt,
+        Value::Float(_) => SqlType::Float,
+        Value::Uuid(_) => SqlType::UniqueIdentifier,
+        Value::String(_) => SqlType::NVarChar(Length::Limit(super::types::MAX_UNIT_LENGTH)),
+        _ => return None,
+    })
+}
+
 /// Whether there is a conversion between two types, asked when a statement is bound.
 ///
 /// # Errors
 /// 529 where there is none for CAST and CONVERT, 206 where there is none at all, 257 where CONVERT is needed.
 pub fn check_conversion(from: SqlType, to: SqlType, explicit: bool) -> SqlResult<()> {
+    if to == SqlType::Variant && from != to && !fits_variant(from) {
+        return Err(SqlError::not_supported(format!("a sql_variant of the type {from}")));
+    }
     let (from_name, to_name) = (from.message_name(), to.message_name());
     match (rule(from, to), explicit) {
         (Rule::Implicit, _) | (Rule::Explicit, true) => Ok(()),
@@ -144,7 +175,12 @@ pub fn convert(value: Value, from: SqlType, to: SqlType, style: Option<i32>, exp
     if value.is_null() {
         return Ok(value);
     }
+    if from == SqlType::Variant {
+        let base = variant_base(&value).expect("a sql_variant is made by a conversion or a function");
+        return convert(value, base, to, style, explicit);
+    }
     match to {
+        SqlType::Variant => Ok(value),
         SqlType::Bit => to_bit(&value, from),
         SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt => to_integer(&value, from, to),
         SqlType::Decimal { precision, scale } => to_decimal(&value, from, precision, scale),

@@ -66,6 +66,9 @@ pub enum SqlType {
     DateTimeOffset(u8),
     UniqueIdentifier,
     RowVersion,
+    /// `sql_variant`, the type of what SERVERPROPERTY and its like return: a value tells what it is. No column, variable
+    /// or parameter has it here.
+    Variant,
 }
 
 /// A day of the proleptic Gregorian calendar, counted from 0001-01-01 = 0.

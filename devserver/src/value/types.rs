@@ -95,6 +95,7 @@ impl SqlType {
             SqlType::UniqueIdentifier => "uniqueidentifier",
             // The documentation calls `timestamp` a deprecated synonym, yet it is what the server prints.
             SqlType::RowVersion => "timestamp",
+            SqlType::Variant => "sql_variant",
         }
     }
 
@@ -109,6 +110,7 @@ impl SqlType {
     /// The place in the order of precedence: where two types meet, the one with the higher number wins.
     pub fn precedence(self) -> u8 {
         match self {
+            SqlType::Variant => 22,
             SqlType::DateTimeOffset(_) => 21,
             SqlType::DateTime2(_) => 20,
             SqlType::DateTime => 19,
@@ -191,6 +193,7 @@ impl SqlType {
             SqlType::DateTime2(scale) => time_bytes(scale) + 3,
             SqlType::DateTimeOffset(scale) => time_bytes(scale) + 5,
             SqlType::UniqueIdentifier => 16,
+            SqlType::Variant => 8_016,
         };
         Some(bytes)
     }
@@ -233,6 +236,7 @@ impl SqlType {
             SqlType::DateTimeOffset(_) => Length::Limit(34),
             SqlType::UniqueIdentifier => Length::Limit(36),
             SqlType::RowVersion => Length::Limit(8),
+            SqlType::Variant => Length::Limit(MAX_UNIT_LENGTH),
             _ => self.length().expect("every other type has a declared length"),
         }
     }
