@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use readpast::{Output, Worker, WorkerConfig};
+use readpast::WorkerConfig;
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::proxy::Proxy;
@@ -78,17 +78,5 @@ async fn jobs_of_a_lost_lease_are_not_started() {
     assert_eq!(starts.load(Ordering::Relaxed), 1, "only the one that ran already");
     gate.add_permits(10);
     worker.shutdown().await.unwrap();
-    fixture.remove().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_takes_over_gets_its_predecessor_s_jobs_without_waiting_for_the_lease() {
-    let fixture = Fixture::new("take_over").await;
-    let config = WorkerConfig { name: "the one".into(), take_over: true, ..fixture.config.worker.clone() };
-    let BlockedWorker { worker, gate, .. } = blocked_worker(&fixture, &fixture.queue, config.clone()).await;
-    drop(worker); // as if the process had been killed
-    gate.add_permits(1);
-    let successor = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();
-    assert_eq!(successor.drain().await.unwrap().stats.done, 10);
     fixture.remove().await;
 }

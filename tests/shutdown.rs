@@ -6,7 +6,7 @@ use readpast::{JobId, JobState, NewJob, Output, Summary, Worker, WorkerConfig};
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::child::{ChildWorker, Ledger};
-use crate::support::counted::counting_worker;
+use crate::support::counted::{counting_worker, drained};
 use crate::support::{Fixture, numbers, until};
 
 async fn blocked(fixture: &Fixture, shutdown_deadline_ms: u64) -> BlockedWorker {
@@ -78,7 +78,7 @@ async fn a_worker_that_died_is_reaped_and_its_jobs_are_run_by_another() {
     let mut config = fixture.config.worker.clone();
     config.reap_interval_ms = 100;
     let second = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();
-    assert_eq!(second.drain().await.unwrap().stats.done, 10);
+    assert_eq!(drained(second).await.stats.done, 10);
     fixture.remove().await;
 }
 
