@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use readpast::{ClaimOrder, Error, NewJob, Output, Queue, QueueOptions, Worker};
+use readpast_devserver::error::SqlError;
 use tiberius::Row;
 
 use crate::support::http::get;
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, numbers, optional_number, until};
+use crate::support::{Fixture, dev_server, numbers, optional_number, until};
 
 /// The fixture's server, with metrics served and a queue of another name: metrics are one for all tests of the program.
 async fn queue_with_metrics(fixture: &Fixture, name: &str) -> (Queue, SocketAddr) {
@@ -59,6 +60,40 @@ async fn every_stage_of_a_job_shows_up_in_what_is_served() {
     }
     // Unlike buckets, quantiles of several processes cannot be put together.
     assert!(!text.contains(" summary\n"));
+    fixture.remove().await;
+}
+
+/// The errors are raised on demand, which only the dev server can do.
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_are_counted_by_procedure_and_by_sql_server_s_number() {
+    let fixture = Fixture::on(dev_server().await, "numbered", QueueOptions::default()).await;
+    let (queue, address) = queue_with_metrics(&fixture, "numbered").await;
+    queue.enqueue_many(numbers(20)).await.unwrap();
+    // Each call of these procedures meets the next of these; then they succeed.
+    let raised: [(&str, &[i32]); 2] = [("claim", &[1205, 1205, 40501]), ("finish", &[1222, 1205])];
+    for (procedure, errors) in raised {
+        let name = format!("{}.{procedure}", fixture.schema());
+        dev_server().await.faults().on_call(&name, move |call| {
+            let number = *errors.get(call as usize - 1)?;
+            Some(SqlError::new(number, "raised by a test").severity(17))
+        });
+    }
+    let worker = Worker::start(&queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    assert_eq!(worker.drain().await.unwrap().stats.done, 20);
+
+    let (_, text) = get(address, "/metrics").await;
+    for (procedure, error, expected) in [
+        ("claim", "1205", Some(2.0)),
+        ("claim", "40501", Some(1.0)),
+        ("claim", "1222", None),
+        ("finish", "1222", Some(1.0)),
+        ("finish", "1205", Some(1.0)),
+    ] {
+        let series =
+            format!(r#"readpast_call_errors_total{{queue="numbered",procedure="{procedure}",error="{error}"}}"#);
+        assert_eq!(value(&text, &series), expected, "{series}");
+    }
+    assert_eq!(value(&text, r#"readpast_finish_retries_total{queue="numbered"}"#), Some(2.0));
     fixture.remove().await;
 }
 

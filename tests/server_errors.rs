@@ -10,6 +10,7 @@ use readpast::{Error, NewJob, QueueOptions, WorkerConfig};
 use readpast_devserver::DevServer;
 use readpast_devserver::error::SqlError;
 
+use crate::support::child::{ChildWorker, Ledger};
 use crate::support::counted::{assert_each_once, counting_worker, drained};
 use crate::support::{Fixture, dev_server, numbers, until};
 
@@ -154,6 +155,41 @@ async fn while_acknowledging_is_slow_the_prefetcher_holds_back() {
     open.store(true, Ordering::Release);
     assert_eq!(drained(worker).await.stats.done, 500);
     assert_each_once(&runs, 500);
+    fixture.remove().await;
+}
+
+/// How much memory a worker holds is up to `max_in_flight`, and not to how many jobs there are: their outputs would be 36 MB.
+#[tokio::test(flavor = "multi_thread")]
+async fn while_acknowledging_stands_still_results_take_no_more_memory_than_max_in_flight_of_them() {
+    const OUTPUT: usize = 60_000;
+    let fixture = fixture("held_results").await;
+    let payload = format!("echo {}", "x".repeat(OUTPUT));
+    for _ in 0..2 {
+        fixture.queue.enqueue_many((0..300).map(|_| NewJob::text(payload.clone()))).await.unwrap();
+    }
+    let asked = Arc::new(AtomicU64::new(0));
+    let finishes = asked.clone();
+    // Refused at once, again and again, so that every result stays with the worker.
+    on_call(&fixture, "finish", move |_| {
+        finishes.fetch_add(1, Ordering::Relaxed);
+        Some(error(40501, 20))
+    })
+    .await;
+    let ledger = Ledger::new();
+    let settings = [("WORKER_MAX_IN_FLIGHT", "40"), ("WORKER_BATCH_SIZE", "20"), ("WORKER_FINISH_BATCH_SIZE", "20")];
+    let worker = ChildWorker::start(&fixture, &ledger, &settings).await;
+    let at_start = worker.resident_bytes();
+    until("all that is allowed has run", || ledger.lines() >= 80).await;
+    let so_far = asked.load(Ordering::Relaxed);
+    until("the results were sent some more times", || asked.load(Ordering::Relaxed) >= so_far + 4).await;
+    let growth = worker.resident_bytes().saturating_sub(at_start);
+    assert_eq!(ledger.lines(), 80, "forty starts and ends");
+    println!("{at_start} bytes at the start, {growth} more");
+    assert!(growth < 24 << 20, "{growth} bytes more than the {at_start} at the start");
+    dev_server().await.faults().clear(&format!("{}.finish", fixture.schema()));
+    until("there is room again", || ledger.lines() > 80).await;
+    let did = worker.stop().await;
+    assert!(did.done >= 40 && did.lost == 0, "nothing that was held is gone: {did:?}");
     fixture.remove().await;
 }
 

@@ -102,3 +102,18 @@ impl Maintenance {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On which rests how long a dead worker's jobs wait at the most: README, "The arithmetic of the time limits".
+    #[test]
+    fn an_interval_is_a_fifth_longer_at_the_most() {
+        let interval = Duration::from_secs(5);
+        for _ in 0..10_000 {
+            let pause = jittered(interval);
+            assert!((Duration::from_secs(4)..=Duration::from_secs(6)).contains(&pause), "{pause:?}");
+        }
+    }
+}

@@ -4,7 +4,7 @@
 //!
 //! Settings come from the environment (`READPAST_…`). Every start and every end of a job is appended to the ledger, one line by one
 //! `write`, so that what stands there has happened, however the process ends. A payload begins with what the handler is to do:
-//! a number of microseconds to sleep, or `abort`, which ends the process at once. Its standard output says `ready` when it claims and,
+//! a number of microseconds to sleep, `abort`, which ends the process at once, or `echo`, which gives the payload back as the output. Its standard output says `ready` when it claims and,
 //! at its end, what it did; the end of its standard input asks it to stop.
 
 use std::error::Error;
@@ -54,6 +54,10 @@ fn work(ledger: &Ledger, job: &Job) -> Result<Output, JobError> {
     let text = job.text()?;
     match text.split(' ').next().unwrap_or_default() {
         "abort" => std::process::abort(),
+        "echo" => {
+            ledger.note("end", job)?;
+            return Ok(Output::bytes(job.payload()));
+        }
         "0" => {}
         micros => std::thread::sleep(Duration::from_micros(micros.parse()?)),
     }

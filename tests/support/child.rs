@@ -1,9 +1,12 @@
 //! Worker processes, and the ledger in which they note what they run: `tests/child_worker/main.rs`.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use uuid::Uuid;
@@ -111,6 +114,13 @@ fn program() -> PathBuf {
 /// What worker processes have run, in a file that outlives them. Removed when this is dropped.
 pub struct Ledger {
     path: PathBuf,
+    counted: Mutex<Counted>,
+}
+
+/// How much of a ledger was read, and how many lines that was.
+struct Counted {
+    file: File,
+    lines: usize,
 }
 
 /// A start of a job, as the handler saw it.
@@ -134,7 +144,8 @@ impl Ledger {
     pub fn new() -> Ledger {
         let path = std::env::temp_dir().join(format!("readpast-ledger-{}", Uuid::new_v4().simple()));
         std::fs::write(&path, "").expect("the folder for temporary files can be written");
-        Ledger { path }
+        let file = File::open(&path).expect("the ledger can be read");
+        Ledger { path, counted: Mutex::new(Counted { file, lines: 0 }) }
     }
 
     /// By job id.
@@ -159,7 +170,11 @@ impl Ledger {
 
     /// How many lines there are: two for each run that came to its end.
     pub fn lines(&self) -> usize {
-        std::fs::read(&self.path).expect("the ledger can be read").iter().filter(|byte| **byte == b'\n').count()
+        let mut counted = self.counted.lock();
+        let mut new = Vec::new();
+        counted.file.read_to_end(&mut new).expect("the ledger can be read");
+        counted.lines += new.iter().filter(|byte| **byte == b'\n').count();
+        counted.lines
     }
 }
 
