@@ -49,7 +49,7 @@ impl Session {
                 }
                 // There is no log and no page to verify.
                 ("MULTI_USER", DatabaseOptionValue::Bare)
-                | ("RECOVERY" | "PAGE_VERIFY", DatabaseOptionValue::Word(_)) => {}
+                | ("RECOVERY" | "PAGE_VERIFY" | "DELAYED_DURABILITY", DatabaseOptionValue::Word(_)) => {}
                 (name, _) => return Err(SqlError::not_supported(format!("ALTER DATABASE … SET {name}"))),
             }
         }

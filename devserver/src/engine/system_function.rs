@@ -6,6 +6,7 @@ use super::catalog::Object;
 use super::frame::Run;
 use super::object_name::ParsedName;
 use super::principal::{PrincipalKind, SecurableId};
+use super::state::SessionState;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{CLUSTERED, LockMode, LockOwner, ObjectId, TableSchema, Uniqueness, fold};
 use crate::value::{Decimal, Length, SqlType, Value};
@@ -429,20 +430,53 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         }
         SystemFunction::HasPermsByName => has_permission(argument(0), argument(1), argument(2), run)?,
         SystemFunction::AppLockMode => {
-            let (Some(resource), Some(owner)) = (argument(1).as_str(), argument(2).as_str()) else {
-                return Ok(Value::Null);
-            };
-            let owner = match fold(owner).as_str() {
-                "transaction" => LockOwner::Transaction,
-                "session" => LockOwner::Session,
-                _ => return Ok(Value::Null),
-            };
-            let resource = resource.to_string();
+            let owner = application_lock_owner(argument(0), argument(2), state)?;
+            let Some(resource) = argument(1).as_str() else { return Ok(Value::Null) };
             let storage = run.storage()?;
-            let mode = storage.latch.application_lock_mode(&storage.tx, owner, &resource);
+            let mode = storage.latch.application_lock_mode(&storage.tx, owner, resource);
             text(mode.map_or("NoLock", application_mode_name))
         }
-        SystemFunction::AppLockTest => return Err(SqlError::not_supported("APPLOCK_TEST")),
+        SystemFunction::AppLockTest => {
+            let owner = application_lock_owner(argument(0), argument(3), state)?;
+            let (Some(resource), Some(mode)) = (argument(1).as_str(), argument(2).as_str()) else {
+                return Ok(Value::Null);
+            };
+            let Some(mode) = application_mode(mode) else {
+                return Err(SqlError::not_supported(format!("APPLOCK_TEST with the lock mode '{mode}'")));
+            };
+            let storage = run.storage()?;
+            Value::SmallInt(i16::from(storage.latch.is_application_lock_free(&storage.tx, owner, resource, mode)))
+        }
+    })
+}
+
+/// The owner that APPLOCK_MODE and APPLOCK_TEST ask about.
+///
+/// Source: "APPLOCK_TEST" (MicrosoftDocs/sql-docs, docs/t-sql/functions/applock-test-transact-sql.md): with the owner
+/// Transaction it "must be executed from within a transaction"; what comes outside of one it does not say.
+fn application_lock_owner(principal: &Value, owner: &Value, state: &SessionState) -> SqlResult<LockOwner> {
+    if principal.as_str().is_none_or(|principal| fold(principal) != "public") {
+        return Err(SqlError::not_supported("application locks of another database principal than public"));
+    }
+    match owner.as_str().map(fold).as_deref() {
+        Some("session") => Ok(LockOwner::Session),
+        Some("transaction") if state.transaction_count > 0 => Ok(LockOwner::Transaction),
+        Some("transaction") => {
+            Err(SqlError::not_supported("APPLOCK_MODE and APPLOCK_TEST of the owner Transaction outside a transaction"))
+        }
+        _ => Err(SqlError::not_supported("a lock owner that is neither 'Transaction' nor 'Session'")),
+    }
+}
+
+/// A mode that sp_getapplock can take.
+pub fn application_mode(name: &str) -> Option<LockMode> {
+    Some(match fold(name).as_str() {
+        "shared" => LockMode::Shared,
+        "update" => LockMode::Update,
+        "intentshared" => LockMode::IntentShared,
+        "intentexclusive" => LockMode::IntentExclusive,
+        "exclusive" => LockMode::Exclusive,
+        _ => return None,
     })
 }
 

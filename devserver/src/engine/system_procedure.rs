@@ -7,8 +7,9 @@ use super::output::Output;
 use super::procedure::{Passed, PassedArgument, Returned};
 use super::scope::Activation;
 use super::session::Session;
+use super::system_function::application_mode;
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{LockMode, LockOwner, fold};
+use crate::storage::{LockOwner, fold};
 use crate::tsql::ast::ObjectName;
 use crate::value::{SqlType, Value};
 
@@ -179,13 +180,8 @@ impl Session {
     fn get_application_lock(&mut self, arguments: &[PassedArgument], scope: &mut Activation) -> SqlResult<Returned> {
         let resource = text_argument(arguments, 0, "@Resource", "sp_getapplock")?;
         let mode = text_argument(arguments, 1, "@LockMode", "sp_getapplock")?;
-        let mode = match fold(&mode).as_str() {
-            "shared" => LockMode::Shared,
-            "update" => LockMode::Update,
-            "intentshared" => LockMode::IntentShared,
-            "intentexclusive" => LockMode::IntentExclusive,
-            "exclusive" => LockMode::Exclusive,
-            _ => return Ok(Returned { status: -999, outputs: Vec::new() }),
+        let Some(mode) = application_mode(&mode) else {
+            return Ok(Returned { status: -999, outputs: Vec::new() });
         };
         let owner = lock_owner(argument(arguments, 2, "@LockOwner"))?;
         self.check_transaction_for(owner)?;

@@ -455,8 +455,8 @@ impl Latch<'_> {
     }
 
     /// Whether an application lock could be had now (APPLOCK_TEST).
-    pub fn is_application_lock_free(&self, tx: &Transaction, name: &str, mode: LockMode) -> bool {
-        self.guard.locks.is_free(tx.slot, Resource::application(name), mode)
+    pub fn is_application_lock_free(&self, tx: &Transaction, owner: LockOwner, name: &str, mode: LockMode) -> bool {
+        self.guard.locks.is_free_for(tx.slot, owner, Resource::application(name), mode)
     }
 
     /// Takes a lock, waiting for it if need be. When it had to wait, everything may have changed meanwhile.
