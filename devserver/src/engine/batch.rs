@@ -15,8 +15,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::bind_insert::InsertPlan;
 use super::bind_merge::MergePlan;
-use super::bind_modify::{DeletePlan, InsertPlan, UpdatePlan};
+use super::bind_modify::{DeletePlan, UpdatePlan};
 use super::binder::PermissionNeed;
 use super::catalog::UserType;
 use super::compile::{Cell, Surroundings};

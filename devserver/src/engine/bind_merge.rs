@@ -2,7 +2,8 @@
 //!
 //! Source: "MERGE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/merge-transact-sql.md).
 
-use super::bind_modify::{BoundAssignment, InsertTarget, OutputPlan, TableRules};
+use super::bind_insert::InsertTarget;
+use super::bind_modify::{BoundAssignment, OutputPlan, TableRules};
 use super::bind_source::{JoinRelation, Relation, TableRelation};
 use super::binder::{Binder, PlanOptions, QueryScope, VisibleSource};
 use super::foreign_key::{Changes, ForeignKeys};
@@ -308,7 +309,7 @@ impl Binder<'_> {
         has_list: bool,
     ) -> SqlResult<Vec<Option<Scalar>>> {
         if values.len() != target.ordinals.len() {
-            return Err(super::bind_modify::count_mismatch(values.len(), target.ordinals.len(), has_list));
+            return Err(super::bind_insert::count_mismatch(values.len(), target.ordinals.len(), has_list));
         }
         let mut bound = Vec::with_capacity(values.len());
         for (value, ordinal) in values.iter().zip(&target.ordinals) {
@@ -318,7 +319,7 @@ impl Binder<'_> {
                 NewValue::Expr(expr) => {
                     let scalar = self.bind_expr(expr)?;
                     if column.sql_type == SqlType::RowVersion {
-                        return Err(super::bind_modify::explicit_row_version());
+                        return Err(super::bind_insert::explicit_row_version());
                     }
                     if !scalar.as_constant().is_some_and(value::Value::is_null) {
                         value::check_conversion(scalar.ty, column.sql_type, false)?;

@@ -1,21 +1,22 @@
-//! Binds INSERT, UPDATE and DELETE with their OUTPUT clauses.
+//! Binds UPDATE and DELETE, and the OUTPUT clauses and rules of all that changes rows.
 
 use std::sync::Arc;
 
 use super::bind_expression::{binary_op, bind_binary, implicit};
+use super::bind_insert::{InsertTarget, count_mismatch};
 use super::bind_query::Item;
-use super::bind_source::{Relation, column_types};
-use super::binder::{Binder, PlanOptions, QueryScope, ResolvedTable, VisibleColumn, VisibleSource};
+use super::bind_source::Relation;
+use super::binder::{Binder, PlanOptions, QueryScope, VisibleColumn, VisibleSource};
 use super::foreign_key::{Changes, ForeignKeys};
 use super::locking::{Access, TableHints};
 use super::plan::Planner;
-use super::query::{Limit, Operator, OutputColumn, QueryPlan, TableHandle, TablePlace};
+use super::query::{Limit, Operator, OutputColumn, TableHandle, TablePlace};
 use super::scalar::{Condition, Node, Scalar, slot_bit};
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{Lifetime, TableSchema, fold};
 use crate::tsql::ast::{
-    AssignOp, Assignment, ColumnRef, Delete, DmlCondition, Expr, Ident, Insert, InsertSource, NewValue, ObjectName,
-    Output, SelectItem, TableSource, TargetName, Update,
+    AssignOp, Assignment, ColumnRef, Delete, DmlCondition, Expr, Ident, NewValue, ObjectName, Output, SelectItem,
+    TableSource, TargetName, Update,
 };
 use crate::tsql::{parse_expression, parse_predicate};
 use crate::value::{self, SqlType};
@@ -31,39 +32,11 @@ pub struct TableRules {
     pub checks: Vec<(Arc<str>, Condition)>,
 }
 
-/// Where rows are inserted.
-#[derive(Debug)]
-pub struct InsertTarget {
-    pub table: TableHandle,
-    /// The columns that are given a value, in the order of the values.
-    pub ordinals: Vec<usize>,
-    pub rules: TableRules,
-}
-
 #[derive(Debug)]
 pub struct OutputPlan {
     pub items: Vec<Scalar>,
     pub columns: Vec<OutputColumn>,
     pub into: Option<InsertTarget>,
-}
-
-#[derive(Debug)]
-pub enum InsertRows {
-    /// `None` is DEFAULT.
-    Values(Vec<Vec<Option<Scalar>>>),
-    Query(QueryPlan),
-    /// The rows come from a procedure.
-    Execute,
-}
-
-#[derive(Debug)]
-pub struct InsertPlan {
-    pub target: InsertTarget,
-    pub rows: InsertRows,
-    pub limit: Limit,
-    pub hints: TableHints,
-    pub foreign_keys: ForeignKeys,
-    pub output: Vec<OutputPlan>,
 }
 
 #[derive(Debug)]
@@ -160,283 +133,6 @@ impl Binder<'_> {
             checks.push((Arc::clone(&check.name), self.bind_condition(&parse_predicate(&check.text)?)?));
         }
         Ok(TableRules { slot, defaults, computed, checks })
-    }
-
-    fn target_table(&mut self, name: &TargetName) -> SqlResult<TableHandle> {
-        self.uses_storage = true;
-        match name {
-            TargetName::Table(name) => {
-                if self.find_cte(name)?.is_some() {
-                    return Err(SqlError::not_supported("inserting through a CTE"));
-                }
-                self.resolve_base_table(name)
-            }
-            TargetName::Variable(name) => {
-                let (place, variable) = self.declarations.table(name)?;
-                if variable.read_only {
-                    return Err(read_only_table(name));
-                }
-                let schema = variable.ty.template().expect("a table variable has a table").clone();
-                Ok(TableHandle { schema, place: TablePlace::Variable(place) })
-            }
-        }
-    }
-
-    /// The table that an INSERT means, and its columns by the table's own names: a CTE or view over one table hands the
-    /// rows on, whatever its WHERE says.
-    fn insert_through(
-        &mut self,
-        name: &TargetName,
-        columns: Option<&[Ident]>,
-    ) -> SqlResult<(TableHandle, Option<Vec<Ident>>)> {
-        let through = match name {
-            TargetName::Table(name) if self.find_cte(name)?.is_some() => Some(name),
-            TargetName::Table(name) => matches!(self.resolve_table(name)?, ResolvedTable::View(_)).then_some(name),
-            TargetName::Variable(_) => None,
-        };
-        let Some(through) = through else { return Ok((self.target_table(name)?, columns.map(<[Ident]>::to_vec))) };
-        let needs = self.needs.len();
-        self.scopes.push(QueryScope::new());
-        let source = TableSource::Table { name: through.clone(), alias: None, hints: Vec::new() };
-        let bound = self.bind_from(std::slice::from_ref(&source));
-        let scope = self.scopes.pop();
-        self.needs.truncate(needs);
-        let table = match bound? {
-            Relation::Table(table) => Some(table),
-            Relation::Block(block) if block.window.is_none() && block.limit.is_none() => match block.input {
-                Relation::Table(table) => Some(table),
-                _ => None,
-            },
-            _ => None,
-        };
-        let (Some(table), Some(visible)) = (table, scope.and_then(|mut scope| scope.sources.pop())) else {
-            return Err(SqlError::new(
-                4405,
-                format!(
-                    "View or function '{}' is not updatable because the modification affects multiple base tables.",
-                    super::binder::display_name(through)
-                ),
-            ));
-        };
-        let schema = Arc::clone(&table.table.schema);
-        let mut names = Vec::new();
-        match columns {
-            Some(columns) => {
-                for name in columns {
-                    let column = ColumnRef { table: None, name: Arc::clone(name) };
-                    let (_, ordinal) = self.target_column(&visible, &column)?;
-                    names.push(Arc::clone(&schema.columns[ordinal].name));
-                }
-            }
-            None => {
-                for column in &visible.columns {
-                    let column = ColumnRef { table: None, name: Arc::clone(&column.name) };
-                    let (_, ordinal) = self.target_column(&visible, &column)?;
-                    let column = &schema.columns[ordinal];
-                    if column.identity.is_none() && column.computed.is_none() {
-                        names.push(Arc::clone(&column.name));
-                    }
-                }
-            }
-        }
-        Ok((table.table, Some(names)))
-    }
-
-    /// `columns`: `None` for all that can be given a value.
-    pub(super) fn insert_target(&mut self, table: TableHandle, columns: Option<&[Ident]>) -> SqlResult<InsertTarget> {
-        let schema = Arc::clone(&table.schema);
-        let identity_insert = matches!(table.place, TablePlace::Stored(id) if self.state.identity_insert == Some(id));
-        let mut ordinals = Vec::new();
-        match columns {
-            None => {
-                for (ordinal, column) in schema.columns.iter().enumerate() {
-                    if column.computed.is_none() && column.identity.is_none() {
-                        ordinals.push(ordinal);
-                    }
-                }
-            }
-            Some(names) => {
-                for name in names {
-                    let Some(ordinal) = schema.column_named(name) else {
-                        return Err(SqlError::new(207, format!("Invalid column name '{name}'.")));
-                    };
-                    if ordinals.contains(&ordinal) {
-                        return Err(assigned_twice(name));
-                    }
-                    if schema.columns[ordinal].computed.is_some() {
-                        return Err(computed_column(name));
-                    }
-                    ordinals.push(ordinal);
-                }
-            }
-        }
-        for (ordinal, column) in schema.columns.iter().enumerate() {
-            if column.identity.is_none() {
-                continue;
-            }
-            let given = ordinals.contains(&ordinal);
-            if given && !identity_insert {
-                return Err(SqlError::new(
-                    544,
-                    format!(
-                        "Cannot insert explicit value for identity column in table '{}' when IDENTITY_INSERT is set to \
-                         OFF.",
-                        schema.name
-                    ),
-                ));
-            }
-            if !given && identity_insert {
-                return Err(SqlError::new(
-                    545,
-                    format!(
-                        "Explicit value must be specified for identity column in table '{}' either when \
-                         IDENTITY_INSERT is set to ON or when a replication user is inserting into a NOT FOR \
-                         REPLICATION identity column.",
-                        schema.name
-                    ),
-                ));
-            }
-        }
-        let slot = self.new_slot()?;
-        let rules = self.bind_rules(&schema, slot)?;
-        Ok(InsertTarget { table, ordinals, rules })
-    }
-
-    /// Each value must be convertible to its column.
-    fn check_insertable(&self, target: &InsertTarget, types: &[(SqlType, bool)]) -> SqlResult<()> {
-        for (ordinal, &(ty, is_null)) in target.ordinals.iter().zip(types) {
-            if target.table.schema.columns[*ordinal].sql_type == SqlType::RowVersion {
-                return Err(explicit_row_version());
-            }
-            if !is_null {
-                value::check_conversion(ty, target.table.schema.columns[*ordinal].sql_type, false)?;
-            }
-        }
-        Ok(())
-    }
-
-    pub fn bind_insert(&mut self, insert: &Insert) -> SqlResult<InsertPlan> {
-        self.options = PlanOptions::of(&insert.options)?;
-        self.ctes.clone_from(&insert.ctes);
-        let (table, columns) = self.insert_through(&insert.target.name, insert.columns.as_deref())?;
-        let hints = TableHints::of_target(&insert.target.hints)?;
-        if hints.readpast {
-            return Err(SqlError::not_supported("READPAST on the target of an INSERT"));
-        }
-        if hints.read_committed_lock {
-            let message = "The READCOMMITTEDLOCK lock hint is not allowed on the target table of an INSERT statement.";
-            return Err(SqlError::new(4140, message).severity(15));
-        }
-        if table.schema.lifetime == Lifetime::Permanent {
-            self.need("INSERT", &Arc::clone(&table.schema));
-        }
-        let target = self.insert_target(table, columns.as_deref())?;
-        let width = target.ordinals.len();
-        let rows = match &insert.source {
-            InsertSource::DefaultValues => {
-                if insert.columns.is_some() {
-                    return Err(SqlError::new(102, "Incorrect syntax near 'DEFAULT'.").severity(15));
-                }
-                InsertRows::Values(vec![vec![None; width]])
-            }
-            InsertSource::Values(rows) => self.bind_insert_values(rows, &target, insert.columns.is_some())?,
-            InsertSource::Query(query) => {
-                let bound = self.bind_query(query, true)?;
-                let plan = self.finish(bound)?;
-                if plan.columns.len() != width {
-                    let (given, has_list) = (plan.columns.len(), insert.columns.is_some());
-                    let error = identity_without_list(&target.table.schema, given, width).filter(|_| !has_list);
-                    return Err(error.unwrap_or_else(|| count_mismatch(given, width, has_list)));
-                }
-                let types: Vec<(SqlType, bool)> = plan.columns.iter().map(|column| (column.ty, false)).collect();
-                if let super::query::Body::Select(select) = &plan.body {
-                    let described: Vec<(SqlType, bool)> = select
-                        .items
-                        .iter()
-                        .map(|item| (item.ty, item.as_constant().is_some_and(|constant| constant.is_null())))
-                        .collect();
-                    self.check_insertable(&target, &described)?;
-                } else {
-                    self.check_insertable(&target, &types)?;
-                }
-                InsertRows::Query(plan)
-            }
-            InsertSource::Execute(_) => InsertRows::Execute,
-        };
-        if matches!(rows, InsertRows::Execute) && !insert.output.is_empty() {
-            return Err(SqlError::new(483, "The OUTPUT clause cannot be used in an INSERT...EXEC statement."));
-        }
-        let limit = self.bind_top(insert.top.as_ref())?;
-        let inserted = Binder::table_columns(&target.table.schema, target.rules.slot);
-        let output = self.bind_outputs(&insert.output, None, Some(inserted), Vec::new())?;
-        let changes = Changes { inserts: true, deletes: false, updates: &[] };
-        let foreign_keys = self.bind_foreign_keys(&Arc::clone(&target.table.schema), changes)?;
-        Ok(InsertPlan { target, rows, limit, hints, foreign_keys, output })
-    }
-
-    fn bind_insert_values(
-        &mut self,
-        rows: &[Vec<NewValue>],
-        target: &InsertTarget,
-        has_list: bool,
-    ) -> SqlResult<InsertRows> {
-        let width = target.ordinals.len();
-        let mut bound: Vec<Vec<Option<Scalar>>> = Vec::with_capacity(rows.len());
-        for row in rows {
-            if row.len() != width {
-                return Err(if has_list {
-                    let (number, word) = if row.len() < width { (109, "more") } else { (110, "fewer") };
-                    SqlError::new(
-                        number,
-                        format!(
-                            "There are {word} columns in the INSERT statement than values specified in the VALUES \
-                             clause. The number of values in the VALUES clause must match the number of columns \
-                             specified in the INSERT statement."
-                        ),
-                    )
-                    .severity(15)
-                } else {
-                    identity_without_list(&target.table.schema, row.len(), width)
-                        .unwrap_or_else(|| count_mismatch(row.len(), width, false))
-                });
-            }
-            let mut values = Vec::with_capacity(width);
-            for value in row {
-                values.push(match value {
-                    NewValue::Expr(expr) => Some(self.bind_expr(expr)?),
-                    NewValue::Default => None,
-                });
-            }
-            bound.push(values);
-        }
-        // Several rows are a table of their own: each column has one type before it meets the target's.
-        if bound.len() > 1 && bound.iter().flatten().all(Option::is_some) {
-            let scalars: Vec<Vec<Scalar>> = bound.into_iter().map(|row| row.into_iter().flatten().collect()).collect();
-            let types = column_types(&scalars, width)?;
-            let mut converted = Vec::with_capacity(scalars.len());
-            for row in scalars {
-                let mut values = Vec::with_capacity(width);
-                for (value, ty) in row.into_iter().zip(&types) {
-                    values.push(Some(implicit(value, *ty)?));
-                }
-                converted.push(values);
-            }
-            bound = converted;
-        }
-        for row in &bound {
-            for (scalar, ordinal) in row.iter().zip(&target.ordinals) {
-                let Some(scalar) = scalar else { continue };
-                let column = &target.table.schema.columns[*ordinal];
-                if scalar.as_constant().is_some_and(|constant| constant.is_null()) {
-                    continue;
-                }
-                if column.sql_type == SqlType::RowVersion {
-                    return Err(explicit_row_version());
-                }
-                value::check_conversion(scalar.ty, column.sql_type, false)?;
-            }
-        }
-        Ok(InsertRows::Values(bound))
     }
 
     /// `deleted` and `inserted`: the columns under those names. `beside`: the other tables of the statement.
@@ -914,29 +610,6 @@ pub(super) fn output_slots(outputs: &[OutputPlan], new_row: usize) -> Vec<usize>
     (0..64).filter(|&slot| slot != new_row && slots & slot_bit(slot) != 0).collect()
 }
 
-pub(super) fn explicit_row_version() -> SqlError {
-    SqlError::new(
-        273,
-        "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to exclude the timestamp \
-         column, or insert a DEFAULT into the timestamp column.",
-    )
-}
-
-/// 8101, for as many values without a column list as the table has columns, the identity column counted.
-fn identity_without_list(schema: &TableSchema, given: usize, wanted: usize) -> Option<SqlError> {
-    let has_identity = schema.columns.iter().any(|column| column.identity.is_some());
-    (has_identity && given == wanted + 1).then(|| {
-        SqlError::new(
-            8101,
-            format!(
-                "An explicit value for the identity column in table '{}' can only be specified when a column list is used \
-                 and IDENTITY_INSERT is ON.",
-                schema.name
-            ),
-        )
-    })
-}
-
 pub(super) fn read_only_table(name: &str) -> SqlError {
     SqlError::new(10700, format!("The table-valued parameter \"{name}\" is READONLY and cannot be modified."))
 }
@@ -953,7 +626,7 @@ pub(super) fn assigned_twice(column: &str) -> SqlError {
     )
 }
 
-fn computed_column(name: &str) -> SqlError {
+pub(super) fn computed_column(name: &str) -> SqlError {
     SqlError::new(
         271,
         format!(
@@ -961,21 +634,6 @@ fn computed_column(name: &str) -> SqlError {
              UNION operator."
         ),
     )
-}
-
-pub(super) fn count_mismatch(given: usize, wanted: usize, has_list: bool) -> SqlError {
-    if !has_list {
-        return SqlError::new(213, "Column name or number of supplied values does not match table definition.");
-    }
-    let (number, word) = if given < wanted { (120, "fewer") } else { (121, "more") };
-    SqlError::new(
-        number,
-        format!(
-            "The select list for the INSERT statement contains {word} items than the insert list. The number of SELECT \
-             values must match the number of INSERT columns."
-        ),
-    )
-    .severity(15)
 }
 
 /// WHERE CURRENT OF, which stands alone.

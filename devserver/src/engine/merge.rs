@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::bind_insert::InsertTarget;
 use super::bind_merge::{BoundAction, BoundClause, MergePlan};
-use super::bind_modify::InsertTarget;
 use super::evaluate::all_hold;
 use super::frame::{Flow, Frame, Run, SavedRows, Values};
 use super::modify::{self, OnDuplicateKey, StatementResult};

@@ -13,6 +13,7 @@ mod alter_table;
 mod batch;
 mod bind_expression;
 mod bind_function;
+mod bind_insert;
 mod bind_merge;
 mod bind_modify;
 mod bind_query;

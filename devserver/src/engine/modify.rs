@@ -6,9 +6,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::bind_modify::{
-    BoundAssignment, DeletePlan, InsertPlan, InsertRows, InsertTarget, OutputPlan, TableRules, UpdatePlan,
-};
+use super::bind_insert::{InsertPlan, InsertRows, InsertTarget};
+use super::bind_modify::{BoundAssignment, DeletePlan, OutputPlan, TableRules, UpdatePlan};
 use super::frame::{Flow, Frame, Run, SavedRows, Values};
 use super::operate::{limit_values, run_operator, run_query};
 use super::output::CapturedRows;
