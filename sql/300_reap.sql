@@ -1,10 +1,10 @@
--- Marks the workers of a queue lost whose lease ran out, and gives back up to @max jobs of lost workers: ready again or, where the
+-- Marks up to @max workers of a queue lost whose lease ran out, and gives back up to @max jobs of lost workers: ready again or, where the
 -- attempts are used up, dead. The attempt counts: a job that kills its process must not come back for ever.
 -- But nobody knows which of the jobs of a lost worker had started, let alone which one killed it. So a job whose next attempt is its last
 -- must run alone: only a worker that holds nothing else gets it (claim). If that worker is lost too, the job is dead; a job that was lost
 -- on its last attempt in company has that attempt once more, alone.
 -- A statement of its own and on a timer: an OR for expired leases in the claim would ruin its plan.
--- Result: workers_lost, jobs_ready, jobs_dead.
+-- Results: workers_lost, jobs_ready, jobs_dead; then of each worker that was marked lost, worker_id and name.
 CREATE OR ALTER PROCEDURE [$(schema)].[reap]
     @queue       nvarchar(128),
     @max         int = 1000,
@@ -14,7 +14,8 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @max_attempts int, @workers_lost int, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @max_attempts int, @message nvarchar(2048);
+DECLARE @lost TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED, name nvarchar(128) NOT NULL);
 DECLARE @given_back TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL);
 
 SELECT @queue_id = queue_id, @max_attempts = max_attempts FROM [$(schema)].[queues] WHERE name = @queue;
@@ -25,10 +26,10 @@ BEGIN
 END;
 
 -- From here on the worker's heartbeat is refused. READPAST: a worker whose row is locked is renewing its lease right now.
-UPDATE [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+UPDATE TOP (@max) [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET lost_at = @now
+OUTPUT inserted.worker_id, inserted.name INTO @lost (worker_id, name)
 WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until < @now;
-SET @workers_lost = @@ROWCOUNT;
 
 UPDATE TOP (@max) j
 SET state       = CASE WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4 ELSE 0 END,
@@ -53,7 +54,10 @@ WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)
                     WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id);
 
 IF @report = 1
-    SELECT @workers_lost AS workers_lost,
+BEGIN
+    SELECT (SELECT COUNT(*) FROM @lost) AS workers_lost,
            (SELECT COUNT(*) FROM @given_back WHERE state = 0) AS jobs_ready,
            (SELECT COUNT(*) FROM @given_back WHERE state = 4) AS jobs_dead;
+    SELECT worker_id, name FROM @lost;
+END;
 GO

@@ -7,6 +7,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[requeue];
 DROP PROCEDURE IF EXISTS [$(schema)].[resume];
 DROP PROCEDURE IF EXISTS [$(schema)].[pause];
 DROP PROCEDURE IF EXISTS [$(schema)].[stats];
+DROP PROCEDURE IF EXISTS [$(schema)].[unfinished];
 DROP PROCEDURE IF EXISTS [$(schema)].[sample];
 DROP PROCEDURE IF EXISTS [$(schema)].[promote];
 DROP PROCEDURE IF EXISTS [$(schema)].[unregister_worker];

@@ -95,3 +95,26 @@ async fn a_drain_tells_its_progress_up_to_the_end() {
     assert!(shown.windows(2).all(|pair| pair[0].finished <= pair[1].finished));
     fixture.remove().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unfinished_is_what_is_ready_scheduled_or_claimed() {
+    let fixture = Fixture::new("unfinished").await;
+    let mut session = fixture.session().await;
+    assert_eq!(session.refusal("EXEC [$(schema)].[unfinished] @queue = N'none'").await.0, 58001);
+    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    for (state, unfinished) in [
+        ("state = 0", 1),
+        ("state = 0, lifo = 1", 1),
+        ("state = 0, alone = 1", 1),
+        ("state = 1", 1),
+        ("state = 2", 1),
+        ("state = 3", 0),
+        ("state = 4", 0),
+    ] {
+        session.sql(&format!("UPDATE [$(schema)].[jobs] SET {state}")).await;
+        let said = session.number("EXEC [$(schema)].[unfinished] @queue = N'work'").await;
+        assert_eq!(said, unfinished, "{state}");
+        session.sql("UPDATE [$(schema)].[jobs] SET lifo = 0, alone = 0").await;
+    }
+    fixture.remove().await;
+}

@@ -210,27 +210,33 @@ async fn reconnecting_is_a_line_and_what_failed_before_is_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reaped_worker_is_a_line() {
+async fn each_reaped_worker_is_a_line() {
     let fixture = Fixture::new("reaped").await;
     capture();
     fixture.queue.enqueue_many(numbers(3)).await.unwrap();
     let mut gone = WorkerSession::register(&fixture).await;
     assert_eq!(gone.claim(3).await.len(), 3);
+    let idle = WorkerSession::register(&fixture).await;
     fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(MINUTE, -1, SYSUTCDATETIME())").await;
     let mut config = fixture.config.worker.clone();
     config.name = format!("reaper of {}", fixture.schema());
     config.reap_interval_ms = 100;
     let worker = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 3);
-    let lines = lines_of("work");
-    let reaped: Vec<&Line> = lines
-        .iter()
-        .filter(|line| {
-            line.field("worker") == config.name && line.message().starts_with("gave back the jobs of workers")
-        })
-        .collect();
-    assert_eq!(reaped.len(), 1, "{reaped:?}");
-    assert_eq!((reaped[0].level, reaped[0].field("workers"), reaped[0].field("ready")), (Level::WARN, "1", "3"));
+    let of_reaper = |message: &str| -> Vec<Line> {
+        let lines = lines_of("work").into_iter();
+        lines.filter(|line| line.field("worker") == config.name && line.message() == message).collect()
+    };
+    let lost = of_reaper("a worker was lost: its lease ran out");
+    let mut ids: Vec<&str> = lost.iter().map(|line| line.field("lost_worker_id")).collect();
+    let mut expected = [gone.id.to_string(), idle.id.to_string()];
+    ids.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(ids, expected);
+    assert!(lost.iter().all(|line| line.level == Level::WARN && line.field("lost_worker") == "a test"), "{lost:?}");
+    let given_back = of_reaper("gave back the jobs of lost workers");
+    assert_eq!(given_back.len(), 1, "{given_back:?}");
+    assert_eq!((given_back[0].level, given_back[0].field("ready")), (Level::WARN, "3"));
     fixture.remove().await;
 }
 

@@ -247,7 +247,7 @@ impl WorkerMetrics {
     }
 
     pub(crate) fn reaped(&self, reaped: &Reaped) {
-        self.reaped_workers.increment(u64::from(reaped.workers_lost));
+        self.reaped_workers.increment(reaped.lost.len() as u64);
         self.reaped_jobs.increment(u64::from(reaped.jobs_ready + reaped.jobs_dead));
         self.dead.increment(u64::from(reaped.jobs_dead));
     }

@@ -67,7 +67,7 @@ const STATES: [&str; 4] = ["ready", "scheduled", "claimed", "dead"];
 pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
 
 /// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the connection.
-pub(crate) const PROCEDURES: [&str; 25] = [
+pub(crate) const PROCEDURES: [&str; 26] = [
     "connect",
     "install",
     "schema_info",
@@ -86,6 +86,7 @@ pub(crate) const PROCEDURES: [&str; 25] = [
     "promote",
     "reap",
     "sample",
+    "unfinished",
     "stats",
     "pause",
     "resume",

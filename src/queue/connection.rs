@@ -224,11 +224,18 @@ impl Lane {
 
     /// Runs a command that answers with one row.
     pub(crate) async fn row(&mut self, call: &'static str, command: Command<'_>) -> Result<Columns, Error> {
-        let mut rows = self.rows(call, command).await?;
-        match rows.pop() {
-            Some(row) if rows.is_empty() => Ok(row),
-            _ => Err(Error::Protocol { message: format!("{call} did not answer with one row") }),
-        }
+        one_row(call, self.rows(call, command).await?)
+    }
+
+    /// Runs a command that answers with one row and then with a list.
+    pub(crate) async fn row_and_list(
+        &mut self,
+        call: &'static str,
+        command: Command<'_>,
+    ) -> Result<(Columns, Vec<Columns>), Error> {
+        let mut results = self.run(call, command).await?.into_iter();
+        let mut next = || columns(call, results.next().unwrap_or_default());
+        Ok((one_row(call, next())?, next()))
     }
 
     /// Runs a batch whose results do not matter.
@@ -286,8 +293,18 @@ impl Lane {
 
 /// The rows of the one result set that a procedure answers with.
 pub(crate) fn into_rows(call: &'static str, result: CommandResult) -> Vec<Columns> {
-    let rows = result.into_iter().last().unwrap_or_default();
+    columns(call, result.into_iter().last().unwrap_or_default())
+}
+
+fn columns(call: &'static str, rows: Vec<Row>) -> Vec<Columns> {
     rows.into_iter().map(|row| Columns::new(call, row)).collect()
+}
+
+fn one_row(call: &'static str, mut rows: Vec<Columns>) -> Result<Columns, Error> {
+    match rows.pop() {
+        Some(row) if rows.is_empty() => Ok(row),
+        _ => Err(Error::Protocol { message: format!("{call} did not answer with one row") }),
+    }
 }
 
 /// A row, read column by column in the order of the procedure's result.

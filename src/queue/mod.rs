@@ -420,6 +420,11 @@ impl Queue {
         self.lane().await.sample(&self.name, max_age).await
     }
 
+    /// Whether jobs are ready, scheduled or claimed; "no" counts when it was said twice in a row.
+    pub(crate) async fn has_unfinished(&self) -> Result<bool, Error> {
+        self.lane().await.has_unfinished(&self.name).await
+    }
+
     /// Stops the claims of the queue for all workers. Claimed jobs are finished, and enqueueing goes on.
     ///
     /// # Errors

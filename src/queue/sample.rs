@@ -1,4 +1,4 @@
-//! The depth of a queue for metrics: sampled by one worker at a time, seen by all.
+//! The depth of a queue for metrics: sampled by one worker at a time, seen by all. And whether there is anything left of it.
 
 use std::time::Duration;
 
@@ -42,6 +42,13 @@ impl Lane {
         let oldest_ready = row.optional::<i64>("oldest_ready_ms")?.map(from_ms);
         let age = row.optional::<i64>("sample_age_ms")?.map(from_ms);
         Ok(age.map(|age| QueueSample { ready, scheduled, claimed, dead, workers, paused, oldest_ready, age }))
+    }
+
+    /// Whether jobs are ready, scheduled or claimed. One that moves from one state to another meanwhile can be missed.
+    pub(crate) async fn has_unfinished(&mut self, queue: &str) -> Result<bool, Error> {
+        let mut command = self.command("unfinished");
+        command.bind_param("@queue", queue);
+        self.row("unfinished", command).await?.required("unfinished")
     }
 }
 

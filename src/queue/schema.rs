@@ -12,7 +12,7 @@ use crate::error::Error;
 pub(crate) const SCHEMA_VERSION: i32 = 1;
 
 /// The scripts, in the order in which they are run.
-const SCRIPTS: [(&str, &str); 33] = [
+const SCRIPTS: [(&str, &str); 34] = [
     ("000_begin.sql", include_str!("../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../sql/010_queues.sql")),
     ("020_jobs.sql", include_str!("../../sql/020_jobs.sql")),
@@ -37,6 +37,7 @@ const SCRIPTS: [(&str, &str); 33] = [
     ("330_unregister_worker.sql", include_str!("../../sql/330_unregister_worker.sql")),
     ("340_promote.sql", include_str!("../../sql/340_promote.sql")),
     ("350_sample.sql", include_str!("../../sql/350_sample.sql")),
+    ("360_unfinished.sql", include_str!("../../sql/360_unfinished.sql")),
     ("400_stats.sql", include_str!("../../sql/400_stats.sql")),
     ("410_pause.sql", include_str!("../../sql/410_pause.sql")),
     ("420_resume.sql", include_str!("../../sql/420_resume.sql")),

@@ -11,6 +11,7 @@ use crate::config::WorkerConfig;
 use crate::error::Error;
 use crate::metrics::WorkerMetrics;
 use crate::queue::connection::Lane;
+use crate::queue::workers::LostWorker;
 
 use super::shutdown::StopHandle;
 
@@ -19,7 +20,7 @@ pub(super) fn jittered(interval: Duration) -> Duration {
     interval.mul_f64(0.8 + 0.4 * fastrand::f64())
 }
 
-/// How many jobs one call promotes or gives back: the cap of every batch.
+/// How many jobs one call promotes or gives back, and how many workers it calls lost: the cap of every batch.
 const BATCH: usize = 1_000;
 
 pub(crate) struct Maintenance {
@@ -77,17 +78,19 @@ impl Maintenance {
         loop {
             let reaped = self.lane.reap(&self.queue, BATCH).await?;
             let jobs = (reaped.jobs_ready + reaped.jobs_dead) as usize;
-            if reaped.workers_lost > 0 || jobs > 0 {
+            self.metrics.reaped(&reaped);
+            for LostWorker { worker, name } in &reaped.lost {
+                tracing::warn!(lost_worker = name, lost_worker_id = %worker, "a worker was lost: its lease ran out");
+            }
+            if jobs > 0 {
                 tracing::warn!(
-                    workers = reaped.workers_lost,
                     ready = reaped.jobs_ready,
                     dead = reaped.jobs_dead,
-                    "gave back the jobs of workers whose lease ran out"
+                    "gave back the jobs of lost workers"
                 );
-                self.metrics.reaped(&reaped);
                 self.arrived.notify_one();
             }
-            if jobs < BATCH {
+            if jobs < BATCH && reaped.lost.len() < BATCH {
                 return Ok(());
             }
         }

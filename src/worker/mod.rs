@@ -405,8 +405,8 @@ impl Drop for Worker {
     }
 }
 
-/// Stops the worker when a claim found nothing and SQL Server says, twice in a row, that nothing is unfinished: `stats` counts the states
-/// one after the other, and a job that moves from one to another meanwhile can be in none of its counts.
+/// Stops the worker when a claim found nothing and SQL Server says, twice in a row, that nothing is unfinished: it looks for one state after
+/// the other, and a job that moves from one to another meanwhile can be missed.
 ///
 /// While other workers still run jobs, or some are scheduled, it has the prefetcher look again after each `pause`.
 async fn stop_when_empty(
@@ -419,9 +419,9 @@ async fn stop_when_empty(
     let mut empty_readings = 0;
     while empty_readings < 2 {
         found_nothing.notified().await;
-        match queue.stats().await {
-            Ok(stats) if stats.ready + stats.scheduled + stats.claimed == 0 => empty_readings += 1,
-            Ok(_) => empty_readings = 0,
+        match queue.has_unfinished().await {
+            Ok(false) => empty_readings += 1,
+            Ok(true) => empty_readings = 0,
             Err(error) if error.is_transient() => tracing::warn!(%error, "cannot see whether the queue is empty"),
             Err(error) => return stop.fail(error),
         }
