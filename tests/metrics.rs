@@ -7,6 +7,7 @@ use readpast::{ClaimOrder, Error, NewJob, Output, Queue, QueueOptions, Worker};
 use readpast_devserver::error::SqlError;
 use tiberius::Row;
 
+use crate::support::counted::drained;
 use crate::support::http::get;
 use crate::support::proxy::Proxy;
 use crate::support::{Fixture, dev_server, numbers, optional_number, until};
@@ -79,7 +80,7 @@ async fn errors_are_counted_by_procedure_and_by_sql_server_s_number() {
         });
     }
     let worker = Worker::start(&queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
-    assert_eq!(worker.drain().await.unwrap().stats.done, 20);
+    assert_eq!(drained(worker).await.stats.done, 20);
 
     let (_, text) = get(address, "/metrics").await;
     for (procedure, error, expected) in [

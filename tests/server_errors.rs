@@ -184,7 +184,6 @@ async fn while_acknowledging_stands_still_results_take_no_more_memory_than_max_i
     until("the results were sent some more times", || asked.load(Ordering::Relaxed) >= so_far + 4).await;
     let growth = worker.resident_bytes().saturating_sub(at_start);
     assert_eq!(ledger.lines(), 80, "forty starts and ends");
-    println!("{at_start} bytes at the start, {growth} more");
     assert!(growth < 24 << 20, "{growth} bytes more than the {at_start} at the start");
     dev_server().await.faults().clear(&format!("{}.finish", fixture.schema()));
     until("there is room again", || ledger.lines() > 80).await;

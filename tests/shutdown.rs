@@ -62,7 +62,8 @@ async fn a_second_request_stops_at_once_and_the_running_job_is_told() {
 async fn a_handler_that_never_returns_does_not_outlast_the_deadline() {
     let fixture = Fixture::new("deadline").await;
     let BlockedWorker { worker, gate, .. } = blocked(&fixture, 200).await;
-    let summary = worker.shutdown().await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(30), worker.shutdown()).await;
+    let summary = ended.expect("the deadline ends it").unwrap();
     assert_eq!((summary.stats.running, summary.stats.released), (1, 9));
     gate.add_permits(1);
     fixture.remove().await;
