@@ -24,6 +24,15 @@ pub enum SlotRow {
 }
 
 impl SlotRow {
+    /// Puts a stored row into the slot.
+    pub fn store(&mut self, row: Row, schema: &Arc<TableSchema>) {
+        match self {
+            // The next row of the same scan.
+            SlotRow::Stored(stored, known) if Arc::ptr_eq(known, schema) => *stored = row,
+            slot => *slot = SlotRow::Stored(row, Arc::clone(schema)),
+        }
+    }
+
     pub fn get(&self, ordinal: usize) -> Value {
         match self {
             SlotRow::Values(values) => values[ordinal].clone(),

@@ -3,8 +3,9 @@
 //! A change first finds its rows, under their locks, and computes what becomes of them; then it changes them; then it
 //! computes OUTPUT. So no statement meets its own changes.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
 
 use super::bind_insert::{InsertPlan, InsertRows, InsertTarget};
 use super::bind_modify::{BoundAssignment, DeletePlan, OutputPlan, TableRules, UpdatePlan};
@@ -406,7 +407,7 @@ pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
     check_all_writable(run, schema, &plan.output)?;
     let table = run.table_id(plan.table.place);
     let limit = row_limit(&plan.input, run);
-    let mut seen: BTreeSet<Key> = BTreeSet::new();
+    let mut seen: FxHashSet<Key> = FxHashSet::default();
     let mut changes: Vec<RowChange> = Vec::new();
     let mut saved: Vec<SavedRows> = Vec::new();
     // Old and new rows, where somebody refers to them.
@@ -457,7 +458,7 @@ pub fn run_delete(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
     check_all_writable(run, &plan.table.schema, &plan.output)?;
     let table = run.table_id(plan.table.place);
     let limit = row_limit(&plan.input, run);
-    let mut seen: BTreeSet<Key> = BTreeSet::new();
+    let mut seen: FxHashSet<Key> = FxHashSet::default();
     let mut keys: Vec<Key> = Vec::new();
     let mut saved: Vec<SavedRows> = Vec::new();
     // Where somebody refers to them.
@@ -478,10 +479,8 @@ pub fn run_delete(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
         keys.push(key);
         Ok(if keys.len() < limit { Flow::Continue } else { Flow::Stop })
     })?;
-    for key in &keys {
-        let storage = run.storage()?;
-        storage.latch.delete(&mut storage.tx, table, key)?;
-    }
+    let storage = run.storage()?;
+    storage.latch.delete_rows(&mut storage.tx, table, &keys)?;
     plan.foreign_keys.rows_deleted("DELETE", &gone, run, frame)?;
     let mut result = Vec::new();
     for row in saved {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::aggregate;
 use super::evaluate::all_hold;
-use super::frame::{Flow, Frame, Run, SavedRows, SlotRow, SubqueryResult, Values};
+use super::frame::{Flow, Frame, Run, SavedRows, SubqueryResult, Values};
 use super::locking::Access;
 use super::query::{
     AnyOf, Body, HashJoin, Limit, LoopKind, Operator, QueryPlan, SelectPlan, SetPlan, SortKey, TableScan,
@@ -169,7 +169,7 @@ fn collect(input: &Operator, slots: &[usize], run: &mut Run<'_>, frame: &mut Fra
 
 /// The range that a scan seeks, the values of an IN list excepted; `None` if it can hold no row.
 pub fn seek_range(scan: &TableScan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Option<SeekRange>> {
-    let mut range = SeekRange::default();
+    let mut range = SeekRange { equal: Vec::with_capacity(scan.equal.len()), ..Default::default() };
     for seek in &scan.equal {
         let value = seek.scalar.eval(run, frame)?;
         if value.is_null() && !seek.is_null {
@@ -262,7 +262,7 @@ fn run_range(
     loop {
         let storage = run.storage()?;
         let Some(found) = cursor.next(&mut storage.latch, &mut storage.tx)? else { return Ok(Flow::Continue) };
-        frame.rows[scan.slot] = SlotRow::Stored(found.row, Arc::clone(&scan.table.schema));
+        frame.rows[scan.slot].store(found.row, &scan.table.schema);
         if scan.access == Access::Change {
             frame.target = Some(found.key);
         }

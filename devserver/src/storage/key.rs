@@ -5,6 +5,7 @@ use std::borrow::Borrow;
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// Keys up to this length need no allocation; with it a `Key` is 40 bytes. A number, a uniqueidentifier and a row's key
 /// fit.
@@ -64,6 +65,12 @@ impl PartialEq for Key {
 }
 
 impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
+    }
+}
 
 impl PartialOrd for Key {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {

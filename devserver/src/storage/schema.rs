@@ -301,9 +301,9 @@ impl FilterTerm {
 
     fn holds(&self, value: &Value, collation: Collation) -> bool {
         match self {
-            FilterTerm::IsNull { .. } => *value == Value::Null,
-            FilterTerm::IsNotNull { .. } => *value != Value::Null,
-            _ if *value == Value::Null => false,
+            FilterTerm::IsNull { .. } => value.is_null(),
+            FilterTerm::IsNotNull { .. } => !value.is_null(),
+            _ if value.is_null() => false,
             FilterTerm::In { constants, .. } => {
                 constants.iter().any(|constant| compare(value, constant, collation) == Ordering::Equal)
             }

@@ -6,7 +6,7 @@
 //!
 //! The map remembers where its last search ended, and looks there first. Nearly all searches of a queue are neighbours:
 //! a scan goes on from its last key, a batch is inserted or changed in the order of its keys, a row that was just found
-//! is read. Such a search compares two or three keys, however large the map is.
+//! is read. Such a search compares one or two keys, however large the map is.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -76,16 +76,35 @@ impl<V> Tree<V> {
 
     /// The key's place, or the one it would have; `None` if it is lower than all bounds.
     fn search(&self, key: &[u8]) -> Option<(Place, bool)> {
-        let block = self.block_of(key)?;
-        let last = self.last.get();
-        let guess = if last.block == block { last.position } else { 0 };
-        let (position, found) = match self.blocks[block].search(key, guess) {
-            Ok(position) => (position, true),
-            Err(position) => (position, false),
-        };
-        let place = Place { block, position };
+        let (place, found) = self.search_near_last(key).or_else(|| {
+            let block = self.block_of(key)?;
+            Some(match self.blocks[block].search(key) {
+                Ok(position) => (Place { block, position }, true),
+                Err(position) => (Place { block, position }, false),
+            })
+        })?;
         self.last.set(place);
         Some((place, found))
+    }
+
+    /// The same, if the key lies where the last search ended or right behind: one or two comparisons tell.
+    fn search_near_last(&self, key: &[u8]) -> Option<(Place, bool)> {
+        let last = self.last.get();
+        let block = self.blocks.get(last.block).filter(|block| last.position < block.len())?;
+        match block.key(last.position).cmp(key) {
+            Ordering::Less => {}
+            Ordering::Equal => return Some((last, true)),
+            Ordering::Greater => return None,
+        }
+        let behind = Place { block: last.block, position: last.position + 1 };
+        if behind.position == block.len() {
+            let is_in_block = self.blocks.get(last.block + 1).is_none_or(|next| key < next.bound.as_bytes());
+            return is_in_block.then_some((behind, false));
+        }
+        match block.key(behind.position).cmp(key) {
+            Ordering::Less => None,
+            order => Some((behind, order.is_eq())),
+        }
     }
 
     fn find(&self, key: &[u8]) -> Option<Place> {
@@ -208,18 +227,16 @@ impl<V> Block<V> {
         Some((self.key(position), value))
     }
 
-    /// The key's position, or the one it would have. Looks at the guessed one and the one behind it first.
-    fn search(&self, key: &[u8], guess: usize) -> Result<usize, usize> {
+    /// The key's position, or the one it would have.
+    fn search(&self, key: &[u8]) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len());
-        let mut next = guess;
         while low < high {
-            let middle = if next < high { next } else { low.midpoint(high) };
+            let middle = low.midpoint(high);
             match self.key(middle).cmp(key) {
                 Ordering::Less => low = middle + 1,
                 Ordering::Equal => return Ok(middle),
                 Ordering::Greater => high = middle,
             }
-            next = if middle == guess { guess + 1 } else { usize::MAX };
         }
         Err(low)
     }

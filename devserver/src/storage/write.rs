@@ -198,18 +198,43 @@ impl Latch<'_> {
     ///
     /// As [`Latch::lock_table`].
     pub fn delete(&mut self, tx: &mut Transaction, table: ObjectId, key: &Key) -> SqlResult<bool> {
-        self.count_row(tx)?;
+        Ok(self.delete_rows(tx, table, std::slice::from_ref(key))? == 1)
+    }
+
+    /// Deletes the rows of one statement, and says how many were still there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Latch::lock_table`].
+    pub fn delete_rows(&mut self, tx: &mut Transaction, table: ObjectId, keys: &[Key]) -> SqlResult<usize> {
         self.lock_table(tx, table, LockMode::IntentExclusive, true)?;
         let schema = self.schema_of(table)?;
-        self.lock_key(tx, &schema, row_resource(&schema, key))?;
+        let indexed = schema.indexed_columns();
+        let mut deleted = 0;
+        for key in keys {
+            self.count_row(tx)?;
+            deleted += usize::from(self.delete_row(tx, &schema, &indexed, key)?);
+        }
+        Ok(deleted)
+    }
+
+    fn delete_row(
+        &mut self,
+        tx: &mut Transaction,
+        schema: &TableSchema,
+        indexed: &[bool],
+        key: &Key,
+    ) -> SqlResult<bool> {
+        let table = schema.id;
+        self.lock_key(tx, schema, row_resource(schema, key))?;
         self.check_conflict(tx, table, key)?;
-        let Some(row) = self.read(table, key) else {
+        let Some(row) = self.table(table).and_then(|table| table.live_row(key)) else {
             return Ok(false);
         };
-        let indexed = schema.indexed_columns();
-        let entries = self.entries(&schema, &row.values_if(&schema, |column| indexed[column]), key)?;
+        let values = row.values_if(schema, |column| indexed[column]);
+        let entries = self.entries(schema, &values, key)?;
         for (index, entry) in &entries {
-            self.lock_key(tx, &schema, entry_resource(table, index, entry))?;
+            self.lock_key(tx, schema, entry_resource(table, index, entry))?;
         }
         let first = tx.undo.len();
         let storage = self.table_mut(table)?;
@@ -240,11 +265,10 @@ impl Latch<'_> {
             self.count_row(tx)?;
             self.lock_key(tx, &schema, row_resource(&schema, &change.key))?;
             self.check_conflict(tx, table, &change.key)?;
-            let Some(old) = self.read(table, &change.key) else {
+            let Some(update) = self.prepare(&schema, &indexed, change)? else {
                 continue;
             };
             changed += 1;
-            let update = self.prepare(&schema, &indexed, change, &old)?;
             if changes.len() > 1 && update.takes_unique_key(&schema) {
                 newcomers.push(change);
             } else {
@@ -262,15 +286,18 @@ impl Latch<'_> {
         Ok(changed)
     }
 
-    /// Works out what an update touches. Most updates change few columns and leave most indexes as they are.
+    /// Works out what an update touches; `None` if the row is not there. Most updates change few columns and leave most
+    /// indexes as they are.
     fn prepare<'update>(
         &mut self,
         schema: &'update TableSchema,
         indexed: &[bool],
         change: &'update RowChange,
-        old: &Row,
-    ) -> SqlResult<Update<'update>> {
+    ) -> SqlResult<Option<Update<'update>>> {
         let table = self.table_mut(schema.id)?;
+        let Some(old) = table.live_row(&change.key) else {
+            return Ok(None);
+        };
         let old_values = old.values_if(schema, |column| indexed[column]);
         let has_changed = |column: usize| old_values[column] != change.values[column];
         let new_key = table.changed_row_key(&change.key, &change.values)?;
@@ -290,7 +317,7 @@ impl Latch<'_> {
             }
         }
         let row = Row::encode(&schema.columns, &change.values)?;
-        Ok(Update { old_key: &change.key, new_key, new_values: &change.values, row, touched })
+        Ok(Some(Update { old_key: &change.key, new_key, new_values: &change.values, row, touched }))
     }
 
     /// Locks what the update touches besides the row itself, looks for duplicates, and makes the change.
