@@ -211,3 +211,15 @@ CREATE TRIGGER come ON child AFTER INSERT AS RETURN",
     ok(&mut s, "DISABLE TRIGGER gone ON child; DELETE parent WHERE id = 1");
     assert_eq!(rows(&mut s, "SELECT id FROM child"), ["ROW(Null)"]);
 }
+
+#[test]
+fn a_rollback_takes_back_what_was_done_to_triggers() {
+    let (_e, mut s) = session();
+    script(&mut s, TABLES);
+    ok(&mut s, "BEGIN TRAN; DISABLE TRIGGER orders_changed ON orders; ROLLBACK");
+    ok(&mut s, "BEGIN TRAN; EXEC ('CREATE TRIGGER more ON orders AFTER INSERT AS RETURN'); ROLLBACK");
+    ok(&mut s, "BEGIN TRAN; DROP TRIGGER orders_changed; ROLLBACK");
+    ok(&mut s, "INSERT orders (state) VALUES ('new')");
+    assert_eq!(rows(&mut s, "SELECT what FROM queue"), ["ROW(String(\"insert\"))"]);
+    assert_eq!(rows(&mut s, "SELECT name FROM sys.triggers"), ["ROW(String(\"orders_changed\"))"]);
+}
