@@ -16,7 +16,7 @@ use super::system_view::SystemView;
 use super::table_function::TableFunction;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{Lifetime, fold};
-use crate::tsql::ast::{Expr, Ident, JoinHint, JoinKind, ObjectName, Query, TableSource};
+use crate::tsql::ast::{Expr, Ident, JoinHint, JoinKind, ObjectName, Query, TableHint, TableSource};
 use crate::value::{Collation, SqlType};
 
 /// The FROM clause after binding, before access paths are chosen.
@@ -349,7 +349,7 @@ impl Binder<'_> {
         &mut self,
         name: &ObjectName,
         alias: Option<&Ident>,
-        hints: &[crate::tsql::ast::TableHint],
+        hints: &[TableHint],
         mergeable: bool,
     ) -> SqlResult<Relation> {
         let exposed = Arc::clone(alias.unwrap_or(&name.name));
@@ -368,12 +368,15 @@ impl Binder<'_> {
                     slots: slot_bit(slot),
                     updatable: true,
                 })?;
-                let hints = TableHints::of(hints, Access::Read)?;
+                let hints = TableHints::of(&[&self.view_hints, hints].concat(), Access::Read)?;
                 Ok(Relation::Table(TableRelation { slot, table, hints, access: Access::Read }))
             }
             ResolvedTable::View(view) => {
-                if !hints.is_empty() {
-                    return Err(SqlError::not_supported("table hints on a view"));
+                let chooses = |hint: &TableHint| {
+                    matches!(hint, TableHint::Index(_) | TableHint::ForceSeek(_) | TableHint::ForceScan)
+                };
+                if hints.iter().any(chooses) {
+                    return Err(SqlError::not_supported("hints on a view that choose an index"));
                 }
                 if self.view_depth == 32 {
                     return Err(SqlError::new(4429, "View or function contains a self-reference.").severity(16));
@@ -381,11 +384,14 @@ impl Binder<'_> {
                 let scopes = std::mem::take(&mut self.scopes);
                 let mut ctes = std::mem::replace(&mut self.ctes, view.select.ctes.clone());
                 self.view_depth += 1;
+                let outer_hints = self.view_hints.len();
+                self.view_hints.extend_from_slice(hints);
                 // What the view reads belongs to its owner: only SELECT on the view itself is asked for.
                 let needs = self.needs.len();
                 let bound = self.bind_query(&view.select.query, false);
                 self.needs.truncate(needs);
                 self.view_depth -= 1;
+                self.view_hints.truncate(outer_hints);
                 std::mem::swap(&mut self.ctes, &mut ctes);
                 self.scopes = scopes;
                 self.need_object("SELECT", view.id, &view.schema, &view.name);

@@ -16,7 +16,7 @@ use super::state::SessionState;
 use super::system_view::SystemView;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{Latch, ObjectId, TableSchema, fold};
-use crate::tsql::ast::{ColumnRef, Cte, Expr, Ident, ObjectName, QueryHint, TypeArguments, TypeName};
+use crate::tsql::ast::{ColumnRef, Cte, Expr, Ident, ObjectName, QueryHint, TableHint, TypeArguments, TypeName};
 use crate::value::{Collation, Length, SqlType};
 
 /// A permission that a statement needs when it does not run under ownership chaining.
@@ -166,6 +166,8 @@ pub struct Binder<'a> {
     pub function_arguments: Option<super::function::Arguments>,
     /// The views being expanded, so that one that contains itself ends.
     pub view_depth: usize,
+    /// The table hints on the views that are being bound: those of the tables they refer to.
+    pub view_hints: Vec<TableHint>,
     /// The slots of system views.
     pub system_slots: SlotSet,
     /// The slot of `$action` while the OUTPUT clause of a MERGE is bound.
@@ -228,6 +230,7 @@ impl<'a> Binder<'a> {
             in_default: false,
             outer_columns: Vec::new(),
             view_depth: 0,
+            view_hints: Vec::new(),
             system_slots: 0,
             merge_action: None,
         }

@@ -116,7 +116,7 @@ impl TableHints {
         if result.update && hints.contains(&TableHint::XLock) {
             return Err(conflicting());
         }
-        if result.readpast && (unlocked || result.isolation == Some(IsolationLevel::Serializable)) {
+        if result.readpast && unlocked {
             return Err(readpast_not_allowed());
         }
         if result.page && result.update {
@@ -180,11 +180,21 @@ impl TableHints {
         if self.update && level == IsolationLevel::ReadCommitted {
             level = session;
         }
-        if self.readpast {
-            self.check_readpast(level, versions)?;
-        }
         let changes = access == Access::Change;
         let wants_locks = self.update || self.exclusive || self.table || self.page;
+        // A read that locks the rows of its snapshot.
+        let locks_snapshot = level == IsolationLevel::Snapshot
+            && !changes
+            && (self.update || self.exclusive)
+            && !self.table
+            && !self.page;
+        if self.readpast && session == IsolationLevel::Snapshot && self.isolation == Some(IsolationLevel::Serializable)
+        {
+            return Err(SqlError::not_supported("READPAST with HOLDLOCK under SNAPSHOT isolation"));
+        }
+        if self.readpast && !locks_snapshot {
+            self.check_readpast(level, versions)?;
+        }
         let plan = LockPlan {
             table_mode: LockMode::SchemaStability,
             row: RowLock::None,
@@ -195,6 +205,11 @@ impl TableHints {
             keep_rejected: false,
             serializable: false,
         };
+        if locks_snapshot {
+            let row = if self.exclusive { RowLock::Exclusive } else { RowLock::Update };
+            let table_mode = LockMode::IntentExclusive;
+            return Ok(LockPlan { table_mode, row, hold: true, read: ReadVersion::Transaction, ..plan });
+        }
         if session == IsolationLevel::Snapshot && (changes || wants_locks) && (self.isolation.is_some() || wants_locks)
         {
             return Err(SqlError::not_supported("locking hints under SNAPSHOT isolation"));

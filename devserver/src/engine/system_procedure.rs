@@ -180,12 +180,17 @@ impl Session {
     fn get_application_lock(&mut self, arguments: &[PassedArgument], scope: &mut Activation) -> SqlResult<Returned> {
         let resource = text_argument(arguments, 0, "@Resource", "sp_getapplock")?;
         let mode = text_argument(arguments, 1, "@LockMode", "sp_getapplock")?;
+        let invalid = Ok(Returned { status: -999, outputs: Vec::new() });
         let Some(mode) = application_mode(&mode) else {
-            return Ok(Returned { status: -999, outputs: Vec::new() });
+            return invalid;
         };
-        let owner = lock_owner(argument(arguments, 2, "@LockOwner"))?;
+        let Some(owner) = lock_owner(argument(arguments, 2, "@LockOwner")) else { return invalid };
+        let timeout = argument(arguments, 3, "@LockTimeout").and_then(Value::as_i64);
+        if timeout.is_some_and(|timeout| timeout < -1) || argument(arguments, 0, "@Resource") == Some(&Value::Null) {
+            return invalid;
+        }
         self.check_transaction_for(owner)?;
-        let timeout = match argument(arguments, 3, "@LockTimeout").and_then(Value::as_i64) {
+        let timeout = match timeout {
             Some(milliseconds) => u64::try_from(milliseconds).ok().map(Duration::from_millis),
             None => self.state.options.lock_timeout,
         };
@@ -210,7 +215,9 @@ impl Session {
         scope: &mut Activation,
     ) -> SqlResult<Returned> {
         let resource = text_argument(arguments, 0, "@Resource", "sp_releaseapplock")?;
-        let owner = lock_owner(argument(arguments, 1, "@LockOwner"))?;
+        let Some(owner) = lock_owner(argument(arguments, 1, "@LockOwner")) else {
+            return Ok(Returned { status: -999, outputs: Vec::new() });
+        };
         self.check_transaction_for(owner)?;
         let released = self.with_run(true, scope, |run| {
             let storage = run.storage()?;
@@ -265,11 +272,11 @@ fn unknown_parameter(procedure: SystemProcedure, arguments: &[PassedArgument]) -
     None
 }
 
-fn lock_owner(value: Option<&Value>) -> SqlResult<LockOwner> {
+fn lock_owner(value: Option<&Value>) -> Option<LockOwner> {
     match value.and_then(Value::as_str).map(fold).as_deref() {
-        None | Some("transaction") => Ok(LockOwner::Transaction),
-        Some("session") => Ok(LockOwner::Session),
-        Some(other) => Err(SqlError::not_supported(format!("the lock owner '{other}'"))),
+        None | Some("transaction") => Some(LockOwner::Transaction),
+        Some("session") => Some(LockOwner::Session),
+        Some(_) => None,
     }
 }
 

@@ -296,7 +296,10 @@ impl Scan {
                 return Err(SqlError::new(208, format!("Invalid object name '{}'.", self.schema.name)));
             };
             let found = if let Some(reader) = self.reader {
-                self.next_version(latch, reader)
+                match (self.next_version(latch, reader), self.row_mode) {
+                    (Some(found), Some(mode)) => self.lock_version(latch, tx, found, mode)?,
+                    (found, _) => found,
+                }
             } else if self.plan.serializable
                 && let Some(mode) = self.row_mode
             {
@@ -324,6 +327,20 @@ impl Scan {
         }
         self.finished = true;
         Ok(None)
+    }
+
+    /// UPDLOCK and XLOCK under SNAPSHOT: the row that was seen is locked, and nobody has changed it since.
+    fn lock_version(
+        &self,
+        latch: &mut Latch<'_>,
+        tx: &mut Transaction,
+        found: Found,
+        mode: LockMode,
+    ) -> SqlResult<Option<Found>> {
+        let row = Resource::key(self.table, self.schema.row_index(), found.key.as_bytes());
+        let Attempt::Locked { .. } = self.lock(latch, tx, row, mode, true)? else { return Ok(None) };
+        latch.check_conflict(tx, self.table, &found.key)?;
+        Ok(Some(found))
     }
 
     /// Where the scan is, for another scan of the same range to go on from.

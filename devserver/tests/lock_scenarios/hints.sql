@@ -202,3 +202,27 @@ COMMIT TRANSACTION;
 CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL); INSERT t SELECT value, 0 FROM GENERATE_SERIES(1, 6300);
 --- a error 59000
 SELECT COUNT(*) FROM t WITH (PAGLOCK);
+
+--- scenario hints on a view are those of its tables
+--- source docs/t-sql/queries/hints-transact-sql-table.md, Remarks (lock hints are propagated to the tables a view refers to)
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL); INSERT t VALUES (1, 0), (2, 0), (3, 0);
+--- setup
+CREATE VIEW v AS SELECT id, n FROM t WHERE n = 0;
+--- setup
+CREATE VIEW outer_view AS SELECT id FROM v;
+--- a rows 1
+BEGIN TRANSACTION; SELECT TOP (1) id FROM outer_view WITH (UPDLOCK, READPAST, ROWLOCK) ORDER BY id;
+--- b rows 2
+BEGIN TRANSACTION; SELECT TOP (1) id FROM outer_view WITH (UPDLOCK, READPAST, ROWLOCK) ORDER BY id;
+--- c rows 1 / 2 / 3
+SELECT id FROM v WITH (NOLOCK);
+--- c error 1047
+SELECT id FROM v WITH (NOLOCK, UPDLOCK);
+--- c blocks
+SELECT COUNT(*) FROM v WITH (TABLOCKX);
+--- a
+COMMIT TRANSACTION;
+--- b
+COMMIT TRANSACTION;
+--- c resumes rows 3
