@@ -10,5 +10,6 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     let mut config = Config::default();
     config.connection.url = format!("{text};Password={SECRET}").into();
     let shown = format!("{config:?} {:?}", config.validate());
-    assert!(text.contains(SECRET) || !shown.contains(SECRET));
+    // Its 0 can come from `\0`, which is how Debug shows a NUL.
+    assert!(text.contains(&SECRET[1..]) || !shown.contains(SECRET));
 });
