@@ -10,6 +10,7 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     let mut config = Config::default();
     config.connection.url = format!("{text};Password={SECRET}").into();
     let shown = format!("{config:?} {:?}", config.validate());
-    // Its 0 can come from `\0`, which is how Debug shows a NUL.
-    assert!(text.contains(&SECRET[1..]) || !shown.contains(SECRET));
+    // The text itself may say it: spaces in keys do not count, case neither, and Debug shows a NUL as `\0`.
+    let said: String = text.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
+    assert!(said.to_lowercase().contains(&SECRET[1..]) || !shown.contains(SECRET));
 });
