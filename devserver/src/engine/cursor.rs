@@ -114,6 +114,8 @@ struct OpenCursor {
     position: usize,
     /// The row that was fetched last, where a table can be changed through the cursor.
     current: Option<CurrentRow>,
+    /// `cursor_closing_transactions` when it was opened: one more of them, and it is closed.
+    transactions_before: u64,
 }
 
 #[derive(Debug)]
@@ -235,9 +237,9 @@ fn effective(wanted: Model, bound: &BoundPlan) -> SqlResult<Model> {
 }
 
 impl Cursor {
-    /// CURSOR_STATUS: 1 open with rows, 0 open and empty, -1 closed.
-    pub fn status(&self) -> i16 {
-        match &self.open {
+    /// CURSOR_STATUS: 1 open with rows, 0 open and empty, -1 closed. `transactions`: the session's `cursor_closing_transactions`.
+    pub fn status(&self, transactions: u64) -> i16 {
+        match self.open.as_ref().filter(|open| open.transactions_before == transactions) {
             None => -1,
             Some(OpenCursor { rows: Rows::Static(rows) | Rows::Keyset(rows), .. }) if rows.is_empty() => 0,
             Some(_) => 1,
@@ -268,8 +270,9 @@ pub fn find(name: &CursorName, scope: &Activation, globals: &[(String, SharedCur
 }
 
 impl Session {
+    /// The cursor of a name, closed if a transaction's end has closed it meanwhile.
     fn cursor(&self, name: &CursorName, scope: &Activation) -> SqlResult<SharedCursor> {
-        find(name, scope, &self.state.cursors).ok_or_else(|| match name {
+        let cursor = find(name, scope, &self.state.cursors).ok_or_else(|| match name {
             CursorName::Variable(name) => {
                 SqlError::new(16950, format!("The variable '{name}' does not currently have a cursor allocated to it."))
                     .state(2)
@@ -277,7 +280,10 @@ impl Session {
             CursorName::Name { name, .. } => {
                 SqlError::new(16916, format!("A cursor with the name '{name}' does not exist."))
             }
-        })
+        })?;
+        let transactions = self.state.cursor_closing_transactions;
+        cursor.lock().open.take_if(|open| open.transactions_before != transactions);
+        Ok(cursor)
     }
 
     fn new_cursor(source: &Arc<CursorSource>, scope: &Activation) -> SqlResult<Cursor> {
@@ -339,13 +345,6 @@ impl Session {
         Ok(())
     }
 
-    fn check_cursors_outlive_transactions(&self) -> SqlResult<()> {
-        if self.state.options.cursor_close_on_commit {
-            return Err(SqlError::not_supported("a cursor under SET CURSOR_CLOSE_ON_COMMIT ON"));
-        }
-        Ok(())
-    }
-
     fn bind_cursor(&mut self, source: &CursorSource) -> SqlResult<Arc<BoundPlan>> {
         let version = self.version();
         if let Some(bound) = source.cell.kept(version) {
@@ -373,7 +372,6 @@ impl Session {
         if cursor.open.is_some() {
             return Err(SqlError::new(16905, "The cursor is already open."));
         }
-        self.check_cursors_outlive_transactions()?;
         let bound = self.bind_cursor(&cursor.source)?;
         self.check_permissions(&bound.needs, scope)?;
         let model = effective(cursor.options.model, &bound)?;
@@ -394,7 +392,8 @@ impl Session {
             Rows::Static(rows) | Rows::Keyset(rows) => rows.len() as i32,
             Rows::Dynamic(_) => -1,
         };
-        cursor.open = Some(OpenCursor { bound, rows, position: 0, current: None });
+        let transactions_before = self.state.cursor_closing_transactions;
+        cursor.open = Some(OpenCursor { bound, rows, position: 0, current: None, transactions_before });
         Ok(())
     }
 
@@ -414,7 +413,6 @@ impl Session {
             _ => 0,
         };
         self.state.fetch_status = -1;
-        self.check_cursors_outlive_transactions()?;
         let shared = self.cursor(name, scope)?;
         let mut cursor = shared.lock();
         let cursor = &mut *cursor;

@@ -127,6 +127,7 @@ impl Session {
             identity_insert: None,
             context_info: None,
             cursors: Vec::new(),
+            cursor_closing_transactions: 0,
             fetch_status: 0,
             cursor_rows: 0,
             in_insert_exec: false,

@@ -113,6 +113,8 @@ pub struct SessionState {
     pub context_info: Option<Arc<[u8]>>,
     /// The global cursors by folded name.
     pub cursors: Vec<(String, SharedCursor)>,
+    /// How many transactions have ended under SET CURSOR_CLOSE_ON_COMMIT ON: a cursor that was opened before is closed.
+    pub cursor_closing_transactions: u64,
     /// `@@FETCH_STATUS`.
     pub fetch_status: i32,
     /// `@@CURSOR_ROWS`.

@@ -508,7 +508,8 @@ fn cursor_status(place: &Value, name: &Value, run: &Run<'_>) -> Value {
         "variable" => (super::cursor::find(&CursorName::Variable(name.into()), run.scope, &[]), -2),
         _ => (None, -3),
     };
-    Value::SmallInt(found.map_or(absent, |cursor| cursor.try_lock().map_or(1, |cursor| cursor.status())))
+    let transactions = run.state.cursor_closing_transactions;
+    Value::SmallInt(found.map_or(absent, |cursor| cursor.try_lock().map_or(1, |cursor| cursor.status(transactions))))
 }
 
 fn session_property(option: &Value, run: &Run<'_>) -> Value {

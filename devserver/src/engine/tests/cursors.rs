@@ -205,15 +205,22 @@ fn a_fetch_locks_like_a_select() {
     assert_eq!(rows(&mut a, "FETCH c"), ["ROW(Int(1))"]);
 }
 
-// "SET CURSOR_CLOSE_ON_COMMIT" (docs/t-sql/statements/set-cursor-close-on-commit-transact-sql.md): under ON a commit closes
-// the cursors.
+// "SET CURSOR_CLOSE_ON_COMMIT" (docs/t-sql/statements/set-cursor-close-on-commit-transact-sql.md), its example and its notes.
 #[test]
-fn cursors_that_a_commit_would_close_are_refused() {
+fn the_end_of_a_transaction_closes_cursors_where_it_was_asked_to() {
     let (_e, mut s) = session();
-    let declare = "DECLARE c CURSOR GLOBAL STATIC FOR SELECT 1 AS n";
-    ok(&mut s, &format!("SET CURSOR_CLOSE_ON_COMMIT ON; {declare}"));
-    assert_eq!(errors(&mut s, "OPEN c"), [59000]);
-    ok(&mut s, "SET CURSOR_CLOSE_ON_COMMIT OFF; OPEN c");
-    assert_eq!(errors(&mut s, "SET CURSOR_CLOSE_ON_COMMIT ON; FETCH NEXT FROM c"), [59000]);
-    ok(&mut s, "SET CURSOR_CLOSE_ON_COMMIT OFF; FETCH NEXT FROM c");
+    ok(&mut s, "DECLARE c CURSOR GLOBAL STATIC FOR SELECT 1 AS n");
+    for end in ["COMMIT", "ROLLBACK"] {
+        ok(&mut s, &format!("SET CURSOR_CLOSE_ON_COMMIT ON; BEGIN TRAN; OPEN c; {end}"));
+        assert_eq!(rows(&mut s, "SELECT CURSOR_STATUS('global', 'c') AS n"), ["ROW(SmallInt(-1))"], "{end}");
+        assert_eq!(errors(&mut s, "FETCH NEXT FROM c"), [16917], "{end}");
+        ok(&mut s, &format!("SET CURSOR_CLOSE_ON_COMMIT OFF; BEGIN TRAN; OPEN c; {end}; FETCH NEXT FROM c; CLOSE c"));
+    }
+    ok(
+        &mut s,
+        "SET CURSOR_CLOSE_ON_COMMIT ON; BEGIN TRAN; SAVE TRAN a; OPEN c; ROLLBACK TRAN a; FETCH NEXT FROM c; COMMIT",
+    );
+    assert_eq!(errors(&mut s, "CLOSE c"), [16917]);
+    // It is about COMMIT TRANSACTION, not about the statements that commit by themselves.
+    ok(&mut s, "CREATE TABLE t (id int); OPEN c; INSERT t VALUES (1); FETCH NEXT FROM c");
 }
