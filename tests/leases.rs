@@ -1,13 +1,15 @@
 //! The lease: renewed whatever the cores do, and without it nothing new is started.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use readpast::WorkerConfig;
+use parking_lot::Mutex;
+use readpast::{Output, QueueOptions, Worker, WorkerConfig};
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, server_url, until};
+use crate::support::{Fixture, dev_server, server_url, until};
 
 fn short_lease() -> WorkerConfig {
     WorkerConfig { lease_ms: 1_000, heartbeat_interval_ms: 100, ..WorkerConfig::default() }
@@ -77,6 +79,44 @@ async fn jobs_of_a_lost_lease_are_not_started() {
     until("the nine are dropped", || monitor.stats().buffered == 0).await;
     assert_eq!(starts.load(Ordering::Relaxed), 1, "only the one that ran already");
     gate.add_permits(10);
+    worker.shutdown().await.unwrap();
+    fixture.remove().await;
+}
+
+/// The calls are seen by the dev server.
+#[tokio::test(flavor = "multi_thread")]
+async fn more_lost_workers_than_one_call_takes_are_reaped_at_once() {
+    let fixture = Fixture::on(dev_server().await, "many_lost", QueueOptions::default()).await;
+    fixture
+        .sql(
+            "DECLARE @past datetime2(3) = DATEADD(HOUR, -1, SYSUTCDATETIME()); \
+             WITH ten AS (SELECT n FROM (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)) AS v (n)) \
+             INSERT [$(schema)].[workers] (worker_id, queue_id, name, lease_ms, registered_at, lease_until) \
+             SELECT TOP (2500) NEWID(), q.queue_id, N'gone', 1000, @past, @past \
+             FROM [$(schema)].[queues] AS q CROSS JOIN ten AS a CROSS JOIN ten AS b CROSS JOIN ten AS c CROSS JOIN ten AS d",
+        )
+        .await;
+    let calls: Arc<Mutex<Vec<&str>>> = Arc::default();
+    for procedure in ["promote", "reap"] {
+        let calls = calls.clone();
+        dev_server().await.faults().on_call(&format!("{}.{procedure}", fixture.schema()), move |_| {
+            calls.lock().push(procedure);
+            None
+        });
+    }
+    // Between one interval's reaping and the next there is a promotion.
+    let config = WorkerConfig { promote_interval_ms: 10, reap_interval_ms: 500, ..WorkerConfig::default() };
+    let worker = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();
+    let reaping_has_ended =
+        || calls.lock().iter().skip_while(|call| **call == "promote").any(|call| *call == "promote");
+    until("it has reaped", reaping_has_ended).await;
+    let first = calls.lock().split(|call| *call == "promote").find(|reaps| !reaps.is_empty()).map(<[_]>::len);
+    assert_eq!(first, Some(3));
+    until_one(
+        &fixture,
+        "SELECT 1 AS n WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[workers] WHERE name = N'gone' AND lost_at IS NULL)",
+    )
+    .await;
     worker.shutdown().await.unwrap();
     fixture.remove().await;
 }

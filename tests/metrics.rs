@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use readpast::{ClaimOrder, Error, NewJob, Output, Queue, QueueOptions, Worker};
+use readpast::{ClaimOrder, Error, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
 use readpast_devserver::error::SqlError;
 use tiberius::Row;
 
@@ -134,6 +134,47 @@ async fn ready_means_a_lease_and_an_answered_claim() {
     fixture.remove().await;
 }
 
+/// Asks for `/readyz` until it says so; fails the test after half a minute.
+async fn until_ready(address: SocketAddr) {
+    let ready = async { while get(address, "/readyz").await.0 != 200 {} };
+    tokio::time::timeout(Duration::from_secs(30), ready).await.expect("the worker is ready in time");
+}
+
+/// Renewals and registrations are refused on demand, which only the dev server can do.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_its_lease_a_worker_is_not_ready() {
+    let long = WorkerConfig { lease_ms: 60_000, heartbeat_interval_ms: 100, ..WorkerConfig::default() };
+    let short = WorkerConfig { lease_ms: 1_000, ..long.clone() };
+    let lost = "UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()";
+    for (name, config, refused, change) in
+        [("lease_in_doubt", short, "heartbeat", None), ("lease_lost", long, "register_worker", Some(lost))]
+    {
+        let mut fixture = Fixture::on(dev_server().await, name, QueueOptions::default()).await;
+        fixture.config.connection.connect_timeout_ms = 1_000;
+        fixture.config.connection.command_timeout_ms = 1_000;
+        let (queue, address) = queue_with_metrics(&fixture, name).await;
+        let worker = Worker::start(&queue, &config, |_, _| Ok(Output::none())).await.unwrap();
+        let monitor = worker.monitor();
+        until_ready(address).await;
+
+        let procedure = format!("{}.{refused}", fixture.schema());
+        dev_server().await.faults().on_call(&procedure, |_| Some(SqlError::new(1222, "raised by a test").severity(17)));
+        if let Some(change) = change {
+            fixture.sql(change).await;
+        }
+        until("the lease is not held", || !monitor.stats().lease_held).await;
+        let not_ready = (503, "not ready: a worker does not hold its lease, or is stopping\n".to_string());
+        assert_eq!(get(address, "/readyz").await, not_ready, "{name}");
+        assert_eq!(get(address, "/healthz").await.0, 200, "{name}");
+
+        dev_server().await.faults().clear(&procedure);
+        until_ready(address).await;
+        worker.shutdown().await.unwrap();
+        drop(queue);
+        fixture.remove().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_is_shared_within_the_process_and_free_after_its_last_queue() {
     let fixture = Fixture::new("shared").await;
@@ -166,6 +207,10 @@ async fn a_port_in_use_is_named() {
     assert!(error.to_string().starts_with(&expected), "{error}");
 }
 
+/// As if the sample had been taken ten minutes earlier.
+const SAMPLED_EARLIER: &str = "UPDATE [$(schema)].[samples] SET sampled_at = DATEADD(MINUTE, -10, sampled_at)";
+const EARLIER_MS: i64 = 600_000;
+
 /// Everything that `sample` returns but the age of the sample.
 fn depth(row: &Row) -> [Option<i64>; 7] {
     ["ready", "scheduled", "claimed", "dead", "workers", "paused", "oldest_ready_ms"]
@@ -190,10 +235,14 @@ async fn a_sample_is_taken_once_in_its_time_and_seen_by_all() {
     fixture.queue.enqueue_many(numbers(2)).await.unwrap();
     let again = fixture.session().await.row("EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 3600000").await;
     assert_eq!(depth(&again), depth(&first));
-    assert!(optional_number(&again, "sample_age_ms") >= optional_number(&first, "sample_age_ms"));
-    session.sql("UPDATE [$(schema)].[samples] SET begun_at = DATEADD(HOUR, -1, begun_at)").await;
+    session.sql(SAMPLED_EARLIER).await;
+    let old = session.row("EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 3600000").await;
+    let age_ms = optional_number(&old, "sample_age_ms").unwrap();
+    assert!((EARLIER_MS..2 * EARLIER_MS).contains(&age_ms), "{age_ms}");
+    session.sql(&format!("{SAMPLED_EARLIER}, begun_at = DATEADD(HOUR, -1, begun_at)")).await;
     let fresh = session.row("EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 3600000").await;
     assert_eq!(depth(&fresh)[0], Some(5));
+    assert!(optional_number(&fresh, "sample_age_ms").unwrap() < EARLIER_MS, "it is new");
 
     assert_eq!(session.refusal("EXEC [$(schema)].[sample] @queue = N'none'").await.0, 58001);
     fixture.remove().await;
@@ -239,4 +288,34 @@ async fn a_worker_shows_the_depth_of_its_queue_and_how_old_its_knowledge_is() {
     assert!(value(&text, r#"readpast_queue_sample_age_seconds{queue="depth"}"#).unwrap() < 60.0);
     worker.shutdown().await.unwrap();
     fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_knows_how_old_a_sample_is_that_another_has_taken() {
+    let fixture = Fixture::new("old_sample").await;
+    let (queue, address) = queue_with_metrics(&fixture, "old_sample").await;
+    let mut session = fixture.session().await;
+    session.row("EXEC [$(schema)].[sample] @queue = N'old_sample', @max_age_ms = 0").await;
+    session.sql(SAMPLED_EARLIER).await;
+    let config = WorkerConfig { sample_interval_ms: 3_600_000, ..WorkerConfig::default() };
+    let worker = Worker::start(&queue, &config, |_, _| Ok(Output::none())).await.unwrap();
+    let first = age_above(address, 0.0).await;
+    assert!((600.0..1_200.0).contains(&first), "{first}");
+    // It does not ask again within the hour, and yet the age goes on.
+    age_above(address, first).await;
+    worker.shutdown().await.unwrap();
+    fixture.remove().await;
+}
+
+/// The first age of the sample in `old_sample` that is greater than `least`, in seconds.
+async fn age_above(address: SocketAddr, least: f64) -> f64 {
+    let give_up = Instant::now() + Duration::from_secs(30);
+    loop {
+        let (_, text) = get(address, "/metrics").await;
+        match value(&text, r#"readpast_queue_sample_age_seconds{queue="old_sample"}"#) {
+            Some(age) if age > least => return age,
+            age => assert!(Instant::now() < give_up, "the sample's age stays at {age:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }

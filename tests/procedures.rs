@@ -865,6 +865,23 @@ async fn reap_gives_back_the_jobs_of_workers_whose_lease_ran_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn reap_calls_no_more_workers_lost_than_asked() {
+    let fixture = Fixture::new("reap_max").await;
+    let mut session = fixture.session().await;
+    for _ in 0..5 {
+        register(&mut session, &format!("'{}'", Uuid::new_v4())).await;
+    }
+    session.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
+    for (lost, left) in [(2, 3), (2, 1), (1, 0), (0, 0)] {
+        let row = session.row("EXEC [$(schema)].[reap] @queue = N'work', @max = 2").await;
+        assert_eq!(number(&row, "workers_lost"), lost);
+        let alive = session.number("SELECT COUNT(*) FROM [$(schema)].[workers] WHERE lost_at IS NULL").await;
+        assert_eq!(alive, left);
+    }
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn reap_makes_jobs_dead_whose_last_attempt_was_alone() {
     let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
     let fixture = Fixture::with("reap_dead", options).await;
