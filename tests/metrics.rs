@@ -270,27 +270,30 @@ async fn many_ready_jobs_are_estimated_and_every_priority_is_looked_at() {
 #[tokio::test(flavor = "multi_thread")]
 async fn neither_sample_nor_unfinished_reads_the_whole_queue() {
     const WITH_LOCKS: &str = "ROWLOCK, READCOMMITTEDLOCK";
-    let fixture = Fixture::new("not_read").await;
-    fixture.queue.enqueue_many((0..12_000).map(|_| NewJob::bytes("x"))).await.unwrap();
-    let mut reader = fixture.session().await;
-    for procedure in [include_str!("../sql/350_sample.sql"), include_str!("../sql/360_unfinished.sql")] {
-        reader.script(&procedure.replace("NOLOCK", WITH_LOCKS)).await.unwrap();
-    }
-    let mut other = fixture.session().await;
-    let last = other.number("SELECT MAX(job_id) FROM [$(schema)].[jobs]").await;
-    other.sql(&format!("BEGIN TRANSACTION; DELETE [$(schema)].[jobs] WHERE job_id = {}", last - 1_000)).await;
+    for (claim_order, index, lifo) in [(ClaimOrder::Fifo, "jobs_ready", 0), (ClaimOrder::Lifo, "jobs_ready_lifo", 1)] {
+        let options = QueueOptions { claim_order: Some(claim_order), ..QueueOptions::default() };
+        let fixture = Fixture::with("not_read", options).await;
+        fixture.queue.enqueue_many((0..12_000).map(|_| NewJob::bytes("x"))).await.unwrap();
+        let mut reader = fixture.session().await;
+        for procedure in [include_str!("../sql/350_sample.sql"), include_str!("../sql/360_unfinished.sql")] {
+            reader.script(&procedure.replace("NOLOCK", WITH_LOCKS)).await.unwrap();
+        }
+        let mut other = fixture.session().await;
+        let last = other.number("SELECT MAX(job_id) FROM [$(schema)].[jobs]").await;
+        other.sql(&format!("BEGIN TRANSACTION; DELETE [$(schema)].[jobs] WHERE job_id = {}", last - 1_000)).await;
 
-    reader.sql("SET LOCK_TIMEOUT 0").await;
-    let everything = format!(
-        "SELECT COUNT(*) FROM [$(schema)].[jobs] WITH ({WITH_LOCKS}, INDEX (jobs_ready)) \
-         WHERE state = 0 AND lifo = 0 AND alone = 0"
-    );
-    assert_eq!(reader.refusal(&everything).await.0, 1222);
-    let sample = reader.row("EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 0").await;
-    assert_eq!(depth(&sample)[0], Some(12_000));
-    assert_eq!(reader.number("EXEC [$(schema)].[unfinished] @queue = N'work'").await, 1);
-    other.sql("ROLLBACK").await;
-    fixture.remove().await;
+        reader.sql("SET LOCK_TIMEOUT 0").await;
+        let everything = format!(
+            "SELECT COUNT(*) FROM [$(schema)].[jobs] WITH ({WITH_LOCKS}, INDEX ({index})) \
+             WHERE state = 0 AND lifo = {lifo} AND alone = 0"
+        );
+        assert_eq!(reader.refusal(&everything).await.0, 1222);
+        let sample = reader.row("EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 0").await;
+        assert_eq!(depth(&sample)[0], Some(12_000));
+        assert_eq!(reader.number("EXEC [$(schema)].[unfinished] @queue = N'work'").await, 1);
+        other.sql("ROLLBACK").await;
+        fixture.remove().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
