@@ -225,7 +225,9 @@ async fn each_reaped_worker_is_a_line() {
     assert_eq!(worker.drain().await.unwrap().stats.done, 3);
     let of_reaper = |message: &str| -> Vec<Line> {
         let lines = lines_of("work").into_iter();
-        lines.filter(|line| line.field("worker") == config.name && line.message() == message).collect()
+        // Other tests' queues have this name too, and not every line is a worker's.
+        let is_reaper = |line: &Line| line.fields.get("worker").is_some_and(|worker| *worker == config.name);
+        lines.filter(|line| is_reaper(line) && line.message() == message).collect()
     };
     let lost = of_reaper("a worker was lost: its lease ran out");
     let mut ids: Vec<&str> = lost.iter().map(|line| line.field("lost_worker_id")).collect();
@@ -254,4 +256,28 @@ async fn an_error_of_sql_server_is_logged_with_its_number() {
     let failed = line(queue.name(), "the worker cannot go on and stops");
     assert_eq!((failed.level, failed.field("sql_error")), (Level::ERROR, "50001"));
     fixture.remove().await;
+}
+
+/// A program may start a worker under a subscriber of one thread, while the pool's threads have the program's.
+#[test]
+fn a_worker_of_another_subscriber_runs_its_jobs() {
+    capture();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // Its registry has spans that the other's has not, whatever other tests have made there.
+    let registry = tracing_subscriber::registry();
+    let done = tracing::subscriber::with_default(registry, || {
+        let spans: Vec<_> = (0..10_000).map(|_| tracing::info_span!("one of many")).collect();
+        let done = runtime.block_on(async {
+            let fixture = Fixture::new("other_subscriber").await;
+            fixture.queue.enqueue_many(numbers(3)).await.unwrap();
+            let worker =
+                Worker::start(&fixture.queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+            let drained = tokio::time::timeout(Duration::from_secs(30), worker.drain()).await.expect("every job ends");
+            fixture.remove().await;
+            drained.unwrap().stats.done
+        });
+        drop(spans);
+        done
+    });
+    assert_eq!(done, 3);
 }

@@ -318,8 +318,12 @@ impl Shared {
 
         let deadline = self.time_limit.as_ref().map(|limit| limit.started(&job, started_at));
         let context = Context::new(registration.lost().clone(), self.stop_now.clone(), deadline);
-        let span = tracing::info_span!(parent: &self.span, "job", job_id = %job.id(), attempt = job.attempt());
-        let result = catch_unwind(AssertUnwindSafe(|| span.in_scope(|| (self.handler)(&job, &context))));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            // Entered, not named as the parent: this thread may have another subscriber than the one that made it, which would panic
+            // at a span that it does not know.
+            let span = self.span.in_scope(|| tracing::info_span!("job", job_id = %job.id(), attempt = job.attempt()));
+            span.in_scope(|| (self.handler)(&job, &context))
+        }));
         if let Some(limit) = &self.time_limit {
             limit.ended(&job);
         }
