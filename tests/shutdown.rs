@@ -1,5 +1,6 @@
 //! How a worker ends: in order, by its deadline, or at once.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use readpast::{JobId, JobState, NewJob, Output, Summary, Worker, WorkerConfig};
@@ -37,11 +38,15 @@ async fn a_second_request_stops_at_once_and_the_running_job_is_told() {
     let fixture = Fixture::new("at_once").await;
     fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
     let (told, was_told) = std::sync::mpsc::channel();
+    let (let_it_end, may_end) = std::sync::mpsc::channel::<()>();
+    let may_end = Mutex::new(may_end);
     let worker = Worker::start(&fixture.queue, &fixture.config.worker, move |_, context| {
         while !context.is_cancelled() {
             std::thread::yield_now();
         }
         told.send(()).unwrap();
+        // Its result must not be there in time to be acknowledged all the same.
+        let _ = may_end.lock().unwrap().recv();
         Ok(Output::none())
     })
     .await
@@ -55,6 +60,7 @@ async fn a_second_request_stops_at_once_and_the_running_job_is_told() {
     ending.await.unwrap().unwrap();
     was_told.recv_timeout(Duration::from_secs(30)).unwrap();
     assert_eq!(fixture.queue.stats().await.unwrap().claimed, 1, "its row waits for the reaper");
+    drop(let_it_end);
     fixture.remove().await;
 }
 
