@@ -292,10 +292,10 @@ fn split_into_calls(ended: Vec<Ended>) -> Vec<Batch> {
             Ending::Finish(Finish { outcome: FinishOutcome::Done { output: Some(output) }, .. }) => output.len(),
             _ => 0,
         };
-        let fits = batches.iter().position(|(batch, job_ids)| {
+        let fits = batches.iter_mut().position(|(batch, job_ids)| {
             Arc::ptr_eq(&batch.registration, &registration)
-                && !job_ids.contains(&job_id)
                 && (batch.output_bytes + bytes <= MAX_OUTPUT_BYTES || batch.output_bytes == 0)
+                && job_ids.insert(job_id)
         });
         let index = fits.unwrap_or_else(|| {
             let batch = Batch {
@@ -305,11 +305,10 @@ fn split_into_calls(ended: Vec<Ended>) -> Vec<Batch> {
                 releases: Vec::new(),
                 output_bytes: 0,
             };
-            batches.push((batch, HashSet::new()));
+            batches.push((batch, HashSet::from([job_id])));
             batches.len() - 1
         });
-        let (batch, job_ids) = &mut batches[index];
-        job_ids.insert(job_id);
+        let (batch, _) = &mut batches[index];
         batch.output_bytes += bytes;
         match ending {
             Ending::Finish(finish) => {

@@ -8,6 +8,7 @@
 //! longer ago than the lease, the lease is in doubt and no further job is started until SQL Server has answered.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -65,8 +66,10 @@ impl Registration {
     pub(crate) fn forget(&self, jobs: impl Iterator<Item = (JobId, Fence)>) {
         let mut held = self.held.lock();
         for (job_id, fence) in jobs {
-            if held.get(&job_id) == Some(&fence) {
-                held.remove(&job_id);
+            if let Entry::Occupied(entry) = held.entry(job_id)
+                && *entry.get() == fence
+            {
+                entry.remove();
             }
         }
     }
