@@ -25,6 +25,12 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 
+-- A lease that ends later than two of its lengths from now was given before the clock was set back: a dead worker's would last until the
+-- clock has caught up. (Not one: a renewal may be newer than @now.)
+UPDATE [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+SET lease_until = DATEADD(MILLISECOND, lease_ms, @now)
+WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until > DATEADD(MILLISECOND, 2 * lease_ms, @now);
+
 -- From here on the worker's heartbeat is refused. READPAST: a worker whose row is locked is renewing its lease right now.
 UPDATE TOP (@max) [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET lost_at = @now
