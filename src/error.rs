@@ -250,11 +250,12 @@ pub enum Error {
 }
 
 /// SQL Server's numbers for what passes by itself: deadlock victim, lock and client time-outs, a server that is busy,
-/// failing over or starting, and connections that broke. From Microsoft's "Troubleshoot transient connection errors"
+/// short of memory, locks or log space, failing over, starting or upgrading itself, and connections that broke. From Microsoft's "Troubleshoot transient connection errors"
 /// and the documentation of each.
-const TRANSIENT_NUMBERS: [i32; 33] = [
-    -2, 64, 233, 596, 601, 615, 701, 921, 922, 942, 976, 983, 1205, 1222, 3935, 4060, 4221, 6005, 10053, 10054, 10060,
-    10928, 10929, 10936, 17142, 40143, 40197, 40501, 40540, 40613, 49918, 49919, 49920,
+const TRANSIENT_NUMBERS: [i32; 43] = [
+    -2, 64, 233, 596, 601, 615, 701, 921, 922, 941, 942, 952, 976, 982, 983, 1204, 1205, 1222, 3935, 4060, 4221, 6005,
+    8628, 8645, 8651, 9002, 10053, 10054, 10060, 10928, 10929, 10936, 17142, 17187, 18401, 40143, 40197, 40501, 40540,
+    40613, 49918, 49919, 49920,
 ];
 
 /// Logins that SQL Server refuses for good: password wrong, expired, must be changed, account locked or disabled, not
@@ -275,6 +276,15 @@ impl Error {
             Error::Sql { number, .. } | Error::Database { number, .. } => TRANSIENT_NUMBERS.contains(number),
             Error::EnqueuedInPart { source, .. } => source.is_transient(),
             _ => false,
+        }
+    }
+
+    /// Whether a call that ended so may have taken effect all the same. A statement's own error has undone it (XACT_ABORT); when no word came
+    /// from SQL Server, or one about the server itself (severity 17 and more), the transaction may have been committed before.
+    pub(crate) fn leaves_open(&self) -> bool {
+        match self {
+            Error::Sql { severity, .. } => *severity >= 17,
+            other => other.sql_number().is_none(),
         }
     }
 
@@ -343,9 +353,10 @@ mod tests {
 
     #[test]
     fn what_passes_by_itself_is_transient_and_nothing_else() {
-        for number in
-            [1205, 1222, -2, 40197, 40501, 40613, 49918, 49919, 49920, 10053, 10054, 10060, 10928, 10929, 233, 64, 701]
-        {
+        for number in [
+            1204, 1205, 1222, -2, 40197, 40501, 40613, 49918, 49919, 49920, 10053, 10054, 10060, 10928, 10929, 233, 64,
+            701,
+        ] {
             assert!(sql(number).is_transient(), "{number}");
         }
         for number in [2627, 547, 8134, 50000, 1934] {
@@ -357,6 +368,21 @@ mod tests {
         let part = Error::EnqueuedInPart { enqueued: Vec::new(), source: Box::new(sql(1205)) };
         assert!(part.is_transient());
         assert_eq!(part.sql_number(), Some(1205));
+    }
+
+    #[test]
+    fn only_a_statement_s_own_error_has_certainly_undone_it() {
+        let with = |number, severity| Error::Sql {
+            number,
+            severity,
+            message: String::new(),
+            procedure: String::new(),
+            line: 1,
+        };
+        assert!(!with(1205, 13).leaves_open() && !with(1222, 16).leaves_open());
+        assert!(!Error::LeaseLost.leaves_open());
+        assert!(with(40197, 17).leaves_open() && with(40501, 20).leaves_open());
+        assert!(Error::TimedOut { call: "claim".into(), after: Duration::from_secs(30) }.leaves_open());
     }
 
     #[test]
