@@ -1,7 +1,8 @@
--- Gives back the jobs that this worker holds in the table but does not know of: those of a claim whose answer never arrived.
--- @known is everything the worker has in memory. Ready again at once, the attempt not counted: nobody can have started them.
+-- Lists the jobs that this worker holds in the table but does not know of: those of a claim whose answer never arrived.
+-- @known is everything the worker has in memory. What it gets here it gives back by release, which names each fence: this call itself
+-- changes nothing, so that it does no harm when it arrives late, after the worker has given it up and claimed again.
 -- Waits for a claim of this worker that is still running on a connection the worker has given up.
--- Result: released.
+-- Result: job_id, fence.
 CREATE OR ALTER PROCEDURE [$(schema)].[recover]
     @queue     nvarchar(128),
     @worker_id uniqueidentifier,
@@ -13,12 +14,9 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @queue_id int;
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
 
-UPDATE j
-SET state = 0, attempt = j.attempt - 1
-FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
+SELECT j.job_id, j.fence
+FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
 WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = @worker_id
     AND NOT EXISTS (SELECT 1 FROM @known AS k WHERE k.job_id = j.job_id AND k.fence = j.fence)
 OPTION (MAXDOP 1);
-
-SELECT CAST(@@ROWCOUNT AS int) AS released;
 GO

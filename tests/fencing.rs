@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use readpast::{Completion, JobId, JobState, NewJob, Output, QueueOptions, Worker};
 use tokio::sync::Semaphore;
 
+use crate::support::counted::drained;
 use crate::support::{Fixture, numbers, until};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,5 +64,38 @@ async fn after_a_lost_lease_the_worker_registers_anew_and_goes_on() {
     assert_eq!((summary.stats.done, summary.stats.lost), (50, 0));
     let registered = fixture.sql("SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lost_at IS NOT NULL").await;
     assert_eq!(registered[0].get::<i32, _>("n"), Some(1), "the old registration");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_living_workers_of_one_name_the_second_takes_over_and_the_first_goes_on_beside_it() {
+    let fixture = Fixture::new("twins").await;
+    let mut config = fixture.config.worker.clone();
+    (config.name, config.take_over) = ("twin".to_string(), true);
+    (config.batch_size, config.finish_batch_size, config.max_in_flight) = (1, 1, 1);
+    fixture.queue.enqueue_many(numbers(1)).await.unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
+    let first = Worker::start(&fixture.queue, &config, move |_, _| {
+        runtime.block_on(handler_gate.acquire()).unwrap().forget();
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    until("the job runs", || first.stats().running == 1).await;
+    let second = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();
+    until("the second has run it", || second.stats().done == 1).await;
+
+    gate.add_permits(10);
+    until("the first's result is refused", || first.stats().lost == 1).await;
+    let mut session = fixture.session().await;
+    let registered = async { while session.number("SELECT COUNT(*) FROM [$(schema)].[workers]").await < 3 {} };
+    tokio::time::timeout(Duration::from_secs(30), registered).await.expect("the first registers anew");
+    // Had it taken over again, the second would be lost now, and then the first, and so on for ever.
+    assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[workers] WHERE lost_at IS NOT NULL").await, 1);
+    second.shutdown().await.unwrap();
+    fixture.queue.enqueue_many(numbers(5)).await.unwrap();
+    let stats = drained(first).await.stats;
+    assert_eq!((stats.done, stats.lost), (5, 1));
     fixture.remove().await;
 }

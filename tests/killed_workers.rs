@@ -156,6 +156,7 @@ async fn the_first_reap_after_the_lease_s_end_gives_a_killed_worker_s_jobs_back(
     let reaps: Arc<Mutex<Vec<SystemTime>>> = Arc::default();
     let seen = reaps.clone();
     server.faults().on_call(&format!("{}.reap", fixture.schema()), move |_| {
+        #[expect(clippy::disallowed_methods, reason = "compared with the dev server's clock, which is this machine's")]
         seen.lock().push(SystemTime::now());
         None
     });
@@ -199,10 +200,11 @@ async fn memory_stays_flat(jobs: usize) {
         assert_eq!(ids.len(), (chunk + 1) * 10_000);
     }
     let ledger = Ledger::new();
-    let worker = ChildWorker::start(&fixture, &ledger, &[]).await;
+    let mut worker = ChildWorker::start(&fixture, &ledger, &[]).await;
     let mut resident = vec![worker.resident_bytes()];
     for tenth in 1..=10 {
         while ledger.lines() < 2 * jobs * tenth / 10 {
+            assert!(!worker.has_ended(), "the worker died after {} lines of its ledger", ledger.lines());
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
         resident.push(worker.resident_bytes());

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use readpast::{Output, QueueOptions, Worker, WorkerConfig};
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
+use crate::support::counted::drained;
 use crate::support::proxy::Proxy;
 use crate::support::{Fixture, dev_server, server_url, until};
 
@@ -41,7 +42,7 @@ async fn the_lease_is_renewed_while_every_thread_is_busy() {
         "SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lease_until > DATEADD(MILLISECOND, 2000, registered_at)";
     until_one(&fixture, renewed).await;
     gate.add_permits(10);
-    worker.drain().await.unwrap();
+    drained(worker).await;
     fixture.remove().await;
 }
 
@@ -61,7 +62,7 @@ async fn while_the_lease_is_in_doubt_nothing_is_started_and_afterwards_it_goes_o
 
     // Nobody has reaped: the worker finds its lease still there and everything is run once.
     proxy.unblock();
-    let summary = worker.drain().await.unwrap();
+    let summary = drained(worker).await;
     assert_eq!((summary.stats.done, starts.load(Ordering::Relaxed)), (10, 10));
     fixture.remove().await;
 }

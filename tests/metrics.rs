@@ -166,13 +166,26 @@ async fn without_its_lease_a_worker_is_not_ready() {
         let not_ready = (503, "not ready: a worker does not hold its lease, or is stopping\n".to_string());
         assert_eq!(get(address, "/readyz").await, not_ready, "{name}");
         assert_eq!(get(address, "/healthz").await.0, 200, "{name}");
+        let renewals = renewed(address, name).await;
 
         dev_server().await.faults().clear(&procedure);
         until_ready(address).await;
+        let (_, text) = get(address, "/metrics").await;
+        let times_lost = value(&text, &format!("readpast_leases_lost_total{{queue=\"{name}\"}}"));
+        assert_eq!(times_lost, Some(f64::from(u8::from(change.is_some()))), "{name}");
+        let give_up = Instant::now() + Duration::from_secs(30);
+        while renewed(address, name).await <= renewals {
+            assert!(Instant::now() < give_up, "renewals are counted again: {name}");
+        }
         worker.shutdown().await.unwrap();
         drop(queue);
         fixture.remove().await;
     }
+}
+
+async fn renewed(address: SocketAddr, queue: &str) -> f64 {
+    let (_, text) = get(address, "/metrics").await;
+    value(&text, &format!("readpast_lease_renewals_total{{queue=\"{queue}\"}}")).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,16 +1,24 @@
 //! Networks that cut, reset, stall, crawl and deliver late: a worker reconnects, and nothing is lost or run twice.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{NewJob, Output, Queue, Worker, WorkerConfig};
+use readpast::{Completion, JobId, JobState, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use tokio::sync::Semaphore;
 
+use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::counted::{assert_each_once, counting_worker, drained};
 use crate::support::proxy::Proxy;
 use crate::support::{Fixture, number, server_url, until};
 
 /// A fixture, and a queue that reaches it by a proxy, with a command time-out of a second.
 async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
-    let fixture = Fixture::new(test_name).await;
+    through_proxy_with(test_name, QueueOptions::default()).await
+}
+
+async fn through_proxy_with(test_name: &str, options: QueueOptions) -> (Fixture, Proxy, Queue) {
+    let fixture = Fixture::with(test_name, options).await;
     let proxy = Proxy::start(&server_url().await).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
@@ -121,6 +129,121 @@ async fn a_claim_that_arrives_long_after_it_was_given_up_is_found_again() {
     assert_each_once(&runs, 20);
     assert_eq!((summary.stats.done, summary.stats.lost), (20, 0));
     assert_eq!(session.number(held).await, 0);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_for_lost_jobs_that_arrives_late_takes_nothing_from_the_worker() {
+    let (fixture, proxy, queue) = through_proxy("late_recover").await;
+    proxy.reset_answer("claim", 0);
+    proxy.stall_request("recover");
+    let gate = Arc::new(Semaphore::new(0));
+    let starts = Arc::new(AtomicUsize::new(0));
+    let (handler_gate, counted, runtime) = (gate.clone(), starts.clone(), tokio::runtime::Handle::current());
+    fixture.queue.enqueue_many(jobs(10)).await.unwrap();
+    let worker = Worker::start(&queue, &WorkerConfig { threads: 1, buffer: 20, ..long_lease() }, move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        runtime.block_on(handler_gate.acquire()).unwrap().forget();
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    // The look that was given up was repeated, and the jobs claimed again.
+    until("it holds them all", || worker.stats().running == 1 && worker.stats().buffered == 9).await;
+    assert!(proxy.has_sprung());
+    proxy.resume();
+    until("the first look has arrived", || proxy.has_answered_late()).await;
+    assert_eq!(fixture.job_counts().await.claimed, 10, "nothing was given back");
+    gate.add_permits(100);
+    let stats = drained(worker).await.stats;
+    assert_eq!((stats.done, stats.lost, starts.load(Ordering::Relaxed)), (10, 0, 10));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finish_that_did_not_arrive_is_lost_and_not_done_when_the_job_was_given_to_another_meanwhile() {
+    let (fixture, proxy, queue) = through_proxy("elsewhere").await;
+    fixture.queue.enqueue_many(jobs(1)).await.unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
+    // By its own clock, its lease lasts to the end.
+    let one = WorkerConfig {
+        batch_size: 1,
+        max_in_flight: 1,
+        finish_batch_size: 1,
+        heartbeat_interval_ms: 25_000,
+        ..long_lease()
+    };
+    let cut_off = Worker::start(&queue, &one, move |_, _| {
+        runtime.block_on(handler_gate.acquire()).unwrap().forget();
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    until("the job runs", || cut_off.stats().running == 1).await;
+    proxy.block();
+    gate.add_permits(1);
+    until("its result waits", || cut_off.stats().awaiting_finish == 1).await;
+
+    // As when SQL Server's clock jumps, or when the worker's machine was suspended.
+    fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
+    let elsewhere = WorkerConfig { reap_interval_ms: 100, ..WorkerConfig::default() };
+    let (other, _) = counting_worker(&fixture.queue, &elsewhere).await;
+    assert_eq!(drained(other).await.stats.done, 1);
+
+    proxy.unblock();
+    until("the result was sent", || cut_off.stats().awaiting_finish == 0).await;
+    assert_eq!((cut_off.stats().done, cut_off.stats().lost), (0, 1));
+    cut_off.shutdown().await.unwrap();
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_are_given_back_are_recognised_when_the_answer_is_lost() {
+    let (fixture, proxy, queue) = through_proxy("release_answer").await;
+    let BlockedWorker { worker, gate, .. } = blocked_worker(&fixture, &queue, long_lease()).await;
+    proxy.reset_answer("release", 0);
+    let monitor = worker.monitor();
+    let ending = tokio::spawn(worker.shutdown());
+    until("the nine are given back", || monitor.stats().released + monitor.stats().lost == 9).await;
+    assert!(proxy.has_sprung());
+    gate.add_permits(1);
+    let stats = ending.await.unwrap().unwrap().stats;
+    assert_eq!((stats.done, stats.released, stats.lost), (1, 9, 0));
+    let ready = fixture.queue.peek(JobState::Ready, JobId(0), 100).await.unwrap();
+    assert!(ready.len() == 9 && ready.iter().all(|job| job.attempt == 0), "{ready:?}");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_while_the_answer_to_a_claim_is_lost_gives_its_jobs_back_at_once() {
+    let (fixture, proxy, queue) = through_proxy("claim_at_the_end").await;
+    fixture.queue.enqueue_many(jobs(60)).await.unwrap();
+    proxy.stall_answer("claim", 30);
+    let (worker, runs) = counting_worker(&queue, &long_lease()).await;
+    until("the answer stalls", || proxy.has_sprung()).await;
+    worker.shutdown().await.unwrap();
+    assert_eq!(runs.lock().len(), 0);
+    let ready = fixture.queue.peek(JobState::Ready, JobId(0), 100).await.unwrap();
+    assert!(ready.len() == 60 && ready.iter().all(|job| job.attempt == 0), "{} ready", ready.len());
+    assert_eq!(fixture.queue.stats().await.unwrap().workers, 0);
+    fixture.remove().await;
+}
+
+/// With DELAYED_DURABILITY, or after a fail-over that loses data, transactions that were answered can be gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_whose_acknowledgement_a_crashed_server_has_forgotten_are_run_again() {
+    let options = QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() };
+    let (fixture, proxy, queue) = through_proxy_with("forgotten", options).await;
+    fixture.queue.enqueue_many(jobs(20)).await.unwrap();
+    let (worker, runs) = counting_worker(&queue, &long_lease()).await;
+    until("all are done", || worker.stats().done == 20).await;
+    let forgets = "UPDATE TOP (5) [$(schema)].[jobs] SET state = 2, finished_at = NULL, run_us = NULL WHERE state = 3";
+    fixture.sql(forgets).await;
+    proxy.cut();
+    assert_eq!(drained(worker).await.stats.done, 25);
+    assert_eq!(runs.lock().values().filter(|(times, _)| *times == 2).count(), 5);
+    assert_eq!(fixture.job_counts().await.done, 20);
     fixture.remove().await;
 }
 

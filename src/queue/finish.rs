@@ -112,7 +112,8 @@ impl Lane {
     }
 
     /// Gives back the jobs that are claimed for this worker but not among `known`: those of a claim whose answer was
-    /// lost. Returns how many there were.
+    /// lost. Returns how many there were. By their fences: a call that arrives after it was given up, when this worker has
+    /// claimed again, gives back nothing that it runs.
     ///
     /// # Errors
     ///
@@ -122,13 +123,21 @@ impl Lane {
         queue: &str,
         worker: WorkerId,
         known: &[(JobId, Fence)],
-    ) -> Result<u32, Error> {
+    ) -> Result<usize, Error> {
         let list = table_type(self.schema(), "job_list");
         let mut command = self.command("recover");
         command.bind_param("@queue", queue);
         command.bind_param("@worker_id", worker.0);
         command.bind_table_with_dbtype("@known", &list, job_rows(known));
-        self.row("recover", command).await?.count("released")
+        let mut unknown = Vec::new();
+        for mut row in self.rows("recover", command).await? {
+            unknown.push((JobId(row.required("job_id")?), Fence(row.required("fence")?)));
+        }
+        if unknown.is_empty() {
+            return Ok(0);
+        }
+        let not_ours = self.release(worker, &unknown).await?;
+        Ok(unknown.len() - not_ours.len())
     }
 }
 

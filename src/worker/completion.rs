@@ -195,9 +195,9 @@ impl Completion {
                     Err(error) => retry.pause("finish", finishes.len(), error, &self.shared.metrics).await,
                 }
             };
-            if retry.may_have_been_applied && registration.is_held() {
-                // The answer of an earlier try was lost, not its effect: nobody but we ourselves can have taken these rows away. (A
-                // retry that the lost answer reported as dead is counted as retried.)
+            let any_lost = results.iter().any(|(_, result)| *result == FinishResult::Lost);
+            if any_lost && self.had_effect(lane, registration, &mut retry).await {
+                // (A retry that the lost answer reported as dead is counted as retried.)
                 results.retain(|(_, result)| *result != FinishResult::Lost);
             }
             let lost = results.iter().filter(|(_, result)| *result == FinishResult::Lost).count();
@@ -247,12 +247,28 @@ impl Completion {
                 Err(error) => retry.pause("release", releases.len(), error, &self.shared.metrics).await,
             }
         };
-        let recognised = retry.may_have_been_applied && registration.is_held();
+        let recognised = !not_ours.is_empty() && self.had_effect(lane, registration, &mut retry).await;
         let lost = if recognised { 0 } else { not_ours.len() };
         let released = (releases.len() - lost) as u64;
         self.shared.counts.released.fetch_add(released, Ordering::Relaxed);
         self.shared.metrics.released(released);
         self.count_lost(lost);
+    }
+
+    /// Whether jobs that SQL Server calls lost were ended by an earlier try, whose answer was lost and not its effect: where this worker
+    /// was never marked lost, nobody but itself can have taken them away. Only SQL Server knows that. The local clock does not: the
+    /// server's may have jumped, and this machine may have been suspended.
+    async fn had_effect(&self, lane: &mut Lane, registration: &Registration, retry: &mut Retry<'_>) -> bool {
+        if !retry.may_have_been_applied {
+            return false;
+        }
+        loop {
+            match lane.heartbeat(registration.worker_id).await {
+                Ok(()) => return true,
+                Err(Error::LeaseLost) => return false,
+                Err(error) => retry.pause("heartbeat", 0, error, &self.shared.metrics).await,
+            }
+        }
     }
 
     fn count_lost(&self, jobs: usize) {
@@ -343,8 +359,7 @@ impl<'a> Retry<'a> {
     async fn pause(&mut self, procedure: &'static str, batch: usize, error: Error, metrics: &WorkerMetrics) {
         self.tries += 1;
         metrics.finish_retries.increment(1);
-        // An error message from SQL Server means that the transaction was rolled back (XACT_ABORT); anything else says nothing.
-        self.may_have_been_applied |= error.sql_number().is_none();
+        self.may_have_been_applied |= error.leaves_open();
         let pause = self.backoff.next();
         if error.is_transient() {
             let (attempt, sql_error) = (self.tries, error.sql_number());

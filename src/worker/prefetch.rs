@@ -125,8 +125,7 @@ impl Prefetcher {
                     self.wait_for_registration().await;
                 }
                 Err(error) if error.is_transient() => {
-                    // An error message came from SQL Server, so there is no claim that we do not know of; anything else leaves it open.
-                    if error.sql_number().is_none() {
+                    if error.leaves_open() {
                         strays.answer_lost();
                     }
                     if matches!(error, Error::TimedOut { .. }) {
@@ -142,6 +141,20 @@ impl Prefetcher {
                 Err(error) => return self.stop.fail(error),
             }
         }
+        if strays.next_look.is_some() {
+            // Left to the reaper, their attempt would count.
+            let registration = self.registration.borrow().clone();
+            if let Err(error) = self.give_back_strays(&registration, &mut strays).await {
+                tracing::warn!(%error, "could not look for the jobs of a claim whose answer was lost; the lease will run out");
+            }
+        }
+    }
+
+    async fn give_back_strays(&mut self, registration: &Registration, strays: &mut Strays) -> Result<(), Error> {
+        let released = self.lane.recover(&self.queue, registration.worker_id, &registration.held()).await?;
+        strays.recovered(self.lane.command_timeout());
+        tracing::info!(released, "gave back the jobs of a claim whose answer was lost");
+        Ok(())
     }
 
     /// One claim; before it, where the answer to an earlier one was lost, what that one may have claimed is given back.
@@ -154,9 +167,7 @@ impl Prefetcher {
     ) -> Result<(Vec<Claimed>, bool), Error> {
         let worker_id = registration.worker_id;
         if strays.are_due() {
-            let released = self.lane.recover(&self.queue, worker_id, &registration.held()).await?;
-            strays.recovered(self.lane.command_timeout());
-            tracing::info!(released, "gave back the jobs of a claim whose answer was lost");
+            self.give_back_strays(registration, strays).await?;
         }
         let order = registration.settings.claim_order;
         let ClaimAnswer { jobs, alone_waits } = self.lane.claim(&self.queue, worker_id, order, room, alone).await?;

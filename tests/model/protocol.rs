@@ -32,6 +32,9 @@ pub struct Held {
 /// A finish that was given up but is still under way to the server.
 type LateFinish = (WorkerId, usize, u8, Outcome);
 
+/// A release of strays that was given up but is still under way.
+type LateRelease = (WorkerId, Vec<(usize, u8)>);
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Process {
     /// `None`: it has crashed.
@@ -41,6 +44,7 @@ pub struct Process {
     looks: bool,
     late_claim: Option<WorkerId>,
     late_finish: Option<LateFinish>,
+    late_release: Option<LateRelease>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -54,6 +58,7 @@ pub struct System {
     /// Which jobs were acknowledged as done.
     done: [bool; JOBS],
     reaped_while_held: bool,
+    released_while_held: bool,
 }
 
 /// What becomes of a call and its answer.
@@ -69,7 +74,8 @@ pub enum Fate {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Step {
     Claim(usize, Fate),
-    Recover(usize),
+    /// `recover`, and `release` of what it lists.
+    Recover(usize, Fate),
     Finish(usize, Held, Outcome, Fate),
     Release(usize, Held),
     Heartbeat(usize),
@@ -81,12 +87,13 @@ pub enum Step {
     RegisterWorker(usize, bool),
     LateClaim(usize),
     LateFinish(usize),
+    LateRelease(usize),
 }
 
 impl Step {
     fn is_fault(&self) -> bool {
         match self {
-            Step::Claim(_, fate) | Step::Finish(_, _, _, fate) => *fate != Fate::Answered,
+            Step::Claim(_, fate) | Step::Recover(_, fate) | Step::Finish(_, _, _, fate) => *fate != Fate::Answered,
             Step::LeaseRunsOut(_) | Step::Crash(_) | Step::Requeue => true,
             _ => false,
         }
@@ -133,6 +140,7 @@ impl Model for Protocol {
             acknowledged: Default::default(),
             done: Default::default(),
             reaped_while_held: false,
+            released_while_held: false,
         };
         for process in 0..PROCESSES {
             system.new_worker(process, &[]);
@@ -148,6 +156,9 @@ impl Model for Protocol {
             if process.late_finish.is_some() {
                 steps.push(Step::LateFinish(number));
             }
+            if process.late_release.is_some() {
+                steps.push(Step::LateRelease(number));
+            }
             if process.worker.is_none() {
                 steps.extend([Step::RegisterWorker(number, false), Step::RegisterWorker(number, true)]);
                 continue;
@@ -155,7 +166,10 @@ impl Model for Protocol {
             steps.extend([Step::Heartbeat(number), Step::Crash(number)]);
             // A worker looks for strays before it claims again.
             if process.looks {
-                steps.push(Step::Recover(number));
+                steps.push(Step::Recover(number, Fate::Answered));
+                if process.late_release.is_none() {
+                    steps.push(Step::Recover(number, Fate::Late));
+                }
             } else if process.held.len() < BATCH {
                 steps.extend([Step::Claim(number, Fate::Answered), Step::Claim(number, Fate::AnswerLost)]);
                 if process.late_claim.is_none() {
@@ -206,13 +220,22 @@ impl Model for Protocol {
                     }
                 }
             }
-            Step::Recover(number) => {
+            Step::Recover(number, fate) => {
                 let worker = system.processes[number].worker?;
                 let held = &system.processes[number].held;
                 let known: Vec<_> = held.iter().map(|held| (held.job, held.fence)).collect();
-                system.table.recover(worker, &known);
-                let process = &mut system.processes[number];
-                process.looks = self.rules.looks_again && process.late_claim == Some(worker);
+                let strays = system.table.recover(worker, &known);
+                if fate == Fate::Late {
+                    // It looks again, so that the strays are given back in time, and this call finds what came after them.
+                    let jobs = if self.rules.recover_changes_nothing { strays } else { known };
+                    system.processes[number].late_release = Some((worker, jobs));
+                } else {
+                    for (job, fence) in strays {
+                        system.table.release(worker, job, fence);
+                    }
+                    let process = &mut system.processes[number];
+                    process.looks = self.rules.looks_again && process.late_claim == Some(worker);
+                }
             }
             Step::Finish(number, job, outcome, fate) => {
                 let call = (job.worker, job.job, job.fence, outcome);
@@ -264,6 +287,22 @@ impl Model for Protocol {
                 let call = system.processes[number].late_finish.take()?;
                 system.finish(call);
             }
+            Step::LateRelease(number) => {
+                let (worker, mut jobs) = system.processes[number].late_release.take()?;
+                if !self.rules.recover_changes_nothing {
+                    // What the call finds when it arrives, and not when it was sent.
+                    jobs = system.table.recover(worker, &jobs);
+                }
+                for (job, fence) in jobs {
+                    system.table.release(worker, job, fence);
+                }
+                let process = &system.processes[number];
+                let is_away = |held: &Held| {
+                    let (before, now) = (&before.table.rows[held.job], &system.table.rows[held.job]);
+                    held.fence == before.fence && before.state == State::Claimed && now.state != State::Claimed
+                };
+                system.released_while_held |= process.held.iter().any(is_away);
+            }
         }
         for process in &mut system.processes {
             process.held.sort();
@@ -291,6 +330,9 @@ impl Model for Protocol {
             }),
             Property::always("no worker is reaped while its lease holds", |_, system: &System| {
                 !system.reaped_while_held
+            }),
+            Property::always("nothing is released that its worker holds", |_, system: &System| {
+                !system.released_while_held
             }),
             // That the model is not so narrow that nothing happens in it.
             Property::sometimes("all jobs are done", |_, system: &System| system.done.iter().all(|done| *done)),

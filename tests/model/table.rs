@@ -58,10 +58,17 @@ pub struct Rules {
     pub looks_again: bool,
     /// A worker keeps a result until its acknowledgement is answered.
     pub keeps_results: bool,
+    /// What a worker does not know of is listed, and given back by its fences: not by a call that does both.
+    pub recover_changes_nothing: bool,
 }
 
-pub const ALL_RULES: Rules =
-    Rules { fence_is_checked: true, reap_waits_for_the_lease: true, looks_again: true, keeps_results: true };
+pub const ALL_RULES: Rules = Rules {
+    fence_is_checked: true,
+    reap_waits_for_the_lease: true,
+    looks_again: true,
+    keeps_results: true,
+    recover_changes_nothing: true,
+};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Table {
@@ -138,15 +145,10 @@ impl Table {
         is_held
     }
 
-    /// How many it gave back.
-    pub fn recover(&mut self, worker: WorkerId, known: &[(usize, u8)]) -> usize {
-        let unknown: Vec<usize> = (0..self.rows.len())
-            .filter(|job| self.holds(*job, worker) && !known.contains(&(*job, self.rows[*job].fence)))
-            .collect();
-        for job in &unknown {
-            self.give_back_unstarted(*job);
-        }
-        unknown.len()
+    /// Jobs with their fences. It changes nothing.
+    pub fn recover(&self, worker: WorkerId, known: &[(usize, u8)]) -> Vec<(usize, u8)> {
+        let held = (0..self.rows.len()).filter(|job| self.holds(*job, worker));
+        held.map(|job| (job, self.rows[job].fence)).filter(|held| !known.contains(held)).collect()
     }
 
     fn give_back_unstarted(&mut self, job: usize) {

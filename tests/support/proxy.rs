@@ -28,7 +28,9 @@ struct Control {
     stalled: watch::Sender<bool>,
     bytes_per_second: AtomicU64,
     connections: AtomicUsize,
-    trap: Mutex<Option<Trap>>,
+    traps: Mutex<Vec<Trap>>,
+    /// How many requests that were held have been answered.
+    answered_late: AtomicUsize,
 }
 
 /// Waits for the next call of a procedure.
@@ -67,7 +69,8 @@ impl Proxy {
             stalled: watch::Sender::new(false),
             bytes_per_second: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
-            trap: Mutex::new(None),
+            traps: Mutex::default(),
+            answered_late: AtomicUsize::new(0),
         });
         let shared = control.clone();
         tokio::spawn(async move {
@@ -117,7 +120,7 @@ impl Proxy {
     /// Lets the bytes through again, those that were held first: TCP sends them again.
     pub fn resume(&self) {
         self.control.stalled.send_replace(false);
-        self.control.trap.lock().take();
+        self.control.traps.lock().clear();
     }
 
     /// Lets only so many bytes a second through each connection and direction; 0: as many as come.
@@ -147,12 +150,17 @@ impl Proxy {
 
     fn trap(&self, procedure: &str, message: Message, bytes: usize, then: Then) {
         let name = format!("].[{procedure}]").encode_utf16().flat_map(u16::to_le_bytes).collect();
-        *self.control.trap.lock() = Some(Trap { name, message, bytes, then });
+        self.control.traps.lock().push(Trap { name, message, bytes, then });
     }
 
-    /// Whether the call that was waited for has come.
+    /// Whether all calls that were waited for have come.
     pub fn has_sprung(&self) -> bool {
-        self.control.trap.lock().is_none()
+        self.control.traps.lock().is_empty()
+    }
+
+    /// Whether a call that was held has arrived after [`Proxy::resume`], and was answered.
+    pub fn has_answered_late(&self) -> bool {
+        self.control.answered_late.load(Ordering::Acquire) > 0
     }
 }
 
@@ -207,13 +215,13 @@ async fn pump(
         };
         let _ = stalled.wait_for(|stalled| !*stalled).await;
         if message == Message::Request {
-            let mut trap = control.trap.lock();
-            let comes = |trap: &mut Trap| buffer[..length].windows(trap.name.len()).any(|window| window == trap.name);
-            if let Some(trap) = trap.take_if(comes) {
-                *sprung.trap.lock() = Some(trap);
+            let mut traps = control.traps.lock();
+            let comes = |trap: &Trap| buffer[..length].windows(trap.name.len()).any(|window| window == trap.name);
+            if let Some(first) = traps.iter().position(comes) {
+                *sprung.trap.lock() = Some(traps.remove(first));
             }
         } else {
-            sprung.answered.notify_one();
+            sprung.answered.notify_waiters();
         }
         let mut bytes = &buffer[..length];
         let here = sprung.trap.lock().take_if(|trap| trap.message == message && trap.bytes <= length);
@@ -232,6 +240,7 @@ async fn pump(
                     return Ended::Closed;
                 }
                 answered.await;
+                control.answered_late.fetch_add(1, Ordering::AcqRel);
                 continue;
             }
         } else if let Some(trap) = sprung.trap.lock().as_mut().filter(|trap| trap.message == message) {
