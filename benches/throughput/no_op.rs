@@ -73,6 +73,7 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
         of(&worker, Run::client_us_per_job),
     );
     report.add("client CPU of a no-op job, raw loop in turn", "us", None, of(&in_turn, Run::client_us_per_job));
+    report.add("client CPU of a job, one row a round trip", "us", None, of(&classic, Run::client_us_per_job));
     if bench.server.is_dev_server() {
         report.add("server CPU of a no-op job, worker", "us", None, of(&worker, Run::server_us_per_job));
         report.add("server CPU of a job, one row a round trip", "us", None, of(&classic, Run::server_us_per_job));
