@@ -23,6 +23,9 @@ const UNINSTALL: &str = include_str!("../../sql/uninstall.sql");
 /// How many jobs are acknowledged before a rate is taken: the worker has then seen how long jobs and claims take.
 const WARM_UP_JOBS: u64 = 1_000;
 
+/// How often a run is looked at: looking more often would itself show in the client's CPU time.
+pub const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
 /// A server with the schema installed.
 pub struct Bench {
     pub server: Server,
@@ -111,7 +114,7 @@ impl Bench {
         let monitor = worker.monitor();
         let acknowledged = async |least: u64| {
             while monitor.stats().done < least {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                tokio::time::sleep(LOOK_INTERVAL).await;
             }
             monitor.stats().done
         };

@@ -6,7 +6,16 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// The CPU time of all threads of this process since its start, user and system.
 pub fn cpu() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+    read(ClockId::ProcessCPUTime)
+}
+
+/// The CPU time of the calling thread since its start.
+pub fn thread_cpu() -> Duration {
+    read(ClockId::ThreadCPUTime)
+}
+
+fn read(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
