@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use readpast::{Config, Error, NewJob, Output, Queue, QueueOptions, Worker};
 
 use crate::support::counted::{counting_worker, drained};
-use crate::support::{Fixture, literal, numbers};
+use crate::support::{Fixture, literal, numbers, tampered};
 
 /// The server is not asked in these tests.
 const URL: &str = "Server=db;User ID=u;Password=p";
@@ -307,4 +307,15 @@ async fn a_payload_of_any_bytes_is_one_job_that_ends() {
     assert_eq!((stats.retried, stats.lost), (0, 0));
     assert!(stats.done >= 1 && stats.dead > 100, "{stats:?}");
     fixture.remove().await;
+}
+
+/// As the fuzz targets `readpast_answers` and `readpast_payload`, from a fixed seed.
+#[test]
+fn whatever_a_server_answers_and_whatever_a_payload_is_nothing_panics_hangs_or_is_lost() {
+    let mut random = fastrand::Rng::with_seed(11);
+    for _ in 0..25 {
+        let changes: Vec<u8> = (0..random.usize(..40)).map(|_| random.u8(..)).collect();
+        tampered::answers(&changes);
+        tampered::payload(&changes);
+    }
 }

@@ -12,6 +12,7 @@ pub mod counted;
 pub mod http;
 pub mod proxy;
 pub mod shipped;
+pub mod tampered;
 
 use std::time::{Duration, Instant};
 
