@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use super::binder::display_name;
+use super::binder::{Uses, display_name};
 use super::foreign_key_ddl;
 use super::frame::{Frame, Run};
 use super::modify::assign;
@@ -110,7 +110,7 @@ impl Session {
         scope: &mut Activation,
         mut convert: impl FnMut(&mut Run<'_>, Vec<Value>) -> SqlResult<Vec<Value>>,
     ) -> SqlResult<()> {
-        let result = self.with_run(true, scope, |run| {
+        let result = self.with_run(Uses::Database, scope, |run| {
             let storage = run.storage()?;
             let rows = storage.latch.rows_to_rebuild(&mut storage.tx, table)?;
             let mut converted = Vec::with_capacity(rows.len());
@@ -311,7 +311,7 @@ impl Session {
             let rules = binder.bind_rules(schema, slot)?;
             Ok((rules, binder.slots))
         })?;
-        self.with_run(true, scope, |run| {
+        self.with_run(Uses::Database, scope, |run| {
             let storage = run.storage()?;
             let rows = storage.latch.rows_to_rebuild(&mut storage.tx, table)?;
             let mut frame = Frame::new(slots);

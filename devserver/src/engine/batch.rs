@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use super::bind_insert::InsertPlan;
 use super::bind_merge::MergePlan;
 use super::bind_modify::{DeletePlan, UpdatePlan};
-use super::binder::PermissionNeed;
+use super::binder::{PermissionNeed, Uses};
 use super::catalog::UserType;
 use super::compile::{Cell, Surroundings};
 use super::cursor::CursorStep;
@@ -147,8 +147,8 @@ pub struct BoundPlan {
     pub plan: Plan,
     pub slots: usize,
     pub needs: Vec<PermissionNeed>,
-    /// It reads tables or the catalog: it runs under the latch, and a change of the catalog makes it stale.
-    pub uses_storage: bool,
+    /// If anything, a change of the catalog makes the plan stale.
+    pub uses: Uses,
     /// The triggers that the statement fires.
     pub triggers: Option<TriggerTarget>,
     pub version: u64,
@@ -685,7 +685,7 @@ impl Session {
             }
             _ => None,
         };
-        self.with_run(bound.uses_storage, scope, |run| {
+        self.with_run(bound.uses, scope, |run| {
             let mut frame = Frame::new(bound.slots);
             match &bound.plan {
                 Plan::Select(plan) => match into {
@@ -727,17 +727,17 @@ impl Session {
         cell.bind(surroundings, &compiled.declarations, version)
     }
 
-    /// Runs `f` with what it needs. Under the latch it is a statement: with a transaction of its own if none is open,
-    /// and taken back if it fails.
+    /// Runs `f` with what it needs. With tables it is a statement: with a transaction of its own if none is open, and
+    /// taken back if it fails.
     pub fn with_run<T>(
         &mut self,
-        uses_storage: bool,
+        uses: Uses,
         scope: &mut Activation,
         f: impl FnOnce(&mut Run<'_>) -> SqlResult<T>,
     ) -> SqlResult<T> {
         let database = Arc::clone(&self.database);
         let now = self.engine.faults.now();
-        if !uses_storage {
+        if uses == Uses::Nothing {
             let mut run = Run { storage: None, database: &database, state: &mut self.state, scope, now };
             return f(&mut run);
         }
@@ -749,7 +749,10 @@ impl Session {
         tx.lock_timeout = self.state.options.lock_timeout;
         tx.deadlock_priority = self.state.options.deadlock_priority;
         tx.under_snapshot = self.state.options.isolation == IsolationLevel::Snapshot;
-        let mut latch = database.storage.latch();
+        let mut latch = database.storage.statement_latch(&mut self.own_tables);
+        if uses == Uses::Database {
+            latch.take();
+        }
         let mark = latch.begin_statement(&mut tx);
         let storage = Storage { latch, tx };
         let mut run = Run { storage: Some(storage), database: &database, state: &mut self.state, scope, now };
@@ -763,6 +766,8 @@ impl Session {
         }
         if !is_autocommit {
             self.tx = Some(tx);
+        } else if !latch.was_taken() {
+            // It has left nothing that could be committed.
         } else if result.is_ok() {
             latch.commit(tx);
         } else {
@@ -780,7 +785,7 @@ impl Session {
         let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
         self.check_permissions(&bound.needs, scope).map_err(|error| (error, Origin::Statement))?;
         let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the cell was made for an expression") };
-        self.with_run(bound.uses_storage, scope, |run| scalar.eval(run, &mut Frame::new(bound.slots)))
+        self.with_run(bound.uses, scope, |run| scalar.eval(run, &mut Frame::new(bound.slots)))
             .map_err(|error| (error, Origin::Statement))
     }
 
@@ -793,7 +798,7 @@ impl Session {
         let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
         self.check_permissions(&bound.needs, scope).map_err(|error| (error, Origin::Statement))?;
         let Plan::Condition(condition) = &bound.plan else { unreachable!("the cell was made for a condition") };
-        self.with_run(bound.uses_storage, scope, |run| condition.holds(run, &mut Frame::new(bound.slots)))
+        self.with_run(bound.uses, scope, |run| condition.holds(run, &mut Frame::new(bound.slots)))
             .map_err(|error| (error, Origin::Statement))
     }
 
@@ -877,7 +882,7 @@ impl Session {
     fn sleep(&mut self, duration: Duration) -> SqlResult<()> {
         let deadline = Instant::now() + duration;
         let mut nothing = Activation::default();
-        self.with_run(true, &mut nothing, |run| {
+        self.with_run(Uses::Database, &mut nothing, |run| {
             let storage = run.storage()?;
             storage.latch.wait_until(&storage.tx, deadline)
         })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::binder::{Binder, system_type_for_cast};
+use super::binder::{Binder, Uses, system_type_for_cast};
 use super::scalar::{CollationLabel, CompareOp, Condition, LikeCondition, Node, Scalar, comparison_collation};
 use crate::error::{SqlError, SqlResult};
 use crate::tsql::ast::{self, Expr, Literal, Predicate, TypeName};
@@ -214,7 +214,7 @@ impl Binder<'_> {
                 Ok(scalar)
             }
             Expr::NextValueFor { sequence: name, over } => {
-                self.uses_storage = true;
+                self.uses = Uses::Database;
                 match self.find_object(name)? {
                     Some(super::catalog::Object::Sequence(sequence)) if over.is_some() => {
                         let window = over.as_ref().expect("looked at just now");

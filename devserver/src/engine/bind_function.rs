@@ -3,7 +3,7 @@
 
 use super::bind_expression::implicit;
 use super::bind_window::is_window_only;
-use super::binder::{Binder, Clause, QueryScope};
+use super::binder::{Binder, Clause, QueryScope, Uses};
 use super::query::{AggregateCall, AggregateFunction, SortKey, WindowKind};
 use super::scalar::{CollationLabel, FunctionNode, Node, Scalar};
 use super::system_function::{self, SystemFunction};
@@ -223,7 +223,9 @@ impl Binder<'_> {
             // A name may be given where a number is expected and the other way round only if the function says so.
             bound.push(if scalar.ty.is_character() || scalar.ty.is_integer() { scalar } else { implicit(scalar, ty)? });
         }
-        self.uses_storage |= function.needs_storage;
+        if function.needs_storage {
+            self.uses = Uses::Database;
+        }
         Ok(Scalar {
             node: Node::System(function.function, bound),
             ty: function.result,
@@ -236,7 +238,9 @@ impl Binder<'_> {
         let Some(description) = system_function::lookup_global(&fold(name)) else {
             return Err(SqlError::not_supported(format!("the global variable {name}")));
         };
-        self.uses_storage |= description.needs_storage;
+        if description.needs_storage {
+            self.uses = Uses::Database;
+        }
         Ok(Scalar {
             node: Node::System(description.function, Vec::new()),
             ty: description.result,

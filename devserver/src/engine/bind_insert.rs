@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::bind_expression::implicit;
 use super::bind_modify::{OutputPlan, TableRules, assigned_twice, computed_column, read_only_table};
 use super::bind_source::{Relation, column_types};
-use super::binder::{Binder, PlanOptions, QueryScope, ResolvedTable};
+use super::binder::{Binder, PlanOptions, QueryScope, ResolvedTable, Uses};
 use super::foreign_key::{Changes, ForeignKeys};
 use super::locking::TableHints;
 use super::query::{Limit, QueryPlan, TableHandle, TablePlace};
@@ -45,7 +45,7 @@ pub struct InsertPlan {
 
 impl Binder<'_> {
     pub(super) fn target_table(&mut self, name: &TargetName) -> SqlResult<TableHandle> {
-        self.uses_storage = true;
+        self.uses = self.uses.max(Uses::OwnTables);
         match name {
             TargetName::Table(name) => {
                 if self.find_cte(name)?.is_some() {

@@ -5,7 +5,7 @@
 use super::bind_insert::InsertTarget;
 use super::bind_modify::{BoundAssignment, OutputPlan, TableRules};
 use super::bind_source::{JoinRelation, Relation, TableRelation};
-use super::binder::{Binder, PlanOptions, QueryScope, VisibleSource};
+use super::binder::{Binder, PlanOptions, QueryScope, Uses, VisibleSource};
 use super::foreign_key::{Changes, ForeignKeys};
 use super::locking::{Access, TableHints};
 use super::plan::Planner;
@@ -79,7 +79,7 @@ impl Binder<'_> {
     pub fn bind_merge(&mut self, merge: &Merge) -> SqlResult<MergePlan> {
         self.options = PlanOptions::of(&merge.options)?;
         self.ctes.clone_from(&merge.ctes);
-        self.uses_storage = true;
+        self.uses = self.uses.max(Uses::OwnTables);
         check_clauses(&merge.clauses)?;
 
         self.scopes.push(QueryScope::new());

@@ -6,7 +6,7 @@ use super::bind_expression::{binary_op, bind_binary, implicit};
 use super::bind_insert::{InsertTarget, count_mismatch};
 use super::bind_query::Item;
 use super::bind_source::Relation;
-use super::binder::{Binder, PlanOptions, QueryScope, VisibleColumn, VisibleSource};
+use super::binder::{Binder, PlanOptions, QueryScope, Uses, VisibleColumn, VisibleSource};
 use super::foreign_key::{Changes, ForeignKeys};
 use super::locking::{Access, TableHints};
 use super::plan::Planner;
@@ -37,6 +37,25 @@ pub struct OutputPlan {
     pub items: Vec<Scalar>,
     pub columns: Vec<OutputColumn>,
     pub into: Option<InsertTarget>,
+    /// It is computed from the rows alone and goes to the client or into a table variable: without the latch.
+    pub is_apart: bool,
+}
+
+impl OutputPlan {
+    fn new(items: Vec<Scalar>, columns: Vec<OutputColumn>, into: Option<InsertTarget>) -> OutputPlan {
+        let is_own = |target: &InsertTarget| matches!(target.table.place, TablePlace::Variable(_));
+        let mut is_apart = into.as_ref().is_none_or(is_own);
+        let rules = into.iter().flat_map(|target| {
+            let defaults = target.rules.defaults.iter().flatten();
+            defaults.chain(target.rules.computed.iter().map(|(_, computed)| computed))
+        });
+        for scalar in items.iter().chain(rules) {
+            scalar.visit(&mut |node| {
+                is_apart &= !matches!(node, Node::System(..) | Node::NextValue(_) | Node::Subquery(_));
+            });
+        }
+        OutputPlan { items, columns, into, is_apart }
+    }
 }
 
 #[derive(Debug)]
@@ -223,7 +242,7 @@ impl Binder<'_> {
                 }
                 None => None,
             };
-            plans.push(OutputPlan { items: items.into_iter().map(|item| item.scalar).collect(), columns, into });
+            plans.push(OutputPlan::new(items.into_iter().map(|item| item.scalar).collect(), columns, into));
         }
         Ok(plans)
     }
@@ -414,7 +433,7 @@ impl Binder<'_> {
     pub fn bind_update(&mut self, update: &Update) -> SqlResult<UpdatePlan> {
         self.options = PlanOptions::of(&update.options)?;
         self.ctes.clone_from(&update.ctes);
-        self.uses_storage = true;
+        self.uses = self.uses.max(Uses::OwnTables);
         self.scopes.push(QueryScope::new());
         let plan = self.bind_update_in_scope(update);
         self.scopes.pop();
@@ -553,7 +572,7 @@ impl Binder<'_> {
     pub fn bind_delete(&mut self, delete: &Delete) -> SqlResult<DeletePlan> {
         self.options = PlanOptions::of(&delete.options)?;
         self.ctes.clone_from(&delete.ctes);
-        self.uses_storage = true;
+        self.uses = self.uses.max(Uses::OwnTables);
         self.scopes.push(QueryScope::new());
         let plan = self.bind_delete_in_scope(delete);
         self.scopes.pop();

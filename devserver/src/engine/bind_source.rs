@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::bind_expression::implicit;
 use super::bind_query::{Block, BoundQuery};
-use super::binder::{Binder, Clause, QueryScope, ResolvedTable, VisibleColumn, VisibleSource};
+use super::binder::{Binder, Clause, QueryScope, ResolvedTable, Uses, VisibleColumn, VisibleSource};
 use super::locking::{Access, TableHints};
 use super::query::{Limit, QueryPlan, SortKey, TableHandle, TablePlace, WindowFunction};
 use super::recursion::is_recursive;
@@ -273,7 +273,7 @@ impl Binder<'_> {
                 self.bind_table(name, alias.as_ref(), hints, mergeable)
             }
             TableSource::Variable { name, alias } => {
-                self.uses_storage = true;
+                self.uses = self.uses.max(Uses::OwnTables);
                 let (place, variable) = self.declarations.table(name)?;
                 let schema = variable.ty.template().expect("a table variable has a table").clone();
                 let slot = self.new_slot()?;
@@ -586,7 +586,7 @@ impl Binder<'_> {
 
     /// A query in an expression: it sees everything around it.
     pub fn bind_subquery(&mut self, query: &Query) -> SqlResult<QueryPlan> {
-        self.uses_storage = true;
+        self.uses = self.uses.max(Uses::OwnTables);
         if self.scopes.last().is_some_and(|scope| scope.clause == Clause::InAggregate) {
             return Err(super::bind_function::nested_aggregate());
         }

@@ -134,6 +134,16 @@ impl PlanOptions {
 }
 
 /// The binding of one statement.
+/// What a statement or an expression needs of the storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Uses {
+    Nothing,
+    /// Table variables, which nobody else sees.
+    OwnTables,
+    /// Tables, or a function that looks into the catalog: it runs under the latch.
+    Database,
+}
+
 pub struct Binder<'a> {
     pub database: &'a Database,
     pub latch: &'a Latch<'a>,
@@ -150,8 +160,7 @@ pub struct Binder<'a> {
     pub needs: Vec<PermissionNeed>,
     /// It reads a `#temp` table: the plan is good for this session only.
     pub uses_temporary: bool,
-    /// It needs the storage: tables, or a function that looks into the catalog.
-    pub uses_storage: bool,
+    pub uses: Uses,
     /// The columns used of each slot.
     pub used_columns: Vec<Vec<bool>>,
     /// The CTEs that are being bound: one that uses itself is recursive.
@@ -222,7 +231,7 @@ impl<'a> Binder<'a> {
             options: PlanOptions::default(),
             needs: Vec::new(),
             uses_temporary: false,
-            uses_storage: false,
+            uses: Uses::Nothing,
             used_columns: Vec::new(),
             cte_in_progress: Vec::new(),
             recursions: Vec::new(),
@@ -280,6 +289,7 @@ impl<'a> Binder<'a> {
 
     /// The permanent or temporary table of a name.
     pub fn find_table(&mut self, name: &ObjectName) -> SqlResult<Option<ObjectId>> {
+        self.uses = Uses::Database;
         if name.name.starts_with('#') {
             if name.database.as_deref().is_some_and(|database| fold(database) != "tempdb") {
                 return Err(SqlError::not_supported(format!("the name {}", display_name(name))));
@@ -314,7 +324,7 @@ impl<'a> Binder<'a> {
 
     /// What a name in FROM means, CTEs excepted; 208.
     pub fn resolve_table(&mut self, name: &ObjectName) -> SqlResult<ResolvedTable> {
-        self.uses_storage = true;
+        self.uses = Uses::Database;
         if let Some(schema) = &name.schema {
             let schema = fold(schema);
             if schema == "sys" || schema == "information_schema" {

@@ -15,7 +15,7 @@ use super::batch::{BoundPlan, CompiledBatch, ExecuteStep, Plan, Step, StepKind};
 use super::bind_expression::implicit;
 use super::bind_merge::BoundAction;
 use super::bind_modify::OutputPlan;
-use super::binder::{Binder, PlanOptions, system_type};
+use super::binder::{Binder, PlanOptions, Uses, system_type};
 use super::catalog::{UserType, UserTypeKind};
 use super::cursor::{CursorSource, CursorStep, Motion};
 use super::foreign_key_ddl;
@@ -88,7 +88,7 @@ impl Cell {
     /// The plan, if it is still good.
     pub fn kept(&self, version: u64) -> Option<Arc<BoundPlan>> {
         let kept = self.plan.lock();
-        kept.as_ref().filter(|plan| !plan.uses_storage || plan.version == version).cloned()
+        kept.as_ref().filter(|plan| plan.uses == Uses::Nothing || plan.version == version).cloned()
     }
 
     /// Binds anew.
@@ -107,7 +107,7 @@ impl Cell {
             plan,
             slots: binder.slots,
             needs: std::mem::take(&mut binder.needs),
-            uses_storage: binder.uses_storage,
+            uses: binder.uses,
             triggers,
             version,
         });
@@ -187,9 +187,11 @@ fn bind_fired_triggers(binder: &Binder<'_>, plan: &Plan) -> SqlResult<Option<Tri
 fn bind_select_statement(binder: &mut Binder<'_>, select: &SelectStatement) -> SqlResult<SelectStatementPlan> {
     binder.options = PlanOptions::of(&select.options)?;
     binder.ctes.clone_from(&select.ctes);
-    // Even `SELECT 1` takes its turn: a result must not be computed in the middle of another session's statement.
-    binder.uses_storage = true;
     let bound = binder.bind_query(&select.query, true)?;
+    if binder.uses == Uses::Nothing {
+        // Even `SELECT 1` takes its turn: a result must not be computed in the middle of another session's statement.
+        binder.uses = Uses::Database;
+    }
     let into = IntoTable::bind(select, &bound);
     let variables = match &bound {
         super::bind_query::BoundQuery::Block(block) => {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::batch::{BoundPlan, CompiledBatch, Plan, SimpleFailure};
+use super::binder::Uses;
 use super::compile::{Cell, Surroundings};
 use super::evaluate::all_hold;
 use super::frame::{Flow, Frame, Run, SlotRow};
@@ -378,7 +379,7 @@ impl Session {
         let mut own = cursor.activation();
         let rows = match model {
             Model::Dynamic | Model::FastForward => Rows::Dynamic(None),
-            Model::Static => Rows::Static(self.with_run(true, &mut own, |run| {
+            Model::Static => Rows::Static(self.with_run(Uses::Database, &mut own, |run| {
                 let mut rows = Vec::new();
                 run_query(&select_of(&bound).query, run, &mut Frame::new(bound.slots), &mut |_, _, row| {
                     rows.push(row);
@@ -386,7 +387,7 @@ impl Session {
                 })?;
                 Ok(rows)
             })?),
-            Model::Keyset => Rows::Keyset(self.with_run(true, &mut own, |run| keyset(&bound, run))?),
+            Model::Keyset => Rows::Keyset(self.with_run(Uses::Database, &mut own, |run| keyset(&bound, run))?),
         };
         self.state.cursor_rows = match &rows {
             Rows::Static(rows) | Rows::Keyset(rows) => rows.len() as i32,
@@ -483,7 +484,7 @@ impl Session {
                     }
                     _ => return Err(SqlError::not_supported(format!("FETCH {word} of a DYNAMIC cursor"))),
                 }
-                let (fetched, current) = self.with_run(true, own, |run| next_dynamic(&bound, place, run))?;
+                let (fetched, current) = self.with_run(Uses::Database, own, |run| next_dynamic(&bound, place, run))?;
                 open.current = current;
                 return Ok(fetched);
             }
@@ -505,7 +506,7 @@ impl Session {
             Rows::Static(rows) => Ok(Fetched::Row(rows[row].clone())),
             Rows::Keyset(keys) => {
                 let key = keys[row].clone();
-                let (fetched, current) = self.with_run(true, own, |run| read_by_key(&bound, key, run))?;
+                let (fetched, current) = self.with_run(Uses::Database, own, |run| read_by_key(&bound, key, run))?;
                 open.current = current;
                 Ok(fetched)
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::binder::{Binder, display_name, system_type};
+use super::binder::{Binder, Uses, display_name, system_type};
 use super::catalog::{Object, Procedure, Sequence, UserTypeKind, View, already_there};
 use super::compile::variable_type;
 use super::foreign_key_ddl;
@@ -134,7 +134,7 @@ impl Session {
         scope: &mut Activation,
         f: impl FnOnce(&mut storage::Latch<'_>, &mut storage::Transaction) -> SqlResult<T>,
     ) -> SqlResult<T> {
-        let result = self.with_run(true, scope, |run| {
+        let result = self.with_run(Uses::Database, scope, |run| {
             let storage = run.storage()?;
             f(&mut storage.latch, &mut storage.tx)
         });

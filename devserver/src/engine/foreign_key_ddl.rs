@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::binder::{Binder, display_name};
+use super::binder::{Binder, Uses, display_name};
 use super::foreign_key::referring_keys;
 use super::scope::Activation;
 use super::session::Session;
@@ -261,7 +261,7 @@ impl Session {
         let references = self.with_binder(|binder| {
             keys.iter().map(|key| binder.bind_reference(schema, key)).collect::<SqlResult<Vec<_>>>()
         })?;
-        self.with_run(true, scope, |run| {
+        self.with_run(Uses::Database, scope, |run| {
             let storage = run.storage()?;
             let rows = storage.latch.rows_to_rebuild(&mut storage.tx, table)?;
             for row in &rows {

@@ -97,8 +97,24 @@ pub struct Storage<'a> {
 }
 
 impl<'a> Run<'a> {
+    /// The storage, under the latch.
     pub fn storage(&mut self) -> SqlResult<&mut Storage<'a>> {
+        let storage = self.own_storage()?;
+        storage.latch.take();
+        Ok(storage)
+    }
+
+    /// The storage for what happens to table variables only, which needs no latch.
+    pub fn own_storage(&mut self) -> SqlResult<&mut Storage<'a>> {
         self.storage.as_mut().ok_or_else(|| SqlError::not_supported("a table in this place"))
+    }
+
+    /// The storage for what happens to one table.
+    pub fn storage_of(&mut self, place: TablePlace) -> SqlResult<&mut Storage<'a>> {
+        match place {
+            TablePlace::Stored(_) => self.storage(),
+            TablePlace::Variable(_) => self.own_storage(),
+        }
     }
 
     /// SET ROWCOUNT: how many rows the statement may give or change.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::bind_expression::implicit;
 use super::bind_query::BoundQuery;
-use super::binder::{Binder, display_name};
+use super::binder::{Binder, Uses, display_name};
 use super::catalog::{Function, Object, Synonym, already_there};
 use super::scalar::{CollationLabel, Node, Scalar};
 use super::scope::{Declarations, Parameter, VariableType};
@@ -74,7 +74,7 @@ impl Binder<'_> {
         };
         let arguments = self.bind_function_arguments(&function, arguments)?;
         self.need_object("EXECUTE", function.id, &function.schema, &function.name);
-        self.uses_storage = true;
+        self.uses = Uses::Database;
         self.bind_scalar_body(&function.body, arguments)
     }
 
@@ -145,7 +145,7 @@ impl Binder<'_> {
         };
         let arguments = self.bind_function_arguments(&function, arguments)?;
         self.need_object("SELECT", function.id, &function.schema, &function.name);
-        self.uses_storage = true;
+        self.uses = Uses::Database;
         self.bind_inline_body(&function.body, arguments)
     }
 

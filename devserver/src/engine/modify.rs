@@ -209,7 +209,7 @@ pub(super) fn insert_row(
         if given[ordinal] {
             if column.identity.is_some() {
                 identity = row[ordinal].as_i64();
-                let storage = run.storage()?;
+                let storage = run.storage_of(target.table.place)?;
                 if let Some(value) = identity {
                     storage.latch.note_identity(table, value);
                 }
@@ -217,7 +217,7 @@ pub(super) fn insert_row(
             continue;
         }
         if column.identity.is_some() {
-            let value = run.storage()?.latch.next_identity(table)?;
+            let value = run.storage_of(target.table.place)?.latch.next_identity(table)?;
             identity = Some(value);
             row[ordinal] = value::convert(Value::BigInt(value), SqlType::BigInt, column.sql_type, None, false)
                 .map_err(|_| {
@@ -234,7 +234,7 @@ pub(super) fn insert_row(
         }
     }
     finish_row(run, frame, schema, &target.rules, &mut row, verb)?;
-    let storage = run.storage()?;
+    let storage = run.storage_of(target.table.place)?;
     let inserted = storage.latch.insert_or(&mut storage.tx, table, &row, on_duplicate)?;
     if let (Some(identity), true) = (identity, schema.lifetime != Lifetime::Variable) {
         run.state.identity = Some(identity);
@@ -244,6 +244,14 @@ pub(super) fn insert_row(
         Inserted::Row(_) => Ok(Some(row)),
         Inserted::DuplicateIgnored => Ok(None),
     }
+}
+
+/// Lets other sessions go on while OUTPUT is computed, if it needs nothing but the changed rows: those are locked.
+fn prepare_output(outputs: &[OutputPlan], run: &mut Run<'_>) -> SqlResult<()> {
+    if !outputs.is_empty() && outputs.iter().all(|output| output.is_apart) {
+        run.own_storage()?.latch.let_go();
+    }
+    Ok(())
 }
 
 /// Computes one OUTPUT clause for the row in the frame.
@@ -434,7 +442,7 @@ pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
         Ok(if changes.len() < limit { Flow::Continue } else { Flow::Stop })
     })?;
     if sets_columns {
-        let storage = run.storage()?;
+        let storage = run.storage_of(plan.table.place)?;
         storage.latch.update_rows(&mut storage.tx, table, &changes)?;
         for change in changes.iter().filter(|_| plan.foreign_keys.has_references()) {
             plan.foreign_keys.check_row("UPDATE", &change.values, run)?;
@@ -442,6 +450,7 @@ pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
         plan.foreign_keys.rows_updated("UPDATE", &moved, run, frame)?;
     }
     let count = changes.len() as u64;
+    prepare_output(&plan.output, run)?;
     let mut result = Vec::new();
     for (change, row) in changes.into_iter().zip(saved) {
         frame.restore(&plan.output_slots, row);
@@ -479,9 +488,10 @@ pub fn run_delete(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
         keys.push(key);
         Ok(if keys.len() < limit { Flow::Continue } else { Flow::Stop })
     })?;
-    let storage = run.storage()?;
+    let storage = run.storage_of(plan.table.place)?;
     storage.latch.delete_rows(&mut storage.tx, table, &keys)?;
     plan.foreign_keys.rows_deleted("DELETE", &gone, run, frame)?;
+    prepare_output(&plan.output, run)?;
     let mut result = Vec::new();
     for row in saved {
         frame.restore(&plan.output_slots, row);

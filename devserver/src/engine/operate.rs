@@ -242,7 +242,7 @@ pub fn open_scan(
     let table = run.table_id(scan.table.place);
     let isolation = run.state.options.isolation;
     let database = run.database;
-    let storage = run.storage()?;
+    let storage = run.storage_of(scan.table.place)?;
     if scan.table.schema.lifetime == Lifetime::Permanent {
         storage.latch.use_data(&mut storage.tx, isolation == IsolationLevel::Snapshot, &database.name)?;
     }
@@ -260,21 +260,21 @@ fn run_range(
 ) -> SqlResult<Flow> {
     let mut cursor = open_scan(scan, scan.index, range, scan.covering, run)?;
     loop {
-        let storage = run.storage()?;
+        let storage = run.storage_of(scan.table.place)?;
         let Some(found) = cursor.next(&mut storage.latch, &mut storage.tx)? else { return Ok(Flow::Continue) };
         frame.rows[scan.slot].store(found.row, &scan.table.schema);
         if scan.access == Access::Change {
             frame.target = Some(found.key);
         }
         if !all_hold(&scan.residual, run, frame)? {
-            let storage = run.storage()?;
+            let storage = run.storage_of(scan.table.place)?;
             cursor.release_last(&mut storage.latch, &mut storage.tx);
             continue;
         }
         let kept = frame.kept;
         let flow = emit(run, frame)?;
         if scan.access == Access::Change && frame.kept == kept {
-            let storage = run.storage()?;
+            let storage = run.storage_of(scan.table.place)?;
             cursor.release_last(&mut storage.latch, &mut storage.tx);
         }
         if flow == Flow::Stop {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::batch::{Control, Failure};
-use super::binder::Binder;
+use super::binder::{Binder, Uses};
 use super::compile::variable_type;
 use super::object_name::ParsedName;
 use super::output::Output;
@@ -140,7 +140,7 @@ impl Session {
         match filled {
             Ok(()) => Ok((table, ty)),
             Err(error) => {
-                self.drop_tables(&[table]);
+                self.own_tables.remove(table);
                 Err(error)
             }
         }
@@ -182,7 +182,7 @@ impl Session {
             let slot = binder.new_slot()?;
             binder.bind_rules(template, slot)?
         };
-        self.with_run(true, &mut nothing, |run| {
+        self.with_run(Uses::OwnTables, &mut nothing, |run| {
             let mut frame = super::frame::Frame::new(1);
             for mut values in rows {
                 for (ordinal, (value, described)) in values.iter_mut().zip(columns).enumerate() {
@@ -217,7 +217,7 @@ impl Session {
                         ));
                     }
                 }
-                let storage = run.storage()?;
+                let storage = run.own_storage()?;
                 storage.latch.insert(&mut storage.tx, table, &values)?;
             }
             Ok(())

@@ -13,7 +13,7 @@ use super::system_function::default_schema_of;
 use super::trigger::RunningTrigger;
 use super::{BatchKey, Database, Engine, KEPT_BATCHES};
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{self, Lifetime, Mark, ObjectId, SessionHandle, TableSchema, Transaction, fold};
+use crate::storage::{self, Lifetime, Mark, ObjectId, OwnTables, SessionHandle, TableSchema, Transaction, fold};
 use crate::tds::login::LoginRequest;
 use crate::tds::request::{RpcCall, TransactionRequest};
 use crate::tds::token::{ResponseWriter, StatementKind};
@@ -28,6 +28,8 @@ pub struct Session {
     /// `None` only while the session is being dropped.
     storage: Option<storage::Session>,
     pub(super) state: SessionState,
+    /// The tables of the table variables.
+    pub(super) own_tables: OwnTables,
     /// The open transaction.
     pub(super) tx: Option<Transaction>,
     /// The client was told of the open transaction.
@@ -147,6 +149,7 @@ impl Session {
             database,
             storage: Some(storage),
             state,
+            own_tables: OwnTables::default(),
             tx: None,
             transaction_announced: false,
             savepoints: Vec::new(),
@@ -360,30 +363,16 @@ impl Session {
 
     /// The table of a table variable.
     pub(super) fn create_table_variable(&mut self, template: &TableSchema) -> SqlResult<ObjectId> {
-        let database = Arc::clone(&self.database);
-        let mut latch = database.storage.latch();
-        let schema = TableSchema { lifetime: Lifetime::Variable, ..template.clone() };
-        match &mut self.tx {
-            Some(tx) => latch.create_table(tx, schema),
-            None => {
-                let mut tx = self.new_transaction();
-                let id = latch.create_table(&mut tx, schema);
-                latch.commit(tx);
-                id
-            }
-        }
+        self.own_tables.create(TableSchema { lifetime: Lifetime::Variable, ..template.clone() })
     }
 
     pub(super) fn drop_table_variables(&mut self, scope: &mut Activation) {
-        if scope.owned_tables.is_empty() {
-            return;
+        for table in scope.owned_tables.drain(..) {
+            self.own_tables.remove(table);
         }
-        let tables = std::mem::take(&mut scope.owned_tables);
-        self.drop_tables(&tables);
     }
 
-    /// Drops tables that are nobody else's.
-    pub(super) fn drop_tables(&mut self, tables: &[ObjectId]) {
+    fn drop_tables(&mut self, tables: &[ObjectId]) {
         let database = Arc::clone(&self.database);
         let mut latch = database.storage.latch();
         let mut own = None;

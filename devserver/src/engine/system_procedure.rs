@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::batch::{Failure, Origin, cancelled};
+use super::binder::Uses;
 use super::output::Output;
 use super::procedure::{Passed, PassedArgument, Returned};
 use super::scope::Activation;
@@ -194,7 +195,7 @@ impl Session {
             Some(milliseconds) => u64::try_from(milliseconds).ok().map(Duration::from_millis),
             None => self.state.options.lock_timeout,
         };
-        let granted = self.with_run(true, scope, |run| {
+        let granted = self.with_run(Uses::Database, scope, |run| {
             let storage = run.storage()?;
             storage.latch.lock_application(&mut storage.tx, owner, &resource, mode, timeout)
         });
@@ -219,7 +220,7 @@ impl Session {
             return Ok(Returned { status: -999, outputs: Vec::new() });
         };
         self.check_transaction_for(owner)?;
-        let released = self.with_run(true, scope, |run| {
+        let released = self.with_run(Uses::Database, scope, |run| {
             let storage = run.storage()?;
             Ok(storage.latch.unlock_application(&storage.tx, owner, &resource))
         })?;

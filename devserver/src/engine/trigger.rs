@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::batch::{CompiledBatch, Failure, Origin, SimpleFailure, StepResult};
 use super::bind_expression::compare_condition;
-use super::binder::Binder;
+use super::binder::{Binder, Uses};
 use super::catalog::{Object, Procedure, Trigger, already_there};
 use super::ddl::cannot_find;
 use super::output::Output;
@@ -418,8 +418,8 @@ impl Session {
             let side =
                 |change: &&'_ &ChangedRow| if is_inserted { change.after.clone() } else { change.before.clone() };
             let rows: Vec<Vec<Value>> = changes.iter().filter_map(|change| side(&change)).collect();
-            self.with_run(true, &mut Activation::default(), |run| {
-                let storage = run.storage()?;
+            self.with_run(Uses::OwnTables, &mut Activation::default(), |run| {
+                let storage = run.own_storage()?;
                 for row in &rows {
                     storage.latch.insert(&mut storage.tx, table, row)?;
                 }

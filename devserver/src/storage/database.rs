@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use super::Key;
 use super::lock_mode::LockMode;
 use super::locks::{Answer, LockInfo, LockOwner, LockTable, Resource, Slot, WaitInfo, WaitStatus};
+use super::own_tables::{OwnTables, is_own};
 use super::row::Row;
 use super::schema::{Lifetime, LockEscalation, ObjectId, TableSchema, fold};
 use super::table::Table;
@@ -39,6 +40,9 @@ const FIRST_OBJECT_ID: ObjectId = 100_000;
 pub struct Database {
     state: Mutex<State>,
     transaction_ids: Arc<AtomicU64>,
+    /// READ_COMMITTED_SNAPSHOT. Whoever switches it is alone in the database.
+    pub(super) read_committed_snapshot: AtomicBool,
+    stopped: AtomicBool,
 }
 
 /// Everything the latch guards.
@@ -53,13 +57,10 @@ pub(super) struct State {
     next_object_id: ObjectId,
     row_version: u64,
     pub(super) name: String,
-    /// READ_COMMITTED_SNAPSHOT.
-    pub(super) read_committed_snapshot: bool,
     /// ALLOW_SNAPSHOT_ISOLATION.
     pub(super) allow_snapshot: bool,
     /// There while one of the two is on.
     pub(super) versions: Option<Box<VersionStore>>,
-    stopped: bool,
 }
 
 /// A connection's place in the database. Give it back by [`Database::close_session`].
@@ -137,17 +138,25 @@ impl Database {
             next_object_id: FIRST_OBJECT_ID,
             row_version: 0,
             name: name.to_string(),
-            read_committed_snapshot: false,
             allow_snapshot: false,
             versions: None,
-            stopped: false,
         };
-        Database { state: Mutex::new(state), transaction_ids: Arc::new(AtomicU64::new(1)) }
+        Database {
+            state: Mutex::new(state),
+            transaction_ids: Arc::new(AtomicU64::new(1)),
+            read_committed_snapshot: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+        }
     }
 
     /// Waits for the latch.
     pub fn latch(&self) -> Latch<'_> {
-        Latch { guard: self.state.lock(), rows_since_yield: 0 }
+        Latch { database: self, guard: Some(self.state.lock()), was_taken: true, own: None, rows_since_yield: 0 }
+    }
+
+    /// The latch for a statement of a session, not taken yet.
+    pub fn statement_latch<'db>(&'db self, own: &'db mut OwnTables) -> Latch<'db> {
+        Latch { database: self, guard: None, was_taken: false, own: Some(own), rows_since_yield: 0 }
     }
 
     pub fn open_session(&self, spid: i32) -> Session {
@@ -189,33 +198,68 @@ impl Database {
 
     /// Ends every wait, those to come too: the server stops.
     pub fn stop(&self) {
-        let mut state = self.state.lock();
-        state.stopped = true;
+        let state = self.state.lock();
+        self.stopped.store(true, Ordering::Release);
         state.locks.wake_everybody();
     }
 }
 
 /// The right to read and change the database. Scans, transactions and keys stay valid when it is dropped and taken
 /// anew between two calls.
+///
+/// That of a statement ([`Database::statement_latch`]) also knows the session's own tables, and is taken when the
+/// statement comes to tables that others see.
 pub struct Latch<'db> {
-    guard: MutexGuard<'db, State>,
+    database: &'db Database,
+    guard: Option<MutexGuard<'db, State>>,
+    was_taken: bool,
+    own: Option<&'db mut OwnTables>,
     rows_since_yield: u32,
 }
 
-impl Latch<'_> {
+impl<'db> Latch<'db> {
+    /// Waits for the latch, if it is not there yet.
+    pub fn take(&mut self) {
+        self.guard();
+    }
+
+    /// Lets others have the latch while the statement computes: what it has locked stays as it is.
+    pub fn let_go(&mut self) {
+        self.rows_since_yield = 0;
+        self.guard = None;
+    }
+
+    /// Whether the statement may have left anything in the database, if only a lock.
+    pub fn was_taken(&self) -> bool {
+        self.was_taken
+    }
+
+    fn guard(&mut self) -> &mut MutexGuard<'db, State> {
+        self.was_taken = true;
+        self.guard.get_or_insert_with(|| self.database.state.lock())
+    }
+
     pub(super) fn state(&mut self) -> &mut State {
-        &mut self.guard
+        self.guard()
+    }
+
+    pub(super) fn database(&self) -> &'db Database {
+        self.database
+    }
+
+    pub(super) fn own_tables(&mut self) -> Option<&mut OwnTables> {
+        self.own.as_deref_mut()
     }
 
     pub(super) fn state_ref(&self) -> &State {
-        &self.guard
+        self.guard.as_ref().expect("the latch is taken before anything is read that others may change")
     }
 
     // The tables.
 
     /// A permanent table by name, without any lock.
     pub fn find_table(&self, schema: &str, name: &str) -> Option<ObjectId> {
-        self.guard.names.get(&(fold(schema), fold(name))).copied()
+        self.state_ref().names.get(&(fold(schema), fold(name))).copied()
     }
 
     /// A permanent table by name, locked in `mode` until the statement ends (IX and stronger: until the transaction
@@ -233,18 +277,20 @@ impl Latch<'_> {
     ) -> SqlResult<Option<ObjectId>> {
         let name = (fold(schema), fold(name));
         loop {
-            let found = self.guard.names.get(&name).copied();
+            let found = self.state().names.get(&name).copied();
             // Somebody (not this session, whose own Sch-M lock would be no obstacle) may be dropping it.
             let dropping = || {
-                let id = self.guard.dropping.get(&name).copied();
-                id.filter(|id| !self.guard.locks.is_free(tx.slot, Resource::Table(*id), LockMode::SchemaStability))
+                let id = self.state_ref().dropping.get(&name).copied();
+                id.filter(|id| {
+                    !self.state_ref().locks.is_free(tx.slot, Resource::Table(*id), LockMode::SchemaStability)
+                })
             };
             let Some(table) = found.or_else(dropping) else {
                 return Ok(None);
             };
             self.lock_table(tx, table, mode, false)?;
             // While it waited the name may have come to mean something else.
-            if self.guard.names.get(&name) == Some(&table) {
+            if self.state().names.get(&name) == Some(&table) {
                 return Ok(Some(table));
             }
         }
@@ -268,7 +314,10 @@ impl Latch<'_> {
         hold: bool,
         timeout: Option<Duration>,
     ) -> SqlResult<()> {
-        let lifetime = self.guard.tables.get(&table).map(|table| table.schema.lifetime);
+        if is_own(table) {
+            return Ok(());
+        }
+        let lifetime = self.state().tables.get(&table).map(|table| table.schema.lifetime);
         if lifetime.is_some_and(|lifetime| lifetime != Lifetime::Permanent) {
             return Ok(());
         }
@@ -292,12 +341,20 @@ impl Latch<'_> {
     }
 
     pub fn table(&self, table: ObjectId) -> Option<&Table> {
-        self.guard.tables.get(&table)
+        if is_own(table) {
+            return self.own.as_ref()?.get(table);
+        }
+        self.state_ref().tables.get(&table)
     }
 
     /// The table, which the caller knows to exist because it is locked or its own.
     pub(super) fn table_mut(&mut self, table: ObjectId) -> SqlResult<&mut Table> {
-        self.guard.tables.get_mut(&table).ok_or_else(|| no_such_table(table))
+        let found = if is_own(table) {
+            self.own.as_mut().and_then(|own| own.get_mut(table))
+        } else {
+            self.state().tables.get_mut(&table)
+        };
+        found.ok_or_else(|| no_such_table(table))
     }
 
     /// The schema for a running statement, which keeps it while the latch goes to others.
@@ -307,7 +364,7 @@ impl Latch<'_> {
 
     /// The permanent tables, in the order of their numbers.
     pub fn tables(&self) -> Vec<Arc<TableSchema>> {
-        let mut tables: Vec<_> = self.guard.tables.values().map(|table| Arc::clone(&table.schema)).collect();
+        let mut tables: Vec<_> = self.state_ref().tables.values().map(|table| Arc::clone(&table.schema)).collect();
         tables.retain(|schema| schema.lifetime == Lifetime::Permanent);
         tables.sort_by_key(|schema| schema.id);
         tables
@@ -315,20 +372,20 @@ impl Latch<'_> {
 
     /// A number for a new catalog object.
     pub fn new_object_id(&mut self) -> ObjectId {
-        let id = self.guard.next_object_id;
-        self.guard.next_object_id += 1;
+        let id = self.state().next_object_id;
+        self.state().next_object_id += 1;
         id
     }
 
     /// The next value of the database's rowversion counter.
     pub fn next_row_version(&mut self) -> u64 {
-        self.guard.row_version += 1;
-        self.guard.row_version
+        self.state().row_version += 1;
+        self.state().row_version
     }
 
     /// The last value of the rowversion counter, @@DBTS.
     pub fn last_row_version(&self) -> u64 {
-        self.guard.row_version
+        self.state_ref().row_version
     }
 
     /// The next identity value of a table. A rollback does not give it back.
@@ -352,7 +409,7 @@ impl Latch<'_> {
 
     /// A value was inserted with IDENTITY_INSERT: the counter goes on from it if it lies ahead.
     pub fn note_identity(&mut self, table: ObjectId, value: i64) {
-        let Some(table) = self.guard.tables.get_mut(&table) else {
+        let Ok(table) = self.table_mut(table) else {
             return;
         };
         let Some(identity) = table.schema.columns.iter().find_map(|column| column.identity) else {
@@ -387,14 +444,14 @@ impl Latch<'_> {
 
     /// Every lock that is held or waited for: sys.dm_tran_locks. Those of sessions on the database itself stand apart.
     pub fn locks(&self) -> Vec<LockInfo> {
-        let mut locks = self.guard.locks.list();
+        let mut locks = self.state_ref().locks.list();
         locks.retain(|lock| lock.resource != Resource::Database);
         locks
     }
 
     /// The locks of sessions on the database itself.
     pub fn database_locks(&self) -> Vec<LockInfo> {
-        let mut locks = self.guard.locks.list();
+        let mut locks = self.state_ref().locks.list();
         locks.retain(|lock| lock.resource == Resource::Database);
         locks
     }
@@ -406,20 +463,20 @@ impl Latch<'_> {
     /// As [`Latch::lock_table`].
     pub fn be_alone(&mut self, tx: &Transaction, timeout: Option<Duration>) -> SqlResult<()> {
         let (owner, resource) = (LockOwner::Session, Resource::Database);
-        let before = self.guard.locks.held_mode(tx.slot, owner, resource);
+        let before = self.state().locks.held_mode(tx.slot, owner, resource);
         self.acquire(tx, owner, resource, LockMode::Exclusive, timeout)?;
-        self.guard.locks.end_test(tx.slot, owner, resource, before);
+        self.state().locks.end_test(tx.slot, owner, resource, before);
         Ok(())
     }
 
     /// Who waits for a lock, and for whom.
     pub fn waits(&self) -> Vec<WaitInfo> {
-        self.guard.locks.waits()
+        self.state_ref().locks.waits()
     }
 
     /// How many sessions wait for a lock.
     pub fn waiting_count(&self) -> usize {
-        self.guard.locks.waiting_count()
+        self.state_ref().locks.waiting_count()
     }
 
     /// Takes an application lock (sp_getapplock). True if it was granted at once, false if after a wait.
@@ -437,26 +494,26 @@ impl Latch<'_> {
     ) -> SqlResult<bool> {
         let resource = Resource::application(name);
         let granted = self.acquire(tx, owner, resource, mode, timeout);
-        self.guard.locks.remember_name(resource, name);
+        self.state().locks.remember_name(resource, name);
         granted.map(|grant| !grant.waited)
     }
 
     /// Releases one grant of an application lock. False if the owner holds none.
     pub fn unlock_application(&mut self, tx: &Transaction, owner: LockOwner, name: &str) -> bool {
         let resource = Resource::application(name);
-        let is_held = self.guard.locks.held_mode(tx.slot, owner, resource).is_some();
-        self.guard.locks.release(tx.slot, owner, resource);
+        let is_held = self.state().locks.held_mode(tx.slot, owner, resource).is_some();
+        self.state().locks.release(tx.slot, owner, resource);
         is_held
     }
 
     /// The mode in which the owner holds an application lock (APPLOCK_MODE).
     pub fn application_lock_mode(&self, tx: &Transaction, owner: LockOwner, name: &str) -> Option<LockMode> {
-        self.guard.locks.held_mode(tx.slot, owner, Resource::application(name))
+        self.state_ref().locks.held_mode(tx.slot, owner, Resource::application(name))
     }
 
     /// Whether an application lock could be had now (APPLOCK_TEST).
     pub fn is_application_lock_free(&self, tx: &Transaction, owner: LockOwner, name: &str, mode: LockMode) -> bool {
-        self.guard.locks.is_free_for(tx.slot, owner, Resource::application(name), mode)
+        self.state_ref().locks.is_free_for(tx.slot, owner, Resource::application(name), mode)
     }
 
     /// Takes a lock, waiting for it if need be. When it had to wait, everything may have changed meanwhile.
@@ -468,22 +525,22 @@ impl Latch<'_> {
         mode: LockMode,
         timeout: Option<Duration>,
     ) -> SqlResult<Grant> {
-        match self.guard.locks.request(tx.slot, owner, resource, mode) {
+        match self.state().locks.request(tx.slot, owner, resource, mode) {
             Answer::Granted { new } => return Ok(Grant { new, waited: false }),
             Answer::Blocked if timeout == Some(Duration::ZERO) => return Err(lock_timeout()),
             Answer::Blocked => {}
         }
-        let held_before = self.guard.locks.held_mode(tx.slot, owner, resource).is_some();
+        let held_before = self.state().locks.held_mode(tx.slot, owner, resource).is_some();
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let undo_length = tx.undo.len();
-        self.guard.locks.enqueue(tx.slot, owner, resource, mode, tx.deadlock_priority, undo_length);
+        self.state().locks.enqueue(tx.slot, owner, resource, mode, tx.deadlock_priority, undo_length);
         loop {
-            let status = self.guard.locks.wait_status(tx.slot);
+            let status = self.state().locks.wait_status(tx.slot);
             // Also where the lock was granted since: who is gone must not go on with it.
             if let Err(error) = self.check_interruption(tx) {
-                self.guard.locks.cancel_wait(tx.slot);
+                self.state().locks.cancel_wait(tx.slot);
                 if status == WaitStatus::Granted && !held_before {
-                    self.guard.locks.release(tx.slot, owner, resource);
+                    self.state().locks.release(tx.slot, owner, resource);
                 }
                 return Err(error);
             }
@@ -495,7 +552,7 @@ impl Latch<'_> {
                 WaitStatus::Waiting => {}
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                self.guard.locks.cancel_wait(tx.slot);
+                self.state().locks.cancel_wait(tx.slot);
                 return Err(lock_timeout());
             }
             self.sleep(tx, deadline);
@@ -505,15 +562,15 @@ impl Latch<'_> {
     fn sleep(&mut self, tx: &Transaction, deadline: Option<Instant>) {
         self.rows_since_yield = 0;
         match deadline {
-            None => tx.session.0.wake.wait(&mut self.guard),
+            None => tx.session.0.wake.wait(self.guard()),
             Some(deadline) => {
-                tx.session.0.wake.wait_until(&mut self.guard, deadline);
+                tx.session.0.wake.wait_until(self.guard(), deadline);
             }
         }
     }
 
     fn check_interruption(&self, tx: &Transaction) -> SqlResult<()> {
-        if self.guard.stopped || tx.session.is_killed() {
+        if self.database.stopped.load(Ordering::Acquire) || tx.session.is_killed() {
             return Err(SqlError::new(596, "Cannot continue the execution because the session is in the kill state.")
                 .severity(21));
         }
@@ -545,8 +602,10 @@ impl Latch<'_> {
     /// 3617 (cancelled), 596 (the server stops).
     pub fn checkpoint(&mut self, tx: &Transaction) -> SqlResult<()> {
         self.rows_since_yield = 0;
-        // Hands the latch to whoever waits for it, and does nothing if nobody does.
-        MutexGuard::bump(&mut self.guard);
+        if let Some(guard) = &mut self.guard {
+            // Hands the latch to whoever waits for it, and does nothing if nobody does.
+            MutexGuard::bump(guard);
+        }
         self.check_interruption(tx)
     }
 
@@ -564,7 +623,7 @@ impl Latch<'_> {
         if !tx.locks_whole_tables {
             return false;
         }
-        let held = self.guard.locks.held_mode(tx.slot, LockOwner::Transaction, Resource::Table(table));
+        let held = self.state_ref().locks.held_mode(tx.slot, LockOwner::Transaction, Resource::Table(table));
         match held {
             Some(LockMode::Exclusive | LockMode::SchemaModification) => true,
             Some(LockMode::Shared | LockMode::Update | LockMode::SharedIntentExclusive) => mode == LockMode::Shared,
@@ -592,18 +651,18 @@ impl Latch<'_> {
 
     /// Tries to replace the key locks of a table by one lock on the table. If others stand against it, all stays as it is.
     fn escalate(&mut self, tx: &mut Transaction, table: ObjectId) {
-        let escalation = self.guard.tables.get(&table).map(|table| table.schema.lock_escalation);
+        let escalation = self.state().tables.get(&table).map(|table| table.schema.lock_escalation);
         if escalation.is_none_or(|escalation| escalation == LockEscalation::Disable) {
             return;
         }
         let resource = Resource::Table(table);
-        let intent = self.guard.locks.held_mode(tx.slot, LockOwner::Transaction, resource);
+        let intent = self.state().locks.held_mode(tx.slot, LockOwner::Transaction, resource);
         let mode = if intent == Some(LockMode::IntentShared) { LockMode::Shared } else { LockMode::Exclusive };
-        let answer = self.guard.locks.request(tx.slot, LockOwner::Transaction, resource, mode);
+        let answer = self.state().locks.request(tx.slot, LockOwner::Transaction, resource, mode);
         if answer == Answer::Blocked {
             return;
         }
-        self.guard.locks.release_keys(tx.slot, table);
+        self.state().locks.release_keys(tx.slot, table);
         tx.locks_whole_tables = true;
         tx.escalations += 1;
     }

@@ -9,7 +9,7 @@ use super::database::Latch;
 use super::key::Key;
 use super::lock_mode::LockMode;
 use super::row::Row;
-use super::schema::{Column, FIRST_NONCLUSTERED, Index, IndexId, Lifetime, ObjectId, TableSchema, validate};
+use super::schema::{Column, Index, IndexId, Lifetime, ObjectId, TableSchema, validate};
 use super::table::{IndexTree, Table};
 use super::transaction::{Change, Transaction};
 use super::write::duplicate_while_creating;
@@ -32,15 +32,7 @@ impl Latch<'_> {
             }
         }
         schema.id = self.new_object_id();
-        schema.indexes.sort_by_key(|index| !index.is_clustered());
-        let mut next_id = FIRST_NONCLUSTERED;
-        for index in &mut schema.indexes {
-            if !index.is_clustered() {
-                index.id = next_id;
-                next_id += 1;
-            }
-        }
-        validate(&schema)?;
+        schema.number_indexes()?;
         if schema.lifetime == Lifetime::Permanent {
             self.lock_table(tx, schema.id, LockMode::SchemaModification, true)?;
         }
@@ -48,14 +40,11 @@ impl Latch<'_> {
         let schema = Arc::new(schema);
         self.state().add_name(&schema);
         self.state().tables.insert(id, Table::new(schema));
-        // A table variable goes when its scope ends, not when a transaction does.
-        if lifetime != Lifetime::Variable {
-            tx.record(lifetime, id, Change::TableCreated);
-        }
+        tx.record(lifetime, id, Change::TableCreated);
         Ok(id)
     }
 
-    /// Drops a table. A table variable is gone at once.
+    /// Drops a table.
     ///
     /// # Errors
     ///
@@ -65,9 +54,6 @@ impl Latch<'_> {
         let Some(dropped) = self.state().tables.remove(&table) else {
             return Ok(());
         };
-        if schema.lifetime == Lifetime::Variable {
-            return Ok(());
-        }
         self.state().begin_drop(&dropped);
         tx.record(schema.lifetime, table, Change::TableDropped(Box::new(dropped)));
         Ok(())

@@ -16,6 +16,7 @@ mod ddl;
 mod key;
 mod lock_mode;
 mod locks;
+mod own_tables;
 mod row;
 mod scan;
 mod schema;
@@ -42,6 +43,7 @@ pub use database::{Database, Latch, Session, SessionHandle};
 pub use key::Key;
 pub use lock_mode::LockMode;
 pub use locks::{END_OF_INDEX, LockInfo, LockOwner, LockStatus, Resource, WaitInfo};
+pub use own_tables::OwnTables;
 pub use row::Row;
 pub use scan::{Direction, Found, LockPlan, RowLock, Scan, ScanPlace, SeekRange};
 pub use schema::{

@@ -178,6 +178,20 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
+    /// Numbers the indexes of a new table: the clustered one first, then in the order given.
+    ///
+    /// # Errors
+    ///
+    /// What an index cannot be: 1900, 1902, 1913, 1916.
+    pub(super) fn number_indexes(&mut self) -> SqlResult<()> {
+        self.indexes.sort_by_key(|index| !index.is_clustered());
+        let nonclustered = self.indexes.iter_mut().filter(|index| !index.is_clustered());
+        for (index, id) in nonclustered.zip(FIRST_NONCLUSTERED..) {
+            index.id = id;
+        }
+        validate(self)
+    }
+
     /// A table without columns. What is not said otherwise is as CREATE TABLE leaves it.
     pub fn new(schema: &str, name: &str, lifetime: Lifetime) -> TableSchema {
         TableSchema {

@@ -185,8 +185,8 @@ impl Latch<'_> {
         key: &Key,
     ) -> SqlResult<bool> {
         let is_needless = index == HEAP
-            || !self.state_ref().locks.has_ranges()
             || schema.lifetime != Lifetime::Permanent
+            || !self.state_ref().locks.has_ranges()
             || self.table_lock_covers(tx, schema.id, LockMode::Exclusive);
         if is_needless {
             return Ok(false);

@@ -140,20 +140,34 @@ fn a_savepoint_and_a_failed_statement_take_back_only_what_came_after() {
 fn a_table_variable_outlives_a_rollback_but_not_a_failed_statement() {
     let jobs = Jobs::new([]);
     let mut c = jobs.connect(51);
-    c.table = jobs.database.latch().create_table(c.tx(), jobs_schema(Lifetime::Variable)).unwrap();
-    let statement = jobs.database.latch().begin_statement(c.tx());
-    c.insert(&job(1)).unwrap();
-    c.insert(&job(2)).unwrap();
-    jobs.database.latch().end_statement(c.tx(), statement);
-    let statement = jobs.database.latch().begin_statement(c.tx());
-    c.delete(1).unwrap();
-    jobs.database.latch().rollback_statement(c.tx(), statement);
-    assert_eq!(jobs.database.latch().locks(), [], "nobody else can see it");
+    let mut own = OwnTables::default();
+    let table = own.create(jobs_schema(Lifetime::Variable)).unwrap();
+    // Somebody else runs a statement all the while.
+    let busy = jobs.database.latch();
+    let mut latch = jobs.database.statement_latch(&mut own);
+    let statement = latch.begin_statement(c.tx());
+    latch.insert(c.tx(), table, &job(1)).unwrap();
+    latch.insert(c.tx(), table, &job(2)).unwrap();
+    latch.insert(c.tx(), table, &job(3)).unwrap();
+    latch.end_statement(c.tx(), statement);
+    let all = SeekRange::default();
+    let statement = latch.begin_statement(c.tx());
+    let mut scan = Scan::open(&mut latch, c.tx(), table, READY, &all, Direction::Forward, UPDATE, false).unwrap();
+    let found = scan.next(&mut latch, c.tx()).unwrap().unwrap();
+    assert!(latch.delete(c.tx(), table, &found.key).unwrap());
+    latch.end_statement(c.tx(), statement);
+    assert!(!latch.was_taken(), "nobody else can see it");
+    drop(busy);
+    let statement = latch.begin_statement(c.tx());
+    let found = scan.next(&mut latch, c.tx()).unwrap().unwrap();
+    latch.delete(c.tx(), table, &found.key).unwrap();
+    latch.rollback_statement(c.tx(), statement);
+    assert_eq!(latch.locks(), []);
+    drop(latch);
     c.rollback();
-    let latch = jobs.database.latch();
-    assert_eq!(latch.table(c.table).unwrap().row_count(), 2);
-    check_consistency(latch.table(c.table).unwrap()).unwrap();
-    assert_eq!(latch.find_table("dbo", "jobs"), Some(jobs.table));
+    let latch = jobs.database.statement_latch(&mut own);
+    assert_eq!(latch.table(table).unwrap().row_count(), 2);
+    check_consistency(latch.table(table).unwrap()).unwrap();
 }
 
 #[test]

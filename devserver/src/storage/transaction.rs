@@ -178,14 +178,18 @@ impl Latch<'_> {
     /// A statement has succeeded: the locks that were its own are released.
     pub fn end_statement(&mut self, tx: &mut Transaction, mark: StatementMark) {
         let variable_changes = tx.variable_undo.split_off(mark.variable_undo);
-        self.state().remove_ghosts(&variable_changes);
+        if let Some(own) = self.own_tables() {
+            own.remove_ghosts(&variable_changes);
+        }
         self.release_short_locks(tx, mark);
     }
 
     /// A statement has failed: its changes are taken back; the transaction and its locks remain.
     pub fn rollback_statement(&mut self, tx: &mut Transaction, mark: StatementMark) {
         let variable_changes = tx.variable_undo.split_off(mark.variable_undo);
-        self.state().undo(variable_changes);
+        if let Some(own) = self.own_tables() {
+            own.undo(variable_changes);
+        }
         self.rollback_to(tx, mark.mark());
         self.release_short_locks(tx, mark);
     }
@@ -243,14 +247,12 @@ impl Latch<'_> {
         self.end_versions(&mut tx, true);
         let state = self.state();
         state.remove_ghosts(&tx.undo);
-        state.remove_ghosts(&tx.variable_undo);
         state.forget_drops(&tx.undo);
         state.locks.release_all(tx.slot, LockOwner::Transaction);
     }
 
     pub fn rollback(&mut self, mut tx: Transaction) {
         let state = self.state();
-        state.remove_ghosts(&tx.variable_undo);
         state.undo(std::mem::take(&mut tx.undo));
         self.end_versions(&mut tx, false);
         let state = self.state();
@@ -318,7 +320,6 @@ impl State {
                 }
             }
             change => {
-                // A table variable may have gone out of scope before.
                 if let Some(table) = self.tables.get_mut(&table) {
                     table.undo(change);
                 }
@@ -332,11 +333,7 @@ impl State {
             let Some(table) = self.tables.get_mut(table) else {
                 continue;
             };
-            match change {
-                Change::RowGhosted(key) => table.remove_row_ghost(key),
-                Change::EntryGhosted(index, key) => table.remove_entry_ghost(*index, key),
-                _ => {}
-            }
+            table.remove_ghost(change);
         }
     }
 

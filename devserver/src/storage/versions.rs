@@ -15,11 +15,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
+use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHashMap;
 
 use super::database::Latch;
 use super::key::Key;
+use super::own_tables::is_own;
 use super::row::Row;
 use super::scan::{Direction, Found, Scan};
 use super::schema::{FIRST_NONCLUSTERED, IndexId, ObjectId};
@@ -218,6 +220,10 @@ fn before_image(table: &Table, undo: &Undo) -> Option<(IndexId, Key, Option<Stor
 impl Latch<'_> {
     /// Keeps what was there before the changes that the transaction has recorded from `first` on.
     pub(super) fn keep_versions(&mut self, tx: &mut Transaction, first: usize) {
+        // The changes of table variables are not among them.
+        if first == tx.undo.len() {
+            return;
+        }
         let state = self.state();
         let Some(store) = &mut state.versions else {
             return;
@@ -267,11 +273,10 @@ impl Latch<'_> {
     /// A statement begins. Under READ_COMMITTED_SNAPSHOT it gets a snapshot; gives the one before, of the statement that
     /// this one is part of.
     pub(super) fn begin_statement_snapshot(&mut self, tx: &mut Transaction) -> Option<u64> {
-        let state = self.state();
-        if !state.read_committed_snapshot {
+        if !self.reads_committed_snapshot() {
             return None;
         }
-        let snapshot = state.versions.as_mut().map(|store| store.begin_snapshot());
+        let snapshot = self.state().versions.as_mut().map(|store| store.begin_snapshot());
         std::mem::replace(&mut tx.statement_snapshot, snapshot)
     }
 
@@ -321,9 +326,8 @@ impl Latch<'_> {
 
     /// 3960: the row that a SNAPSHOT transaction is about to change is not the one it has seen. The row is locked.
     pub(super) fn check_conflict(&self, tx: &Transaction, table: ObjectId, key: &Key) -> SqlResult<()> {
-        let (Some(snapshot), Some(store)) = (tx.changing_snapshot(), &self.state_ref().versions) else {
-            return Ok(());
-        };
+        let Some(snapshot) = tx.changing_snapshot().filter(|_| !is_own(table)) else { return Ok(()) };
+        let Some(store) = &self.state_ref().versions else { return Ok(()) };
         let reader = Reader { transaction: tx.id(), snapshot };
         let Some(schema) = self.schema(table) else { return Ok(()) };
         if !store.has_changed_since(reader, (table, schema.row_index(), key)) {
@@ -367,8 +371,8 @@ impl Latch<'_> {
 
     /// Switches the two options. Nobody else may be using the database's data.
     pub fn set_versioning(&mut self, read_committed_snapshot: bool, allow_snapshot: bool) {
+        self.database().read_committed_snapshot.store(read_committed_snapshot, Ordering::Relaxed);
         let state = self.state();
-        state.read_committed_snapshot = read_committed_snapshot;
         state.allow_snapshot = allow_snapshot;
         let is_read = state.versions.as_ref().is_some_and(|store| !store.snapshots.is_empty());
         if !(read_committed_snapshot || allow_snapshot) {
@@ -387,7 +391,7 @@ impl Latch<'_> {
 
     /// READ_COMMITTED_SNAPSHOT.
     pub fn reads_committed_snapshot(&self) -> bool {
-        self.state_ref().read_committed_snapshot
+        self.database().read_committed_snapshot.load(Ordering::Relaxed)
     }
 
     /// ALLOW_SNAPSHOT_ISOLATION.

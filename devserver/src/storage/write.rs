@@ -184,7 +184,7 @@ impl Latch<'_> {
                 return Ok(Some(index));
             }
         }
-        if self.state_ref().locks.has_ranges() {
+        if schema.lifetime == Lifetime::Permanent && self.state_ref().locks.has_ranges() {
             let mut arrivals = vec![Arrival { index: schema.row_index(), key, resource: row_resource(schema, key) }];
             arrivals.extend(entries.iter().map(|(index, entry)| arrival(schema.id, index, entry)));
             self.test_gaps(tx, schema, &arrivals)?;
@@ -346,7 +346,7 @@ impl Latch<'_> {
                 return Err(duplicate_error(schema, touched.index, update.new_values));
             }
         }
-        if self.state_ref().locks.has_ranges() {
+        if schema.lifetime == Lifetime::Permanent && self.state_ref().locks.has_ranges() {
             let mut arrivals = Vec::new();
             if moves {
                 let (key, resource) = (&update.new_key, row_resource(schema, &update.new_key));
