@@ -45,7 +45,7 @@ struct Scale {
 }
 
 const FULL: Scale = Scale { backlogs: [1_000, 100_000, 1_000_000], rounds: 60 };
-const ONCE: Scale = Scale { backlogs: [1_000, 2_000, 12_000], rounds: 1 };
+const ONCE: Scale = Scale { backlogs: [1_000, 2_000, 16_000], rounds: 1 };
 
 fn main() {
     let scale = if std::env::args().any(|argument| argument == "--bench") { FULL } else { ONCE };
@@ -77,17 +77,25 @@ fn main() {
     println!("Memory: {bytes_a_job} bytes a job of {PAYLOAD}, {} waiting", grouped(waiting));
     println!();
 
-    println!("Over a socket, at {} waiting jobs:", grouped(waiting));
-    println!("{:<34}{:>12}{:>12}{:>12}{:>16}", "connections", "claimed/s", "finished/s", "both/s", "server us/job");
+    println!("Over a socket, at {} waiting jobs, by turns:", grouped(waiting));
+    println!("{:<34}{:>12}{:>12}{:>12}{:>16}", "connections", "claimed/s", "finished/s", "jobs/s", "server us/job");
     for connections in [1, 8] {
         let rates = through_sockets(server.address(), connections, scale.rounds);
         println!(
             "{connections:<34}{:>12}{:>12}{:>12}{:>16.2}",
             grouped(rates.claimed as i64),
             grouped(rates.finished as i64),
-            grouped(rates.both as i64),
-            rates.server_us
+            grouped(rates.both.jobs as i64),
+            rates.both.server_us
         );
+    }
+    println!();
+    println!("Over a socket, claimed and finished at once:");
+    println!("{:<34}{:>12}{:>16}", "connections", "jobs/s", "server us/job");
+    for (claimers, finishers) in [(1, 1), (1, 2), (2, 2)] {
+        let rate = at_once(server.address(), claimers, finishers, scale.rounds);
+        let connections = format!("{claimers} to claim, {finishers} to finish");
+        println!("{connections:<34}{:>12}{:>16.2}", grouped(rate.jobs as i64), rate.server_us);
     }
     println!();
     round_trips(server.address(), scale.rounds * 100);
@@ -205,54 +213,128 @@ impl InProcess {
 struct Rates {
     claimed: f64,
     finished: f64,
-    both: f64,
+    both: Rate,
+}
+
+struct Rate {
+    jobs: f64,
     server_us: f64,
+}
+
+/// What the threads of clients took from their common start to their end.
+struct Stopwatch {
+    ready: Barrier,
+    go: Barrier,
+    done: Barrier,
+    client_cpu: AtomicU64,
+}
+
+impl Stopwatch {
+    fn new(clients: usize) -> Stopwatch {
+        let barrier = || Barrier::new(clients + 1);
+        Stopwatch { ready: barrier(), go: barrier(), done: barrier(), client_cpu: AtomicU64::new(0) }
+    }
+
+    /// A client that has connected runs `work`.
+    fn client(&self, work: impl FnOnce()) {
+        self.ready.wait();
+        // The clock starts between the two.
+        self.go.wait();
+        let before = cpu_time(ClockId::ThreadCPUTime);
+        work();
+        add(&self.client_cpu, cpu_time(ClockId::ThreadCPUTime) - before);
+        self.done.wait();
+    }
+
+    /// Lets the clients go, and waits for them.
+    fn measure(&self, jobs: usize) -> Rate {
+        self.ready.wait();
+        let (start, before) = (Instant::now(), cpu_time(ClockId::ProcessCPUTime));
+        self.go.wait();
+        self.done.wait();
+        let elapsed = start.elapsed();
+        let process = cpu_time(ClockId::ProcessCPUTime) - before;
+        let server = process.saturating_sub(Duration::from_nanos(self.client_cpu.load(Ordering::Relaxed)));
+        Rate { jobs: jobs as f64 / elapsed.as_secs_f64(), server_us: server.as_secs_f64() * 1e6 / jobs as f64 }
+    }
+}
+
+fn add(counter: &AtomicU64, time: Duration) {
+    counter.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+}
+
+/// Some connections claim, others finish what was claimed: as a worker does it.
+fn at_once(address: SocketAddr, claimers: usize, finishers: usize, rounds: usize) -> Rate {
+    /// Batches that are claimed and not finished: a worker's buffer.
+    const AHEAD: usize = 4;
+    let claims = rounds * (ENQUEUE / CLAIM) as usize;
+    let jobs = claimers * claims * CLAIM as usize;
+    let stopwatch = Stopwatch::new(claimers + finishers);
+    let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<Claimed>>(AHEAD);
+    let receiver = std::sync::Mutex::new(receiver);
+    std::thread::scope(|scope| {
+        for sender in std::iter::repeat_n(sender, claimers) {
+            let stopwatch = &stopwatch;
+            scope.spawn(move || {
+                let mut client = Client::connect(address, "sa", "readpast");
+                let claim = wire::claim(QUEUE, WORKER, CLAIM);
+                stopwatch.client(|| {
+                    for _ in 0..claims {
+                        client.call(&claim);
+                        let jobs = client.claimed();
+                        assert_eq!(jobs.len(), CLAIM as usize);
+                        sender.send(jobs).expect("the finishers go on until the last claimer ends");
+                    }
+                    drop(sender);
+                });
+            });
+        }
+        for _ in 0..finishers {
+            scope.spawn(|| {
+                let mut client = Client::connect(address, "sa", "readpast");
+                stopwatch.client(|| {
+                    loop {
+                        let claimed = receiver.lock().expect("nobody panics").recv();
+                        let Ok(jobs) = claimed else { break };
+                        client.call(&wire::finish(QUEUE, WORKER, &jobs));
+                    }
+                });
+            });
+        }
+        stopwatch.measure(jobs)
+    })
 }
 
 /// Lets each connection claim and finish by turns.
 fn through_sockets(address: SocketAddr, connections: usize, rounds: usize) -> Rates {
     let calls = rounds * (ENQUEUE / CLAIM) as usize / connections.min(rounds);
-    let barrier = Barrier::new(connections + 1);
-    let (claiming, finishing, client_cpu) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    let add = |counter: &AtomicU64, time: Duration| counter.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
-    let mut server_cpu = Duration::ZERO;
-    let mut elapsed = Duration::ZERO;
-    std::thread::scope(|scope| {
+    let jobs = connections * calls * CLAIM as usize;
+    let stopwatch = Stopwatch::new(connections);
+    let (claiming, finishing) = (AtomicU64::new(0), AtomicU64::new(0));
+    let both = std::thread::scope(|scope| {
         for _ in 0..connections {
             scope.spawn(|| {
                 let mut client = Client::connect(address, "sa", "readpast");
                 let claim = wire::claim(QUEUE, WORKER, CLAIM);
-                barrier.wait();
-                let cpu_before = cpu_time(ClockId::ThreadCPUTime);
-                for _ in 0..calls {
-                    let start = Instant::now();
-                    client.call(&claim);
-                    add(&claiming, start.elapsed());
-                    let jobs = client.claimed();
-                    assert_eq!(jobs.len(), CLAIM as usize);
-                    let finish = wire::finish(QUEUE, WORKER, &jobs);
-                    let start = Instant::now();
-                    client.call(&finish);
-                    add(&finishing, start.elapsed());
-                }
-                add(&client_cpu, cpu_time(ClockId::ThreadCPUTime) - cpu_before);
-                barrier.wait();
+                stopwatch.client(|| {
+                    for _ in 0..calls {
+                        let start = Instant::now();
+                        client.call(&claim);
+                        add(&claiming, start.elapsed());
+                        let jobs = client.claimed();
+                        assert_eq!(jobs.len(), CLAIM as usize);
+                        let finish = wire::finish(QUEUE, WORKER, &jobs);
+                        let start = Instant::now();
+                        client.call(&finish);
+                        add(&finishing, start.elapsed());
+                    }
+                });
             });
         }
-        barrier.wait();
-        let (start, cpu_before) = (Instant::now(), cpu_time(ClockId::ProcessCPUTime));
-        barrier.wait();
-        elapsed = start.elapsed();
-        server_cpu = cpu_time(ClockId::ProcessCPUTime) - cpu_before;
+        stopwatch.measure(jobs)
     });
-    let rows = (connections * calls * CLAIM as usize) as f64;
     let seconds = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64 / 1e9 / connections as f64;
-    Rates {
-        claimed: rows / seconds(&claiming),
-        finished: rows / seconds(&finishing),
-        both: rows / elapsed.as_secs_f64(),
-        server_us: (server_cpu.as_secs_f64() * 1e6 - client_cpu.load(Ordering::Relaxed) as f64 / 1e3) / rows,
-    }
+    Rates { claimed: jobs as f64 / seconds(&claiming), finished: jobs as f64 / seconds(&finishing), both }
 }
 
 /// The smallest calls: a heartbeat, and a claim of one job.

@@ -11,7 +11,7 @@ use super::foreign_key::{Changes, ForeignKeys};
 use super::locking::{Access, TableHints};
 use super::plan::Planner;
 use super::query::{Limit, Operator, OutputColumn, TableHandle, TablePlace};
-use super::scalar::{Condition, Node, Scalar, slot_bit};
+use super::scalar::{Condition, Node, Scalar, SlotSet, slot_bit};
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{Lifetime, TableSchema, fold};
 use crate::tsql::ast::{
@@ -44,16 +44,11 @@ pub struct OutputPlan {
 impl OutputPlan {
     fn new(items: Vec<Scalar>, columns: Vec<OutputColumn>, into: Option<InsertTarget>) -> OutputPlan {
         let is_own = |target: &InsertTarget| matches!(target.table.place, TablePlace::Variable(_));
-        let mut is_apart = into.as_ref().is_none_or(is_own);
         let rules = into.iter().flat_map(|target| {
             let defaults = target.rules.defaults.iter().flatten();
             defaults.chain(target.rules.computed.iter().map(|(_, computed)| computed))
         });
-        for scalar in items.iter().chain(rules) {
-            scalar.visit(&mut |node| {
-                is_apart &= !matches!(node, Node::System(..) | Node::NextValue(_) | Node::Subquery(_));
-            });
-        }
+        let is_apart = into.as_ref().is_none_or(is_own) && items.iter().chain(rules).all(Scalar::is_apart);
         OutputPlan { items, columns, into, is_apart }
     }
 }
@@ -69,8 +64,10 @@ pub struct UpdatePlan {
     pub rules: TableRules,
     pub foreign_keys: ForeignKeys,
     pub output: Vec<OutputPlan>,
-    /// The slots that OUTPUT reads, the new row excepted.
-    pub output_slots: Vec<usize>,
+    /// The slots that SET and OUTPUT read, the new row excepted.
+    pub kept_slots: Vec<usize>,
+    /// The new rows are computed from the old ones alone: without the latch.
+    pub is_apart: bool,
 }
 
 #[derive(Debug)]
@@ -465,7 +462,13 @@ impl Binder<'_> {
         let inserted = moved_columns(&columns, slot, row_slot);
         let beside = self.sources_beside(slot);
         let output = self.bind_outputs(&update.output, Some(columns), Some(inserted), beside)?;
-        let output_slots = output_slots(&output, row_slot);
+        let set = assignments.iter().map(|assignment| &assignment.value);
+        let read = set.clone().chain(output.iter().flat_map(|output| &output.items));
+        let kept_slots = slots_of(read.map(Scalar::slots).fold(slot_bit(slot), |slots, more| slots | more), row_slot);
+        let mut is_apart = set.chain(rules.computed.iter().map(|(_, computed)| computed)).all(Scalar::is_apart);
+        for (_, check) in &rules.checks {
+            check.visit(&mut |node| is_apart &= node.is_apart());
+        }
         let input = match &update.condition {
             Some(DmlCondition::CurrentOf(_)) => current_row(slot, &update.from, &limit)?,
             _ => self.plan_rows(relation, conditions, limit)?,
@@ -473,7 +476,18 @@ impl Binder<'_> {
         let updates: Vec<usize> = assignments.iter().filter_map(|assignment| assignment.column).collect();
         let changes = Changes { inserts: false, deletes: false, updates: &updates };
         let foreign_keys = self.bind_foreign_keys(&Arc::clone(&table.schema), changes)?;
-        Ok(UpdatePlan { input, table, slot, may_repeat, assignments, rules, foreign_keys, output, output_slots })
+        Ok(UpdatePlan {
+            input,
+            table,
+            slot,
+            may_repeat,
+            assignments,
+            rules,
+            foreign_keys,
+            output,
+            kept_slots,
+            is_apart,
+        })
     }
 
     /// The operator that finds the rows to change.
@@ -626,7 +640,11 @@ pub(super) fn output_slots(outputs: &[OutputPlan], new_row: usize) -> Vec<usize>
     for scalar in outputs.iter().flat_map(|output| &output.items) {
         slots |= scalar.slots();
     }
-    (0..64).filter(|&slot| slot != new_row && slots & slot_bit(slot) != 0).collect()
+    slots_of(slots, new_row)
+}
+
+fn slots_of(set: SlotSet, new_row: usize) -> Vec<usize> {
+    (0..64).filter(|&slot| slot != new_row && set & slot_bit(slot) != 0).collect()
 }
 
 pub(super) fn read_only_table(name: &str) -> SqlError {

@@ -230,7 +230,7 @@ impl Referrer {
                 new[*column] = value.clone();
             }
             modify::finish_row(run, frame, child, &cascade.rules, &mut new, verb)?;
-            changes.push(RowChange { key: row.key, values: new.clone() });
+            changes.push(RowChange::new(child, row.key, new.clone())?);
             rows.push((old, new));
         }
         let storage = run.storage()?;

@@ -188,6 +188,13 @@ impl Frame {
         self.target = saved.target;
     }
 
+    /// Puts saved rows back and saves those that are there now. The target stays.
+    pub fn exchange(&mut self, slots: &[usize], saved: &mut SavedRows) {
+        for (&slot, row) in slots.iter().zip(&mut saved.rows) {
+            std::mem::swap(&mut self.rows[slot], row);
+        }
+    }
+
     /// Puts a row of NULLs into each slot.
     pub fn set_null(&mut self, slots: &[(usize, usize)]) {
         for &(slot, width) in slots {

@@ -84,7 +84,7 @@ impl<'p> Found<'p> {
                 if plan.foreign_keys.has_referrers() {
                     self.moved.push((frame.rows[plan.slot].to_vec(), values.clone()));
                 }
-                Change::Update(RowChange { key, values })
+                Change::Update(RowChange::new(schema, key, values)?)
             }
             (_, None) => unreachable!("only INSERT stands in WHEN NOT MATCHED"),
         };

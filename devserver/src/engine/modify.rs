@@ -416,31 +416,40 @@ pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
     let table = run.table_id(plan.table.place);
     let limit = row_limit(&plan.input, run);
     let mut seen: FxHashSet<Key> = FxHashSet::default();
-    let mut changes: Vec<RowChange> = Vec::new();
-    let mut saved: Vec<SavedRows> = Vec::new();
-    // Old and new rows, where somebody refers to them.
-    let mut moved: Vec<(Vec<Value>, Vec<Value>)> = Vec::new();
-    let keeps_rows = !plan.output.is_empty();
+    let mut found: Vec<(Key, SavedRows)> = Vec::new();
     let sets_columns = plan.assignments.iter().any(|assignment| assignment.column.is_some());
-    run_operator(&plan.input, run, frame, &mut |run, frame| {
+    run_operator(&plan.input, run, frame, &mut |_, frame| {
         let Some(key) = frame.target.clone() else { return Ok(Flow::Continue) };
         frame.kept += 1;
         if plan.may_repeat && !seen.insert(key.clone()) {
             return Ok(Flow::Continue);
         }
+        found.push((key, frame.save(&plan.kept_slots)));
+        Ok(if found.len() < limit { Flow::Continue } else { Flow::Stop })
+    })?;
+    // The rows that were found are locked, so that others may go on while the new ones are computed.
+    if plan.is_apart {
+        run.own_storage()?.latch.let_go();
+    }
+    let mut changes: Vec<RowChange> = Vec::with_capacity(found.len());
+    let mut saved: Vec<SavedRows> = Vec::new();
+    // Old and new rows, where somebody refers to them.
+    let mut moved: Vec<(Vec<Value>, Vec<Value>)> = Vec::new();
+    for (key, mut row) in found {
+        frame.exchange(&plan.kept_slots, &mut row);
         let mut values = changed_row(&plan.assignments, schema, plan.slot, run, frame)?;
         if sets_columns {
             finish_row(run, frame, schema, &plan.rules, &mut values, "UPDATE")?;
         }
-        if keeps_rows {
-            saved.push(frame.save(&plan.output_slots));
-        }
         if plan.foreign_keys.has_referrers() {
             moved.push((frame.rows[plan.slot].to_vec(), values.clone()));
         }
-        changes.push(RowChange { key, values });
-        Ok(if changes.len() < limit { Flow::Continue } else { Flow::Stop })
-    })?;
+        if !plan.output.is_empty() {
+            frame.exchange(&plan.kept_slots, &mut row);
+            saved.push(row);
+        }
+        changes.push(RowChange::new(schema, key, values)?);
+    }
     if sets_columns {
         let storage = run.storage_of(plan.table.place)?;
         storage.latch.update_rows(&mut storage.tx, table, &changes)?;
@@ -453,7 +462,7 @@ pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
     prepare_output(&plan.output, run)?;
     let mut result = Vec::new();
     for (change, row) in changes.into_iter().zip(saved) {
-        frame.restore(&plan.output_slots, row);
+        frame.restore(&plan.kept_slots, row);
         let values: Values = change.values.into();
         for output in &plan.output {
             frame.rows[plan.rules.slot] = Arc::clone(&values).into();

@@ -110,6 +110,13 @@ pub enum Node {
     NextValue(i32),
 }
 
+impl Node {
+    /// See [`Scalar::is_apart`].
+    pub fn is_apart(&self) -> bool {
+        !matches!(self, Node::System(..) | Node::NextValue(_) | Node::Subquery(_))
+    }
+}
+
 /// A call of a function that depends on its arguments (and the clock) only.
 #[derive(Clone)]
 pub struct FunctionNode {
@@ -220,6 +227,13 @@ impl Scalar {
             _ => {}
         });
         slots
+    }
+
+    /// It is computed from rows and variables alone, with nothing of the database.
+    pub fn is_apart(&self) -> bool {
+        let mut is_apart = true;
+        self.visit(&mut |node| is_apart &= node.is_apart());
+        is_apart
     }
 
     /// Calls `f` for this node and every node below it. Subqueries' own nodes are not visited, their outer columns are

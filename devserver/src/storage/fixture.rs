@@ -235,7 +235,7 @@ impl Connection {
             .map(|found| {
                 let mut values = found.row.values(&schema);
                 values[column] = value.clone();
-                RowChange { key: found.key.clone(), values }
+                RowChange::new(&schema, found.key.clone(), values).unwrap()
             })
             .collect();
         let tx = self.tx.as_mut().unwrap();

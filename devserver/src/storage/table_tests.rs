@@ -100,10 +100,11 @@ fn unique_keys_may_trade_places_within_one_statement() {
     c.commit();
     let found = c.find(CLUSTERED, &SeekRange::default(), Direction::Forward, UPDATE, usize::MAX).unwrap();
     // SET id = id + 1, name = the next one's
+    let schema = c.schema();
     let changes: Vec<RowChange> = found
         .iter()
         .zip([(2, "b"), (3, "c"), (4, "a")])
-        .map(|(found, (id, text))| RowChange { key: found.key.clone(), values: job_with(id, 0, 0, Some(text)) })
+        .map(|(found, (id, text))| RowChange::new(&schema, found.key.clone(), job_with(id, 0, 0, Some(text))).unwrap())
         .collect();
     let tx = c.tx.as_mut().unwrap();
     assert_eq!(jobs.database.latch().update_rows(tx, jobs.table, &changes).unwrap(), 3);
@@ -229,7 +230,7 @@ fn heaps_and_clustered_indexes_that_are_not_unique_keep_equal_rows_apart() {
         let all = SeekRange::default();
         let found = c.find(row_index, &all, Direction::Forward, UPDATE, usize::MAX).unwrap();
         assert_eq!(c.ids(&found), [1, 1]);
-        let change = RowChange { key: found[1].key.clone(), values: job_with(2, 0, 1, None) };
+        let change = RowChange::new(&c.schema(), found[1].key.clone(), job_with(2, 0, 1, None)).unwrap();
         let tx = c.tx.as_mut().unwrap();
         jobs.database.latch().update_rows(tx, c.table, &[change]).unwrap();
         assert!(jobs.database.latch().delete(tx, c.table, &found[0].key).unwrap());
@@ -315,7 +316,7 @@ fn every_index_agrees_with_its_table_after_any_changes_and_rollbacks() {
                     let changes = found.into_iter().map(|found| {
                         let mut values = found.row.values(&schema);
                         values[ID] = Value::Int(int(&values[ID]) + 1);
-                        RowChange { key: found.key, values }
+                        RowChange::new(&schema, found.key, values).unwrap()
                     });
                     let changes: Vec<_> = changes.collect();
                     let tx = c.tx.as_mut().unwrap();

@@ -30,6 +30,18 @@ pub struct RowChange {
     pub key: Key,
     /// All columns.
     pub values: Vec<Value>,
+    /// The same as it will be kept.
+    row: Row,
+}
+
+impl RowChange {
+    /// # Errors
+    ///
+    /// As [`Latch::insert`] for a row that cannot be kept.
+    pub fn new(schema: &TableSchema, key: Key, values: Vec<Value>) -> SqlResult<RowChange> {
+        let row = Row::encode(&schema.columns, &values)?;
+        Ok(RowChange { key, values, row })
+    }
 }
 
 /// What to do with a duplicate key.
@@ -316,7 +328,7 @@ impl Latch<'_> {
                 touched.push(TouchedEntry { index, old, new });
             }
         }
-        let row = Row::encode(&schema.columns, &change.values)?;
+        let row = change.row.clone();
         Ok(Some(Update { old_key: &change.key, new_key, new_values: &change.values, row, touched }))
     }
 
