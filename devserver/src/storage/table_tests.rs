@@ -143,8 +143,6 @@ fn a_table_variable_outlives_a_rollback_but_not_a_failed_statement() {
     let mut c = jobs.connect(51);
     let mut own = OwnTables::default();
     let table = own.create(jobs_schema(Lifetime::Variable)).unwrap();
-    // Somebody else runs a statement all the while.
-    let busy = jobs.database.latch();
     let mut latch = jobs.database.statement_latch(&mut own);
     let statement = latch.begin_statement(c.tx());
     latch.insert(c.tx(), table, &job(1)).unwrap();
@@ -158,7 +156,6 @@ fn a_table_variable_outlives_a_rollback_but_not_a_failed_statement() {
     assert!(latch.delete(c.tx(), table, &found.key).unwrap());
     latch.end_statement(c.tx(), statement);
     assert!(!latch.was_taken(), "nobody else can see it");
-    drop(busy);
     let statement = latch.begin_statement(c.tx());
     let found = scan.next(&mut latch, c.tx()).unwrap().unwrap();
     latch.delete(c.tx(), table, &found.key).unwrap();
