@@ -254,18 +254,22 @@ impl Table {
     /// Takes away what a change has left for others to be blocked by.
     pub(super) fn remove_ghost(&mut self, change: &Change) {
         match change {
-            Change::RowGhosted(key) => {
-                if self.rows.get(key.as_bytes()).is_some_and(|record| record.ghost) {
-                    self.rows.remove(key.as_bytes());
-                }
-            }
-            Change::EntryGhosted(index, key) => {
-                let Some(tree) = self.tree_mut(*index) else { return };
-                if tree.entries.get(key.as_bytes()).is_some_and(|entry| entry.ghost) {
-                    tree.entries.remove(key.as_bytes());
-                }
-            }
+            Change::RowGhosted(key) => self.remove_row_ghost(key),
+            Change::EntryGhosted(index, key) => self.remove_entry_ghost(*index, key),
             _ => {}
+        }
+    }
+
+    fn remove_row_ghost(&mut self, key: &Key) {
+        if self.rows.get(key.as_bytes()).is_some_and(|record| record.ghost) {
+            self.rows.remove(key.as_bytes());
+        }
+    }
+
+    fn remove_entry_ghost(&mut self, index: IndexId, key: &Key) {
+        let Some(tree) = self.tree_mut(index) else { return };
+        if tree.entries.get(key.as_bytes()).is_some_and(|entry| entry.ghost) {
+            tree.entries.remove(key.as_bytes());
         }
     }
 
