@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use readpast::{Output, Worker};
+use readpast::{JobState, Output, Worker};
 use tokio::sync::Semaphore;
 
+use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::proxy::Proxy;
 use crate::support::{Fixture, numbers, server_url, until};
 
@@ -82,5 +83,21 @@ async fn cut_connections_lose_nothing_and_repeat_only_what_was_in_flight() {
     assert_eq!(monitor.stats().awaiting_finish, 0);
     let stats = fixture.queue.stats().await.unwrap();
     assert_eq!((stats.ready, stats.claimed, stats.dead), (0, 0, 0));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_claimed_when_the_queue_is_paused_or_purged_ends_as_if_nothing_had_happened() {
+    let fixture = Fixture::new("paused_midway").await;
+    let BlockedWorker { worker, gate, .. } =
+        blocked_worker(&fixture, &fixture.queue, fixture.config.worker.clone()).await;
+    fixture.queue.pause().await.unwrap();
+    for state in [JobState::Ready, JobState::Scheduled, JobState::Done, JobState::Dead] {
+        assert_eq!(fixture.queue.purge(state, Duration::ZERO).await.unwrap(), 0);
+    }
+    assert_eq!(fixture.queue.requeue(None).await.unwrap(), 0);
+    gate.add_permits(10);
+    until("all ten have ended", || worker.stats().done == 10).await;
+    assert_eq!(worker.shutdown().await.unwrap().stats.lost, 0);
     fixture.remove().await;
 }

@@ -121,6 +121,31 @@ async fn before_its_last_attempt_a_lost_job_goes_to_a_worker_that_holds_nothing_
     fixture.remove().await;
 }
 
+/// As at a shutdown, or when the answer to its claim was lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_must_run_alone_and_was_given_back_must_still_and_has_its_attempt() {
+    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let fixture = Fixture::with("alone_back", options).await;
+    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    let mut lost = WorkerSession::register(&fixture).await;
+    lost.claim_one().await;
+    lost.lose(&fixture).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    for _ in 0..2 {
+        let alone = worker.claim_alone(10).await.remove(0);
+        assert_eq!(alone.attempt, 1);
+        let release = format!(
+            "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES ({}, {}); \
+             EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
+            alone.job_id, alone.fence, worker.id
+        );
+        assert!(fixture.sql(&release).await.is_empty());
+        assert_eq!(worker.claim(10).await, [], "not in company");
+    }
+    assert_eq!(fixture.queue.stats().await.unwrap().dead, 0);
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_always_busy_stops_claiming_for_a_job_that_must_run_alone() {
     let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
