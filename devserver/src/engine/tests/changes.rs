@@ -150,3 +150,29 @@ fn rows_are_inserted_through_views_and_ctes() {
     assert_eq!(errors(&mut s, "INSERT both (name) VALUES ('z')"), [4405]);
     assert_eq!(errors(&mut s, "INSERT missing (name) VALUES ('z')"), [208]);
 }
+
+#[test]
+fn a_table_variable_is_as_it_is_under_every_isolation_level() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE DATABASE versions");
+    ok(&mut s, "USE versions; CREATE TABLE t (n int NOT NULL)");
+    ok(&mut s, "ALTER DATABASE versions SET ALLOW_SNAPSHOT_ISOLATION ON");
+    ok(&mut s, "ALTER DATABASE versions SET READ_COMMITTED_SNAPSHOT ON");
+    for level in ["READ UNCOMMITTED", "READ COMMITTED", "SNAPSHOT", "SERIALIZABLE"] {
+        let found = rows(
+            &mut s,
+            &format!(
+                "SET TRANSACTION ISOLATION LEVEL {level};
+                 DECLARE @v TABLE (n int NOT NULL PRIMARY KEY, INDEX by_n UNIQUE (n));
+                 BEGIN TRANSACTION;
+                 DECLARE @n int = (SELECT COUNT(*) FROM t);
+                 INSERT @v VALUES (1), (2), (3);
+                 UPDATE @v SET n = n + 1 OUTPUT inserted.n;
+                 DELETE @v WHERE n = 2;
+                 ROLLBACK;
+                 IF EXISTS (SELECT 1 FROM @v WHERE n = 4) SELECT n FROM @v ORDER BY n"
+            ),
+        );
+        assert_eq!(found[3..], ["ROW(Int(3))", "ROW(Int(4))"], "{level}: {found:?}");
+    }
+}
