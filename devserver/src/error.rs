@@ -20,6 +20,9 @@ pub struct SqlError {
     pub procedure: Option<Arc<str>>,
     /// The line in the batch or procedure, counted from 1; 0 where it is not known yet.
     pub line: u32,
+    /// The messages that come before it: SQL Server tells the reason first, and then in this one what has failed.
+    /// `ERROR_NUMBER()` and `@@ERROR` know the last one only.
+    pub reasons: Vec<SqlError>,
 }
 
 /// The number of "this is T-SQL, but the dev server does not know it". User-defined messages start at 50001, so that
@@ -29,7 +32,8 @@ pub const NOT_SUPPORTED: i32 = 59_000;
 impl SqlError {
     /// An error of severity 16, state 1, at a line that is not known yet.
     pub fn new(number: i32, message: impl Into<String>) -> Self {
-        SqlError { number, severity: 16, state: 1, message: message.into(), procedure: None, line: 0 }
+        let message = message.into();
+        SqlError { number, severity: 16, state: 1, message, procedure: None, line: 0, reasons: Vec::new() }
     }
 
     /// The refusal of something that SQL Server may know and the dev server does not.
@@ -46,6 +50,12 @@ impl SqlError {
     /// The same error with another state.
     pub fn state(mut self, state: u8) -> Self {
         self.state = state;
+        self
+    }
+
+    /// The same error, told after its reasons.
+    pub fn because(mut self, reasons: impl IntoIterator<Item = SqlError>) -> Self {
+        self.reasons.extend(reasons);
         self
     }
 

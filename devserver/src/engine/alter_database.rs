@@ -32,41 +32,72 @@ impl Session {
         if !self.is_owner() {
             return Err(no_such_database(&database.name));
         }
+        self.check_not_in_trigger("ALTER DATABASE")?;
         if self.tx.is_some() {
             let message = "ALTER DATABASE statement not allowed within multi-statement transaction.";
             return Err(SqlError::new(226, message));
         }
         for option in &alter.options {
-            let on = option.value == DatabaseOptionValue::On;
-            match (&*option.name, &option.value) {
-                ("READ_ONLY", DatabaseOptionValue::Bare) => database.set_read_only(true),
-                ("READ_WRITE", DatabaseOptionValue::Bare) => database.set_read_only(false),
+            self.check_combination(&option.name, alter)?;
+            let termination = alter.termination.as_ref();
+            let set = match (&*option.name, &option.value) {
+                ("READ_ONLY" | "READ_WRITE", DatabaseOptionValue::Bare) => {
+                    let read_only = option.name.as_ref() == "READ_ONLY";
+                    if database.is_read_only() == read_only {
+                        continue;
+                    }
+                    self.change_alone(&database, termination, |_| database.set_read_only(read_only))
+                }
                 ("READ_COMMITTED_SNAPSHOT", DatabaseOptionValue::On | DatabaseOptionValue::Off) => {
-                    self.set_read_committed_snapshot(&database, on, alter.termination.as_ref())?;
+                    let on = option.value == DatabaseOptionValue::On;
+                    if database.storage.latch().reads_committed_snapshot() == on {
+                        continue;
+                    }
+                    self.change_alone(&database, termination, |latch| {
+                        let allow_snapshot = latch.allows_snapshot();
+                        latch.set_versioning(on, allow_snapshot);
+                    })
                 }
                 ("ALLOW_SNAPSHOT_ISOLATION", DatabaseOptionValue::On | DatabaseOptionValue::Off) => {
-                    self.allow_snapshot_isolation(&database, on)?;
+                    self.allow_snapshot_isolation(&database, option.value == DatabaseOptionValue::On)
                 }
                 // There is no log and no page to verify.
                 ("MULTI_USER", DatabaseOptionValue::Bare)
-                | ("RECOVERY" | "PAGE_VERIFY" | "DELAYED_DURABILITY", DatabaseOptionValue::Word(_)) => {}
-                (name, _) => return Err(SqlError::not_supported(format!("ALTER DATABASE … SET {name}"))),
-            }
+                | ("PAGE_VERIFY" | "DELAYED_DURABILITY", DatabaseOptionValue::Word(_)) => Ok(()),
+                ("RECOVERY", DatabaseOptionValue::Word(model)) if model.as_ref() == "SIMPLE" => Ok(()),
+                (name, _) => Err(SqlError::not_supported(format!("ALTER DATABASE … SET {name}"))),
+            };
+            set.map_err(|error| match error.number {
+                5070 => SqlError::new(5069, "ALTER DATABASE statement failed.").because([error]),
+                _ => error,
+            })?;
         }
         Ok(())
     }
 
-    /// "There must be no active connections to the database except for the connection running the ALTER DATABASE
-    /// command."
-    fn set_read_committed_snapshot(
+    /// Which options go together, and which take a termination clause: the table under "Setting options". What is
+    /// outside of it is refused, and so are the clauses that have nothing to end here.
+    fn check_combination(&self, option: &str, alter: &AlterDatabase) -> SqlResult<()> {
+        let is_versioning = matches!(option, "READ_COMMITTED_SNAPSHOT" | "ALLOW_SNAPSHOT_ISOLATION");
+        if is_versioning && alter.options.len() > 1 {
+            return Err(SqlError::not_supported(format!("ALTER DATABASE … SET {option} beside other options")));
+        }
+        let ends_others = matches!(option, "READ_ONLY" | "READ_WRITE" | "READ_COMMITTED_SNAPSHOT");
+        if alter.termination.is_some() && !ends_others {
+            return Err(SqlError::not_supported(format!("ALTER DATABASE … SET {option} with a termination clause")));
+        }
+        Ok(())
+    }
+
+    /// Makes a change that needs the database for itself: "there must be no active connections to the database except
+    /// for the connection running the ALTER DATABASE command" (READ_COMMITTED_SNAPSHOT); "requires exclusive access to
+    /// the database" (READ_ONLY and READ_WRITE). Without a termination clause it waits.
+    fn change_alone(
         &mut self,
         database: &Arc<Database>,
-        on: bool,
         termination: Option<&Termination>,
+        change: impl FnOnce(&mut storage::Latch<'_>),
     ) -> SqlResult<()> {
-        if database.storage.latch().reads_committed_snapshot() == on {
-            return Ok(());
-        }
         let visit = self.enter(database);
         let tx = Transaction::begin(visit.as_ref().unwrap_or(self.storage()));
         let patience = match termination {
@@ -91,8 +122,7 @@ impl Session {
             alone = Err(SqlError::new(5070, message).state(2));
         }
         if alone.is_ok() {
-            let allow_snapshot = latch.allows_snapshot();
-            latch.set_versioning(on, allow_snapshot);
+            change(&mut latch);
         }
         latch.commit(tx);
         drop(latch);

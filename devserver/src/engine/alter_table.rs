@@ -78,6 +78,7 @@ impl Session {
                     self.add_column(table, column, fills, scope)?;
                 }
                 self.add_table_constraints(table, definition, check.unwrap_or(true), scope)
+                    .map_err(table_definition::constraint_failed)
             }
             AlterTableAction::Drop(drops) => {
                 for drop in drops {
@@ -437,11 +438,11 @@ impl Session {
                 ),
             ));
         }
-        let is_used = schema.columns[dropped].default.is_some()
-            || uses_of(&schema, dropped).next().is_some()
-            || is_mentioned(&schema, dropped);
-        if is_used {
-            return Err(in_use("DROP COLUMN", name));
+        let mut dependents: Vec<Dependent> = default_of(&schema, dropped).collect();
+        dependents.extend(uses_of(&schema, dropped).map(dependent_index));
+        dependents.extend(mentions_of(&schema, dropped));
+        if !dependents.is_empty() {
+            return Err(in_use("DROP COLUMN", name, dependents));
         }
         let mut after = TableSchema::clone(&schema);
         after.columns.remove(dropped);
@@ -498,12 +499,18 @@ impl Session {
         let uses_allow = only_grows
             && nullable == before.nullable
             && uses_of(schema, ordinal).all(|index| index.uniqueness != Uniqueness::PrimaryKey);
-        let is_in_index = uses_of(schema, ordinal).next().is_some();
-        if (is_in_index && !uses_allow)
-            || (is_mentioned(schema, ordinal) && !only_grows)
-            || (before.default.is_some() && before.sql_type.name() != sql_type.name())
-        {
-            return Err(in_use("ALTER COLUMN", name));
+        let mut dependents = Vec::new();
+        if before.sql_type.name() != sql_type.name() {
+            dependents.extend(default_of(schema, ordinal));
+        }
+        if !uses_allow {
+            dependents.extend(uses_of(schema, ordinal).map(dependent_index));
+        }
+        if !only_grows {
+            dependents.extend(mentions_of(schema, ordinal));
+        }
+        if !dependents.is_empty() {
+            return Err(in_use("ALTER COLUMN", name, dependents));
         }
         value::check_conversion(before.sql_type, sql_type, false)?;
         let from = before.sql_type;
@@ -538,14 +545,28 @@ fn uses_of(schema: &TableSchema, column: usize) -> impl Iterator<Item = &Index> 
     })
 }
 
-/// Whether a foreign key, a CHECK or a computed column names the column.
-fn is_mentioned(schema: &TableSchema, column: usize) -> bool {
+/// What depends on a column: the word for its kind in a message, and its name.
+type Dependent = (&'static str, Arc<str>);
+
+fn default_of(schema: &TableSchema, column: usize) -> impl Iterator<Item = Dependent> {
+    schema.columns[column].default.iter().map(|default| ("object", Arc::clone(&default.name)))
+}
+
+/// A constraint is an object; an index is none.
+fn dependent_index(index: &Index) -> Dependent {
+    let is_constraint = matches!(index.uniqueness, Uniqueness::PrimaryKey | Uniqueness::UniqueConstraint);
+    (if is_constraint { "object" } else { "index" }, Arc::clone(&index.name))
+}
+
+/// The foreign keys, CHECKs and computed columns that name the column.
+fn mentions_of(schema: &TableSchema, column: usize) -> Vec<Dependent> {
     let name = &schema.columns[column].name;
-    if schema.foreign_keys.iter().any(|key| key.columns.contains(name)) {
-        return true;
-    }
-    schema.checks.iter().any(|check| mentions(&check.text, name))
-        || schema.columns.iter().filter_map(|column| column.computed.as_ref()).any(|text| mentions(text, name))
+    let keys = schema.foreign_keys.iter().filter(|key| key.columns.contains(name)).map(|key| ("object", &key.name));
+    let checks = schema.checks.iter().filter(|check| mentions(&check.text, name)).map(|check| ("object", &check.name));
+    let computed =
+        schema.columns.iter().filter(|other| other.computed.as_ref().is_some_and(|text| mentions(text, name)));
+    let computed = computed.map(|column| ("column", &column.name));
+    keys.chain(checks).chain(computed).map(|(kind, name)| (kind, Arc::clone(name))).collect()
 }
 
 /// `varchar(10)` to `varchar(20)` and its like: what the rows and index entries hold stays as it is.
@@ -568,7 +589,11 @@ fn no_such_column(what: &str, schema: &TableSchema, name: &str) -> SqlError {
     )
 }
 
-fn in_use(what: &str, name: &str) -> SqlError {
+/// 4922, after a 5074 for everything that depends on the column.
+fn in_use(what: &str, name: &str, dependents: Vec<Dependent>) -> SqlError {
     SqlError::new(4922, format!("ALTER TABLE {what} {name} failed because one or more objects access this column."))
         .state(9)
+        .because(dependents.into_iter().map(|(kind, dependent)| {
+            SqlError::new(5074, format!("The {kind} '{dependent}' is dependent on column '{name}'."))
+        }))
 }

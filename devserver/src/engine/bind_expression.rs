@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::binder::{Binder, Uses, system_type_for_cast};
+use super::next_value::Forbidden;
 use super::scalar::{CollationLabel, CompareOp, Condition, LikeCondition, Node, Scalar, comparison_collation};
 use crate::error::{SqlError, SqlResult};
 use crate::tsql::ast::{self, Expr, Literal, Predicate, TypeName};
@@ -135,9 +136,20 @@ fn common_type(scalars: &[&Scalar]) -> SqlResult<(SqlType, CollationLabel)> {
     Ok((ty.unwrap_or(SqlType::Int), label))
 }
 
+/// The constant NULL as written.
+pub fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(Literal::Null))
+}
+
 impl Binder<'_> {
     pub fn bind_expr(&mut self, expr: &Expr) -> SqlResult<Scalar> {
         match expr {
+            Expr::SimpleCase { .. }
+            | Expr::SearchedCase { .. }
+            | Expr::Iif { .. }
+            | Expr::NullIf(..)
+            | Expr::Coalesce(_) => self.without_next_value(Forbidden::Conditional, |b| b.bind_conditional(expr)),
+
             Expr::Literal(constant) => literal(constant),
             Expr::Column(column) => self.resolve_column(column),
             Expr::Variable(name) if self.function_arguments.is_some() => {
@@ -153,50 +165,6 @@ impl Binder<'_> {
                 let left = self.bind_expr(left)?;
                 let right = self.bind_expr(right)?;
                 bind_binary(binary_op(*op), left, right)
-            }
-            Expr::SimpleCase { operand, branches, otherwise } => {
-                let mut bound = Vec::with_capacity(branches.len());
-                for (value, result) in branches {
-                    let operand = self.bind_expr(operand)?;
-                    let value = self.bind_expr(value)?;
-                    let condition = compare_condition(CompareOp::Equal, operand, value)?;
-                    bound.push((condition, self.bind_expr(result)?));
-                }
-                self.finish_case(bound, otherwise.as_deref())
-            }
-            Expr::SearchedCase { branches, otherwise } => {
-                let mut bound = Vec::with_capacity(branches.len());
-                for (condition, result) in branches {
-                    bound.push((self.bind_condition(condition)?, self.bind_expr(result)?));
-                }
-                self.finish_case(bound, otherwise.as_deref())
-            }
-            Expr::Iif { condition, then, otherwise } => {
-                let branches = vec![(self.bind_condition(condition)?, self.bind_expr(then)?)];
-                self.finish_case(branches, Some(otherwise))
-            }
-            Expr::NullIf(value, other) => {
-                let result = self.bind_expr(value)?;
-                let left = self.bind_expr(value)?;
-                let right = self.bind_expr(other)?;
-                let condition = compare_condition(CompareOp::Equal, left, right)?;
-                let null = Scalar { ty: result.ty, ..Scalar::null() };
-                let (ty, label) = (result.ty, result.label);
-                let node = Node::Case { branches: vec![(condition, null)], otherwise: Some(Box::new(result)) };
-                Ok(Scalar { node, ty, nullable: true, label })
-            }
-            Expr::Coalesce(arguments) => {
-                let mut bound = Vec::with_capacity(arguments.len());
-                for argument in arguments {
-                    bound.push(self.bind_expr(argument)?);
-                }
-                let (ty, label) = common_type(&bound.iter().collect::<Vec<_>>())?;
-                let nullable = bound.iter().all(|argument| argument.nullable);
-                let mut converted = Vec::with_capacity(bound.len());
-                for argument in bound {
-                    converted.push(implicit(argument, ty)?);
-                }
-                Ok(Scalar { node: Node::Coalesce(converted), ty, nullable, label })
             }
             Expr::Cast { attempt, expr, to } => self.bind_convert(*attempt, expr, to, None),
             Expr::Convert { attempt, to, expr, style } => self.bind_convert(*attempt, expr, to, style.as_deref()),
@@ -215,6 +183,8 @@ impl Binder<'_> {
             }
             Expr::NextValueFor { sequence: name, over } => {
                 self.uses = Uses::Database;
+                self.next_values.all += 1;
+                self.next_values.without_over += usize::from(over.is_none());
                 match self.find_object(name)? {
                     Some(super::catalog::Object::Sequence(sequence)) if over.is_some() => {
                         let window = over.as_ref().expect("looked at just now");
@@ -245,6 +215,70 @@ impl Binder<'_> {
                 Ok(Scalar { ty: column.ty, nullable: true, label, node: Node::Subquery(Arc::new(plan)) })
             }
             Expr::MergeAction => self.bind_merge_action(),
+        }
+    }
+
+    /// What evaluates some of its parts only.
+    fn bind_conditional(&mut self, expr: &Expr) -> SqlResult<Scalar> {
+        match expr {
+            Expr::SimpleCase { operand, branches, otherwise } => {
+                let mut bound = Vec::with_capacity(branches.len());
+                for (value, result) in branches {
+                    let operand = self.bind_expr(operand)?;
+                    let value = self.bind_expr(value)?;
+                    let condition = compare_condition(CompareOp::Equal, operand, value)?;
+                    bound.push((condition, self.bind_expr(result)?));
+                }
+                self.finish_case(bound, otherwise.as_deref())
+            }
+            Expr::SearchedCase { branches, otherwise } => {
+                let mut bound = Vec::with_capacity(branches.len());
+                for (condition, result) in branches {
+                    bound.push((self.bind_condition(condition)?, self.bind_expr(result)?));
+                }
+                self.finish_case(bound, otherwise.as_deref())
+            }
+            Expr::Iif { condition, then, otherwise } => {
+                let branches = vec![(self.bind_condition(condition)?, self.bind_expr(then)?)];
+                self.finish_case(branches, Some(otherwise))
+            }
+            Expr::NullIf(value, other) => {
+                if is_null(value) {
+                    return Err(SqlError::new(
+                        4151,
+                        "The type of the first argument to NULLIF cannot be the NULL constant because the type of the \
+                         first argument has to be known.",
+                    ));
+                }
+                let result = self.bind_expr(value)?;
+                let left = self.bind_expr(value)?;
+                let right = self.bind_expr(other)?;
+                let condition = compare_condition(CompareOp::Equal, left, right)?;
+                let null = Scalar { ty: result.ty, ..Scalar::null() };
+                let (ty, label) = (result.ty, result.label);
+                let node = Node::Case { branches: vec![(condition, null)], otherwise: Some(Box::new(result)) };
+                Ok(Scalar { node, ty, nullable: true, label })
+            }
+            Expr::Coalesce(arguments) => {
+                if arguments.iter().all(is_null) {
+                    return Err(SqlError::new(
+                        4127,
+                        "At least one of the arguments to COALESCE must be an expression that is not the NULL constant.",
+                    ));
+                }
+                let mut bound = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    bound.push(self.bind_expr(argument)?);
+                }
+                let (ty, label) = common_type(&bound.iter().collect::<Vec<_>>())?;
+                let nullable = bound.iter().all(|argument| argument.nullable);
+                let mut converted = Vec::with_capacity(bound.len());
+                for argument in bound {
+                    converted.push(implicit(argument, ty)?);
+                }
+                Ok(Scalar { node: Node::Coalesce(converted), ty, nullable, label })
+            }
+            _ => unreachable!("bind_expr has seen to it"),
         }
     }
 

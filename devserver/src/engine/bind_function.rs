@@ -1,9 +1,10 @@
 //! Binds function calls: aggregates, window functions, functions about the server and the session, and the scalar
 //! functions of [`crate::value`].
 
-use super::bind_expression::implicit;
+use super::bind_expression::{implicit, is_null};
 use super::bind_window::is_window_only;
 use super::binder::{Binder, Clause, QueryScope, Uses};
+use super::next_value::Forbidden;
 use super::query::{AggregateCall, AggregateFunction, SortKey, WindowKind};
 use super::scalar::{CollationLabel, FunctionNode, Node, Scalar};
 use super::system_function::{self, SystemFunction};
@@ -104,6 +105,12 @@ impl Binder<'_> {
         if let Some(function) = system_function::lookup(&name) {
             return self.bind_system_function(function, &call.name.name, &call.arguments);
         }
+        if matches!(name.as_str(), "newid" | "newsequentialid") && self.function_arguments.is_some() {
+            return Err(SqlError::new(
+                443,
+                format!("Invalid use of a side-effecting operator '{name}' within a function."),
+            ));
+        }
         if name == "newsequentialid" && !self.in_default {
             return Err(SqlError::new(
                 302,
@@ -145,7 +152,11 @@ impl Binder<'_> {
             arguments = rest;
         }
         function.check_arity(arguments.len())?;
-        let arguments = self.bind_list(arguments)?;
+        let arguments = if matches!(name.as_str(), "isnull" | "choose") {
+            self.without_next_value(Forbidden::Conditional, |binder| binder.bind_list(arguments))?
+        } else {
+            self.bind_list(arguments)?
+        };
         if name != "isnull" && arguments.iter().any(|argument| argument.ty == SqlType::Variant) {
             return Err(SqlError::not_supported(format!("the function {} of a sql_variant", call.name.name)));
         }
@@ -271,9 +282,18 @@ impl Binder<'_> {
                 SqlError::new(174, format!("The {name} function requires {expected} argument(s).")).severity(15)
             );
         }
+        if is_null(&call.arguments[0]) {
+            return Err(match function {
+                AggregateFunction::StringAgg => {
+                    SqlError::new(8116, "Argument data type NULL is invalid for argument 1 of string_agg function.")
+                }
+                _ => SqlError::new(8117, format!("Operand data type NULL is invalid for {name} operator.")),
+            });
+        }
         // `SUM(COUNT(*)) OVER ()`: a window function is computed over the groups.
         let clause = if call.over.is_none() { Some(self.set_clause(Clause::InAggregate)) } else { None };
-        let bound = self.bind_aggregate_arguments(call, function);
+        let bound = self
+            .without_next_value(Forbidden::AggregateArgument, |binder| binder.bind_aggregate_arguments(call, function));
         if let Some(clause) = clause {
             self.set_clause(clause);
         }

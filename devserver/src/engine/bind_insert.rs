@@ -8,11 +8,12 @@ use super::bind_source::{Relation, column_types};
 use super::binder::{Binder, PlanOptions, QueryScope, ResolvedTable, Uses};
 use super::foreign_key::{Changes, ForeignKeys};
 use super::locking::TableHints;
+use super::next_value::{Forbidden, takes_next_value};
 use super::query::{Limit, QueryPlan, TableHandle, TablePlace};
 use super::scalar::Scalar;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{Lifetime, TableSchema};
-use crate::tsql::ast::{ColumnRef, Ident, Insert, InsertSource, NewValue, TableSource, TargetName};
+use crate::tsql::ast::{ColumnRef, Ident, Insert, InsertSource, NewValue, Query, QueryBody, TableSource, TargetName};
 use crate::value::{self, SqlType};
 
 /// Where rows are inserted.
@@ -124,10 +125,14 @@ impl Binder<'_> {
         Ok((table.table, Some(names)))
     }
 
+    fn takes_identity(&self, table: &TableHandle) -> bool {
+        matches!(table.place, TablePlace::Stored(id) if self.state.identity_insert == Some(id))
+    }
+
     /// `columns`: `None` for all that can be given a value.
     pub(super) fn insert_target(&mut self, table: TableHandle, columns: Option<&[Ident]>) -> SqlResult<InsertTarget> {
         let schema = Arc::clone(&table.schema);
-        let identity_insert = matches!(table.place, TablePlace::Stored(id) if self.state.identity_insert == Some(id));
+        let identity_insert = self.takes_identity(&table);
         let mut ordinals = Vec::new();
         match columns {
             None => {
@@ -167,16 +172,8 @@ impl Binder<'_> {
                     ),
                 ));
             }
-            if !given && identity_insert {
-                return Err(SqlError::new(
-                    545,
-                    format!(
-                        "Explicit value must be specified for identity column in table '{}' either when \
-                         IDENTITY_INSERT is set to ON or when a replication user is inserting into a NOT FOR \
-                         REPLICATION identity column.",
-                        schema.name
-                    ),
-                ));
+            if !given && identity_insert && columns.is_some() {
+                return Err(identity_not_given(&schema));
             }
         }
         let slot = self.new_slot()?;
@@ -245,6 +242,10 @@ impl Binder<'_> {
             }
             InsertSource::Execute(_) => InsertRows::Execute,
         };
+        if columns.is_none() && self.takes_identity(&target.table) {
+            return Err(identity_not_given(&target.table.schema));
+        }
+        self.check_next_values(insert, &target)?;
         if matches!(rows, InsertRows::Execute) && !insert.output.is_empty() {
             return Err(SqlError::new(483, "The OUTPUT clause cannot be used in an INSERT...EXEC statement."));
         }
@@ -254,6 +255,26 @@ impl Binder<'_> {
         let changes = Changes { inserts: true, deletes: false, updates: &[] };
         let foreign_keys = self.bind_foreign_keys(&Arc::clone(&target.table.schema), changes)?;
         Ok(InsertPlan { target, rows, limit, hints, foreign_keys, output })
+    }
+
+    /// 11739 and 11740: a limited INSERT takes no value from a sequence, not even by a default.
+    fn check_next_values(&self, insert: &Insert, target: &InsertTarget) -> SqlResult<()> {
+        let limits_query = |query: &Query| {
+            query.offset.is_some() || matches!(&query.body, QueryBody::Select(select) if select.top.is_some())
+        };
+        let is_limited =
+            insert.top.is_some() || matches!(&insert.source, InsertSource::Query(query) if limits_query(query));
+        if !is_limited {
+            return Ok(());
+        }
+        if self.next_values.all > 0 {
+            return Err(Forbidden::Limited.error());
+        }
+        let mut defaults = target.rules.defaults.iter().enumerate();
+        let takes_one = defaults.any(|(ordinal, default)| {
+            !target.ordinals.contains(&ordinal) && default.as_ref().is_some_and(takes_next_value)
+        });
+        if takes_one { Err(Forbidden::LimitedDefault.error()) } else { Ok(()) }
     }
 
     fn bind_insert_values(
@@ -331,6 +352,18 @@ pub(super) fn explicit_row_version() -> SqlError {
 }
 
 /// 8101, for as many values without a column list as the table has columns, the identity column counted.
+/// 545: under IDENTITY_INSERT the identity column has no value of its own.
+fn identity_not_given(schema: &TableSchema) -> SqlError {
+    SqlError::new(
+        545,
+        format!(
+            "Explicit value must be specified for identity column in table '{}' either when IDENTITY_INSERT is set to ON or \
+             when a replication user is inserting into a NOT FOR REPLICATION identity column.",
+            schema.name
+        ),
+    )
+}
+
 fn identity_without_list(schema: &TableSchema, given: usize, wanted: usize) -> Option<SqlError> {
     let has_identity = schema.columns.iter().any(|column| column.identity.is_some());
     (has_identity && given == wanted + 1).then(|| {

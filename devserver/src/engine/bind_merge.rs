@@ -8,6 +8,7 @@ use super::bind_source::{JoinRelation, Relation, TableRelation};
 use super::binder::{Binder, PlanOptions, QueryScope, Uses, VisibleSource};
 use super::foreign_key::{Changes, ForeignKeys};
 use super::locking::{Access, TableHints};
+use super::next_value::Forbidden;
 use super::plan::Planner;
 use super::query::{Limit, Operator, TableHandle};
 use super::scalar::{CollationLabel, Condition, Node, Scalar};
@@ -83,7 +84,7 @@ impl Binder<'_> {
         check_clauses(&merge.clauses)?;
 
         self.scopes.push(QueryScope::new());
-        let plan = self.bind_merge_in_scope(merge);
+        let plan = self.without_next_value(Forbidden::Merge, |binder| binder.bind_merge_in_scope(merge));
         self.scopes.pop();
         plan
     }

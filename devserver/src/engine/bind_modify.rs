@@ -9,6 +9,7 @@ use super::bind_source::Relation;
 use super::binder::{Binder, PlanOptions, QueryScope, Uses, VisibleColumn, VisibleSource};
 use super::foreign_key::{Changes, ForeignKeys};
 use super::locking::{Access, TableHints};
+use super::next_value::Forbidden;
 use super::plan::Planner;
 use super::query::{Limit, Operator, OutputColumn, TableHandle, TablePlace};
 use super::scalar::{Condition, Node, Scalar, SlotSet, slot_bit};
@@ -272,7 +273,7 @@ impl Binder<'_> {
         } else {
             (from, None)
         };
-        let mut relation = self.bind_from(sources)?;
+        let mut relation = self.without_next_value(Forbidden::Clause, |binder| binder.bind_from(sources))?;
         let position = match position {
             Some(position) => position,
             None => match self.find_target_source(name)? {
@@ -420,7 +421,9 @@ impl Binder<'_> {
         let mut conditions = Vec::new();
         match condition {
             None => {}
-            Some(DmlCondition::Search(predicate)) => self.bind_condition(predicate)?.into_conjuncts(&mut conditions),
+            Some(DmlCondition::Search(predicate)) => self
+                .without_next_value(Forbidden::Clause, |binder| binder.bind_condition(predicate))?
+                .into_conjuncts(&mut conditions),
             // The plan reads the row under the cursor and no other.
             Some(DmlCondition::CurrentOf(_)) => {}
         }
@@ -457,6 +460,9 @@ impl Binder<'_> {
                 return Err(assigned_twice(&table.schema.columns[column].name));
             }
             assignments.push(bound);
+        }
+        if update.top.is_some() && self.next_values.all > 0 {
+            return Err(Forbidden::Limited.error());
         }
         let limit = self.bind_top(update.top.as_ref())?;
         let inserted = moved_columns(&columns, slot, row_slot);
@@ -544,7 +550,7 @@ impl Binder<'_> {
             None => None,
         };
         let mut value = match (&assignment.value, column) {
-            (NewValue::Expr(expr), _) => self.bind_expr(expr)?,
+            (NewValue::Expr(expr), _) => self.bind_expr(expr).map_err(in_set_list)?,
             (NewValue::Default, Some(column)) => match &rules.defaults[column] {
                 Some(default) => default.clone(),
                 None => Scalar { ty: schema.columns[column].sql_type, ..Scalar::null() },
@@ -611,6 +617,14 @@ impl Binder<'_> {
         let changes = Changes { inserts: false, deletes: true, updates: &[] };
         let foreign_keys = self.bind_foreign_keys(&Arc::clone(&table.schema), changes)?;
         Ok(DeletePlan { input, table, slot, may_repeat, foreign_keys, output, output_slots })
+    }
+}
+
+/// An aggregate has its own error where it stands in SET.
+fn in_set_list(error: SqlError) -> SqlError {
+    match error.number {
+        147 => SqlError::new(157, "An aggregate may not appear in the set list of an UPDATE statement.").severity(15),
+        _ => error,
     }
 }
 

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use super::bind_expression::implicit;
+use super::bind_expression::{implicit, is_null};
 use super::bind_source::{Relation, output_collation};
 use super::binder::{Binder, Clause, QueryScope, VisibleColumn, VisibleSource, names_source};
+use super::next_value::Forbidden;
 use super::plan::Planner;
 use super::query::{
     AggregateCall, AggregateFunction, AggregateOperator, Body, Limit, Operator, OutputColumn, OutputSort, QueryPlan,
@@ -72,6 +73,13 @@ pub enum BoundQuery {
 impl Binder<'_> {
     /// `outermost`: the query of a SELECT statement, where ORDER BY needs no TOP and variables can be assigned.
     pub fn bind_query(&mut self, query: &Query, outermost: bool) -> SqlResult<BoundQuery> {
+        if outermost {
+            return self.bind_any_query(query, true);
+        }
+        self.without_next_value(Forbidden::Nested, |binder| binder.bind_any_query(query, false))
+    }
+
+    fn bind_any_query(&mut self, query: &Query, outermost: bool) -> SqlResult<BoundQuery> {
         match &query.body {
             QueryBody::Select(select) => {
                 let allowed_without_top = outermost || select.top.is_some() || query.offset.is_some();
@@ -89,7 +97,8 @@ impl Binder<'_> {
                 Ok(BoundQuery::Block(Box::new(block?)))
             }
             QueryBody::SetOperation { op, left, right } => {
-                let mut plan = self.bind_set_operation(*op, left, right)?;
+                let mut plan =
+                    self.without_next_value(Forbidden::Distinct, |binder| binder.bind_set_operation(*op, left, right))?;
                 let columns = plan.columns.clone();
                 let sort = output_sort(&query.order_by, &columns)?;
                 let limit = self.bind_offset(query.offset.as_ref())?;
@@ -179,30 +188,41 @@ impl Binder<'_> {
 
     fn bind_offset(&mut self, offset: Option<&Offset>) -> SqlResult<Limit> {
         let Some(offset) = offset else { return Ok(Limit::default()) };
-        let skip = Some(self.bind_row_count(&offset.skip)?);
+        let skip = Some(self.bind_row_count(&offset.skip, &OFFSET)?);
         let take = match &offset.fetch {
-            Some(fetch) => Some(self.bind_row_count(fetch)?),
+            Some(fetch) => Some(self.bind_row_count(fetch, &FETCH)?),
             None => None,
         };
         Ok(Limit { skip, take, with_ties: false })
     }
 
-    /// The number in TOP, OFFSET or FETCH. A constant or variable that is no integer is 1060.
-    pub fn bind_row_count(&mut self, expr: &Expr) -> SqlResult<Scalar> {
-        let scalar = self.bind_expr(expr)?;
-        if !scalar.ty.is_integer() && !scalar.ty.is_number() {
+    /// The number in TOP, OFFSET or FETCH, which the rows that it counts have no part in.
+    fn bind_row_count(&mut self, expr: &Expr, clause: &RowCountClause) -> SqlResult<Scalar> {
+        let scalar = self.without_next_value(Forbidden::Clause, |binder| binder.bind_expr(expr))?;
+        if self.scopes.last().is_some() && scalar.slots() & self.own_slots() != 0 {
             return Err(SqlError::new(
-                1060,
-                "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.",
+                4115,
+                format!(
+                    "The reference to column \"{}\" is not allowed in an argument to a TOP, OFFSET, or FETCH clause. Only \
+                     references to columns at an outer scope or standalone expressions and subqueries are allowed here.",
+                    column_in(expr).unwrap_or_default()
+                ),
             )
             .severity(15));
+        }
+        let constant = scalar.as_constant();
+        if !scalar.ty.is_integer() || is_null(expr) {
+            return Err(SqlError::new(clause.not_integer.0, clause.not_integer.1).severity(15));
+        }
+        if constant.and_then(|constant| constant.as_i64()).is_some_and(|number| number < clause.least) {
+            return Err(SqlError::new(clause.too_small.0, clause.too_small.1).severity(15));
         }
         implicit(scalar, SqlType::BigInt)
     }
 
     pub fn bind_top(&mut self, top: Option<&Top>) -> SqlResult<Limit> {
         let Some(top) = top else { return Ok(Limit::default()) };
-        Ok(Limit { skip: None, take: Some(self.bind_row_count(&top.count)?), with_ties: top.with_ties })
+        Ok(Limit { skip: None, take: Some(self.bind_row_count(&top.count, &TOP)?), with_ties: top.with_ties })
     }
 
     fn bind_select(
@@ -212,16 +232,19 @@ impl Binder<'_> {
         offset: Option<&Offset>,
         outermost: bool,
     ) -> SqlResult<Block> {
-        let relation = self.bind_from(&select.from)?;
-        let mut conditions = Vec::new();
-        if let Some(condition) = &select.condition {
-            self.bind_condition(condition)?.into_conjuncts(&mut conditions);
-        }
+        let (relation, conditions) = self.without_next_value(Forbidden::Clause, |binder| {
+            let relation = binder.bind_from(&select.from)?;
+            let mut conditions = Vec::new();
+            if let Some(condition) = &select.condition {
+                binder.bind_condition(condition)?.into_conjuncts(&mut conditions);
+            }
+            Ok((relation, conditions))
+        })?;
         let base_slots = self.own_slots();
 
         let mut group_by = Vec::with_capacity(select.group_by.len());
         for expr in &select.group_by {
-            let scalar = self.bind_expr(expr)?;
+            let scalar = self.without_next_value(Forbidden::Clause, |binder| binder.bind_expr(expr))?;
             let mut has_subquery = false;
             scalar.visit(&mut |node| has_subquery |= matches!(node, Node::Subquery(_)));
             if has_subquery {
@@ -246,14 +269,29 @@ impl Binder<'_> {
         self.scope().clause = Clause::Aggregates;
 
         self.scope().windows_allowed = true;
+        let next_values = self.next_values;
         let mut items = self.bind_items(&select.items, outermost)?;
+        if self.next_values != next_values {
+            let is_ordered = !order_by.is_empty() && self.next_values.without_over != next_values.without_over;
+            let forbidden = if select.distinct {
+                Some(Forbidden::Distinct)
+            } else if select.top.is_some() || offset.is_some() {
+                Some(Forbidden::Limited)
+            } else {
+                is_ordered.then_some(Forbidden::Ordered)
+            };
+            if let Some(forbidden) = forbidden {
+                return Err(forbidden.error());
+            }
+        }
         self.scope().windows_allowed = false;
         let mut having = Vec::new();
         if let Some(condition) = &select.having {
-            self.bind_condition(condition)?.into_conjuncts(&mut having);
+            self.without_next_value(Forbidden::Clause, |binder| binder.bind_condition(condition))?
+                .into_conjuncts(&mut having);
         }
         self.scope().windows_allowed = true;
-        let mut sort = self.bind_order_by(order_by, &items)?;
+        let mut sort = self.without_next_value(Forbidden::Clause, |binder| binder.bind_order_by(order_by, &items))?;
         self.scope().windows_allowed = false;
         self.scope().clause = Clause::NoAggregates;
 
@@ -585,12 +623,17 @@ impl Grouping<'_> {
     }
 
     fn not_grouped(&self, scalar: &Scalar, clause: &str) -> SqlError {
+        let name = self.column_name(scalar);
+        let (number, name) = match clause {
+            "HAVING clause" => (8121, format!("'{name}'")),
+            "ORDER BY clause" => (8127, format!("\"{name}\"")),
+            _ => (8120, format!("'{name}'")),
+        };
         SqlError::new(
-            8120,
+            number,
             format!(
-                "Column '{}' is invalid in the {clause} because it is not contained in either an aggregate function or \
-                 the GROUP BY clause.",
-                self.column_name(scalar)
+                "Column {name} is invalid in the {clause} because it is not contained in either an aggregate function or \
+                 the GROUP BY clause."
             ),
         )
     }
@@ -612,6 +655,39 @@ impl Grouping<'_> {
 
     fn apply_condition(&self, condition: &mut Condition, clause: &str) -> SqlResult<()> {
         condition.replace(&mut |scalar| self.replacement(scalar, clause))
+    }
+}
+
+/// A clause that takes a number of rows, and its errors.
+struct RowCountClause {
+    not_integer: (i32, &'static str),
+    too_small: (i32, &'static str),
+    least: i64,
+}
+
+const NOT_INTEGER: (i32, &str) =
+    (1060, "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.");
+pub const NEGATIVE_TOP: (i32, &str) = (127, "A TOP N or FETCH rowcount value may not be negative.");
+pub const NEGATIVE_OFFSET: (i32, &str) = (10742, "The offset specified in a OFFSET clause may not be negative.");
+pub const NO_FETCH: (i32, &str) = (10744, "The number of rows provided for a FETCH clause must be greater then zero.");
+
+const TOP: RowCountClause = RowCountClause { not_integer: NOT_INTEGER, too_small: NEGATIVE_TOP, least: 0 };
+const FETCH: RowCountClause = RowCountClause { not_integer: NOT_INTEGER, too_small: NO_FETCH, least: 1 };
+const OFFSET: RowCountClause = RowCountClause {
+    not_integer: (10743, "The number of rows provided for a OFFSET clause must be an integer."),
+    too_small: NEGATIVE_OFFSET,
+    least: 0,
+};
+
+/// A column that an expression names, for a message.
+fn column_in(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Column(column) => Some(&column.name),
+        Expr::Unary { operand, .. } => column_in(operand),
+        Expr::Binary { left, right, .. } => column_in(left).or_else(|| column_in(right)),
+        Expr::Cast { expr, .. } | Expr::Convert { expr, .. } => column_in(expr),
+        Expr::Function(call) => call.arguments.iter().find_map(column_in),
+        _ => None,
     }
 }
 

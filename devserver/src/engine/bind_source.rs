@@ -9,7 +9,7 @@ use super::bind_expression::implicit;
 use super::bind_query::{Block, BoundQuery};
 use super::binder::{Binder, Clause, QueryScope, ResolvedTable, Uses, VisibleColumn, VisibleSource};
 use super::locking::{Access, TableHints};
-use super::query::{Limit, QueryPlan, SortKey, TableHandle, TablePlace, WindowFunction};
+use super::query::{Limit, OutputColumn, QueryPlan, SortKey, TableHandle, TablePlace, WindowFunction};
 use super::recursion::is_recursive;
 use super::scalar::{Condition, Scalar, SlotSet, slot_bit};
 use super::system_view::SystemView;
@@ -485,19 +485,36 @@ impl Binder<'_> {
             BoundQuery::Block(block) if mergeable && block.is_mergeable() => self.merge_block(*block, alias, columns),
             bound => {
                 let plan = self.finish(bound)?;
-                let slot = self.new_slot()?;
-                let visible = Binder::output_columns(&plan.columns, slot);
-                let visible = rename(visible, alias, columns)?;
-                self.add_source(VisibleSource {
-                    name: Arc::clone(alias),
-                    schema: None,
-                    columns: visible,
-                    slots: slot_bit(slot),
-                    updatable: false,
-                })?;
+                let slot = self.add_result(&plan.columns, alias, columns, alias)?;
                 Ok(Relation::Derived { slot, query: Arc::new(plan) })
             }
         }
+    }
+
+    /// Makes the columns of a query's result visible in the innermost scope, and gives the slot they stand in.
+    /// `query`: what messages call the query whose columns get the names of `list`.
+    pub(super) fn add_result(
+        &mut self,
+        columns: &[OutputColumn],
+        query: &Ident,
+        list: &[Ident],
+        alias: &Ident,
+    ) -> SqlResult<usize> {
+        let slot = self.new_slot()?;
+        let columns = rename(Binder::output_columns(columns, slot), query, list)?;
+        self.add_visible(alias, columns, slot)?;
+        Ok(slot)
+    }
+
+    /// Makes columns that no statement can change visible under a name.
+    pub(super) fn add_visible(&mut self, alias: &Ident, columns: Vec<VisibleColumn>, slot: usize) -> SqlResult<()> {
+        self.add_source(VisibleSource {
+            name: Arc::clone(alias),
+            schema: None,
+            columns,
+            slots: slot_bit(slot),
+            updatable: false,
+        })
     }
 
     fn merge_block(&mut self, block: Block, alias: &Ident, columns: &[Ident]) -> SqlResult<Relation> {
@@ -565,14 +582,7 @@ impl Binder<'_> {
                 identity: false,
             });
         }
-        let visible = rename(visible, alias, columns)?;
-        self.add_source(VisibleSource {
-            name: Arc::clone(alias),
-            schema: None,
-            columns: visible,
-            slots: slot_bit(slot),
-            updatable: false,
-        })?;
+        self.add_visible(alias, rename(visible, alias, columns)?, slot)?;
         let mut rows = Vec::with_capacity(bound.len());
         for row in bound {
             let mut values = Vec::with_capacity(width);
@@ -586,6 +596,10 @@ impl Binder<'_> {
 
     /// A query in an expression: it sees everything around it.
     pub fn bind_subquery(&mut self, query: &Query) -> SqlResult<QueryPlan> {
+        if self.without_subqueries {
+            let message = "Subqueries are not allowed in this context. Only scalar expressions are allowed.";
+            return Err(SqlError::new(1046, message).severity(15));
+        }
         self.uses = self.uses.max(Uses::OwnTables);
         if self.scopes.last().is_some_and(|scope| scope.clause == Clause::InAggregate) {
             return Err(super::bind_function::nested_aggregate());

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Database;
 use super::catalog::{DBO, Object, UserType, View};
+use super::next_value::NextValues;
 use super::principal::SecurableId;
 use super::query::{AggregateCall, OutputColumn, TableHandle, TablePlace, WindowFunction};
 use super::recursion::Recursion;
@@ -126,6 +127,15 @@ impl PlanOptions {
                 | QueryHint::OptimizeFor(_) => {}
                 QueryHint::MergeJoin => return Err(SqlError::not_supported("OPTION (MERGE JOIN)")),
                 QueryHint::RobustPlan => return Err(SqlError::not_supported("OPTION (ROBUST PLAN)")),
+                QueryHint::MaxRecursion(limit @ 32_768..) => {
+                    return Err(SqlError::new(
+                        310,
+                        format!(
+                            "The value {limit} specified for the MAXRECURSION option exceeds the allowed maximum of 32767."
+                        ),
+                    )
+                    .severity(15));
+                }
                 QueryHint::MaxRecursion(limit) => options.max_recursion = Some(*limit),
             }
         }
@@ -133,7 +143,6 @@ impl PlanOptions {
     }
 }
 
-/// The binding of one statement.
 /// What a statement or an expression needs of the storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Uses {
@@ -144,6 +153,7 @@ pub enum Uses {
     Database,
 }
 
+/// The binding of one statement.
 pub struct Binder<'a> {
     pub database: &'a Database,
     pub latch: &'a Latch<'a>,
@@ -169,6 +179,10 @@ pub struct Binder<'a> {
     pub outer_columns: Vec<Scalar>,
     /// The default of a column is being bound: NEWSEQUENTIALID may stand there.
     pub in_default: bool,
+    /// A default, CHECK or computed column is being bound: 1046 for a subquery.
+    pub without_subqueries: bool,
+    /// The calls of NEXT VALUE FOR that were bound.
+    pub next_values: NextValues,
     /// The recursive CTEs whose members are being bound.
     pub recursions: Vec<Recursion>,
     /// The parameters of the function that is being bound.
@@ -237,6 +251,8 @@ impl<'a> Binder<'a> {
             recursions: Vec::new(),
             function_arguments: None,
             in_default: false,
+            without_subqueries: false,
+            next_values: NextValues::default(),
             outer_columns: Vec::new(),
             view_depth: 0,
             view_hints: Vec::new(),
@@ -511,9 +527,19 @@ impl<'a> Binder<'a> {
     /// The expression of a column's default.
     pub fn bind_default(&mut self, expr: &Expr) -> SqlResult<Scalar> {
         self.in_default = true;
-        let scalar = self.bind_expr(expr);
+        // Where the statement itself must not take a value, a default still may.
+        let next_values = self.next_values;
+        let scalar = self.forbidding_subqueries(|binder| binder.bind_expr(expr));
+        self.next_values = next_values;
         self.in_default = false;
         scalar
+    }
+
+    pub fn forbidding_subqueries<T>(&mut self, bind: impl FnOnce(&mut Self) -> SqlResult<T>) -> SqlResult<T> {
+        let outer = std::mem::replace(&mut self.without_subqueries, true);
+        let bound = bind(self);
+        self.without_subqueries = outer;
+        bound
     }
 
     pub fn collation(&self, name: &Ident) -> SqlResult<Collation> {

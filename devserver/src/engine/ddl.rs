@@ -3,6 +3,7 @@
 //! Tables and indexes change in the storage ([`super::table_ddl`]), everything else in the catalog; both go back with the
 //! transaction.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -12,14 +13,15 @@ use super::catalog::{Object, Procedure, Sequence, UserTypeKind, View, already_th
 use super::compile::variable_type;
 use super::foreign_key_ddl;
 use super::principal::DBO_USER;
+use super::query::OutputColumn;
 use super::scope::{Activation, Declarations, Parameter, VariableType};
 use super::session::Session;
 use super::table_definition;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{self, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{
-    CreateProcedure, CreateSequence, CreateType, CreateView, Creation, Drop, DropKind, ExecuteAsClause, ObjectName,
-    ParameterDef, StatementKind, TypeKind,
+    CreateProcedure, CreateSequence, CreateType, CreateView, Creation, Drop, DropKind, ExecuteAsClause, Ident,
+    ObjectName, ParameterDef, StatementKind, TypeKind,
 };
 use crate::value::{SqlType, now_utc};
 
@@ -64,6 +66,7 @@ impl Session {
                         SqlError::new(262, "CREATE DATABASE permission denied in database 'master'.").severity(14)
                     );
                 }
+                self.check_not_in_trigger("CREATE DATABASE")?;
                 if self.tx.is_some() {
                     return Err(SqlError::new(
                         226,
@@ -333,7 +336,13 @@ impl Session {
         self.with_binder(|binder| {
             binder.ctes.clone_from(&create.select.ctes);
             let bound = binder.bind_query(&create.select.query, false)?;
-            binder.finish(bound).map(|_| ())
+            let plan = binder.finish(bound)?;
+            if binder.uses_temporary {
+                let message = "Views or functions are not allowed on temporary tables. Table names that begin with '#' \
+                               denote temporary tables.";
+                return Err(SqlError::new(4508, message));
+            }
+            check_view_columns(&create.name.name, &create.columns, &plan.columns)
         })?;
         let view = View {
             id,
@@ -362,12 +371,49 @@ impl Session {
             SqlType::SmallInt => (i64::from(i16::MIN), i64::from(i16::MAX)),
             SqlType::Int => (i64::from(i32::MIN), i64::from(i32::MAX)),
             SqlType::BigInt => (i64::MIN, i64::MAX),
-            _ => return Err(SqlError::not_supported(format!("a sequence of type {ty}"))),
+            SqlType::Decimal { scale: 0, .. } => {
+                return Err(SqlError::not_supported(format!("a sequence of type {ty}")));
+            }
+            _ => {
+                return Err(SqlError::new(
+                    11702,
+                    format!(
+                        "The sequence object '{}' must be of data type int, bigint, smallint, tinyint, or decimal or numeric \
+                         with a scale of 0, or any user-defined data type that is based on one of the above integer data \
+                         types.",
+                        create.name.name
+                    ),
+                ));
+            }
         };
         let increment = create.increment.unwrap_or(1);
         let (min, max) = (create.min.unwrap_or(lowest), create.max.unwrap_or(highest));
         let start = create.start.unwrap_or(if increment > 0 { min } else { max });
-        if increment == 0 || min >= max || !(min..=max).contains(&start) {
+        if increment == 0 {
+            return Err(SqlError::new(
+                11700,
+                format!("The increment for sequence object '{}' cannot be zero.", create.name.name),
+            ));
+        }
+        let arguments = [("START WITH", create.start), ("MINVALUE", create.min), ("MAXVALUE", create.max)];
+        let outside =
+            arguments.iter().find(|(_, given)| given.is_some_and(|given| !(lowest..=highest).contains(&given)));
+        if let Some((argument, _)) = outside {
+            return Err(SqlError::new(
+                11708,
+                format!("An invalid value was specified for argument '{argument}' for the given data type."),
+            ));
+        }
+        if min >= max {
+            return Err(SqlError::new(
+                11705,
+                format!(
+                    "The minimum value for sequence object '{}' must be less than its maximum value.",
+                    create.name.name
+                ),
+            ));
+        }
+        if !(min..=max).contains(&start) {
             return Err(SqlError::new(
                 11703,
                 format!(
@@ -605,4 +651,49 @@ pub(super) fn cannot_find_principal(name: &str) -> SqlError {
 fn statement_name(statement: &StatementKind) -> String {
     let debug = format!("{statement:?}");
     debug.split(['(', '{', ' ']).next().unwrap_or_default().to_string()
+}
+
+/// A view's columns have names, each once: 4511, 4506; with a list, one for each: 8158, 8159.
+fn check_view_columns(view: &str, list: &[Ident], columns: &[OutputColumn]) -> SqlResult<()> {
+    if list.is_empty() {
+        return check_module_columns(view, columns, |position| {
+            SqlError::new(
+                4511,
+                format!("Create View or Function failed because no column name was specified for column {position}."),
+            )
+        });
+    }
+    let (number, word) = match columns.len().cmp(&list.len()) {
+        Ordering::Greater => (8158, "more"),
+        Ordering::Less => (8159, "fewer"),
+        Ordering::Equal => return check_different(view, list),
+    };
+    Err(SqlError::new(number, format!("'{view}' has {word} columns than were specified in the column list.")))
+}
+
+pub(super) fn check_module_columns(
+    module: &str,
+    columns: &[OutputColumn],
+    nameless: impl FnOnce(usize) -> SqlError,
+) -> SqlResult<()> {
+    if let Some(position) = columns.iter().position(|column| column.name.is_empty()) {
+        return Err(nameless(position + 1));
+    }
+    let names: Vec<Ident> = columns.iter().map(|column| Arc::clone(&column.name)).collect();
+    check_different(module, &names)
+}
+
+fn check_different(module: &str, names: &[Ident]) -> SqlResult<()> {
+    for (position, name) in names.iter().enumerate() {
+        if names[..position].iter().any(|other| fold(other) == fold(name)) {
+            return Err(SqlError::new(
+                4506,
+                format!(
+                    "Column names in each view or function must be unique. Column name '{name}' in view or function \
+                     '{module}' is specified more than once."
+                ),
+            ));
+        }
+    }
+    Ok(())
 }

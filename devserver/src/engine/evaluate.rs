@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::frame::{Frame, Run, SlotRow};
+use super::next_value::Forbidden;
 use super::operate;
 use super::scalar::{CompareOp, Condition, FunctionNode, LikeCondition, Node, Scalar};
 use super::system_function;
@@ -87,6 +88,9 @@ impl Scalar {
                 let value = match known {
                     Some(value) => value,
                     None => {
+                        if run.state.options.row_limit > 0 {
+                            return Err(Forbidden::Limited.error());
+                        }
                         let value = next_value(*id, run)?;
                         frame.next_values.push((*id, value));
                         value

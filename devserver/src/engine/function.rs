@@ -198,7 +198,15 @@ impl Session {
             }
             FunctionBody::Inline(_) => {
                 let bound = binder.bind_inline_body(&create.body, arguments)?;
-                binder.finish(bound).map(|_| None)
+                let plan = binder.finish(bound)?;
+                let name = &create.name.name;
+                super::ddl::check_module_columns(name, &plan.columns, |position| {
+                    SqlError::new(
+                        4514,
+                        format!("CREATE FUNCTION failed because a column name is not specified for column {position}."),
+                    )
+                })?;
+                Ok(None)
             }
         })?;
         let now = now_utc();

@@ -39,6 +39,7 @@ mod lock_view;
 mod locking;
 mod merge;
 mod modify;
+mod next_value;
 mod object_name;
 mod open_json;
 mod operate;

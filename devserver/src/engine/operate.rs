@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::aggregate;
+use super::bind_query::{NEGATIVE_OFFSET, NEGATIVE_TOP, NO_FETCH};
 use super::evaluate::all_hold;
 use super::frame::{Flow, Frame, Run, SavedRows, SubqueryResult, Values};
 use super::locking::Access;
@@ -381,21 +382,21 @@ fn run_hash_join(join: &HashJoin, run: &mut Run<'_>, frame: &mut Frame, emit: Em
 
 /// The numbers of TOP or OFFSET and FETCH: (rows to skip, rows to take).
 pub fn limit_values(limit: &Limit, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<(usize, usize)> {
-    let mut number = |scalar: &Option<super::scalar::Scalar>, absent: usize| -> SqlResult<usize> {
-        let Some(scalar) = scalar else { return Ok(absent) };
-        let value = scalar.eval(run, frame)?;
-        let Some(number) = value.as_i64() else {
-            return Err(SqlError::new(
-                1060,
-                "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.",
-            )
-            .severity(15));
+    let mut number =
+        |scalar: &Option<super::scalar::Scalar>, absent, too_small: (i32, &str), least| -> SqlResult<usize> {
+            let Some(scalar) = scalar else { return Ok(absent) };
+            let value = scalar.eval(run, frame)?;
+            let Some(number) = value.as_i64() else {
+                return Err(SqlError::new(1014, "A TOP or FETCH clause contains an invalid value.").severity(15));
+            };
+            if number < least {
+                return Err(SqlError::new(too_small.0, too_small.1).severity(15));
+            }
+            Ok(usize::try_from(number).unwrap_or(usize::MAX))
         };
-        usize::try_from(number)
-            .map_err(|_| SqlError::new(1014, "A TOP or FETCH clause contains an invalid value.").severity(15))
-    };
-    let skip = number(&limit.skip, 0)?;
-    let take = number(&limit.take, usize::MAX)?;
+    let skip = number(&limit.skip, 0, NEGATIVE_OFFSET, 0)?;
+    let (too_small, least) = if limit.skip.is_some() { (NO_FETCH, 1) } else { (NEGATIVE_TOP, 0) };
+    let take = number(&limit.take, usize::MAX, too_small, least)?;
     Ok((skip, take))
 }
 

@@ -57,7 +57,13 @@ impl<'w> Output<'w> {
         }
     }
 
+    /// An error, after its reasons: they stand at the same place.
     pub fn error(&mut self, error: &SqlError) {
+        for reason in &error.reasons {
+            let mut reason = reason.clone().at_line(error.line);
+            reason.procedure = error.procedure.clone();
+            self.writer.error(&reason);
+        }
         self.writer.error(error);
     }
 

@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 use super::bind_query::BoundQuery;
 use super::bind_source::Relation;
-use super::binder::{Binder, VisibleSource};
+use super::binder::Binder;
 use super::frame::{Flow, Frame, Run, Values};
 use super::operate::{EmitRow, run_query};
 use super::query::{Body, OutputColumn, QueryPlan};
-use super::scalar::slot_bit;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::fold;
 use crate::tsql::ast::{Cte, Ident, JoinKind, QueryBody, Select, SetOperator, TableSource};
@@ -198,16 +197,7 @@ impl Binder<'_> {
 
     /// The rows found last, as a table of the member that is being bound.
     pub fn bind_recursive_reference(&mut self, recursion: &Recursion, alias: &Ident) -> SqlResult<Relation> {
-        let slot = self.new_slot()?;
-        let visible = Binder::output_columns(&recursion.columns, slot);
-        let visible = super::bind_source::rename(visible, &recursion.name, &recursion.column_names)?;
-        self.add_source(VisibleSource {
-            name: Arc::clone(alias),
-            schema: None,
-            columns: visible,
-            slots: slot_bit(slot),
-            updatable: false,
-        })?;
+        let slot = self.add_result(&recursion.columns, &recursion.name, &recursion.column_names, alias)?;
         Ok(Relation::Working { slot, working: recursion.working, width: recursion.columns.len() })
     }
 }

@@ -336,7 +336,7 @@ impl Session {
         {
             return Ok(Arc::clone(compiled));
         }
-        let statements = tsql::parse_batch(sql)?;
+        let statements = tsql::parse_request(sql)?;
         let compiled = Arc::new(self.compile(&statements, parameters, schema)?);
         if is_shared {
             let mut batches = self.engine.batches.lock();

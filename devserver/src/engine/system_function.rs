@@ -308,7 +308,7 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             None if arguments.is_empty() => Value::SmallInt(run.database.id as i16),
             None => Value::Null,
         },
-        SystemFunction::DatabasePropertyEx => database_property(argument(0), argument(1), run),
+        SystemFunction::DatabasePropertyEx => database_property(argument(0), argument(1), run)?,
         SystemFunction::DatabaseRowVersion => {
             Value::Bytes(run.storage()?.latch.last_row_version().to_be_bytes().into())
         }
@@ -590,21 +590,61 @@ fn server_property(property: &Value) -> SqlResult<Value> {
     })
 }
 
-fn database_property(name: &Value, property: &Value, run: &Run<'_>) -> Value {
-    if name.as_str().map(fold) != Some(fold(&run.database.name)) {
-        return Value::Null;
+/// Properties that SQL Server has, but not the dev server.
+///
+/// Source: "DATABASEPROPERTYEX" (MicrosoftDocs/sql-docs, docs/t-sql/functions/databasepropertyex-transact-sql.md).
+const UNKNOWN_DATABASE_PROPERTIES: &[&str] = &[
+    "comparisonstyle",
+    "edition",
+    "isansinulldefault",
+    "isansinullsenabled",
+    "isansipaddingenabled",
+    "isansiwarningsenabled",
+    "isarithmeticabortenabled",
+    "isautocreatestatistics",
+    "isautocreatestatisticsincremental",
+    "isautoupdatestatistics",
+    "isclosecursorsoncommitenabled",
+    "isdatabasesuspendedforsnapshotbackup",
+    "isfulltextenabled",
+    "islocalcursorsdefault",
+    "ismemoryoptimizedelevatetosnapshotenabled",
+    "isnullconcat",
+    "isnumericroundabortenabled",
+    "isparameterizationforced",
+    "isquotedidentifiersenabled",
+    "isrecursivetriggersenabled",
+    "istornpagedetectionenabled",
+    "isxtpsupported",
+    "lastgoodcheckdbtime",
+    "lcid",
+    "maxsizeinbytes",
+    "serviceobjective",
+    "serviceobjectiveid",
+    "sqlsortorder",
+    "version",
+];
+
+fn database_property(name: &Value, property: &Value, run: &Run<'_>) -> SqlResult<Value> {
+    let (Some(name), Some(property)) = (name.as_str(), property.as_str().map(fold)) else { return Ok(Value::Null) };
+    if fold(name) != fold(&run.database.name) {
+        return Err(SqlError::not_supported("DATABASEPROPERTYEX of another database than the current one"));
     }
     let read_only = run.database.is_read_only();
-    match property.as_str().map(fold).as_deref() {
-        Some("updateability") => text(if read_only { "READ_ONLY" } else { "READ_WRITE" }),
-        Some("status") => text("ONLINE"),
-        Some("collation") => text(crate::value::Collation::default().name()),
-        Some("recovery") => text("SIMPLE"),
-        Some("useraccess") => text("MULTI_USER"),
-        Some("isreadcommittedsnapshoton" | "isautoclose" | "isautoshrink" | "isinstandby") => Value::Int(0),
-        Some("version") => Value::Int(957),
+    Ok(match property.as_str() {
+        "updateability" => text(if read_only { "READ_ONLY" } else { "READ_WRITE" }),
+        "status" => text("ONLINE"),
+        "collation" => text(crate::value::Collation::default().name()),
+        "recovery" => text("SIMPLE"),
+        "useraccess" => text("MULTI_USER"),
+        // Nothing is replicated, cloned or restored here.
+        "isautoclose" | "isautoshrink" | "isinstandby" | "isclone" | "isverifiedclone" | "ismergepublished"
+        | "ispublished" | "issubscribed" | "issyncwithbackup" => Value::Int(0),
+        known if UNKNOWN_DATABASE_PROPERTIES.contains(&known) => {
+            return Err(SqlError::not_supported(format!("DATABASEPROPERTYEX('…', '{known}')")));
+        }
         _ => Value::Null,
-    }
+    })
 }
 
 /// The permanent or temporary table of a name in a string.

@@ -18,7 +18,8 @@ impl Session {
             session.with_binder(|binder| {
                 let mut table = table_definition::template(binder, &create.name.name, schema, &create.definition)?;
                 if !create.name.name.starts_with('#') {
-                    table.foreign_keys = foreign_key_ddl::foreign_keys(binder, &table, &create.definition.constraints)?;
+                    table.foreign_keys = foreign_key_ddl::foreign_keys(binder, &table, &create.definition.constraints)
+                        .map_err(table_definition::constraint_failed)?;
                 }
                 Ok(table)
             })
@@ -57,7 +58,7 @@ impl Session {
         self.check_free(&schema_name, &name.name)?;
         let mut schema = template(self, &schema_name)?;
         schema.lifetime = Lifetime::Permanent;
-        self.check_constraint_names(&schema, None)?;
+        self.check_constraint_names(&schema, None).map_err(table_definition::constraint_failed)?;
         let id = self.table_change(scope, |latch, tx| latch.create_table(tx, schema))?;
         self.note_table_change(id);
         Ok(id)

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::bind_expression::implicit;
 use super::binder::{Binder, QueryScope, VisibleSource};
-use super::scalar::slot_bit;
+use super::next_value::Forbidden;
+use super::scalar::{Node, slot_bit};
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{
     CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, Identity, Index, KeyColumn,
@@ -66,7 +67,12 @@ pub fn template(
         )
         .state(2));
     }
-    add_constraints(&mut schema, &definition.columns, &definition.constraints)?;
+    let is_primary =
+        |constraint: &&TableConstraint| matches!(constraint.kind, ConstraintKind::Key { primary: true, .. });
+    if definition.constraints.iter().filter(is_primary).count() > 1 {
+        return Err(SqlError::new(8110, format!("Cannot add multiple PRIMARY KEY constraints to table '{name}'.")));
+    }
+    add_constraints(&mut schema, &definition.columns, &definition.constraints).map_err(constraint_failed)?;
     for index in &definition.indexes {
         let index = inline_index(&schema, index)?;
         schema.indexes.push(index);
@@ -80,6 +86,7 @@ pub fn template(
         }
     }
     check_checks(binder, &schema)?;
+    check_column_checks(binder, &schema, &definition.constraints).map_err(constraint_failed)?;
     Ok(schema)
 }
 
@@ -123,6 +130,10 @@ pub fn bind_column(binder: &mut Binder<'_>, schema: &TableSchema, column: &Colum
             ));
         }
     }
+    if column.default.is_some() {
+        let reason = no_default(identity.is_some(), sql_type, &schema.name, &column.name);
+        reason.map_or(Ok(()), |reason| Err(constraint_failed(reason)))?;
+    }
     let nullable = match column.nullable {
         Some(nullable) => nullable,
         None => identity.is_none() && sql_type != SqlType::RowVersion,
@@ -151,6 +162,31 @@ pub fn bind_column(binder: &mut Binder<'_>, schema: &TableSchema, column: &Colum
     })
 }
 
+/// What keeps a constraint or its index from being made is followed by 1750, "See previous errors".
+///
+/// Source: docs/relational-databases/errors-events/database-engine-events-and-errors-1000-to-1999.md
+/// (MicrosoftDocs/sql-docs).
+pub fn constraint_failed(error: SqlError) -> SqlError {
+    match error.number {
+        1505 | 1711 | 1752 | 1754 | 1755 | 1761 | 1767 | 1769 | 1770 | 1773 | 1776 | 1778 | 1779 | 1781 | 1785
+        | 1902 | 1909 | 1911 | 1913 | 1919 | 2714 | 8111 | 8139 | 8141 => {
+            SqlError::new(1750, "Could not create constraint or index. See previous errors.").because([error])
+        }
+        _ => error,
+    }
+}
+
+/// Columns that always get a value of their own take no default: 1754, 1755.
+fn no_default(is_identity: bool, ty: SqlType, table: &str, column: &str) -> Option<SqlError> {
+    let (number, what) = match ty {
+        SqlType::RowVersion => (1755, "of data type timestamp"),
+        _ if is_identity => (1754, "with an IDENTITY attribute"),
+        _ => return None,
+    };
+    let message = format!("Defaults cannot be created on columns {what}. Table '{table}', column '{column}'.");
+    Some(SqlError::new(number, message))
+}
+
 fn table_scope(schema: &TableSchema, slot: usize) -> QueryScope {
     let mut scope = QueryScope::new();
     scope.sources.push(VisibleSource {
@@ -166,11 +202,30 @@ fn table_scope(schema: &TableSchema, slot: usize) -> QueryScope {
 pub fn computed_type(binder: &mut Binder<'_>, schema: &TableSchema, text: &str) -> SqlResult<(SqlType, Collation)> {
     let slot = binder.new_slot()?;
     binder.scopes.push(table_scope(schema, slot));
-    let scalar = crate::tsql::parse_expression(text).and_then(|expr| binder.bind_expr(&expr));
+    let scalar = crate::tsql::parse_expression(text).and_then(|expr| {
+        binder.without_next_value(Forbidden::Nested, |binder| {
+            binder.forbidding_subqueries(|binder| binder.bind_expr(&expr))
+        })
+    });
     binder.scopes.pop();
     let scalar = scalar?;
     if scalar.ty == SqlType::Variant {
         return Err(SqlError::not_supported("a computed column of the type sql_variant"));
+    }
+    let mut computed = None;
+    scalar.visit(&mut |node| {
+        if let Node::Column { ordinal, .. } = node {
+            computed = computed.or(schema.columns.get(*ordinal).filter(|column| column.computed.is_some()));
+        }
+    });
+    if let Some(computed) = computed {
+        return Err(SqlError::new(
+            1759,
+            format!(
+                "Computed column '{}' in table '{}' is not allowed to be used in another computed-column definition.",
+                computed.name, schema.name
+            ),
+        ));
     }
     Ok((scalar.ty, scalar.collation()))
 }
@@ -183,9 +238,43 @@ pub fn check_checks(binder: &mut Binder<'_>, schema: &TableSchema) -> SqlResult<
     let slot = binder.new_slot()?;
     for check in &schema.checks {
         binder.scopes.push(table_scope(schema, slot));
-        let bound = crate::tsql::parse_predicate(&check.text).and_then(|predicate| binder.bind_condition(&predicate));
+        let bound = crate::tsql::parse_predicate(&check.text).and_then(|predicate| {
+            binder.without_next_value(Forbidden::Nested, |binder| {
+                binder.forbidding_subqueries(|binder| binder.bind_condition(&predicate))
+            })
+        });
         binder.scopes.pop();
         bound?;
+    }
+    Ok(())
+}
+
+/// 8141: the CHECK of a column knows that column only.
+fn check_column_checks(
+    binder: &mut Binder<'_>,
+    schema: &TableSchema,
+    constraints: &[TableConstraint],
+) -> SqlResult<()> {
+    for constraint in constraints {
+        let ConstraintKind::Check { condition, column: Some(name), .. } = &constraint.kind else { continue };
+        let slot = binder.new_slot()?;
+        binder.scopes.push(table_scope(schema, slot));
+        let bound = binder.bind_condition(condition);
+        binder.scopes.pop();
+        let own = schema.column_named(name);
+        let mut names_another = false;
+        bound?.visit(&mut |node| {
+            names_another |= matches!(node, Node::Column { ordinal, .. } if Some(*ordinal) != own);
+        });
+        if names_another {
+            return Err(SqlError::new(
+                8141,
+                format!(
+                    "Column CHECK constraint for column '{name}' references another column, table '{}'.",
+                    schema.name
+                ),
+            ));
+        }
     }
     Ok(())
 }
@@ -219,6 +308,21 @@ pub fn add_constraints(
                     }
                     for column in &key {
                         let definition = definitions.get(column.column);
+                        let computed = &schema.columns[column.column];
+                        let is_kept = definition.is_some_and(|definition| {
+                            matches!(definition.kind, ColumnKind::Computed { persisted: true, .. })
+                                && definition.nullable == Some(false)
+                        });
+                        if computed.computed.is_some() && computed.nullable && !is_kept {
+                            return Err(SqlError::new(
+                                1711,
+                                format!(
+                                    "Cannot define PRIMARY KEY constraint on column '{}' in table '{}'. The computed column \
+                                     has to be persisted and not nullable.",
+                                    computed.name, schema.name
+                                ),
+                            ));
+                        }
                         let explicitly_null = definition.is_some_and(|definition| definition.nullable == Some(true));
                         if explicitly_null {
                             return Err(SqlError::new(
@@ -268,6 +372,10 @@ pub fn add_constraints(
                         ),
                     ));
                 };
+                let given = &schema.columns[ordinal];
+                if let Some(error) = no_default(given.identity.is_some(), given.sql_type, &schema.name, column) {
+                    return Err(error);
+                }
                 if schema.columns[ordinal].default.is_some() {
                     return Err(SqlError::new(1781, "Column already has a DEFAULT bound to it."));
                 }
@@ -377,6 +485,21 @@ pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> S
             ),
         )
     };
+    let filter_column = |name: &str| {
+        let column = index_column(schema, name)?;
+        if schema.columns[column].computed.is_some() {
+            return Err(SqlError::new(
+                10609,
+                format!(
+                    "Filtered index '{index}' cannot be created on table '{}.{}' because the column '{name}' in the filter \
+                     expression is a computed column. Rewrite the filter expression so that it does not include this \
+                     column.",
+                    schema.schema, schema.name
+                ),
+            ));
+        }
+        Ok(column)
+    };
     let mut terms = Vec::new();
     let conditions = match &filter.condition {
         Predicate::And(conditions) => conditions.as_slice(),
@@ -385,7 +508,7 @@ pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> S
     for condition in conditions {
         terms.push(match condition {
             Predicate::Compare { op, left: Expr::Column(column), right } => {
-                let column = index_column(schema, &column.name)?;
+                let column = filter_column(&column.name)?;
                 let constant = filter_constant(schema, column, right)?.ok_or_else(incorrect)?;
                 let operator = match op {
                     CompareOp::Equal => FilterOperator::Equal,
@@ -398,7 +521,7 @@ pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> S
                 FilterTerm::Compare { column, operator, constant }
             }
             Predicate::InList { negated: false, value: Expr::Column(column), list } => {
-                let column = index_column(schema, &column.name)?;
+                let column = filter_column(&column.name)?;
                 let mut constants = Vec::with_capacity(list.len());
                 for item in list {
                     constants.push(filter_constant(schema, column, item)?.ok_or_else(incorrect)?);
@@ -406,7 +529,7 @@ pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> S
                 FilterTerm::In { column, constants }
             }
             Predicate::IsNull { negated, value: Expr::Column(column) } => {
-                let column = index_column(schema, &column.name)?;
+                let column = filter_column(&column.name)?;
                 if *negated { FilterTerm::IsNotNull { column } } else { FilterTerm::IsNull { column } }
             }
             _ => return Err(incorrect()),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::bind_expression::implicit;
 use super::bind_source::Relation;
-use super::binder::{Binder, VisibleColumn, VisibleSource, display_name};
+use super::binder::{Binder, VisibleColumn, display_name};
 use super::frame::{Frame, Run};
 use super::open_json::{self, OpenJson};
-use super::scalar::{CollationLabel, Node, Scalar, SlotSet, slot_bit};
+use super::scalar::{CollationLabel, Node, Scalar, SlotSet};
 use crate::error::{SqlError, SqlResult};
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, Ident, ObjectName};
@@ -230,13 +230,7 @@ impl Binder<'_> {
         }
         let alias: Ident = alias.cloned().unwrap_or_else(|| name.into());
         let visible = super::bind_source::rename(visible, &alias, columns)?;
-        self.add_source(VisibleSource {
-            name: alias,
-            schema: None,
-            columns: visible,
-            slots: slot_bit(slot),
-            updatable: false,
-        })?;
+        self.add_visible(&alias, visible, slot)?;
         Ok(Relation::Function { slot, function: Arc::new(function) })
     }
 }

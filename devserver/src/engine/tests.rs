@@ -22,6 +22,7 @@ mod queries;
 mod random_statements;
 mod random_transactions;
 mod recursion;
+mod refusals;
 mod rename;
 mod rpc;
 mod select_into;

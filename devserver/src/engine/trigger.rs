@@ -279,6 +279,16 @@ impl Session {
         Ok(())
     }
 
+    /// 287: the statements that no trigger may have.
+    ///
+    /// Source: "CREATE TRIGGER", remarks (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-trigger-transact-sql.md).
+    pub(super) fn check_not_in_trigger(&self, command: &str) -> SqlResult<()> {
+        if self.running_triggers.is_empty() {
+            return Ok(());
+        }
+        Err(SqlError::new(287, format!("The {command} command is not allowed within a trigger.")).state(2))
+    }
+
     /// The triggers of a table go with it.
     pub(super) fn drop_triggers_of(&mut self, table: ObjectId) {
         let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), table);

@@ -671,9 +671,11 @@ pub enum ConstraintKind {
         options: Vec<IndexOption>,
     },
     Check {
-        condition: Predicate,
+        condition: Box<Predicate>,
         /// The condition as written.
         text: Arc<str>,
+        /// Of a column's own constraint: it may name no other column.
+        column: Option<Ident>,
     },
     ForeignKey {
         columns: Vec<Ident>,

@@ -13,4 +13,4 @@ mod lexer;
 mod parser;
 
 pub use lexer::mentions;
-pub use parser::{parse_batch, parse_expression, parse_parameter_list, parse_predicate};
+pub use parser::{parse_expression, parse_parameter_list, parse_predicate, parse_request};

@@ -69,7 +69,7 @@ pub fn parse_bytes(bytes: &[u8]) {
 }
 
 fn parse(sql: &str) {
-    if let Ok(statements) = tsql::parse_batch(sql) {
+    if let Ok(statements) = tsql::parse_request(sql) {
         // Trees are dropped by recursion, too.
         drop(statements);
     }

@@ -64,7 +64,7 @@ fn aggregates_have_their_place() {
 fn names_are_unique_where_sql_server_wants_them_to_be() {
     let (_e, mut s) = session();
     ok(&mut s, "CREATE TABLE t (a int NOT NULL CONSTRAINT t_pk PRIMARY KEY)");
-    assert_eq!(errors(&mut s, "CREATE TABLE u (a int NOT NULL CONSTRAINT t_pk PRIMARY KEY)"), [2714]);
+    assert_eq!(errors(&mut s, "CREATE TABLE u (a int NOT NULL CONSTRAINT t_pk PRIMARY KEY)"), [2714, 1750]);
     assert_eq!(errors(&mut s, "CREATE TABLE T (a int)"), [2714]);
     assert_eq!(errors(&mut s, "SELECT 1 FROM t AS x, t AS x"), [1011]);
     assert_eq!(errors(&mut s, "SELECT 1 FROM t, t"), [1013]);

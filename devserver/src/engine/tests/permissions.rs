@@ -76,7 +76,8 @@ fn only_what_one_may_use_can_be_seen() {
 
 #[test]
 fn a_read_only_database_takes_no_changes() {
-    let (_e, mut owner, _user) = guarded();
+    let (_e, mut owner, user) = guarded();
+    drop(user);
     ok(&mut owner, "ALTER DATABASE CURRENT SET READ_ONLY");
     assert_eq!(errors(&mut owner, "INSERT app.t VALUES (2)"), [3906]);
     assert_eq!(errors(&mut owner, "CREATE TABLE x (a int)"), [3906]);

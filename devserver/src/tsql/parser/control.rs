@@ -100,6 +100,10 @@ impl Parser<'_> {
     pub(super) fn return_statement(&mut self) -> SqlResult<StatementKind> {
         self.expect("RETURN")?;
         let value = if self.at_expression() { Some(self.expression()?) } else { None };
+        if value.is_some() && !self.may_return_value {
+            let message = "A RETURN statement with a return value cannot be used in this context.";
+            return Err(self.error(178, message));
+        }
         Ok(StatementKind::Return(value))
     }
 

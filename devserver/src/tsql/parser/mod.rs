@@ -42,18 +42,21 @@ const MAX_OPERATORS: u32 = 400;
 /// How many joins and set operations one statement can have; SQL Server's limit is 256 tables in a SELECT.
 const MAX_COMBINED: u32 = 255;
 
-/// Parses a batch (or a string given to EXEC or `sp_executesql`). `GO` is the client's word, not T-SQL's.
+/// Parses a batch as a client sends it, or a string that is executed: no procedure, so that RETURN takes no value (178).
+/// `GO` is the client's word, not T-SQL's.
 ///
 /// # Errors
 /// SQL Server's syntax errors with their line, or the refusal of T-SQL that the dev server does not know.
-pub fn parse_batch(text: &str) -> SqlResult<Vec<Statement>> {
-    Parser::new(text)?.batch()
+pub fn parse_request(text: &str) -> SqlResult<Vec<Statement>> {
+    let mut parser = Parser::new(text)?;
+    parser.may_return_value = false;
+    parser.batch()
 }
 
 /// Parses a list of parameters as `sp_executesql` takes it: `@a int, @b nvarchar(10) OUTPUT`. It may be empty.
 ///
 /// # Errors
-/// As [`parse_batch`].
+/// As [`parse_request`].
 pub fn parse_parameter_list(text: &str) -> SqlResult<Vec<ParameterDef>> {
     let mut parser = Parser::new(text)?;
     if parser.at_end() {
@@ -67,7 +70,7 @@ pub fn parse_parameter_list(text: &str) -> SqlResult<Vec<ParameterDef>> {
 /// Parses a scalar expression that stands alone, such as a column's default.
 ///
 /// # Errors
-/// As [`parse_batch`].
+/// As [`parse_request`].
 pub fn parse_expression(text: &str) -> SqlResult<Expr> {
     let mut parser = Parser::new(text)?;
     let expr = parser.expression()?;
@@ -78,7 +81,7 @@ pub fn parse_expression(text: &str) -> SqlResult<Expr> {
 /// Parses a search condition that stands alone, such as that of a CHECK constraint.
 ///
 /// # Errors
-/// As [`parse_batch`].
+/// As [`parse_request`].
 pub fn parse_predicate(text: &str) -> SqlResult<Predicate> {
     let mut parser = Parser::new(text)?;
     let condition = parser.search_condition()?;
@@ -102,6 +105,8 @@ struct Parser<'t> {
     open_cases: u32,
     /// Joins and set operations of the current statement.
     combined: u32,
+    /// RETURN may have a value, as in a procedure or function.
+    may_return_value: bool,
 }
 
 impl<'t> Parser<'t> {
@@ -117,6 +122,7 @@ impl<'t> Parser<'t> {
             open_queries: 0,
             open_cases: 0,
             combined: 0,
+            may_return_value: true,
         })
     }
 

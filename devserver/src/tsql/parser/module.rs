@@ -91,6 +91,7 @@ impl Parser<'_> {
         if self.is("EXTERNAL") {
             return Err(self.unsupported("CLR procedures"));
         }
+        self.may_return_value = true;
         let body = self.batch()?;
         Ok(StatementKind::CreateProcedure(Box::new(CreateProcedure {
             creation,
@@ -227,6 +228,7 @@ impl Parser<'_> {
             return Err(self.unsupported("CLR functions"));
         }
         self.expect("BEGIN")?;
+        self.may_return_value = true;
         let mut statements = self.statements()?;
         self.expect("END")?;
         match statements.pop().map(|statement| statement.kind) {

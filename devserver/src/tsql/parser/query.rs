@@ -35,8 +35,14 @@ impl Parser<'_> {
         if self.is_one_of(&["XMLNAMESPACES", "CHANGE_TRACKING_CONTEXT"]) && self.is_symbol_ahead(1, Symbol::LeftParen) {
             return Err(self.unsupported(format!("WITH {}", self.keyword())));
         }
+        let mut names: Vec<String> = Vec::new();
         self.comma_list(|p| {
             let name = p.identifier()?;
+            if names.contains(&name.to_lowercase()) {
+                let message = format!("Duplicate common table expression name '{name}' was specified.");
+                return Err(p.error(239, message).severity(16));
+            }
+            names.push(name.to_lowercase());
             let columns = if p.is_symbol(Symbol::LeftParen) { p.identifier_list()? } else { Vec::new() };
             p.expect("AS")?;
             let query = p.subquery()?;

@@ -75,7 +75,7 @@ impl Parser<'_> {
             return self.key_constraint(None);
         }
         if self.is("CHECK") {
-            return self.check_constraint();
+            return self.check_constraint(None);
         }
         if place == TablePlace::TypeOrVariable {
             return Err(self.unexpected());
@@ -127,7 +127,7 @@ impl Parser<'_> {
         self.accept("NONCLUSTERED").then_some(false)
     }
 
-    fn check_constraint(&mut self) -> SqlResult<ConstraintKind> {
+    fn check_constraint(&mut self, column: Option<Ident>) -> SqlResult<ConstraintKind> {
         self.expect("CHECK")?;
         self.skip_not_for_replication()?;
         self.expect_symbol(Symbol::LeftParen)?;
@@ -135,7 +135,7 @@ impl Parser<'_> {
         let condition = self.search_condition()?;
         let text = self.source_from(start);
         self.expect_symbol(Symbol::RightParen)?;
-        Ok(ConstraintKind::Check { condition, text })
+        Ok(ConstraintKind::Check { condition: Box::new(condition), text, column })
     }
 
     fn references(&mut self, columns: Vec<Ident>) -> SqlResult<ConstraintKind> {
@@ -227,7 +227,7 @@ impl Parser<'_> {
                 return Ok(true);
             }
             "PRIMARY" | "UNIQUE" => self.key_constraint(Some(&column.name))?,
-            "CHECK" => self.check_constraint()?,
+            "CHECK" => self.check_constraint(Some(column.name.clone()))?,
             "REFERENCES" | "FOREIGN" => {
                 if place == TablePlace::TypeOrVariable {
                     return Err(self.unexpected());
