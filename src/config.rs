@@ -173,7 +173,7 @@ pub struct WorkerConfig {
 
     /// How long an acknowledgement waits for more jobs to go with it.
     ///
-    /// Default: `20`. Range: 0 to 10000 ms.
+    /// Default: `50`. Range: 0 to 10000 ms.
     pub finish_linger_ms: u64,
 
     /// After this long, a job's handler is told that it is cancelled; it must look. A job that still runs then is logged
@@ -255,7 +255,7 @@ impl Default for WorkerConfig {
             heartbeat_interval_ms: 10_000,
             take_over: false,
             finish_batch_size: 500,
-            finish_linger_ms: 20,
+            finish_linger_ms: 50,
             job_time_limit_ms: 0,
             shutdown_deadline_ms: 30_000,
             retry: RetryConfig::default(),
