@@ -290,7 +290,9 @@ async fn a_clock_that_jumps_back_and_forth_over_jobs_in_every_state_loses_none()
         release.send(()).unwrap();
     }
     drained(worker).await;
-    assert!((5..=6).contains(&starts.load(Ordering::Relaxed)), "the one in hand may have run twice");
+    let starts = starts.load(Ordering::Relaxed);
+    // The one that ran at the jump, and the two that fell due by it: the worker may have held all three when its lease ran out.
+    assert!((5..=8).contains(&starts), "{starts} starts: more ran twice than the worker can have held");
     assert_eq!(fixture.job_counts().await, Default::default());
     fixture.remove().await;
     server.shutdown().await;

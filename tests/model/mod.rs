@@ -41,7 +41,7 @@ fn a_protocol_with_a_rule_taken_out_is_caught() {
         let checker = Protocol { rules, faults: 2 }
             .checker()
             .threads(2)
-            .finish_when(HasDiscoveries::AnyFailures)
+            .finish_when(HasDiscoveries::AnyOf([violated].into()))
             .spawn_bfs()
             .join();
         let found = checker.discovery(violated);
