@@ -115,11 +115,13 @@ async fn one_ms(report: &mut Report, sizes: &Sizes) {
         let bare = bare_rayon(work, sizes.ms_jobs);
         // More than are measured, so that none of the stages runs dry before the end.
         fill(&queue, sizes.ms_jobs * 2).await;
+        Work::start_counting();
         let run = bench.run_worker(&queue, &WorkerConfig::default(), work, sizes.ms_jobs).await;
         runs.ours.push(Share::of(&bare, &run));
         queue.purge(readpast::JobState::Ready, Duration::ZERO).await.expect("the rest is deleted");
         for (settings, theirs) in &mut runs.theirs {
             graphile::top_up(sizes.ms_jobs * 2 + settings.held()).await;
+            Work::start_counting();
             theirs.push(Share::of(&bare, &graphile::run_worker(*settings, work, sizes.ms_jobs).await));
         }
     }
@@ -197,12 +199,13 @@ struct Share {
 }
 
 impl Share {
+    /// Of a run whose jobs alone have been counted: what the client uses beyond the work is told by the clocks of the threads that ran them.
     fn of(bare: &Run, run: &Run) -> Share {
         let ideal = bare.wall.mul_f64(run.jobs / bare.jobs).as_secs_f64();
         Share {
             as_it_is: ideal / run.wall.as_secs_f64(),
             given_back: ideal / run.wall.saturating_sub(run.server_cpu / cores() as u32).as_secs_f64(),
-            overhead_us: run.client_us_per_job() - bare.client_us_per_job(),
+            overhead_us: run.client_us_per_job() - Work::cpu_us_per_job(),
         }
     }
 }
