@@ -73,3 +73,28 @@ async fn what_was_claimed_ahead_of_tiny_jobs_is_given_back_when_a_long_one_comes
     assert_eq!(fixture.job_counts().await, Default::default());
     fixture.remove().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_claimed_ahead_is_given_back_although_the_queue_is_empty() {
+    let fixture = Fixture::new("all_in_hand").await;
+    fixture.queue.enqueue_many(numbers(600)).await.unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let holder = start(&fixture, &gate, 299).await;
+    let in_holder = holder.monitor();
+    until("it is in its first long job and holds all the others", || {
+        in_holder.stats().done == 299 && in_holder.stats().running == 1 && in_holder.stats().buffered == 300
+    })
+    .await;
+
+    let other = start(&fixture, &gate, u32::MAX).await;
+    let in_other = other.monitor();
+    // The long job itself, and one that waits for the thread, stay.
+    until("the other worker has done the rest", || in_other.stats().done >= 600 - 299 - 2).await;
+    assert!(in_holder.stats().buffered <= 1);
+
+    gate.add_permits(2);
+    assert_eq!(holder.drain().await.unwrap().stats.lost, 0);
+    other.shutdown().await.unwrap();
+    assert_eq!(fixture.job_counts().await, Default::default());
+    fixture.remove().await;
+}

@@ -94,7 +94,7 @@ impl Prefetcher {
                     let patience = Duration::from_millis(self.config.lease_ms);
                     alone.answered(alone_waits, holds_nothing && claimed > 0, patience);
                     let took = started_at.elapsed();
-                    demand.claimed(took);
+                    demand.claimed(claimed, took);
                     self.metrics.claimed(claimed, took);
                     self.counts.last_claim_succeeded.store(true, Ordering::Release);
                     if claimed < room {
@@ -116,7 +116,7 @@ impl Prefetcher {
                     }
                     if claimed < room && !(holds_nothing && alone_waits) {
                         self.occupancy.begin(Limit::Starved);
-                        self.wait_for_jobs(claimed, &mut empty).await;
+                        self.wait_for_jobs(claimed, &mut empty, &mut demand).await;
                     }
                 }
                 Err(Error::LeaseLost) => {
@@ -221,11 +221,13 @@ impl Prefetcher {
     /// Gives back what was claimed for jobs much shorter than those that run now, so that other workers can run it: all but what is
     /// wanted at the present speed.
     fn give_back_surplus(&self, demand: &mut Demand) {
+        let run_times = self.counts.run_times();
+        let waited = demand.begin_patience_anew();
         if self.counts.running() < self.executor.threads() {
             return; // it is not the jobs that keep them waiting
         }
         let unstarted = self.counts.unstarted();
-        let wanted = demand.slowed_down(self.counts.run_times());
+        let wanted = demand.slowed_down(run_times, waited);
         let surplus = unstarted.saturating_sub(wanted.max(self.executor.threads()));
         if surplus > 0 {
             tracing::debug!(
@@ -238,7 +240,7 @@ impl Prefetcher {
     }
 
     /// Waits until there may be jobs to claim, after a claim that got fewer than it asked for.
-    async fn wait_for_jobs(&mut self, claimed: usize, empty: &mut Backoff) {
+    async fn wait_for_jobs(&mut self, claimed: usize, empty: &mut Backoff, demand: &mut Demand) {
         let pause = empty.next();
         if claimed == 0 {
             self.watcher.watch(pause);
@@ -257,6 +259,8 @@ impl Prefetcher {
                 () = self.arrived.notified() => return,
                 Ok(()) = self.enqueued.changed() => return empty.reset(),
                 () = self.stop.reached(Phase::Stopping) => return,
+                // The queue is empty, but perhaps only because this worker holds what another could run.
+                () = tokio::time::sleep_until(demand.patience_ends_at().into()) => self.give_back_surplus(demand),
                 // The last of the jobs that were in flight has ended: whoever drains the queue need not wait for another claim.
                 () = self.wake.notified() => {
                     if claimed == 0 && self.counts.in_flight() == 0 {
@@ -350,7 +354,8 @@ struct Demand {
     seen: RunTimes,
     mean_run: Option<Duration>,
     claim_time: Duration,
-    claimed_at: Instant,
+    /// Since when what is held and has not started may wait: since the last claim that brought jobs.
+    patient_since: Instant,
 }
 
 impl Demand {
@@ -362,7 +367,7 @@ impl Demand {
             seen: RunTimes::default(),
             mean_run: None,
             claim_time: Duration::ZERO,
-            claimed_at: Instant::now(),
+            patient_since: Instant::now(),
         }
     }
 
@@ -375,22 +380,27 @@ impl Demand {
     fn patience_ends_at(&self) -> Instant {
         // A buffer of a fixed size is what was asked for, however long its jobs wait.
         let patience = if self.fixed { Duration::from_secs(86_400) } else { 10 * self.horizon() };
-        self.claimed_at + patience
+        self.patient_since + patience
     }
 
-    /// Jobs take longer than those that have ended: all threads have been busy since the last claim. Returns how many are wanted ahead
-    /// now.
-    fn slowed_down(&mut self, now: RunTimes) -> usize {
-        let elapsed = self.claimed_at.elapsed();
+    /// Returns how long it has lasted.
+    fn begin_patience_anew(&mut self) -> Duration {
+        std::mem::replace(&mut self.patient_since, Instant::now()).elapsed()
+    }
+
+    /// Jobs take longer than those that have ended: for as long as patience `waited`, all threads have been busy. Returns how many are
+    /// wanted ahead now.
+    fn slowed_down(&mut self, now: RunTimes, waited: Duration) -> usize {
         let started = (now.jobs - self.seen.jobs) as usize + self.threads;
-        let at_least = (elapsed * self.threads as u32).div_f64(started as f64);
+        let at_least = (waited * self.threads as u32).div_f64(started as f64);
         self.mean_run = Some(self.mean_run.map_or(at_least, |mean| mean.max(at_least)));
-        self.claimed_at = Instant::now(); // patience begins anew
         self.jobs_in_horizon()
     }
 
-    fn claimed(&mut self, took: Duration) {
-        self.claimed_at = Instant::now();
+    fn claimed(&mut self, jobs: usize, took: Duration) {
+        if jobs > 0 {
+            self.patient_since = Instant::now();
+        }
         self.claim_time = if self.claim_time.is_zero() { took } else { (self.claim_time + took) / 2 };
     }
 
@@ -423,7 +433,7 @@ mod tests {
 
     fn ahead(mean_run: Duration, claim: Duration) -> usize {
         let mut demand = Demand::new(&WorkerConfig::default(), 8);
-        demand.claimed(claim);
+        demand.claimed(1, claim);
         demand.ahead(RunTimes { jobs: 100, total: mean_run * 100 })
     }
 
@@ -464,12 +474,24 @@ mod tests {
     #[test]
     fn long_jobs_after_short_ones_lower_the_demand_before_one_of_them_has_ended() {
         let mut demand = Demand::new(&WorkerConfig::default(), 2);
-        demand.claimed(Duration::from_millis(1));
+        demand.claimed(1_000, Duration::from_millis(1));
         let short = RunTimes { jobs: 1_000, total: Duration::from_millis(1) };
         assert_eq!(demand.ahead(short), 1_000);
-        demand.claimed_at -= Duration::from_secs(60);
-        assert_eq!(demand.slowed_down(short), 0, "two threads, two jobs, a minute");
+        assert_eq!(demand.slowed_down(short, Duration::from_secs(60)), 0, "two threads, two jobs, a minute");
         assert_eq!(demand.ahead(short), 0, "and it stays so while none ends");
+    }
+
+    #[test]
+    fn patience_begins_anew_with_jobs_and_when_it_has_ended() {
+        let mut demand = Demand::new(&WorkerConfig::default(), 2);
+        demand.patient_since -= Duration::from_secs(60);
+        demand.claimed(0, Duration::from_millis(1));
+        assert!(demand.patience_ends_at() < Instant::now(), "a claim that brings nothing changes nothing");
+        demand.claimed(1, Duration::from_millis(1));
+        assert!(demand.patience_ends_at() > Instant::now());
+        demand.patient_since -= Duration::from_secs(60);
+        assert!(demand.begin_patience_anew() >= Duration::from_secs(60));
+        assert!(demand.patience_ends_at() > Instant::now(), "who waits for its end does not spin");
     }
 
     #[test]
