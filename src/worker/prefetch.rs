@@ -94,7 +94,7 @@ impl Prefetcher {
                     let patience = Duration::from_millis(self.config.lease_ms);
                     alone.answered(alone_waits, holds_nothing && claimed > 0, patience);
                     let took = started_at.elapsed();
-                    demand.claimed(claimed, took);
+                    demand.claimed(took);
                     self.metrics.claimed(claimed, took);
                     self.counts.last_claim_succeeded.store(true, Ordering::Release);
                     if claimed < room {
@@ -180,6 +180,9 @@ impl Prefetcher {
 
     /// How many jobs to claim now; 0: none, until something changes.
     fn room(&self, demand: &mut Demand) -> usize {
+        if self.counts.in_flight() == 0 {
+            demand.holds_nothing(self.counts.run_times());
+        }
         let unstarted = self.counts.unstarted();
         let idle_threads = self.executor.threads().saturating_sub(self.counts.running());
         let ahead = demand.ahead(self.counts.run_times());
@@ -214,29 +217,25 @@ impl Prefetcher {
         tokio::select! {
             () = self.wake.notified() => {}
             () = self.stop.reached(Phase::Stopping) => {}
-            () = tokio::time::sleep_until(demand.patience_ends_at().into()) => self.give_back_surplus(demand),
+            () = tokio::time::sleep(demand.horizon()) => {}
         }
+        self.give_back_surplus(demand);
     }
 
     /// Gives back what was claimed for jobs much shorter than those that run now, so that other workers can run it: all but what is
     /// wanted at the present speed.
     fn give_back_surplus(&self, demand: &mut Demand) {
-        let run_times = self.counts.run_times();
-        let waited = demand.begin_patience_anew();
-        if self.counts.running() < self.executor.threads() {
-            return; // it is not the jobs that keep them waiting
-        }
         let unstarted = self.counts.unstarted();
-        let wanted = demand.slowed_down(run_times, waited);
-        let surplus = unstarted.saturating_sub(wanted.max(self.executor.threads()));
-        if surplus > 0 {
-            tracing::debug!(
-                surplus,
-                unstarted,
-                "jobs take much longer than those before; giving back what was claimed too far ahead"
-            );
-            self.executor.give_back(surplus);
-        }
+        // Where a thread is idle, it is not the jobs that keep the others waiting.
+        let all_busy = self.counts.running() >= self.executor.threads();
+        let Some(wanted) = demand.wanted_at_last(self.counts.run_times(), unstarted, all_busy) else { return };
+        let surplus = unstarted.saturating_sub(wanted);
+        tracing::debug!(
+            surplus,
+            unstarted,
+            "jobs take much longer than those before; giving back what was claimed too far ahead"
+        );
+        self.executor.give_back(surplus);
     }
 
     /// Waits until there may be jobs to claim, after a claim that got fewer than it asked for.
@@ -260,9 +259,10 @@ impl Prefetcher {
                 Ok(()) = self.enqueued.changed() => return empty.reset(),
                 () = self.stop.reached(Phase::Stopping) => return,
                 // The queue is empty, but perhaps only because this worker holds what another could run.
-                () = tokio::time::sleep_until(demand.patience_ends_at().into()) => self.give_back_surplus(demand),
+                () = tokio::time::sleep(demand.horizon()), if self.counts.unstarted() > 0 => self.give_back_surplus(demand),
                 // The last of the jobs that were in flight has ended: whoever drains the queue need not wait for another claim.
                 () = self.wake.notified() => {
+                    demand.notice(self.counts.run_times());
                     if claimed == 0 && self.counts.in_flight() == 0 {
                         self.found_nothing.notify_one();
                     }
@@ -314,10 +314,10 @@ impl Alone {
 /// its connection was given up: what the operating system has taken over for sending, it goes on sending for as long as [`LAST_LOOK`].
 #[derive(Default)]
 struct Strays {
-    next_look: Option<Look>,
+    next_look: Option<StrayLook>,
 }
 
-struct Look {
+struct StrayLook {
     at: Instant,
     /// How long after the answer was lost.
     age: Duration,
@@ -325,7 +325,7 @@ struct Look {
 
 impl Strays {
     fn answer_lost(&mut self) {
-        self.next_look = Some(Look { at: Instant::now(), age: Duration::ZERO });
+        self.next_look = Some(StrayLook { at: Instant::now(), age: Duration::ZERO });
     }
 
     fn are_due(&self) -> bool {
@@ -336,7 +336,7 @@ impl Strays {
     fn recovered(&mut self, command_timeout: Duration) {
         self.next_look = self.next_look.take().filter(|look| look.age < LAST_LOOK).map(|look| {
             let distance = look.age.max(command_timeout);
-            Look { at: Instant::now() + distance, age: look.age + distance }
+            StrayLook { at: Instant::now() + distance, age: look.age + distance }
         });
     }
 }
@@ -354,8 +354,11 @@ struct Demand {
     seen: RunTimes,
     mean_run: Option<Duration>,
     claim_time: Duration,
-    /// Since when what is held and has not started may wait: since the last claim that brought jobs.
-    patient_since: Instant,
+    /// When `seen` last changed.
+    seen_at: Instant,
+    look: Look,
+    /// The first of the looks that said that too much is held, up to now.
+    too_much_since: Option<Look>,
 }
 
 impl Demand {
@@ -367,7 +370,9 @@ impl Demand {
             seen: RunTimes::default(),
             mean_run: None,
             claim_time: Duration::ZERO,
-            patient_since: Instant::now(),
+            seen_at: Instant::now(),
+            look: Look { at: Instant::now(), jobs: 0 },
+            too_much_since: None,
         }
     }
 
@@ -376,31 +381,43 @@ impl Demand {
         (2 * self.claim_time).max(MIN_HORIZON)
     }
 
-    /// When what was claimed last and has not started by then was claimed too far ahead: after ten times the time it was claimed for.
-    fn patience_ends_at(&self) -> Instant {
+    /// How long more may be held than is wanted: ten times the time that it was claimed for.
+    fn patience(&self) -> Duration {
         // A buffer of a fixed size is what was asked for, however long its jobs wait.
-        let patience = if self.fixed { Duration::from_secs(86_400) } else { 10 * self.horizon() };
-        self.patient_since + patience
+        if self.fixed { Duration::MAX } else { 10 * self.horizon() }
     }
 
-    /// Returns how long it has lasted.
-    fn begin_patience_anew(&mut self) -> Duration {
-        std::mem::replace(&mut self.patient_since, Instant::now()).elapsed()
-    }
-
-    /// Jobs take longer than those that have ended: for as long as patience `waited`, all threads have been busy. Returns how many are
-    /// wanted ahead now.
-    fn slowed_down(&mut self, now: RunTimes, waited: Duration) -> usize {
-        let started = (now.jobs - self.seen.jobs) as usize + self.threads;
-        let at_least = (waited * self.threads as u32).div_f64(started as f64);
-        self.mean_run = Some(self.mean_run.map_or(at_least, |mean| mean.max(at_least)));
-        self.jobs_in_horizon()
-    }
-
-    fn claimed(&mut self, jobs: usize, took: Duration) {
-        if jobs > 0 {
-            self.patient_since = Instant::now();
+    /// Looks, once in a horizon, at how many jobs have ended since the look before. Where that says that too much is held, and has said so
+    /// for as long as patience lasts, returns how many are wanted.
+    fn wanted_at_last(&mut self, now: RunTimes, unstarted: usize, all_busy: bool) -> Option<usize> {
+        let last = self.look;
+        if last.at.elapsed() < self.horizon() {
+            return None;
         }
+        self.look = Look { at: Instant::now(), jobs: now.jobs };
+        if !all_busy || unstarted <= self.jobs_in_horizon_at(last.mean_run(now, self.threads)) {
+            self.too_much_since = None;
+            return None;
+        }
+        let since = *self.too_much_since.get_or_insert(last);
+        if since.at.elapsed() < self.patience() {
+            return None;
+        }
+        self.too_much_since = None;
+        let mean_run = since.mean_run(now, self.threads);
+        self.mean_run = Some(mean_run);
+        self.seen = now;
+        Some(self.jobs_in_horizon_at(mean_run))
+    }
+
+    /// Nothing is held. After a time without a job, whatever comes may be of another kind: one for each idle thread will tell.
+    fn holds_nothing(&mut self, now: RunTimes) {
+        if now.jobs == self.seen.jobs && self.seen_at.elapsed() >= self.patience() {
+            self.mean_run = None;
+        }
+    }
+
+    fn claimed(&mut self, took: Duration) {
         self.claim_time = if self.claim_time.is_zero() { took } else { (self.claim_time + took) / 2 };
     }
 
@@ -408,22 +425,41 @@ impl Demand {
         if self.fixed {
             return self.most;
         }
+        self.notice(now);
+        // Before one has ended: one job for each idle thread will tell.
+        self.mean_run.map_or(0, |mean_run| self.jobs_in_horizon_at(mean_run))
+    }
+
+    /// Learns from the jobs that have ended since the last time.
+    fn notice(&mut self, now: RunTimes) {
         let jobs = now.jobs - self.seen.jobs;
         if jobs > 0 {
             let mean = (now.total - self.seen.total).div_f64(jobs as f64);
             self.mean_run = Some(self.mean_run.map_or(mean, |before| (before + mean) / 2));
             self.seen = now;
+            self.seen_at = Instant::now();
         }
-        self.jobs_in_horizon()
     }
 
-    fn jobs_in_horizon(&self) -> usize {
-        let Some(mean_run) = self.mean_run else {
-            return 0; // nothing has ended yet: one job for each idle thread will tell
-        };
+    fn jobs_in_horizon_at(&self, mean_run: Duration) -> usize {
         let jobs_per_second = self.threads as f64 / mean_run.as_secs_f64().max(1e-9);
         let jobs = jobs_per_second * self.horizon().as_secs_f64();
         (jobs as usize).min(self.most)
+    }
+}
+
+/// How many jobs had ended at a time.
+#[derive(Clone, Copy)]
+struct Look {
+    at: Instant,
+    jobs: u64,
+}
+
+impl Look {
+    /// How long jobs have taken since, at least, where all threads were busy: those that run now count as if they had ended.
+    fn mean_run(&self, now: RunTimes, threads: usize) -> Duration {
+        let jobs = (now.jobs - self.jobs) as usize + threads;
+        (self.at.elapsed() * threads as u32).div_f64(jobs as f64)
     }
 }
 
@@ -433,7 +469,7 @@ mod tests {
 
     fn ahead(mean_run: Duration, claim: Duration) -> usize {
         let mut demand = Demand::new(&WorkerConfig::default(), 8);
-        demand.claimed(1, claim);
+        demand.claimed(claim);
         demand.ahead(RunTimes { jobs: 100, total: mean_run * 100 })
     }
 
@@ -474,24 +510,26 @@ mod tests {
     #[test]
     fn long_jobs_after_short_ones_lower_the_demand_before_one_of_them_has_ended() {
         let mut demand = Demand::new(&WorkerConfig::default(), 2);
-        demand.claimed(1_000, Duration::from_millis(1));
+        demand.claimed(Duration::from_millis(1));
         let short = RunTimes { jobs: 1_000, total: Duration::from_millis(1) };
         assert_eq!(demand.ahead(short), 1_000);
-        assert_eq!(demand.slowed_down(short, Duration::from_secs(60)), 0, "two threads, two jobs, a minute");
+        demand.look.at -= Duration::from_secs(60);
+        assert_eq!(demand.wanted_at_last(short, 1_000, false), None, "a thread is idle");
+        demand.look = Look { at: Instant::now() - Duration::from_secs(60), jobs: 1_000 };
+        assert_eq!(demand.wanted_at_last(short, 1_000, true), Some(0), "two threads, two jobs, a minute");
         assert_eq!(demand.ahead(short), 0, "and it stays so while none ends");
     }
 
     #[test]
-    fn patience_begins_anew_with_jobs_and_when_it_has_ended() {
+    fn after_a_time_without_jobs_what_was_known_of_them_is_forgotten() {
         let mut demand = Demand::new(&WorkerConfig::default(), 2);
-        demand.patient_since -= Duration::from_secs(60);
-        demand.claimed(0, Duration::from_millis(1));
-        assert!(demand.patience_ends_at() < Instant::now(), "a claim that brings nothing changes nothing");
-        demand.claimed(1, Duration::from_millis(1));
-        assert!(demand.patience_ends_at() > Instant::now());
-        demand.patient_since -= Duration::from_secs(60);
-        assert!(demand.begin_patience_anew() >= Duration::from_secs(60));
-        assert!(demand.patience_ends_at() > Instant::now(), "who waits for its end does not spin");
+        let short = RunTimes { jobs: 1_000, total: Duration::from_millis(1) };
+        assert_eq!(demand.ahead(short), 1_000);
+        demand.holds_nothing(short);
+        assert_eq!(demand.ahead(short), 1_000, "they have just ended");
+        demand.seen_at -= Duration::from_secs(60);
+        demand.holds_nothing(short);
+        assert_eq!(demand.ahead(short), 0);
     }
 
     #[test]
