@@ -72,7 +72,7 @@ mod trigger;
 mod unknown_procedure;
 mod window;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
@@ -125,19 +125,48 @@ pub struct Database {
     pub catalog: RwLock<Catalog>,
     /// Those of the whole server.
     pub connections: Arc<Connections>,
+    /// Of the whole server.
+    pub databases: Arc<DatabaseNames>,
     /// Grows with every change of a table or of the catalog: plans made before are stale then.
     version: AtomicU64,
     read_only: AtomicBool,
 }
 
+/// The ids and names of a server's databases: what one database may know of the others.
+#[derive(Default)]
+pub struct DatabaseNames(RwLock<BTreeMap<i32, Arc<str>>>);
+
+/// The system databases (docs/relational-databases/databases/system-databases.md); sessions cannot use them here.
+const SYSTEM_DATABASES: [(i32, &str); 4] = [(1, "master"), (2, "tempdb"), (3, "model"), (4, "msdb")];
+
+impl DatabaseNames {
+    pub fn id(&self, name: &str) -> Option<i32> {
+        let names = self.0.read();
+        let user = names.iter().map(|(id, name)| (*id, &**name));
+        user.chain(SYSTEM_DATABASES).find(|(_, known)| fold(known) == fold(name)).map(|(id, _)| id)
+    }
+
+    pub fn name(&self, id: i32) -> Option<Arc<str>> {
+        let system = || SYSTEM_DATABASES.iter().find(|(known, _)| *known == id).map(|(_, name)| Arc::from(*name));
+        self.0.read().get(&id).cloned().or_else(system)
+    }
+
+    /// How many there are beside the system databases.
+    pub fn count(&self) -> usize {
+        self.0.read().len()
+    }
+}
+
 impl Database {
-    fn new(id: i32, name: &str, connections: &Arc<Connections>) -> Database {
+    fn new(id: i32, name: &str, connections: &Arc<Connections>, databases: &Arc<DatabaseNames>) -> Database {
+        databases.0.write().insert(id, name.into());
         Database {
             id,
             name: name.into(),
             storage: storage::Database::new(name),
             catalog: RwLock::new(Catalog::new()),
             connections: Arc::clone(connections),
+            databases: Arc::clone(databases),
             version: AtomicU64::new(1),
             read_only: AtomicBool::new(false),
         }
@@ -177,6 +206,7 @@ pub struct Engine {
     databases: RwLock<Vec<Arc<Database>>>,
     next_spid: AtomicI32,
     connections: Arc<Connections>,
+    names: Arc<DatabaseNames>,
     batches: Mutex<HashMap<BatchKey, (u64, Arc<CompiledBatch>)>>,
     /// What tests of clients want to go wrong.
     pub faults: Faults,
@@ -185,7 +215,8 @@ pub struct Engine {
 impl Engine {
     pub fn new(options: EngineOptions) -> Arc<Engine> {
         let connections = Arc::default();
-        let database = Arc::new(Database::new(5, &options.database, &connections));
+        let names = Arc::default();
+        let database = Arc::new(Database::new(5, &options.database, &connections, &names));
         let administrator = |name: &str| Login {
             name: name.into(),
             password: options.password.as_str().into(),
@@ -201,6 +232,7 @@ impl Engine {
             databases: RwLock::new(vec![database]),
             next_spid: AtomicI32::new(0),
             connections,
+            names,
             batches: Mutex::new(HashMap::new()),
             faults: Faults::default(),
         })
@@ -254,7 +286,7 @@ impl Engine {
     /// Adds a database; 1801 if there is one of that name.
     fn create_database(&self, name: &str) -> SqlResult<()> {
         let mut databases = self.databases.write();
-        if databases.iter().any(|database| fold(&database.name) == fold(name)) {
+        if self.names.id(name).is_some() {
             return Err(SqlError::new(
                 1801,
                 format!("Database '{name}' already exists. Choose a different database name."),
@@ -262,7 +294,7 @@ impl Engine {
             .state(3));
         }
         let id = databases.iter().map(|database| database.id).max().unwrap_or(4) + 1;
-        databases.push(Arc::new(Database::new(id, name, &self.connections)));
+        databases.push(Arc::new(Database::new(id, name, &self.connections, &self.names)));
         Ok(())
     }
 
@@ -281,7 +313,8 @@ impl Engine {
             let message = format!("Cannot drop database \"{name}\" because it is currently in use.");
             return Err(SqlError::new(3702, message).state(4));
         }
-        databases.remove(position);
+        let dropped = databases.remove(position);
+        self.names.0.write().remove(&dropped.id);
         Ok(true)
     }
 }

@@ -300,11 +300,10 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         SystemFunction::DbName => match argument(0) {
             Value::Null if !arguments.is_empty() => Value::Null,
             Value::Null => text(&run.database.name),
-            id => optional_text((as_i32(id) == Some(run.database.id)).then_some(&run.database.name)),
+            id => optional_text(as_i32(id).and_then(|id| run.database.databases.name(id))),
         },
         SystemFunction::DbId => match argument(0).as_str() {
-            Some(name) if fold(name) == fold(&run.database.name) => Value::SmallInt(run.database.id as i16),
-            Some(_) => Value::Null,
+            Some(name) => run.database.databases.id(name).map_or(Value::Null, |id| Value::SmallInt(id as i16)),
             None if arguments.is_empty() => Value::SmallInt(run.database.id as i16),
             None => Value::Null,
         },

@@ -224,3 +224,17 @@ fn a_column_that_is_missing_here_is_no_wrong_name() {
     assert_eq!(errors(&mut s, "SELECT t.nothing FROM t, sys.tables AS s"), [207]);
     assert_eq!(errors(&mut s, "SELECT x.nothing FROM sys.tables AS s"), [4104]);
 }
+
+// docs/t-sql/functions/db-id-transact-sql.md, db-name-transact-sql.md; the usual guard before CREATE DATABASE.
+#[test]
+fn other_databases_have_their_ids_and_names() {
+    let (_e, mut s) = session();
+    ok(&mut s, "IF DB_ID(N'other') IS NULL CREATE DATABASE other");
+    ok(&mut s, "IF DB_ID(N'OTHER') IS NULL CREATE DATABASE other");
+    assert_eq!(rows(&mut s, "SELECT DB_NAME(DB_ID(N'other'))"), ["ROW(String(\"other\"))"]);
+    assert_eq!(rows(&mut s, "SELECT DB_ID(N'tempdb')"), ["ROW(SmallInt(2))"]);
+    assert_eq!(errors(&mut s, "SELECT name FROM sys.databases"), [59000]);
+    assert_eq!(errors(&mut s, "CREATE DATABASE master"), [1801]);
+    ok(&mut s, "DROP DATABASE other");
+    assert_eq!(rows(&mut s, "SELECT DB_ID(N'other')"), ["ROW(Null)"]);
+}
