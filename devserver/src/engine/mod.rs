@@ -150,11 +150,6 @@ impl DatabaseNames {
         let system = || SYSTEM_DATABASES.iter().find(|(known, _)| *known == id).map(|(_, name)| Arc::from(*name));
         self.0.read().get(&id).cloned().or_else(system)
     }
-
-    /// How many there are beside the system databases.
-    pub fn count(&self) -> usize {
-        self.0.read().len()
-    }
 }
 
 impl Database {
