@@ -1,8 +1,7 @@
 -- readpast: start of the installation.
 --
--- Run all numbered scripts of this folder in the order of their names, in one session, as a member of db_owner (or with CREATE
--- SCHEMA, CREATE TABLE, CREATE TYPE, CREATE PROCEDURE and CREATE ROLE). $(schema) is the only variable. See README.md.
--- Running them again changes nothing; from two sessions at once, the second waits for the first.
+-- Run all numbered scripts of this folder in the order of their names, in one session, as a member of db_owner. install.sql is all of them
+-- in one file. README.md says how. Running them again changes nothing; from two sessions at once, the second waits for the first.
 
 -- Filtered indexes demand these settings where procedures are created and where rows are changed (error 1934 otherwise).
 -- sqlcmd starts with QUOTED_IDENTIFIER OFF.
@@ -10,33 +9,40 @@ SET QUOTED_IDENTIFIER, ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, ARITHABORT, CONC
 SET NUMERIC_ROUNDABORT OFF;
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
+-- A statement that changes a table waits for everybody who reads it, and everybody who comes later waits behind it. So it gives up soon, and
+-- the scripts say so (58012).
+SET LOCK_TIMEOUT 3000;
 GO
 
 DECLARE @granted int;
 EXEC @granted = sys.sp_getapplock
-    @Resource = N'readpast.install.$(schema)', @LockMode = N'Exclusive', @LockOwner = N'Session', @LockTimeout = 60000;
+    @Resource = N'$(schema).install', @LockMode = N'Exclusive', @LockOwner = N'Session', @LockTimeout = 60000;
 IF @granted < 0
-    THROW 58011, N'another session has been installing readpast into schema $(schema) for a minute; wait for it to end and run the scripts again', 1;
+    THROW 58011, N'another session has been installing into schema $(schema) for a minute; wait for it to end and run the scripts again', 1;
 GO
 
+-- Owned by dbo, whoever runs this: the tables and procedures are the schema's owner's, and a user who owns something cannot be dropped.
 IF SCHEMA_ID(N'$(schema)') IS NULL
-    EXEC (N'CREATE SCHEMA [$(schema)]');
+    EXEC (N'CREATE SCHEMA [$(schema)] AUTHORIZATION dbo');
 GO
 
 -- One row for every version that was installed; the highest is the one in force.
 IF OBJECT_ID(N'[$(schema)].[schema_version]', N'U') IS NULL
     CREATE TABLE [$(schema)].[schema_version]
     (
-        version      int          NOT NULL,
-        installed_at datetime2(3) NOT NULL CONSTRAINT schema_version_installed_at DEFAULT SYSUTCDATETIME(),
+        version        int          NOT NULL,
+        min_compatible int          NOT NULL,  -- the oldest version whose workers and producers work with this one's tables and procedures
+        installed_at   datetime2(3) NOT NULL CONSTRAINT schema_version_installed_at DEFAULT SYSUTCDATETIME(),
         CONSTRAINT schema_version_pk PRIMARY KEY CLUSTERED (version)
     );
 GO
 
--- A newer release has been here: its tables are not ours to touch.
-IF EXISTS (SELECT 1 FROM [$(schema)].[schema_version] WHERE version > 1)
+-- A newer release has been here: its procedures must not be overwritten by older ones.
+DECLARE @installed int = (SELECT MAX(version) FROM [$(schema)].[schema_version]), @message nvarchar(2048);
+IF @installed > 2
 BEGIN
-    EXEC sys.sp_releaseapplock @Resource = N'readpast.install.$(schema)', @LockOwner = N'Session';
-    THROW 58010, N'schema $(schema) was installed by a newer release of readpast than these scripts (version 1); use the scripts of that release', 1;
+    EXEC sys.sp_releaseapplock @Resource = N'$(schema).install', @LockOwner = N'Session';
+    SET @message = CONCAT(N'schema $(schema) has version ', @installed, N', these scripts would install version 2; use the scripts of the newer release');
+    THROW 58010, @message, 1;
 END;
 GO

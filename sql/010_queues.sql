@@ -9,6 +9,8 @@ IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
         completion   varchar(8)    NOT NULL,
         delivery     varchar(13)   NOT NULL,
         max_attempts int           NOT NULL,
+        keep_done_s  int           NULL,  -- how long done jobs that stay (annotate, archive) are kept; NULL: for ever
+        keep_dead_s  int           NULL,  -- the same of dead jobs
         paused       bit           NOT NULL CONSTRAINT queues_paused DEFAULT 0,
         created_at   datetime2(3)  NOT NULL CONSTRAINT queues_created_at DEFAULT SYSUTCDATETIME(),
         CONSTRAINT queues_pk PRIMARY KEY CLUSTERED (queue_id),

@@ -1,16 +1,25 @@
 -- A job: one row. state: 0 ready, 1 scheduled, 2 claimed, 3 done, 4 dead.
 -- The states are literals in the filters below and in the procedures: a filtered index is used only where the optimizer can see
 -- that the query's predicate implies the filter, and a variable hides that.
+
+-- The numbers of the jobs. A sequence and not an IDENTITY: a batch gets its numbers in its own order and is inserted in the order of its keys
+-- (enqueue_batch).
+IF OBJECT_ID(N'[$(schema)].[job_ids]', N'SO') IS NULL
+    CREATE SEQUENCE [$(schema)].[job_ids] AS bigint START WITH 1 INCREMENT BY 1 CACHE 1000;
+GO
+
 IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
     CREATE TABLE [$(schema)].[jobs]
     (
-        job_id         bigint           NOT NULL IDENTITY (1, 1),
+        job_id         bigint           NOT NULL,
         queue_id       int              NOT NULL,
         state          tinyint          NOT NULL,
         lifo           bit              NOT NULL,  -- the queue's order when the job came in; chooses the ready index
+        ended          bit              NOT NULL CONSTRAINT jobs_ended DEFAULT 0,  -- 1: done or dead; see jobs_dedup
+        alone          bit              NOT NULL CONSTRAINT jobs_alone DEFAULT 0,  -- 1: goes only to a worker that holds nothing else, see reap
+        payload_utf16  bit              NOT NULL,  -- 1: the payload came as nvarchar
         priority       smallint         NOT NULL,  -- smaller runs first
         attempt        int              NOT NULL CONSTRAINT jobs_attempt DEFAULT 0,
-        alone          bit              NOT NULL CONSTRAINT jobs_alone DEFAULT 0,  -- 1: goes only to a worker that holds nothing else, see reap
         max_attempts   int              NULL,      -- NULL: the queue's
         fence          int              NOT NULL CONSTRAINT jobs_fence DEFAULT 0,
         enqueued_at    datetime2(3)     NOT NULL,
@@ -19,57 +28,84 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         claimed_at     datetime2(3)     NULL,
         finished_at    datetime2(3)     NULL,
         run_us         bigint           NULL,      -- how long the last run took, by the worker's monotonic clock
-        dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
         correlation_id uniqueidentifier NULL,
-        payload_utf16  bit              NOT NULL,  -- 1: the payload came as nvarchar
+        kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,  -- what sort of job: chooses the handler
+        dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
         payload        varbinary(max)   NOT NULL,
         error          nvarchar(4000)   NULL,      -- of the last failed attempt
         output         varbinary(max)   NULL,
         CONSTRAINT jobs_pk PRIMARY KEY CLUSTERED (job_id)
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
 
--- Escalation to a table lock would turn every READPAST into waiting: READPAST skips row locks only.
-ALTER TABLE [$(schema)].[jobs] SET (LOCK_ESCALATION = DISABLE);
-GO
+-- From here on a statement may meet a table that is in use, and must not wait for long.
+BEGIN TRY
+    -- Escalation to a table lock would turn every READPAST into waiting: READPAST skips row locks only. (ALTER TABLE ... SET takes Sch-M, for which
+    -- everything queues up behind one long reader: only where there is something to change.)
+    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[$(schema)].[jobs]') AND lock_escalation_desc <> N'DISABLE')
+        ALTER TABLE [$(schema)].[jobs] SET (LOCK_ESCALATION = DISABLE);
 
--- The polled indexes. Each ready job stands in exactly one of them, and nothing else does.
-IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_ready', 'IndexID') IS NULL
-    CREATE UNIQUE NONCLUSTERED INDEX jobs_ready ON [$(schema)].[jobs] (queue_id, priority, job_id)
-        INCLUDE (due_at) WHERE state = 0 AND lifo = 0 AND alone = 0;
-GO
+    -- On every index below: STATISTICS_NORECOMPUTE, because statistics that change with each batch would have every hot statement compiled again
+    -- and again; ALLOW_PAGE_LOCKS = OFF, because READPAST does not skip page locks. See README.md, "Indexes".
 
-IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_ready_lifo', 'IndexID') IS NULL
-    CREATE UNIQUE NONCLUSTERED INDEX jobs_ready_lifo ON [$(schema)].[jobs] (queue_id, priority, job_id DESC)
-        INCLUDE (due_at) WHERE state = 0 AND lifo = 1 AND alone = 0;
-GO
+    -- The polled indexes. Each ready job stands in exactly one of them, and nothing else does. Not UNIQUE, though no two entries are equal:
+    -- uniqueness would make an update of many rows split, sort and collapse its changes for each of these indexes.
+    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_ready', 'IndexID') IS NULL
+        CREATE NONCLUSTERED INDEX jobs_ready ON [$(schema)].[jobs] (queue_id, priority, job_id)
+            INCLUDE (due_at) WHERE state = 0 AND lifo = 0 AND alone = 0
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
--- Nearly always empty.
-IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_ready_alone', 'IndexID') IS NULL
-    CREATE UNIQUE NONCLUSTERED INDEX jobs_ready_alone ON [$(schema)].[jobs] (queue_id, priority, job_id)
-        INCLUDE (due_at) WHERE state = 0 AND alone = 1;
-GO
+    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_ready_lifo', 'IndexID') IS NULL
+        CREATE NONCLUSTERED INDEX jobs_ready_lifo ON [$(schema)].[jobs] (queue_id, priority, job_id DESC)
+            INCLUDE (due_at) WHERE state = 0 AND lifo = 1 AND alone = 0
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
-IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_scheduled', 'IndexID') IS NULL
-    CREATE NONCLUSTERED INDEX jobs_scheduled ON [$(schema)].[jobs] (queue_id, due_at) WHERE state = 1;
-GO
+    -- Nearly always empty.
+    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_ready_alone', 'IndexID') IS NULL
+        CREATE NONCLUSTERED INDEX jobs_ready_alone ON [$(schema)].[jobs] (queue_id, priority, job_id)
+            INCLUDE (due_at) WHERE state = 0 AND alone = 1
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
-IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_claimed', 'IndexID') IS NULL
-    CREATE NONCLUSTERED INDEX jobs_claimed ON [$(schema)].[jobs] (queue_id, worker_id) WHERE state = 2;
-GO
+    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_scheduled', 'IndexID') IS NULL
+        CREATE NONCLUSTERED INDEX jobs_scheduled ON [$(schema)].[jobs] (queue_id, due_at, job_id) WHERE state = 1
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
--- Done (annotated) and dead jobs, for peek, purge and requeue; no worker reads it.
-IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_finished', 'IndexID') IS NULL
-    CREATE NONCLUSTERED INDEX jobs_finished ON [$(schema)].[jobs] (queue_id, state, finished_at) WHERE state >= 3;
-GO
+    -- With the fence and the state, so that recover finds all it wants here: an index entry first and then its row is the order opposite to finish's.
+    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_claimed', 'IndexID') IS NULL
+        CREATE NONCLUSTERED INDEX jobs_claimed ON [$(schema)].[jobs] (queue_id, worker_id)
+            INCLUDE (fence, state) WHERE state = 2
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
--- One unfinished job for each key of a queue. Jobs without a key are not in it.
-IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_dedup', 'IndexID') IS NULL
-    CREATE UNIQUE NONCLUSTERED INDEX jobs_dedup ON [$(schema)].[jobs] (queue_id, dedup_key)
-        WHERE dedup_key IS NOT NULL AND state < 3;
-GO
+    -- Done (annotated) and dead jobs in the order in which they ended, for peek, purge and requeue; no worker reads it.
+    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_finished', 'IndexID') IS NULL
+        CREATE NONCLUSTERED INDEX jobs_finished ON [$(schema)].[jobs] (queue_id, state, finished_at, job_id) WHERE state >= 3
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
--- From SQL Server 2019 (15) on, and in Azure SQL, inserts at the end of the key contend less with this.
-IF CAST(SERVERPROPERTY(N'ProductMajorVersion') AS int) >= 15 OR CAST(SERVERPROPERTY(N'EngineEdition') AS int) IN (5, 8)
-    EXEC (N'ALTER INDEX jobs_pk ON [$(schema)].[jobs] SET (OPTIMIZE_FOR_SEQUENTIAL_KEY = ON)');
+    -- One unfinished job for each key of a queue. Jobs without a key are not in it. Not filtered on state: an update of a column that a unique index
+    -- depends on brings split, sort and collapse into its plan, and claims, retries and releases update the state. With
+    -- the column of its filter, so that a look for a key never goes on to the row: that would be the order opposite to finish's.
+    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_dedup', 'IndexID') IS NULL
+        CREATE UNIQUE NONCLUSTERED INDEX jobs_dedup ON [$(schema)].[jobs] (queue_id, dedup_key)
+            INCLUDE (ended) WHERE dedup_key IS NOT NULL AND ended = 0
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
+
+    -- Dead jobs with a key: requeue looks here for the newest of each key.
+    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_dead_keys', 'IndexID') IS NULL
+        CREATE NONCLUSTERED INDEX jobs_dead_keys ON [$(schema)].[jobs] (queue_id, dedup_key, job_id)
+            WHERE dedup_key IS NOT NULL AND state = 4
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
+
+    -- From SQL Server 2019 (15) on, and in Azure SQL, inserts at the end of the key contend less with this. The column that tells whether it is set
+    -- exists from then on, too.
+    IF CAST(SERVERPROPERTY(N'ProductMajorVersion') AS int) >= 15 OR CAST(SERVERPROPERTY(N'EngineEdition') AS int) IN (5, 8)
+        EXEC (N'IF EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N''[$(schema)].[jobs]'') AND name = N''jobs_pk''
+                           AND optimize_for_sequential_key = 0)
+                    ALTER INDEX jobs_pk ON [$(schema)].[jobs] SET (OPTIMIZE_FOR_SEQUENTIAL_KEY = ON)');
+END TRY
+BEGIN CATCH
+    IF ERROR_NUMBER() = 1222
+        THROW 58012, N'a table of schema $(schema) is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
+    THROW;
+END CATCH;
 GO

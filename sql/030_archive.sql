@@ -13,8 +13,9 @@ IF OBJECT_ID(N'[$(schema)].[archive]', N'U') IS NULL
         claimed_at     datetime2(3)     NOT NULL,
         finished_at    datetime2(3)     NOT NULL,
         run_us         bigint           NULL,
-        dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
         correlation_id uniqueidentifier NULL,
+        kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,
+        dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
         payload_utf16  bit              NOT NULL,
         payload        varbinary(max)   NOT NULL,
         error          nvarchar(4000)   NULL,
@@ -23,6 +24,13 @@ IF OBJECT_ID(N'[$(schema)].[archive]', N'U') IS NULL
     );
 GO
 
-IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[archive]'), N'archive_finished', 'IndexID') IS NULL
-    CREATE NONCLUSTERED INDEX archive_finished ON [$(schema)].[archive] (queue_id, finished_at);
+BEGIN TRY
+    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[archive]'), N'archive_finished', 'IndexID') IS NULL
+        CREATE NONCLUSTERED INDEX archive_finished ON [$(schema)].[archive] (queue_id, finished_at, job_id);
+END TRY
+BEGIN CATCH
+    IF ERROR_NUMBER() = 1222
+        THROW 58012, N'a table of schema $(schema) is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
+    THROW;
+END CATCH;
 GO

@@ -1,5 +1,5 @@
--- A worker: one running process that claims from one queue, with its lease. A worker whose lease ran out is marked lost and its row
--- stays for a day: a claim of it that was under way at that moment can still commit, and the next reap must find those jobs.
+-- A worker: one running process that claims from one queue, with its lease. A worker whose lease ran out, and one that has ended, is marked
+-- lost, and its row stays for a day: a claim of it that was under way at that moment can still commit, and the next reap must find those jobs.
 IF OBJECT_ID(N'[$(schema)].[workers]', N'U') IS NULL
     CREATE TABLE [$(schema)].[workers]
     (

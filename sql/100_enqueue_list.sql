@@ -10,6 +10,7 @@ IF TYPE_ID(N'[$(schema)].[enqueue_list]') IS NULL
         due_at         datetime2(3)     NULL,  -- or: a point in time, UTC
         max_attempts   int              NULL,  -- NULL: the queue's
         dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
-        correlation_id uniqueidentifier NULL
+        correlation_id uniqueidentifier NULL,
+        kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL
     );
 GO

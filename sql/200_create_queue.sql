@@ -1,18 +1,25 @@
 -- Creates a queue, or changes the settings of an existing one; NULL leaves a setting as it is (for a new queue: the default).
+-- What is no longer to be kept is deleted by the workers, see expire.
 -- Result: queue_id, created.
 CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
     @queue        nvarchar(128),
     @claim_order  varchar(4)  = NULL,  -- fifo (default), lifo, any
     @completion   varchar(8)  = NULL,  -- delete (default), annotate, archive
     @delivery     varchar(13) = NULL,  -- at_least_once (default), at_most_once
-    @max_attempts int         = NULL   -- 5 by default; 1 and more
+    @max_attempts int         = NULL,  -- 5 by default; 1 and more
+    @keep_done_s  int         = NULL,  -- how many seconds done jobs are kept (annotate, archive), up to ten years; 0: for ever (default)
+    @keep_dead_s  int         = NULL   -- the same of dead jobs
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @message nvarchar(2048);
 
-IF @queue IS NULL OR LEN(@queue) = 0
-    THROW 58003, N'the name of a queue must have 1 to 128 characters', 1;
+IF @queue IS NULL OR LEN(@queue) = 0 OR DATALENGTH(@queue) <> DATALENGTH(LTRIM(RTRIM(@queue)))
+    THROW 58003, N'the name of a queue must have 1 to 128 characters, without spaces at its ends', 1;
+-- In the words' own spelling, whatever the database's collation takes for equal to them.
+SET @claim_order = CASE @claim_order WHEN 'fifo' THEN 'fifo' WHEN 'lifo' THEN 'lifo' WHEN 'any' THEN 'any' ELSE @claim_order END;
+SET @completion = CASE @completion WHEN 'delete' THEN 'delete' WHEN 'annotate' THEN 'annotate' WHEN 'archive' THEN 'archive' ELSE @completion END;
+SET @delivery = CASE @delivery WHEN 'at_least_once' THEN 'at_least_once' WHEN 'at_most_once' THEN 'at_most_once' ELSE @delivery END;
 IF @claim_order NOT IN ('fifo', 'lifo', 'any')
 BEGIN
     SET @message = CONCAT(N'claim_order is ''', @claim_order, N'''; it must be fifo, lifo or any');
@@ -33,6 +40,16 @@ BEGIN
     SET @message = CONCAT(N'max_attempts is ', @max_attempts, N'; it must be 1 or more');
     THROW 58003, @message, 1;
 END;
+IF @keep_done_s < 0 OR @keep_done_s > 315360000
+BEGIN
+    SET @message = CONCAT(N'keep_done_s is ', @keep_done_s, N'; it must be between 1 and 315360000 (ten years), or 0 for ever');
+    THROW 58003, @message, 1;
+END;
+IF @keep_dead_s < 0 OR @keep_dead_s > 315360000
+BEGIN
+    SET @message = CONCAT(N'keep_dead_s is ', @keep_dead_s, N'; it must be between 1 and 315360000 (ten years), or 0 for ever');
+    THROW 58003, @message, 1;
+END;
 
 DECLARE @queue_id int, @old_order varchar(4), @created bit = 0;
 
@@ -44,21 +61,23 @@ WHERE name = @queue;
 
 IF @queue_id IS NULL
 BEGIN
-    INSERT [$(schema)].[queues] (name, claim_order, completion, delivery, max_attempts)
-    VALUES (@queue, ISNULL(@claim_order, 'fifo'), ISNULL(@completion, 'delete'), ISNULL(@delivery, 'at_least_once'), ISNULL(@max_attempts, 5));
+    INSERT [$(schema)].[queues] (name, claim_order, completion, delivery, max_attempts, keep_done_s, keep_dead_s)
+    VALUES (@queue, ISNULL(@claim_order, 'fifo'), ISNULL(@completion, 'delete'), ISNULL(@delivery, 'at_least_once'), ISNULL(@max_attempts, 5),
+            NULLIF(@keep_done_s, 0), NULLIF(@keep_dead_s, 0));
     SET @queue_id = CAST(SCOPE_IDENTITY() AS int);
+    INSERT [$(schema)].[duties] (queue_id) VALUES (@queue_id);
     SET @created = 1;
 END;
 ELSE
 BEGIN
     -- To and from lifo, unfinished jobs would stand in the wrong ready index.
     IF (@old_order = 'lifo' AND @claim_order <> 'lifo' OR @old_order <> 'lifo' AND @claim_order = 'lifo')
-        AND (   EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE queue_id = @queue_id AND state = 1)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE queue_id = @queue_id AND state = 2)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE queue_id = @queue_id AND state >= 3))
+        AND (   EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 1)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 2)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state >= 3))
     BEGIN
         SET @message = CONCAT(N'queue ''', @queue, N''' is ', @old_order, N' and has jobs; work them off and purge before changing it to ', @claim_order);
         THROW 58003, @message, 1;
@@ -67,7 +86,9 @@ BEGIN
     SET claim_order  = ISNULL(@claim_order, claim_order),
         completion   = ISNULL(@completion, completion),
         delivery     = ISNULL(@delivery, delivery),
-        max_attempts = ISNULL(@max_attempts, max_attempts)
+        max_attempts = ISNULL(@max_attempts, max_attempts),
+        keep_done_s  = CASE WHEN @keep_done_s IS NULL THEN keep_done_s ELSE NULLIF(@keep_done_s, 0) END,
+        keep_dead_s  = CASE WHEN @keep_dead_s IS NULL THEN keep_dead_s ELSE NULLIF(@keep_dead_s, 0) END
     WHERE queue_id = @queue_id;
 END;
 COMMIT TRANSACTION;

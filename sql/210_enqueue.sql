@@ -1,6 +1,10 @@
 -- Enqueues one job, for any language and for triggers: no result set, the id comes back in @job_id.
--- Takes part in the caller's transaction. When an unfinished job of the queue has the same @dedup_key, nothing is added:
--- @duplicate is 1 and @job_id is that job's.
+-- Takes part in the caller's transaction. When an unfinished job of the queue has the same @dedup_key, nothing is added: @duplicate is 1 and
+-- @job_id is that job's. It was unfinished at that moment; it may end before the caller's transaction does.
+--
+-- A key locks nothing but itself: a new one keeps only its own entry of jobs_dedup locked until the caller's transaction ends, and one that is
+-- found keeps no lock at all (but where it came in between the look and the insert). So an enqueue waits for nobody but an uncommitted enqueue or acknowledgement of the same key. The unique index decides:
+-- where two sessions insert one key at once, the second gets error 2601, which does not doom the caller's transaction, and looks again.
 CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @queue          nvarchar(128),
     @payload        varbinary(max)   = NULL,  -- bytes; JSON as UTF-8
@@ -9,14 +13,18 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @delay_ms       bigint           = NULL,  -- start this long from now, by SQL Server's clock
     @due_at         datetime2(3)     = NULL,  -- or at this time, UTC
     @max_attempts   int              = NULL,  -- NULL: the queue's
-    @dedup_key      nvarchar(256)    = NULL,
+    @dedup_key      nvarchar(257)    = NULL,  -- up to 256 characters; one more here, so that a longer key is refused and not cut
     @correlation_id uniqueidentifier = NULL,
     @job_id         bigint           = NULL OUTPUT,
-    @duplicate      bit              = NULL OUTPUT
+    @duplicate      bit              = NULL OUTPUT,
+    @kind           varchar(65)      = NULL   -- what sort of job, for the worker to choose the handler: up to 64 printable ASCII characters
 AS
 SET NOCOUNT ON;
+SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @due datetime2(3), @message nvarchar(2048);
+-- The caller's may be another: .NET's TransactionScope has SERIALIZABLE by default, under which the look for the key would lock a range.
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @due datetime2(3), @new_id bigint, @tries int = 0, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END
 FROM [$(schema)].[queues] WHERE name = @queue;
@@ -31,27 +39,52 @@ IF @delay_ms < 0 OR @delay_ms > 315360000000 OR (@delay_ms IS NOT NULL AND @due_
     THROW 58003, N'delay_ms must be between 0 and 315360000000 (ten years), and not stand beside due_at', 1;
 IF @max_attempts < 1
     THROW 58003, N'max_attempts must be 1 or more', 1;
+-- DATALENGTH counts bytes, two for each character. SQL Server takes keys that differ in spaces at their end for equal.
+IF DATALENGTH(@dedup_key) = 0 OR DATALENGTH(@dedup_key) > 512 OR DATALENGTH(@dedup_key) <> DATALENGTH(LTRIM(RTRIM(@dedup_key)))
+    THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
+IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 64 OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
+    THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
 
 -- DATEADD counts in int: whole seconds and the rest.
 SET @due = COALESCE(@due_at, DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
 SET @job_id = NULL;
 SET @duplicate = 0;
 
-BEGIN TRANSACTION;
--- HOLDLOCK keeps the absence of the key until the commit, so that of two sessions with one key the second finds the first's job.
-IF @dedup_key IS NOT NULL
-    SELECT @job_id = job_id, @duplicate = 1
-    FROM [$(schema)].[jobs] WITH (UPDLOCK, HOLDLOCK, ROWLOCK, INDEX (jobs_dedup))
-    WHERE queue_id = @queue_id AND dedup_key = @dedup_key AND dedup_key IS NOT NULL AND state < 3;
-
-IF @job_id IS NULL
+WHILE @job_id IS NULL
 BEGIN
-    INSERT [$(schema)].[jobs]
-        (queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, dedup_key, correlation_id, payload_utf16, payload)
-    VALUES
-        (@queue_id, CASE WHEN @due > @now THEN 1 ELSE 0 END, @lifo, ISNULL(@priority, 0), @max_attempts, @now, @due, @dedup_key,
-         @correlation_id, CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))));
-    SET @job_id = CAST(SCOPE_IDENTITY() AS bigint);
+    -- READCOMMITTEDLOCK: waits for an uncommitted enqueue of the key under READ_COMMITTED_SNAPSHOT, too.
+    IF @dedup_key IS NOT NULL
+        SELECT @job_id = job_id, @duplicate = 1
+        FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
+        WHERE queue_id = @queue_id AND dedup_key = @dedup_key AND dedup_key IS NOT NULL AND ended = 0
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+    IF @job_id IS NULL
+    BEGIN
+        SET @new_id = NEXT VALUE FOR [$(schema)].[job_ids];
+        SET XACT_ABORT OFF;
+        BEGIN TRY
+            INSERT [$(schema)].[jobs] WITH (ROWLOCK)
+                (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16, payload)
+            VALUES
+                (@new_id, @queue_id, CASE WHEN @due > @now THEN 1 ELSE 0 END, @lifo, ISNULL(@priority, 0), @max_attempts, @now, @due,
+                 @correlation_id, @kind, @dedup_key, CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
+                 ISNULL(@payload, CAST(@text AS varbinary(max))));
+            SET @job_id = @new_id;
+        END TRY
+        BEGIN CATCH
+            -- Any other error rolls the caller's transaction back, as in every procedure here.
+            SET XACT_ABORT ON;
+            SET @tries = @tries + 1;
+            IF @dedup_key IS NULL OR ERROR_NUMBER() <> 2601 OR XACT_STATE() = -1 OR @tries = 100
+                THROW;
+        END CATCH;
+        SET XACT_ABORT ON;
+    END;
 END;
-COMMIT TRANSACTION;
+
+-- Jobs with higher numbers may have been claimed meanwhile: then claims begin beyond this one (see marks). In a caller's transaction, the sweep
+-- finds it after the commit.
+IF @duplicate = 0 AND EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id AND job_id > @job_id)
+    EXEC [$(schema)].[lower_marks] @queue_id, @job_id;
 GO

@@ -1,17 +1,31 @@
 -- Enqueues many jobs in one round trip; they get ascending ids in the order of their ordinals.
 -- Takes part in the caller's transaction. Result (unless @report = 0, for triggers): ordinal, job_id, duplicate; a duplicate's
--- job_id is that of the unfinished job, or of the earlier one in the same batch, that has its key.
+-- job_id is that of the job that was unfinished at that moment, or of the earlier one in the same batch, that has its key.
+--
+-- Keys lock nothing but themselves, see enqueue. Jobs without a key are added by one INSERT; those with a key one by one in the order of their keys,
+-- so that two batches with keys in common wait for each other and never in a circle. (An INSERT ... SELECT ... ORDER BY promises no order.)
+-- Where a key came in between the look and the insert, the rejected row keeps its lock on that key's entry until the transaction ends; so the batch's
+-- own transaction is begun anew.
 CREATE OR ALTER PROCEDURE [$(schema)].[enqueue_batch]
     @queue  nvarchar(128),
     @jobs   [$(schema)].[enqueue_list] READONLY,
     @report bit = 1
 AS
 SET NOCOUNT ON;
+SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @message nvarchar(2048);
-DECLARE @duplicates TABLE (ordinal int NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NULL, first_ordinal int NULL);
-DECLARE @added TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
-DECLARE @numbered TABLE (ordinal int NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's may be another, see enqueue
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @has_keys bit = 0, @is_own bit = 0, @again bit = 1, @key nvarchar(256), @last_key nvarchar(256),
+    @ordinal int, @new_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @message nvarchar(2048);
+DECLARE @numbered TABLE
+(
+    ordinal   int    NOT NULL PRIMARY KEY CLUSTERED,
+    own_id    bigint NOT NULL,
+    job_id    bigint NOT NULL,
+    duplicate bit    NOT NULL
+);
+-- The first of each key, in the order of the keys.
+DECLARE @keyed TABLE (dedup_key nvarchar(256) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED, ordinal int NOT NULL);
 
 SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END
 FROM [$(schema)].[queues] WHERE name = @queue;
@@ -26,70 +40,128 @@ IF EXISTS (SELECT 1 FROM @jobs WHERE delay_ms < 0 OR delay_ms > 315360000000 OR 
     THROW 58003, N'delay_ms must be between 0 and 315360000000 (ten years), and not stand beside due_at', 1;
 IF EXISTS (SELECT 1 FROM @jobs WHERE max_attempts < 1)
     THROW 58003, N'max_attempts must be 1 or more', 1;
-
-BEGIN TRANSACTION;
+IF EXISTS (SELECT 1 FROM @jobs WHERE kind = '' OR kind LIKE '%[^!-~]%')
+    THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
 IF EXISTS (SELECT 1 FROM @jobs WHERE dedup_key IS NOT NULL)
-BEGIN
-    -- HOLDLOCK keeps the absence of each key until the commit, so that of two sessions with one key the second finds the first's job.
-    INSERT @duplicates (ordinal, job_id)
-    SELECT n.ordinal, j.job_id
-    FROM @jobs AS n
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (UPDLOCK, HOLDLOCK, ROWLOCK, INDEX (jobs_dedup))
-        ON j.queue_id = @queue_id AND j.dedup_key = n.dedup_key AND j.dedup_key IS NOT NULL AND j.state < 3
-    WHERE n.dedup_key IS NOT NULL
-    OPTION (MAXDOP 1);
+    SET @has_keys = 1;
+IF @has_keys = 1 AND EXISTS (SELECT 1 FROM @jobs WHERE dedup_key = N'' OR DATALENGTH(dedup_key) <> DATALENGTH(LTRIM(RTRIM(dedup_key))))
+    THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
 
-    INSERT @duplicates (ordinal, first_ordinal)
-    SELECT n.ordinal, f.first_ordinal
-    FROM @jobs AS n
-    INNER JOIN (SELECT dedup_key, MIN(ordinal) AS first_ordinal FROM @jobs WHERE dedup_key IS NOT NULL GROUP BY dedup_key) AS f
-        ON f.dedup_key = n.dedup_key
-    WHERE n.ordinal > f.first_ordinal AND NOT EXISTS (SELECT 1 FROM @duplicates AS d WHERE d.ordinal = n.ordinal);
+INSERT @numbered (ordinal, own_id, job_id, duplicate)
+SELECT n.ordinal, NEXT VALUE FOR [$(schema)].[job_ids] OVER (ORDER BY n.ordinal), 0, 0
+FROM @jobs AS n;
+UPDATE @numbered SET job_id = own_id;
+SET @first_id = (SELECT MIN(job_id) FROM @numbered);
+
+IF @has_keys = 1
+BEGIN
+    INSERT @keyed (dedup_key, ordinal)
+    SELECT n.dedup_key, MIN(n.ordinal) FROM @jobs AS n WHERE n.dedup_key IS NOT NULL GROUP BY n.dedup_key;
+    IF @@TRANCOUNT = 0
+        SET @is_own = 1;
 END;
 
--- With ORDER BY, INSERT ... SELECT gives out the identity values in that order.
-INSERT [$(schema)].[jobs]
-    (queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, dedup_key, correlation_id, payload_utf16, payload)
-OUTPUT inserted.job_id INTO @added (job_id)
-SELECT @queue_id,
-       CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 ELSE 0 END,
-       @lifo,
-       ISNULL(n.priority, 0),
-       n.max_attempts,
-       @now,
-       -- DATEADD counts in int: whole seconds and the rest.
-       COALESCE(n.due_at, DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
-       n.dedup_key,
-       n.correlation_id,
-       CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
-       ISNULL(n.payload, CAST(n.text AS varbinary(max)))
-FROM @jobs AS n
-WHERE NOT EXISTS (SELECT 1 FROM @duplicates AS d WHERE d.ordinal = n.ordinal)
-ORDER BY n.ordinal
-OPTION (MAXDOP 1);
-COMMIT TRANSACTION;
+WHILE @again = 1
+BEGIN
+    SET @again = 0;
+    IF @is_own = 1
+        BEGIN TRANSACTION;
+    INSERT [$(schema)].[jobs] WITH (ROWLOCK)
+        (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload)
+    SELECT i.job_id,
+           @queue_id,
+           CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 ELSE 0 END,
+           @lifo,
+           ISNULL(n.priority, 0),
+           n.max_attempts,
+           @now,
+           -- DATEADD counts in int: whole seconds and the rest.
+           COALESCE(n.due_at, DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
+           n.correlation_id,
+           n.kind,
+           CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
+           ISNULL(n.payload, CAST(n.text AS varbinary(max)))
+    FROM @jobs AS n
+    INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
+    WHERE n.dedup_key IS NULL
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+    SET @last_key = NULL;
+    WHILE @has_keys = 1 AND @again = 0
+    BEGIN
+        SET @key = NULL;
+        SELECT TOP (1) @key = dedup_key, @ordinal = ordinal FROM @keyed WHERE @last_key IS NULL OR dedup_key > @last_key ORDER BY dedup_key;
+        IF @key IS NULL
+            BREAK;
+        SET @last_key = @key;
+        SET @new_id = (SELECT own_id FROM @numbered WHERE ordinal = @ordinal);
+        SET @job_id = NULL;
+        WHILE @job_id IS NULL AND @again = 0
+        BEGIN
+            SELECT @job_id = job_id
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
+            WHERE queue_id = @queue_id AND dedup_key = @key AND dedup_key IS NOT NULL AND ended = 0
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            IF @job_id IS NOT NULL
+                BREAK;
+
+            SET XACT_ABORT OFF;
+            BEGIN TRY
+                INSERT [$(schema)].[jobs] WITH (ROWLOCK)
+                    (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16,
+                     payload)
+                SELECT @new_id,
+                       @queue_id,
+                       CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 ELSE 0 END,
+                       @lifo,
+                       ISNULL(n.priority, 0),
+                       n.max_attempts,
+                       @now,
+                       COALESCE(n.due_at, DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
+                       n.correlation_id,
+                       n.kind,
+                       n.dedup_key,
+                       CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
+                       ISNULL(n.payload, CAST(n.text AS varbinary(max)))
+                FROM @jobs AS n
+                WHERE n.ordinal = @ordinal
+                OPTION (MAXDOP 1, KEEPFIXED PLAN);
+                SET @job_id = @new_id;
+            END TRY
+            BEGIN CATCH
+                -- Any other error rolls the caller's transaction back, as everywhere in readpast.
+                SET XACT_ABORT ON;
+                SET @tries = @tries + 1;
+                IF ERROR_NUMBER() <> 2601 OR XACT_STATE() = -1 OR @tries = 100
+                    THROW;
+                IF @is_own = 1
+                BEGIN
+                    ROLLBACK TRANSACTION;
+                    SET @again = 1;
+                END;
+            END CATCH;
+            SET XACT_ABORT ON;
+        END;
+
+        IF @again = 1
+            BREAK;
+        UPDATE i
+        SET job_id = @job_id, duplicate = CASE WHEN i.ordinal = @ordinal AND @job_id = @new_id THEN 0 ELSE 1 END
+        FROM @jobs AS n
+        INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
+        WHERE n.dedup_key = @key;
+    END;
+    IF @is_own = 1 AND @again = 0
+        COMMIT TRANSACTION;
+END;
+
+-- Jobs with higher numbers may have been claimed meanwhile, see enqueue.
+IF EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id AND job_id > @first_id)
+    EXEC [$(schema)].[lower_marks] @queue_id, @first_id;
 
 IF @report = 0
     RETURN 0;
 
--- The n-th new ordinal has the n-th new id.
-WITH new_jobs AS
-(
-    SELECT n.ordinal, ROW_NUMBER() OVER (ORDER BY n.ordinal) AS position
-    FROM @jobs AS n
-    WHERE NOT EXISTS (SELECT 1 FROM @duplicates AS d WHERE d.ordinal = n.ordinal)
-),
-new_ids AS
-(
-    SELECT a.job_id, ROW_NUMBER() OVER (ORDER BY a.job_id) AS position FROM @added AS a
-)
-INSERT @numbered (ordinal, job_id)
-SELECT n.ordinal, i.job_id FROM new_jobs AS n INNER JOIN new_ids AS i ON i.position = n.position;
-
-SELECT n.ordinal, n.job_id, CAST(0 AS bit) AS duplicate
-FROM @numbered AS n
-UNION ALL
-SELECT d.ordinal, COALESCE(d.job_id, f.job_id), CAST(1 AS bit)
-FROM @duplicates AS d
-LEFT JOIN @numbered AS f ON f.ordinal = d.first_ordinal;
+SELECT i.ordinal, i.job_id, i.duplicate
+FROM @numbered AS i;
 GO

@@ -1,25 +1,37 @@
--- Claims up to @max ready jobs of a queue for a worker, in one statement, and returns them.
+-- Claims up to @max ready jobs of a queue for a worker, and returns them.
 --
--- Result, in no particular order (OUTPUT has none): job_id, fence, attempt, max_attempts, priority, waited_ms (since it was due),
--- age_ms (since it was enqueued), dedup_key, correlation_id, payload_utf16, payload.
+-- Results, one for each priority that was looked at (none where nothing is ready), in no particular order (OUTPUT has none): job_id, fence,
+-- attempt, max_attempts, priority, waited_ms (since it was due), age_ms (since it was enqueued), dedup_key, correlation_id, kind,
+-- payload_utf16, payload (with @payloads = 0: its length in bytes, as eight bytes, the highest first).
 -- Return status: 1 when a job waits that must run alone (see reap), otherwise 0. Asked for with @alone = 1, such a job comes first, and
 -- by itself.
 -- With delivery at_most_once the rows are deleted by the claim; their fence is 0 and there is nothing to finish.
 --
 -- The hints: ROWLOCK, because READPAST skips locked rows only, never locked pages. UPDLOCK, so that two claims do not both read a row
 -- before one changes it (an UPDATE reads its target so anyway; the hint keeps it so in any plan). READPAST, so that nobody waits for anybody. READCOMMITTEDLOCK, because READPAST is refused without it where
--- READ_COMMITTED_SNAPSHOT is on. INDEX, because a plan made while the queue was empty must not survive as a scan of the table.
+-- READ_COMMITTED_SNAPSHOT is on. INDEX, because a plan made while the queue was empty must not survive as a scan of the table. KEEPFIXED PLAN,
+-- so that it survives.
+--
+-- Each priority is a statement of its own that begins at the priority's mark (see marks): entries of jobs_ready that are deleted but not yet
+-- cleaned up lie below it. The worker says with its next claim where this one ended, and the mark is raised to that.
 CREATE OR ALTER PROCEDURE [$(schema)].[claim]
-    @queue     nvarchar(128),
-    @worker_id uniqueidentifier,
-    @max       int,    -- 1 to 1,000: well under the 5,000 locks at which escalation is tried on other tables
-    @alone     bit = 0 -- 1: this worker holds no other job and will run no other beside the one it may get
+    @queue         nvarchar(128),
+    @worker_id     uniqueidentifier,
+    @max           int,     -- 1 to 1,000: well under the 5,000 locks at which escalation is tried on other tables
+    @alone         bit = 0, -- 1: this worker holds no other job and will run no other beside the one it may get
+    @payloads      bit = 1, -- 0: without them, to learn which job it is whose payload does not arrive
+    -- For whoever wants claims to stay cheap where deleted entries are not cleaned up: priority and id of the last job (the highest id of the
+    -- last priority) of the claim before, and what @lowered said then.
+    @seen_priority smallint = NULL,
+    @seen_job_id   bigint   = NULL,
+    @lowered       int      = NULL OUTPUT
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @claim_order varchar(4), @delivery varchar(13), @max_attempts int,
-    @paused bit, @alone_waits bit = 0, @message nvarchar(2048);
+    @paused bit, @alone_waits bit = 0, @room int = @max, @at_least smallint = -32768, @priority smallint, @from_id bigint, @mark_lowered int,
+    @claimed int, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id, @claim_order = claim_order, @delivery = delivery, @max_attempts = max_attempts, @paused = paused
 FROM [$(schema)].[queues] WHERE name = @queue;
@@ -34,18 +46,28 @@ IF @max IS NULL OR @max < 1 OR @max > 1000
 -- gets its jobs; the reaper looks for jobs of lost workers again and again, and finds them.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[workers] WHERE worker_id = @worker_id AND queue_id = @queue_id AND lost_at IS NULL)
     THROW 58002, N'this worker is not registered for the queue, or its lease was lost; register anew', 1;
+
+-- 32 ids are left below: jobs of producers that commit a little later. Seldom written: only when there is something to gain. (Not in a caller's
+-- transaction, which would keep the mark locked.)
+IF @seen_job_id IS NOT NULL AND @@TRANCOUNT = 0
+    UPDATE [$(schema)].[marks] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    SET job_id = @seen_job_id - 32
+    WHERE queue_id = @queue_id AND priority = @seen_priority AND lowered = @lowered AND job_id < @seen_job_id - 64;
+SET @lowered = NULL;
+
 IF @paused = 1
-    SET @max = 0;  -- an empty result with the usual columns
-ELSE IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
-                WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
+    RETURN 0;
+IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
+           WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
     SET @alone_waits = 1;
 
 IF @alone = 1 AND @alone_waits = 1
+BEGIN
     WITH next_jobs AS
     (
         SELECT TOP (1)
                job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-               payload_utf16, payload
+               kind, payload_utf16, payload
         FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
         WHERE queue_id = @queue_id AND state = 0 AND alone = 1
         ORDER BY priority, job_id
@@ -54,103 +76,134 @@ IF @alone = 1 AND @alone_waits = 1
     SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
     OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
            inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
-           DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id,
-           inserted.payload_utf16, inserted.payload
-    OPTION (MAXDOP 1);
-ELSE IF @delivery = 'at_least_once' AND @claim_order = 'fifo'
-    WITH next_jobs AS
-    (
-        SELECT TOP (@max)
-               job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-               payload_utf16, payload
-        FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0
-        ORDER BY priority, job_id
-    )
-    UPDATE next_jobs
-    SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
-    OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
-           inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
-           DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id,
-           inserted.payload_utf16, inserted.payload
-    OPTION (MAXDOP 1);
-ELSE IF @delivery = 'at_least_once' AND @claim_order = 'lifo'
-    WITH next_jobs AS
-    (
-        SELECT TOP (@max)
-               job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-               payload_utf16, payload
-        FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
-        ORDER BY priority, job_id DESC
-    )
-    UPDATE next_jobs
-    SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
-    OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
-           inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
-           DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id,
-           inserted.payload_utf16, inserted.payload
-    OPTION (MAXDOP 1);
-ELSE IF @delivery = 'at_least_once' AND @claim_order = 'any'
-    WITH next_jobs AS
-    (
-        SELECT TOP (@max)
-               job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-               payload_utf16, payload
-        FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0
-    )
-    UPDATE next_jobs
-    SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
-    OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
-           inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
-           DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id,
-           inserted.payload_utf16, inserted.payload
-    OPTION (MAXDOP 1);
-ELSE IF @delivery = 'at_most_once' AND @claim_order = 'fifo'
-    WITH next_jobs AS
-    (
-        SELECT TOP (@max)
-               job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, payload_utf16, payload
-        FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0
-        ORDER BY priority, job_id
-    )
-    DELETE next_jobs
-    OUTPUT deleted.job_id, 0 AS fence, deleted.attempt + 1 AS attempt, COALESCE(deleted.max_attempts, @max_attempts) AS max_attempts,
-           deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
-           DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.dedup_key, deleted.correlation_id,
-           deleted.payload_utf16, deleted.payload
-    OPTION (MAXDOP 1);
-ELSE IF @delivery = 'at_most_once' AND @claim_order = 'lifo'
-    WITH next_jobs AS
-    (
-        SELECT TOP (@max)
-               job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, payload_utf16, payload
-        FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
-        ORDER BY priority, job_id DESC
-    )
-    DELETE next_jobs
-    OUTPUT deleted.job_id, 0 AS fence, deleted.attempt + 1 AS attempt, COALESCE(deleted.max_attempts, @max_attempts) AS max_attempts,
-           deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
-           DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.dedup_key, deleted.correlation_id,
-           deleted.payload_utf16, deleted.payload
-    OPTION (MAXDOP 1);
-ELSE IF @delivery = 'at_most_once' AND @claim_order = 'any'
-    WITH next_jobs AS
-    (
-        SELECT TOP (@max)
-               job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, payload_utf16, payload
-        FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0
-    )
-    DELETE next_jobs
-    OUTPUT deleted.job_id, 0 AS fence, deleted.attempt + 1 AS attempt, COALESCE(deleted.max_attempts, @max_attempts) AS max_attempts,
-           deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
-           DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.dedup_key, deleted.correlation_id,
-           deleted.payload_utf16, deleted.payload
-    OPTION (MAXDOP 1);
+           DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id, inserted.kind,
+           inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    RETURN @alone_waits;
+END;
+
+IF @claim_order = 'lifo'
+BEGIN
+    IF @delivery = 'at_least_once'
+        WITH next_jobs AS
+        (
+            SELECT TOP (@room)
+                   job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
+                   kind, payload_utf16, payload
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+            WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
+            ORDER BY priority, job_id DESC
+        )
+        UPDATE next_jobs
+        SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
+               inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
+               DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id, inserted.kind,
+               inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    ELSE
+        WITH next_jobs AS
+        (
+            SELECT TOP (@room)
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+            WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
+            ORDER BY priority, job_id DESC
+        )
+        DELETE next_jobs
+        OUTPUT deleted.job_id, 0 AS fence, deleted.attempt + 1 AS attempt, COALESCE(deleted.max_attempts, @max_attempts) AS max_attempts,
+               deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
+               DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.dedup_key, deleted.correlation_id, deleted.kind,
+               deleted.payload_utf16, CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    RETURN @alone_waits;
+END;
+
+EXEC [$(schema)].[next_priority] @queue_id, @at_least, @priority OUTPUT, @from_id OUTPUT, @mark_lowered OUTPUT;
+WHILE @priority IS NOT NULL
+BEGIN
+    IF @mark_lowered IS NULL AND @@TRANCOUNT = 0
+    BEGIN
+        -- HOLDLOCK locks the key also where there is no row yet: of two claims that meet a new priority the second finds the first's row.
+        INSERT [$(schema)].[marks] (queue_id, priority, job_id, lowered)
+        SELECT @queue_id, @priority, 0, 0
+        WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (UPDLOCK, HOLDLOCK) WHERE queue_id = @queue_id AND priority = @priority);
+        SET @mark_lowered = 0;
+    END;
+
+    IF @delivery = 'at_least_once' AND @claim_order = 'fifo'
+        WITH next_jobs AS
+        (
+            SELECT TOP (@room)
+                   job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
+                   kind, payload_utf16, payload
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+            WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
+            ORDER BY job_id
+        )
+        UPDATE next_jobs
+        SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
+               inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
+               DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id, inserted.kind,
+               inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    ELSE IF @delivery = 'at_least_once'
+        WITH next_jobs AS
+        (
+            SELECT TOP (@room)
+                   job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
+                   kind, payload_utf16, payload
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+            WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
+        )
+        UPDATE next_jobs
+        SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
+               inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
+               DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id, inserted.kind,
+               inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    ELSE IF @claim_order = 'fifo'
+        WITH next_jobs AS
+        (
+            SELECT TOP (@room)
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+            WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
+            ORDER BY job_id
+        )
+        DELETE next_jobs
+        OUTPUT deleted.job_id, 0 AS fence, deleted.attempt + 1 AS attempt, COALESCE(deleted.max_attempts, @max_attempts) AS max_attempts,
+               deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
+               DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.dedup_key, deleted.correlation_id, deleted.kind,
+               deleted.payload_utf16, CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    ELSE
+        WITH next_jobs AS
+        (
+            SELECT TOP (@room)
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+            WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
+        )
+        DELETE next_jobs
+        OUTPUT deleted.job_id, 0 AS fence, deleted.attempt + 1 AS attempt, COALESCE(deleted.max_attempts, @max_attempts) AS max_attempts,
+               deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
+               DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.dedup_key, deleted.correlation_id, deleted.kind,
+               deleted.payload_utf16, CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    SET @claimed = @@ROWCOUNT;
+
+    IF @claimed > 0
+        SET @lowered = @mark_lowered;
+    SET @room = @room - @claimed;
+    -- What a claim has deleted is gone: a later statement of it must not fail and take the answer with it.
+    IF @room = 0 OR @priority = 32767 OR (@claimed > 0 AND @delivery = 'at_most_once')
+        RETURN @alone_waits;
+    SET @at_least = @priority + 1;
+    EXEC [$(schema)].[next_priority] @queue_id, @at_least, @priority OUTPUT, @from_id OUTPUT, @mark_lowered OUTPUT;
+END;
 
 RETURN @alone_waits;
 GO

@@ -1,19 +1,21 @@
--- Waits until a queue has a job to claim, or for about @wait_ms. Changes nothing, and no transaction is open and no lock is held while it
--- waits: the session sleeps in WAITFOR DELAY and looks at the head of the ready index between two delays.
--- Result: found.
+-- Waits until a queue has a job to claim, or for about @wait_ms. Changes nothing, and no transaction is open and no lock on a table is held while
+-- it waits: the session sleeps in WAITFOR DELAY and looks at the head of the ready indexes between two delays.
+-- Result: found; waited, 0 where @most_sessions wait already: then it has looked once, and the caller comes again a good deal later.
 --
--- An idle worker calls it on a connection of its own. It costs SQL Server one sleeping worker thread, and an index seek for each look; polling
+-- An idle worker calls it on a connection of its own. It costs SQL Server one sleeping worker thread, and a few index seeks for each look; polling
 -- from outside would cost a call each. Whatever it says, only a claim decides who gets a job.
 CREATE OR ALTER PROCEDURE [$(schema)].[await_jobs]
-    @queue    nvarchar(128),
-    @first_ms int,  -- the delay before the first look; it doubles from look to look
-    @most_ms  int,  -- up to this: how long a new job may go unnoticed
-    @wait_ms  int   -- shorter than the caller's command time-out
+    @queue         nvarchar(128),
+    @first_ms      int,      -- the delay before the first look; it doubles from look to look. 10 at the least
+    @most_ms       int,      -- up to this: how long a new job may go unnoticed
+    @wait_ms       int,      -- shorter than the caller's command time-out
+    @most_sessions int = 32  -- how many sessions may wait for jobs of this queue at once: each holds a thread of SQL Server's
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @delay_ms int = @first_ms, @waited_ms int = 0, @delay datetime, @found bit = 0, @message nvarchar(2048);
+DECLARE @started_at datetime2(3) = SYSUTCDATETIME(), @waited_ms bigint = 0, @queue_id int, @delay_ms int, @delay datetime, @found bit = 0,
+    @slot int, @tries int = 0, @granted int = -1, @resource nvarchar(255), @message nvarchar(2048);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -23,24 +25,41 @@ BEGIN
 END;
 IF @first_ms IS NULL OR @most_ms IS NULL OR @wait_ms IS NULL OR @first_ms < 1 OR @most_ms < @first_ms OR @most_ms > 3600000 OR @wait_ms < 1 OR @wait_ms > 3600000
     THROW 58003, N'first_ms must be at least 1 and at most most_ms, most_ms and wait_ms at most 3600000 (an hour)', 1;
+IF @most_sessions IS NULL OR @most_sessions < 1 OR @most_sessions > 1000
+    THROW 58003, N'most_sessions must be between 1 and 1000', 1;
 
-WHILE @found = 0 AND @waited_ms < @wait_ms
+-- A place among those that wait is an application lock of the session, which is gone when the session is. From a place of chance on.
+SET @slot = ABS(CHECKSUM(NEWID()) % @most_sessions);
+WHILE @granted < 0 AND @tries < @most_sessions
 BEGIN
-    SET @delay = DATEADD(MILLISECOND, @delay_ms, CAST('19000101' AS datetime));
-    WAITFOR DELAY @delay;
-    SET @waited_ms = @waited_ms + @delay_ms;
-    SET @delay_ms = CASE WHEN @delay_ms < @most_ms / 2 THEN @delay_ms * 2 ELSE @most_ms END;
-
-    -- As a claim would see it: not what others have locked. Each job that is ready stands in one of the three indexes.
-    IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WHERE queue_id = @queue_id AND paused = 0)
-        AND (   EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-                        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
-                        WHERE queue_id = @queue_id AND state = 0 AND alone = 1))
-        SET @found = 1;
+    SET @resource = CONCAT(N'$(schema).wait.', @queue_id, N'.', @slot);
+    EXEC @granted = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Session', @LockTimeout = 0;
+    SET @tries = @tries + 1;
+    SET @slot = (@slot + 1) % @most_sessions;
+END;
+IF @granted < 0
+BEGIN
+    EXEC [$(schema)].[look] @queue_id, @found OUTPUT;
+    SELECT @found AS found, CAST(0 AS bit) AS waited;
+    RETURN;
 END;
 
-SELECT @found AS found;
+BEGIN TRY
+    SET @delay_ms = CASE WHEN @first_ms < 10 THEN 10 ELSE @first_ms END;
+    -- By the clock, because looks take time, too. (One that is set back ends the wait.)
+    WHILE @found = 0 AND @waited_ms >= 0 AND @waited_ms < @wait_ms
+    BEGIN
+        SET @delay = DATEADD(MILLISECOND, @delay_ms, CAST('19000101' AS datetime));
+        WAITFOR DELAY @delay;
+        SET @delay_ms = CASE WHEN @delay_ms < @most_ms / 2 THEN @delay_ms * 2 WHEN @most_ms > 10 THEN @most_ms ELSE 10 END;
+        EXEC [$(schema)].[look] @queue_id, @found OUTPUT;
+        SET @waited_ms = DATEDIFF_BIG(MILLISECOND, @started_at, SYSUTCDATETIME());
+    END;
+END TRY
+BEGIN CATCH
+    EXEC sys.sp_releaseapplock @Resource = @resource, @LockOwner = N'Session';
+    THROW;
+END CATCH;
+EXEC sys.sp_releaseapplock @Resource = @resource, @LockOwner = N'Session';
+SELECT @found AS found, CAST(1 AS bit) AS waited;
 GO

@@ -4,7 +4,8 @@
 -- changed) or 'dead' (a retry was asked for, but its attempts are used up). Run again with the same jobs, it reports them as lost.
 --
 -- INNER LOOP JOIN reads @jobs in the order of its key and seeks each job by FORCESEEK: a table-valued parameter has no statistics,
--- so that without the hints the optimizer may scan the table. Every finisher locks in the order of job_id.
+-- so that without the hints the optimizer may scan the table. (FORCESEEK with an INDEX hint, not with index columns, which is not allowed for the
+-- target of a DELETE or UPDATE.) Every finisher locks in the order of job_id.
 CREATE OR ALTER PROCEDURE [$(schema)].[finish]
     @queue     nvarchar(128),
     @worker_id uniqueidentifier,
@@ -13,7 +14,8 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @first_ready bigint,
+    @message nvarchar(2048);
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL);
 
 SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts
@@ -31,37 +33,37 @@ IF @completion = 'delete'
     DELETE j
     OUTPUT deleted.job_id, 0 INTO @found (job_id, dead)
     FROM @jobs AS f
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
-    OPTION (MAXDOP 1);
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 ELSE IF @completion = 'annotate'
     UPDATE j
-    SET state = 3, finished_at = @now, run_us = f.run_us, output = f.output
+    SET state = 3, ended = 1, finished_at = @now, run_us = f.run_us, output = f.output
     OUTPUT inserted.job_id, 0 INTO @found (job_id, dead)
     FROM @jobs AS f
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
-    OPTION (MAXDOP 1);
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 ELSE
 BEGIN
     DELETE j
     OUTPUT deleted.job_id, deleted.queue_id, deleted.priority, deleted.attempt, deleted.fence, deleted.enqueued_at, deleted.due_at,
-           deleted.worker_id, deleted.claimed_at, @now, f.run_us, deleted.dedup_key, deleted.correlation_id, deleted.payload_utf16,
-           deleted.payload, deleted.error, f.output
+           deleted.worker_id, deleted.claimed_at, @now, f.run_us, deleted.correlation_id, deleted.kind, deleted.dedup_key,
+           deleted.payload_utf16, deleted.payload, deleted.error, f.output
     INTO [$(schema)].[archive]
-         (job_id, queue_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, dedup_key,
-          correlation_id, payload_utf16, payload, error, output)
+         (job_id, queue_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, correlation_id,
+          kind, dedup_key, payload_utf16, payload, error, output)
     FROM @jobs AS f
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
-    OPTION (MAXDOP 1);
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
     INSERT @found (job_id, dead)
     SELECT f.job_id, 0
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[archive] AS a WITH (FORCESEEK (archive_pk (job_id))) ON a.job_id = f.job_id
     WHERE f.outcome = 0 AND a.worker_id = @worker_id AND a.fence = f.fence
-    OPTION (MAXDOP 1);
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END;
 
 IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 0)
@@ -69,16 +71,23 @@ IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 0)
     SET state       = CASE WHEN f.outcome = 2 OR j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4
                            WHEN f.retry_ms > 0 THEN 1
                            ELSE 0 END,
+        ended       = CASE WHEN f.outcome = 2 OR j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 1 ELSE 0 END,
         due_at      = DATEADD(MILLISECOND, ISNULL(f.retry_ms, 0) % 1000, DATEADD(SECOND, ISNULL(f.retry_ms, 0) / 1000, @now)),
         finished_at = @now,
         run_us      = f.run_us,
         error       = f.error
     OUTPUT inserted.job_id, CASE WHEN inserted.state = 4 AND f.outcome = 1 THEN 1 ELSE 0 END INTO @found (job_id, dead)
     FROM @jobs AS f
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome > 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
-    OPTION (MAXDOP 1);
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
+
+IF EXISTS (SELECT 1 FROM @jobs WHERE outcome = 1 AND ISNULL(retry_ms, 0) = 0)
+BEGIN
+    SET @first_ready = (SELECT MIN(job_id) FROM @jobs WHERE outcome = 1 AND ISNULL(retry_ms, 0) = 0);
+    EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
+END;
 
 SELECT f.job_id, CAST('lost' AS varchar(4)) AS result
 FROM @jobs AS f

@@ -8,14 +8,19 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[workers] WHERE worker_id = @worker_id), @first_ready bigint;
 
 UPDATE j
 SET state = 0, attempt = j.attempt - 1
 OUTPUT inserted.job_id INTO @found (job_id)
 FROM @jobs AS r
-INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = r.job_id
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = r.job_id
 WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence
-OPTION (MAXDOP 1);
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+SET @first_ready = (SELECT MIN(job_id) FROM @found);
+IF @first_ready IS NOT NULL
+    EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 
 SELECT r.job_id FROM @jobs AS r WHERE NOT EXISTS (SELECT 1 FROM @found AS f WHERE f.job_id = r.job_id);
 GO

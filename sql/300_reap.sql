@@ -4,6 +4,7 @@
 -- must run alone: only a worker that holds nothing else gets it (claim). If that worker is lost too, the job is dead; a job that was lost
 -- on its last attempt in company has that attempt once more, alone.
 -- A statement of its own and on a timer: an OR for expired leases in the claim would ruin its plan.
+-- Where nobody has promoted or reaped for a while, SQL Server was away, and no worker is called lost for that (tend).
 -- Results: workers_lost, jobs_ready, jobs_dead; then of each worker that was marked lost, worker_id and name.
 CREATE OR ALTER PROCEDURE [$(schema)].[reap]
     @queue       nvarchar(128),
@@ -14,7 +15,8 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @max_attempts int, @message nvarchar(2048);
+DECLARE @now datetime2(3), @away_ms bigint, @back_at datetime2(3), @elected bit, @queue_id int, @max_attempts int, @first_ready bigint, @message nvarchar(2048);
+DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL, name nvarchar(128) NOT NULL);
 DECLARE @lost TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED, name nvarchar(128) NOT NULL);
 DECLARE @given_back TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL);
 
@@ -25,38 +27,56 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 
+EXEC [$(schema)].[tend] @queue_id, NULL, @now OUTPUT, @away_ms OUTPUT, @back_at OUTPUT, @elected OUTPUT;
+
 -- A lease that ends later than two of its lengths from now was given before the clock was set back: a dead worker's would last until the
 -- clock has caught up. (Not one: a renewal may be newer than @now.)
 UPDATE [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET lease_until = DATEADD(MILLISECOND, lease_ms, @now)
 WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until > DATEADD(MILLISECOND, 2 * lease_ms, @now);
 
+-- Not where the queue was not served for a while, and less than a lease has passed since (tend).
 -- From here on the worker's heartbeat is refused. READPAST: a worker whose row is locked is renewing its lease right now.
 UPDATE TOP (@max) [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET lost_at = @now
 OUTPUT inserted.worker_id, inserted.name INTO @lost (worker_id, name)
-WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until < @now;
+WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until < @now
+    AND NOT (@away_ms > lease_ms / 2 AND @now < DATEADD(MILLISECOND, lease_ms, @back_at));
 
-UPDATE TOP (@max) j
+-- Found in the index, changed by their keys: a row before its index entry, as finish does.
+INSERT @held (job_id, worker_id, name)
+SELECT TOP (@max) j.job_id, w.worker_id, w.name
+FROM [$(schema)].[workers] AS w WITH (READPAST, READCOMMITTEDLOCK)
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
+    ON j.queue_id = w.queue_id AND j.worker_id = w.worker_id
+WHERE w.queue_id = @queue_id AND w.lost_at IS NOT NULL AND j.queue_id = @queue_id AND j.state = 2
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+UPDATE j
 SET state       = CASE WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4 ELSE 0 END,
+    ended       = CASE WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 1 ELSE 0 END,
     attempt     = CASE WHEN j.alone = 0 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)
                        THEN COALESCE(j.max_attempts, @max_attempts) - 1 ELSE j.attempt END,
     alone       = CASE WHEN j.attempt >= COALESCE(j.max_attempts, @max_attempts) - 1 THEN 1 ELSE j.alone END,
     finished_at = @now,
-    error       = CONCAT(N'worker ', w.name, N' was lost while it held the job (attempt ', j.attempt, N')')
+    error       = CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')')
 OUTPUT inserted.job_id, inserted.state INTO @given_back (job_id, state)
-FROM [$(schema)].[workers] AS w WITH (READPAST, READCOMMITTEDLOCK)
-INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_claimed))
-    ON j.worker_id = w.worker_id
-WHERE w.queue_id = @queue_id AND w.lost_at IS NOT NULL AND j.queue_id = @queue_id AND j.state = 2
-OPTION (MAXDOP 1);
+FROM @held AS h
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
+    ON j.job_id = h.job_id
+WHERE j.state = 2 AND j.worker_id = h.worker_id
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @jobs_reaped = @@ROWCOUNT;
+
+SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
+IF @first_ready IS NOT NULL
+    EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 
 -- A day is longer than any claim of a lost worker can still be running.
 DELETE w
 FROM [$(schema)].[workers] AS w WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)
-    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (INDEX (jobs_claimed))
+    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, INDEX (jobs_claimed))
                     WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id);
 
 IF @report = 1

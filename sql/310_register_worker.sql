@@ -23,17 +23,17 @@ END;
 IF @worker_id IS NULL OR @name IS NULL OR @lease_ms IS NULL OR @lease_ms < 1000 OR @lease_ms > 86400000
     THROW 58003, N'a worker needs an id, a name, and lease_ms between 1000 and 86400000 (a day)', 1;
 
-UPDATE [$(schema)].[workers]
+UPDATE [$(schema)].[workers] WITH (ROWLOCK)
 SET lease_until = DATEADD(MILLISECOND, @lease_ms, @now), lease_ms = @lease_ms
 WHERE worker_id = @worker_id AND queue_id = @queue_id AND lost_at IS NULL;
 IF @@ROWCOUNT = 0
     -- The id of a lost worker is a duplicate key here: a worker that registers anew takes a new id.
-    INSERT [$(schema)].[workers] (worker_id, queue_id, name, lease_ms, registered_at, lease_until)
+    INSERT [$(schema)].[workers] WITH (ROWLOCK) (worker_id, queue_id, name, lease_ms, registered_at, lease_until)
     VALUES (@worker_id, @queue_id, @name, @lease_ms, @now, DATEADD(MILLISECOND, @lease_ms, @now));
 
 IF @take_over = 1
 BEGIN
-    UPDATE [$(schema)].[workers]
+    UPDATE [$(schema)].[workers] WITH (ROWLOCK)
     SET lost_at = @now
     WHERE queue_id = @queue_id AND name = @name AND worker_id <> @worker_id AND lost_at IS NULL;
 

@@ -1,16 +1,19 @@
--- Ends a worker. Jobs that it still holds are left to the next reap.
+-- Ends a worker: it is marked lost, and jobs that it still holds are left to the next reap. Its row stays for a day, even where it holds nothing: a
+-- claim of it may still be on its way, and only by this row does reap find the jobs of it. Duties that it had pass to the next heartbeat.
 CREATE OR ALTER PROCEDURE [$(schema)].[unregister_worker]
     @queue     nvarchar(128),
     @worker_id uniqueidentifier
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @queue_id int;
-SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME();
 
-IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (INDEX (jobs_claimed))
-           WHERE queue_id = @queue_id AND state = 2 AND worker_id = @worker_id)
-    UPDATE [$(schema)].[workers] WITH (ROWLOCK) SET lost_at = SYSUTCDATETIME() WHERE worker_id = @worker_id AND lost_at IS NULL;
-ELSE
-    DELETE [$(schema)].[workers] WITH (ROWLOCK) WHERE worker_id = @worker_id;
+UPDATE [$(schema)].[workers] WITH (ROWLOCK) SET lost_at = @now WHERE worker_id = @worker_id AND lost_at IS NULL;
+
+UPDATE d
+SET until = @now
+FROM [$(schema)].[queues] AS q
+INNER JOIN [$(schema)].[duties] AS d WITH (ROWLOCK) ON d.queue_id = q.queue_id
+WHERE q.name = @queue AND d.worker_id = @worker_id AND d.until > @now;
 GO

@@ -1,13 +1,17 @@
--- Makes scheduled jobs ready whose time has come, up to @max. Any number of workers may run it at once: each skips what another has
--- locked. Result: promoted.
+-- Makes scheduled jobs ready whose time has come, up to @max. Any number of sessions may run it at once: each skips what another has locked.
+-- With @worker_id, it does so only for the worker that has the duties of the queue (see duties), and keeps them for three more seconds.
+-- Result: promoted, elected (the worker has the duties; 1 without @worker_id).
 CREATE OR ALTER PROCEDURE [$(schema)].[promote]
-    @queue nvarchar(128),
-    @max   int = 1000
+    @queue     nvarchar(128),
+    @max       int              = 1000,
+    @worker_id uniqueidentifier = NULL
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048);
+DECLARE @now datetime2(3), @away_ms bigint, @back_at datetime2(3), @elected bit, @queue_id int, @first_ready bigint, @promoted int,
+    @message nvarchar(2048);
+DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -16,15 +20,32 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 
+EXEC [$(schema)].[tend] @queue_id, @worker_id, @now OUTPUT, @away_ms OUTPUT, @back_at OUTPUT, @elected OUTPUT;
+IF @worker_id IS NOT NULL AND @elected = 0
+BEGIN
+    SELECT 0 AS promoted, CAST(0 AS bit) AS elected;
+    RETURN;
+END;
+
 WITH due_jobs AS
 (
-    SELECT TOP (@max) state
+    SELECT TOP (@max) job_id, state
     FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
     WHERE queue_id = @queue_id AND state = 1 AND due_at <= @now
     ORDER BY due_at
 )
-UPDATE due_jobs SET state = 0
-OPTION (MAXDOP 1);
+UPDATE due_jobs
+SET state = 0
+OUTPUT inserted.job_id INTO @due (job_id)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+SET @promoted = @@ROWCOUNT;
 
-SELECT CAST(@@ROWCOUNT AS int) AS promoted;
+IF @promoted > 0
+BEGIN
+    SET @first_ready = (SELECT MIN(job_id) FROM @due);
+    EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
+END;
+EXEC [$(schema)].[sweep] @queue_id;
+
+SELECT @promoted AS promoted, CAST(1 AS bit) AS elected;
 GO

@@ -1,5 +1,5 @@
--- Returns the depth of a queue as last sampled, and takes a new sample first where the last one is older than @max_age_ms. Every worker
--- calls it at its own interval; only one of them at a time pays for a sample, and all see it.
+-- Returns the depth of a queue as last sampled, and takes a new sample first where the last one is older than @max_age_ms. The worker that has the
+-- duties of the queue calls it at its interval; the others get the sample with their heartbeat. Of several callers one at a time pays for a sample.
 --
 -- Cheap at any depth, at the price of precision: of each priority the first 10,000 ready jobs are counted, and where there are more, the
 -- rest is estimated from the job_ids, which are dense; of scheduled, claimed and dead jobs 100,000 are counted at the most. The oldest

@@ -1,6 +1,10 @@
 -- Makes dead jobs ready again: one (@job_id) or up to @max, the oldest first. The attempt starts at 0 again, the fence goes on growing.
 -- A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one key, the newest comes back.
--- Result: requeued.
+-- Run it until it returns less than @max. Result: requeued.
+--
+-- First the ids, by reading alone; then the rows, each before its index entries, as all procedures but claim and promote lock them. Jobs without a
+-- key come back by one statement. Of those with a key each is a transaction of its own, because its key's new entry in jobs_dedup may have to wait
+-- for a producer's: waiting for one while holding another could deadlock with a producer that enqueues several.
 CREATE OR ALTER PROCEDURE [$(schema)].[requeue]
     @queue  nvarchar(128),
     @job_id bigint = NULL,
@@ -8,7 +12,12 @@ CREATE OR ALTER PROCEDURE [$(schema)].[requeue]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048);
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @requeued int = 0, @rounds int = 0, @found int, @listed int = 0,
+    @id bigint, @last_id bigint, @first_ready bigint, @message nvarchar(2048);
+-- has_key: NULL when it was tried. IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
+DECLARE @dead TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON), has_key bit NULL);
+DECLARE @ready TABLE (job_id bigint NOT NULL);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -16,22 +25,94 @@ BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
     THROW 58001, @message, 1;
 END;
+IF @max IS NULL OR @max < 1
+    THROW 58003, N'max must be 1 or more', 1;
 
-WITH dead_jobs AS
-(
-    SELECT TOP (@max) j.state, j.attempt, j.alone, j.due_at, j.finished_at
-    FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, INDEX (jobs_finished))
-    WHERE j.queue_id = @queue_id AND j.state = 4 AND j.state >= 3 AND (@job_id IS NULL OR j.job_id = @job_id)
-        AND (j.dedup_key IS NULL
-             OR NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS u WITH (INDEX (jobs_dedup))
-                            WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL AND u.state < 3)
-                AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS n WITH (INDEX (jobs_finished))
-                                WHERE n.queue_id = @queue_id AND n.state = 4 AND n.state >= 3 AND n.dedup_key = j.dedup_key
-                                    AND n.job_id > j.job_id))
-    ORDER BY j.finished_at
-)
-UPDATE dead_jobs SET state = 0, attempt = 0, alone = 0, due_at = @now
-OPTION (MAXDOP 1);
+-- Again, where fewer came back than were found, because others had some of them locked or a producer took a key meanwhile: for as many behind those.
+-- Ten times, so that it ends whatever others do.
+WHILE @rounds < 10
+BEGIN
+    SET @rounds = @rounds + 1;
 
-SELECT CAST(@@ROWCOUNT AS int) AS requeued;
+    -- The keys are looked for with NOLOCK: an enqueue that is not committed counts already, and nobody waits for its transaction.
+    IF @job_id IS NULL
+        INSERT @dead (job_id, has_key)
+        SELECT TOP (@max - @requeued) j.job_id, CASE WHEN j.dedup_key IS NULL THEN 0 ELSE 1 END
+        FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+        WHERE j.queue_id = @queue_id AND j.state = 4 AND j.state >= 3 AND NOT EXISTS (SELECT 1 FROM @dead AS d WHERE d.job_id = j.job_id)
+            AND (j.dedup_key IS NULL
+                 OR NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS u WITH (NOLOCK, INDEX (jobs_dedup))
+                                WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL AND u.ended = 0)
+                    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS n WITH (NOLOCK, INDEX (jobs_dead_keys))
+                                    WHERE n.queue_id = @queue_id AND n.dedup_key = j.dedup_key AND n.dedup_key IS NOT NULL AND n.state = 4
+                                        AND n.job_id > j.job_id))
+        ORDER BY j.finished_at, j.job_id
+        OPTION (MAXDOP 1);
+    ELSE
+        INSERT @dead (job_id, has_key)
+        SELECT j.job_id, 1
+        FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+        WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state = 4
+            AND (j.dedup_key IS NULL
+                 OR NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS u WITH (NOLOCK, INDEX (jobs_dedup))
+                                WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL AND u.ended = 0)
+                    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS n WITH (NOLOCK, INDEX (jobs_dead_keys))
+                                    WHERE n.queue_id = @queue_id AND n.dedup_key = j.dedup_key AND n.dedup_key IS NOT NULL AND n.state = 4
+                                        AND n.job_id > j.job_id))
+        OPTION (MAXDOP 1);
+    SET @found = @@ROWCOUNT;
+    SET @listed = @listed + @found;
+
+    IF EXISTS (SELECT 1 FROM @dead WHERE has_key = 0)
+    BEGIN
+        UPDATE j
+        SET state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
+        OUTPUT inserted.job_id INTO @ready (job_id)
+        FROM @dead AS d
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
+            ON j.job_id = d.job_id
+        WHERE d.has_key = 0 AND j.queue_id = @queue_id AND j.state = 4
+        OPTION (MAXDOP 1);
+        SET @requeued = @requeued + @@ROWCOUNT;
+    END;
+
+    SET @last_id = 0;
+    WHILE 1 = 1
+    BEGIN
+        SET @id = NULL;
+        SELECT TOP (1) @id = job_id FROM @dead WHERE has_key = 1 AND job_id > @last_id ORDER BY job_id;
+        IF @id IS NULL
+            BREAK;
+        SET @last_id = @id;
+        UPDATE @dead SET has_key = NULL WHERE job_id = @id;
+        SET XACT_ABORT OFF;
+        BEGIN TRY
+            UPDATE j
+            SET state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
+            OUTPUT inserted.job_id INTO @ready (job_id)
+            FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
+            WHERE j.job_id = @id AND j.queue_id = @queue_id AND j.state = 4
+            OPTION (MAXDOP 1);
+            SET @requeued = @requeued + @@ROWCOUNT;
+        END TRY
+        BEGIN CATCH
+            -- A producer has enqueued the key meanwhile: the job stays dead. Any other error rolls the caller's transaction back, as everywhere.
+            SET XACT_ABORT ON;
+            IF ERROR_NUMBER() <> 2601 OR XACT_STATE() = -1
+                THROW;
+        END CATCH;
+        SET XACT_ABORT ON;
+    END;
+
+    IF @found = 0 OR @requeued = @listed OR @requeued >= @max OR @job_id IS NOT NULL
+        BREAK;
+END;
+
+IF @requeued > 0
+BEGIN
+    SET @first_ready = (SELECT MIN(job_id) FROM @ready);
+    EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
+END;
+
+SELECT @requeued AS requeued;
 GO

@@ -1,6 +1,14 @@
 -- Deletes up to @max jobs in one state, the oldest first; run it until it returns less than @max.
 -- @state: done, dead, archived (@older_than_s seconds and more after they finished), or ready, scheduled (@older_than_s seconds and more
 -- after they were enqueued). Claimed jobs cannot be purged. Result: purged.
+--
+-- First the ids, by reading alone; then the rows in the order of their ids, each before its index entries, as all procedures but claim and promote
+-- lock them. What others have locked is skipped both times (READPAST).
+--
+-- No index has the age of ready jobs, but their ids grow with it: within a priority, the first job that is not old enough ends the search (a page of
+-- @max jobs that begins with an old one is searched to its end). So a million jobs of which none is old enough cost a look at each priority. Jobs
+-- whose enqueueing had to wait for another with its key, or for a clock that was set back, may be older than their ids say: they go a little later.
+-- Scheduled jobs stand by the time that they are due, which says nothing about their age: with an age, all of them may be read.
 CREATE OR ALTER PROCEDURE [$(schema)].[purge]
     @queue        nvarchar(128),
     @state        varchar(9),
@@ -10,8 +18,10 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @before datetime2(3) = DATEADD(SECOND, -@older_than_s, SYSUTCDATETIME()), @queue_id int,
-    @claim_order varchar(4), @purged int, @message nvarchar(2048);
+DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number tinyint, @purged int = 0, @rounds int = 0, @found int, @listed int = 0,
+    @at_least smallint, @priority smallint, @enqueued_at datetime2(3), @message nvarchar(2048);
+-- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
+DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 
 SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -24,61 +34,128 @@ BEGIN
     SET @message = CONCAT(N'state is ''', @state, N'''; it must be done, dead, archived, ready or scheduled');
     THROW 58003, @message, 1;
 END;
+IF @older_than_s IS NULL OR @older_than_s < 0 OR @max IS NULL OR @max < 1
+    THROW 58003, N'older_than_s must be 0 or more, max 1 or more', 1;
+SET @before = DATEADD(SECOND, -@older_than_s, SYSUTCDATETIME());
+SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4 END;
 
-IF @state = 'done'
-    WITH old_jobs AS
-    (
-        SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-        WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at <= @before ORDER BY finished_at
-    )
-    DELETE old_jobs;
-ELSE IF @state = 'dead'
-    WITH old_jobs AS
-    (
-        SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-        WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at <= @before ORDER BY finished_at
-    )
-    DELETE old_jobs;
-ELSE IF @state = 'archived'
-    WITH old_jobs AS
-    (
-        SELECT TOP (@max) job_id FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
-        WHERE queue_id = @queue_id AND finished_at <= @before ORDER BY finished_at
-    )
-    DELETE old_jobs;
-ELSE IF @state = 'ready' AND @claim_order = 'lifo'
-    WITH old_jobs AS
-    (
-        SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND enqueued_at <= @before ORDER BY priority, job_id DESC
-    )
-    DELETE old_jobs;
-ELSE IF @state = 'ready'
-    WITH old_jobs AS
-    (
-        SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND enqueued_at <= @before ORDER BY priority, job_id
-    )
-    DELETE old_jobs;
-ELSE
-    WITH old_jobs AS
-    (
-        SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
-        WHERE queue_id = @queue_id AND state = 1 AND enqueued_at <= @before ORDER BY due_at
-    )
-    DELETE old_jobs;
-SET @purged = @@ROWCOUNT;
-
--- The ready jobs that must run alone (see reap) stand in an index of their own.
-IF @state = 'ready' AND @purged < @max
+-- Again, where fewer were deleted than were found, because others had some of them locked: for as many behind those. Ten times, so that it ends
+-- whatever others do.
+WHILE @rounds < 10
 BEGIN
-    WITH old_jobs AS
-    (
-        SELECT TOP (@max - @purged) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
-        WHERE queue_id = @queue_id AND state = 0 AND alone = 1 AND enqueued_at <= @before ORDER BY priority, job_id
-    )
-    DELETE old_jobs;
+    SET @rounds = @rounds + 1;
+
+    IF @state = 'done'
+        INSERT @old (job_id)
+        SELECT TOP (@max - @purged) job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+        WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at <= @before
+            AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
+        ORDER BY finished_at, job_id
+        OPTION (MAXDOP 1);
+    ELSE IF @state = 'dead'
+        INSERT @old (job_id)
+        SELECT TOP (@max - @purged) job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+        WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at <= @before
+            AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
+        ORDER BY finished_at, job_id
+        OPTION (MAXDOP 1);
+    ELSE IF @state = 'archived'
+        INSERT @old (job_id)
+        SELECT TOP (@max - @purged) job_id FROM [$(schema)].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+        WHERE queue_id = @queue_id AND finished_at <= @before
+            AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
+        ORDER BY finished_at, job_id
+        OPTION (MAXDOP 1);
+    ELSE IF @state = 'scheduled'
+        INSERT @old (job_id)
+        SELECT TOP (@max - @purged) job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
+        WHERE queue_id = @queue_id AND state = 1 AND enqueued_at <= @before
+            AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
+        ORDER BY due_at, job_id
+        OPTION (MAXDOP 1);
+    ELSE
+        -- Those that must run alone (see reap) stand in an index of their own; they are few.
+        INSERT @old (job_id)
+        SELECT TOP (@max - @purged) job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
+        WHERE queue_id = @queue_id AND state = 0 AND alone = 1 AND enqueued_at <= @before
+            AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
+        ORDER BY priority, job_id
+        OPTION (MAXDOP 1);
+    SET @found = @@ROWCOUNT;
+
+    SET @at_least = CASE WHEN @state = 'ready' THEN -32768 END;
+    WHILE @at_least IS NOT NULL AND @purged + @found < @max
+    BEGIN
+        -- The next priority and its oldest job.
+        SET @enqueued_at = NULL;
+        IF @claim_order = 'lifo'
+        BEGIN
+            SELECT TOP (1) @priority = priority, @enqueued_at = '99991231'
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+            WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority >= @at_least
+            ORDER BY priority
+            OPTION (MAXDOP 1);
+            IF @enqueued_at IS NULL
+                BREAK;
+            SELECT TOP (1) @enqueued_at = enqueued_at
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+            WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
+            ORDER BY job_id
+            OPTION (MAXDOP 1);
+        END;
+        ELSE
+            SELECT TOP (1) @priority = priority, @enqueued_at = enqueued_at
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+            WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority >= @at_least
+            ORDER BY priority, job_id
+            OPTION (MAXDOP 1);
+        IF @enqueued_at IS NULL
+            BREAK;
+        SET @at_least = CASE WHEN @priority < 32767 THEN @priority + 1 END;
+        IF @enqueued_at > @before
+            CONTINUE;
+
+        IF @claim_order = 'lifo'
+            INSERT @old (job_id)
+            SELECT p.job_id
+            FROM (SELECT TOP (@max - @purged - @found) job_id, enqueued_at
+                  FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+                  WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
+                      AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
+                  ORDER BY job_id) AS p
+            WHERE p.enqueued_at <= @before
+            OPTION (MAXDOP 1);
+        ELSE
+            INSERT @old (job_id)
+            SELECT p.job_id
+            FROM (SELECT TOP (@max - @purged - @found) job_id, enqueued_at
+                  FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+                  WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority
+                      AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
+                  ORDER BY job_id) AS p
+            WHERE p.enqueued_at <= @before
+            OPTION (MAXDOP 1);
+        SET @found = @found + @@ROWCOUNT;
+    END;
+
+    IF @state = 'archived'
+        DELETE a
+        FROM @old AS o
+        INNER LOOP JOIN [$(schema)].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
+            ON a.job_id = o.job_id
+        OPTION (MAXDOP 1);
+    ELSE
+        -- A dead job that came back and died again meanwhile is a young one.
+        DELETE j
+        FROM @old AS o
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
+            ON j.job_id = o.job_id
+        WHERE j.queue_id = @queue_id AND j.state = @number AND (@number < 3 OR j.finished_at <= @before)
+        OPTION (MAXDOP 1);
     SET @purged = @purged + @@ROWCOUNT;
+    SET @listed = @listed + @found;
+    IF @found = 0 OR @purged = @listed OR @purged >= @max
+        BREAK;
 END;
 
 SELECT @purged AS purged;

@@ -1,75 +1,226 @@
--- Looks at jobs in one state without claiming or waiting (READPAST), in pages: up to @max jobs with ids above @after, by id.
--- @state: ready, scheduled, claimed, done, dead, archived. For operators: reads the index of that state and sorts.
--- Result: job_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, dedup_key, correlation_id,
--- payload_utf16, payload, error, output.
+-- Looks at jobs without claiming or waiting (READPAST): jobs that are locked at the moment are left out. Either a page of the jobs in one state,
+-- or one job by its id, whatever its state.
+-- @state: ready, scheduled, claimed, done, dead, archived. Pages are as the index of the state has them: ready in the order of the claims (those that
+-- must run alone, then by priority and id; in a lifo queue the newest first), scheduled by (due_at, job_id), done, dead and archived by (finished_at,
+-- job_id), claimed by job_id. The next page begins after the last row of this one, which is named by its job_id (@after) and what else the order
+-- needs. A page may be short; after the last job comes one with no row.
+--
+-- A page at any depth costs its rows: two seeks, first for the rest of the same time or priority, then for what follows. An OR of the two, or >= and
+-- a filter, would read the same time's million jobs for each page again. Only the claimed jobs are sorted, by id: as many as the workers hold.
+-- First the ids, from entries of the index alone; then the rows. So it holds one lock at a time, and never waits.
+--
+-- Result: job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind, dedup_key,
+-- correlation_id, payload_utf16, payload, payload_text, error, output, output_text.
+-- The texts are for reading in a tool: UTF-16 as it is, bytes if they are printable ASCII (tabs and line ends, too). NULL where they are not: UTF-8
+-- beyond ASCII cannot be decoded before SQL Server 2019.
 CREATE OR ALTER PROCEDURE [$(schema)].[peek]
-    @queue nvarchar(128),
-    @state varchar(9),
-    @after bigint = 0,
-    @max   int    = 100
+    @queue          nvarchar(128),
+    @state          varchar(9)   = NULL,
+    @after          bigint       = NULL,  -- NULL: the first page
+    @max            int          = 100,
+    @after_time     datetime2(3) = NULL,  -- scheduled: due_at; done, dead, archived: finished_at
+    @after_priority smallint     = NULL,  -- ready
+    @after_alone    bit          = 0,     -- ready
+    @job_id         bigint       = NULL,  -- this one, instead of a state
+    @texts          bit          = 1      -- 0: payload_text and output_text are NULL, for programs that read the bytes
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @message nvarchar(2048);
+DECLARE @queue_id int, @claim_order varchar(4), @found int = 0, @is_archived bit = 0, @message nvarchar(2048);
+DECLARE @page TABLE (place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
+-- What is not plain text, when it is looked for in the characters' own order (BIN2).
+DECLARE @not_text nvarchar(20) = CONCAT(N'%[^ -~', NCHAR(9), NCHAR(10), NCHAR(13), N']%');
 
-SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
     THROW 58001, @message, 1;
 END;
-IF @state IS NULL OR @state NOT IN ('ready', 'scheduled', 'claimed', 'done', 'dead', 'archived')
+IF @job_id IS NULL AND (@state IS NULL OR @state NOT IN ('ready', 'scheduled', 'claimed', 'done', 'dead', 'archived'))
 BEGIN
     SET @message = CONCAT(N'state is ''', @state, N'''; it must be ready, scheduled, claimed, done, dead or archived');
     THROW 58003, @message, 1;
 END;
+IF @job_id IS NOT NULL AND (@state IS NOT NULL OR @after IS NOT NULL)
+    THROW 58003, N'job_id is for one job, whatever its state: it cannot stand beside state and after', 1;
+IF @max IS NULL OR @max < 0
+    THROW 58003, N'max must be 0 or more', 1;
+IF @after IS NOT NULL AND (@state = 'ready' AND @after_priority IS NULL
+                           OR @state IN ('scheduled', 'done', 'dead', 'archived') AND @after_time IS NULL)
+    THROW 58003, N'after is not enough for the next page: give after_priority, too (ready), or after_time (scheduled, done, dead, archived)', 1;
 
-IF @state = 'ready'
-    WITH ready_jobs AS
-    (
-        SELECT job_id FROM [$(schema)].[jobs] WITH (READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND job_id > @after
-        UNION ALL
-        SELECT job_id FROM [$(schema)].[jobs] WITH (READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND job_id > @after
-        UNION ALL
-        SELECT job_id FROM [$(schema)].[jobs] WITH (READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
-        WHERE queue_id = @queue_id AND state = 0 AND alone = 1 AND job_id > @after
-    )
-    SELECT TOP (@max) j.job_id, j.priority, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at, j.run_us,
-           j.dedup_key, j.correlation_id, j.payload_utf16, j.payload, j.error, j.output
-    FROM ready_jobs AS r
-    INNER JOIN [$(schema)].[jobs] AS j WITH (READPAST, READCOMMITTEDLOCK) ON j.job_id = r.job_id
-    ORDER BY j.job_id;
+IF @after IS NULL
+BEGIN
+    SET @after = 0;
+    SET @after_time = '00010101';
+    SET @after_priority = -32768;
+    SET @after_alone = 1;
+END;
+
+IF @job_id IS NOT NULL
+BEGIN
+    INSERT @page (job_id)
+    SELECT job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk))
+    WHERE job_id = @job_id AND queue_id = @queue_id
+    OPTION (MAXDOP 1);
+    IF @@ROWCOUNT = 0
+    BEGIN
+        INSERT @page (job_id) VALUES (@job_id);
+        SET @is_archived = 1;
+    END;
+END;
+ELSE IF @state = 'ready'
+BEGIN
+    IF @after_alone = 1
+    BEGIN
+        INSERT @page (job_id)
+        SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
+        WHERE queue_id = @queue_id AND state = 0 AND alone = 1 AND priority = @after_priority AND job_id > @after
+        ORDER BY job_id
+        OPTION (MAXDOP 1);
+        SET @found = @found + @@ROWCOUNT;
+        INSERT @page (job_id)
+        SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
+        WHERE queue_id = @queue_id AND state = 0 AND alone = 1 AND priority > @after_priority
+        ORDER BY priority, job_id
+        OPTION (MAXDOP 1);
+        SET @found = @found + @@ROWCOUNT;
+        -- Then the others, from their beginning.
+        SET @after_priority = -32768;
+        SET @after = CASE WHEN @claim_order = 'lifo' THEN 9223372036854775807 ELSE 0 END;
+    END;
+    IF @claim_order = 'lifo'
+    BEGIN
+        INSERT @page (job_id)
+        SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @after_priority AND job_id < @after
+        ORDER BY job_id DESC
+        OPTION (MAXDOP 1);
+        SET @found = @found + @@ROWCOUNT;
+        INSERT @page (job_id)
+        SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority > @after_priority
+        ORDER BY priority, job_id DESC
+        OPTION (MAXDOP 1);
+    END;
+    ELSE
+    BEGIN
+        INSERT @page (job_id)
+        SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @after_priority AND job_id > @after
+        ORDER BY job_id
+        OPTION (MAXDOP 1);
+        SET @found = @found + @@ROWCOUNT;
+        INSERT @page (job_id)
+        SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority > @after_priority
+        ORDER BY priority, job_id
+        OPTION (MAXDOP 1);
+    END;
+END;
 ELSE IF @state = 'scheduled'
-    SELECT TOP (@max) job_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, dedup_key,
-           correlation_id, payload_utf16, payload, error, output
-    FROM [$(schema)].[jobs] WITH (READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
-    WHERE queue_id = @queue_id AND state = 1 AND job_id > @after
-    ORDER BY job_id;
+BEGIN
+    INSERT @page (job_id)
+    SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
+    WHERE queue_id = @queue_id AND state = 1 AND due_at = @after_time AND job_id > @after
+    ORDER BY job_id
+    OPTION (MAXDOP 1);
+    SET @found = @@ROWCOUNT;
+    INSERT @page (job_id)
+    SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
+    WHERE queue_id = @queue_id AND state = 1 AND due_at > @after_time
+    ORDER BY due_at, job_id
+    OPTION (MAXDOP 1);
+END;
 ELSE IF @state = 'claimed'
-    SELECT TOP (@max) job_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, dedup_key,
-           correlation_id, payload_utf16, payload, error, output
-    FROM [$(schema)].[jobs] WITH (READPAST, READCOMMITTEDLOCK, INDEX (jobs_claimed))
+    INSERT @page (job_id)
+    SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_claimed))
     WHERE queue_id = @queue_id AND state = 2 AND job_id > @after
-    ORDER BY job_id;
+    ORDER BY job_id
+    OPTION (MAXDOP 1);
 ELSE IF @state = 'done'
-    SELECT TOP (@max) job_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, dedup_key,
-           correlation_id, payload_utf16, payload, error, output
-    FROM [$(schema)].[jobs] WITH (READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND job_id > @after
-    ORDER BY job_id;
+BEGIN
+    INSERT @page (job_id)
+    SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at = @after_time AND job_id > @after
+    ORDER BY job_id
+    OPTION (MAXDOP 1);
+    SET @found = @@ROWCOUNT;
+    INSERT @page (job_id)
+    SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at > @after_time
+    ORDER BY finished_at, job_id
+    OPTION (MAXDOP 1);
+END;
 ELSE IF @state = 'dead'
-    SELECT TOP (@max) job_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, dedup_key,
-           correlation_id, payload_utf16, payload, error, output
-    FROM [$(schema)].[jobs] WITH (READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND job_id > @after
-    ORDER BY job_id;
+BEGIN
+    INSERT @page (job_id)
+    SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at = @after_time AND job_id > @after
+    ORDER BY job_id
+    OPTION (MAXDOP 1);
+    SET @found = @@ROWCOUNT;
+    INSERT @page (job_id)
+    SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at > @after_time
+    ORDER BY finished_at, job_id
+    OPTION (MAXDOP 1);
+END;
 ELSE
-    SELECT TOP (@max) job_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, dedup_key,
-           correlation_id, payload_utf16, payload, error, output
-    FROM [$(schema)].[archive] WITH (READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
-    WHERE queue_id = @queue_id AND job_id > @after
-    ORDER BY job_id;
+BEGIN
+    SET @is_archived = 1;
+    INSERT @page (job_id)
+    SELECT TOP (@max) job_id FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+    WHERE queue_id = @queue_id AND finished_at = @after_time AND job_id > @after
+    ORDER BY job_id
+    OPTION (MAXDOP 1);
+    SET @found = @@ROWCOUNT;
+    INSERT @page (job_id)
+    SELECT TOP (@max - @found) job_id FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+    WHERE queue_id = @queue_id AND finished_at > @after_time
+    ORDER BY finished_at, job_id
+    OPTION (MAXDOP 1);
+END;
+
+-- The bytes as text go by nvarchar: COLLATE on varchar converts between code pages, and letters may become others on the way. (What is no ASCII in
+-- the database's code page is none in Unicode.)
+IF @is_archived = 1
+    SELECT j.job_id, CAST('archived' AS varchar(9)) AS state, j.priority, CAST(0 AS bit) AS alone, j.attempt, j.fence, j.enqueued_at, j.due_at,
+           j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key, j.correlation_id, j.payload_utf16, j.payload,
+           CASE WHEN @texts = 0 THEN NULL
+                WHEN j.payload_utf16 = 1 THEN CAST(j.payload AS nvarchar(max))
+                WHEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
+                    THEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) END AS payload_text,
+           j.error, j.output,
+           CASE WHEN @texts = 0 THEN NULL
+                WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
+                    THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text
+    FROM @page AS p
+    INNER LOOP JOIN [$(schema)].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_pk)) ON j.job_id = p.job_id
+    WHERE j.queue_id = @queue_id
+    ORDER BY p.place
+    OPTION (MAXDOP 1);
+ELSE
+    SELECT j.job_id,
+           CAST(CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done' ELSE 'dead' END
+                AS varchar(9)) AS state,
+           j.priority, j.alone, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key,
+           j.correlation_id, j.payload_utf16, j.payload,
+           CASE WHEN @texts = 0 THEN NULL
+                WHEN j.payload_utf16 = 1 THEN CAST(j.payload AS nvarchar(max))
+                WHEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
+                    THEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) END AS payload_text,
+           j.error, j.output,
+           CASE WHEN @texts = 0 THEN NULL
+                WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
+                    THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text
+    FROM @page AS p
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
+    WHERE j.queue_id = @queue_id
+        AND (@job_id IS NOT NULL
+             OR j.state = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'claimed' THEN 2 WHEN 'done' THEN 3 WHEN 'dead' THEN 4 END)
+    ORDER BY p.place
+    OPTION (MAXDOP 1);
 GO

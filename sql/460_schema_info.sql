@@ -1,11 +1,18 @@
--- What a client needs to know before it starts: the installed version, and what of the database or the session would make the other
--- procedures fail. Result: version, database_name, read_only, read_committed_snapshot, wrong_set_options (empty when all is well).
+-- What a client needs to know before it starts: the installed version, what of the database or the session would make the other procedures
+-- fail, and whether a queue exists. A client of version v works with this schema where min_compatible <= v <= version.
+-- Result: version, min_compatible, database_name, read_only, read_committed_snapshot, wrong_set_options (empty when all is well),
+-- queue_exists (NULL without @queue). Later versions add columns at the end.
 CREATE OR ALTER PROCEDURE [$(schema)].[schema_info]
+    @queue nvarchar(128) = NULL
 AS
 SET NOCOUNT ON;
+DECLARE @version int, @min_compatible int;
+
+SELECT TOP (1) @version = version, @min_compatible = min_compatible FROM [$(schema)].[schema_version] ORDER BY version DESC;
 
 -- The session's own options; QUOTED_IDENTIFIER and ANSI_NULLS are those of the installation.
-SELECT (SELECT MAX(version) FROM [$(schema)].[schema_version]) AS version,
+SELECT @version AS version,
+       @min_compatible AS min_compatible,
        DB_NAME() AS database_name,
        CAST(CASE WHEN DATABASEPROPERTYEX(DB_NAME(), 'Updateability') = 'READ_ONLY' THEN 1 ELSE 0 END AS bit) AS read_only,
        (SELECT d.is_read_committed_snapshot_on FROM sys.databases AS d WHERE d.database_id = DB_ID()) AS read_committed_snapshot,
@@ -13,5 +20,8 @@ SELECT (SELECT MAX(version) FROM [$(schema)].[schema_version]) AS version,
               CASE WHEN SESSIONPROPERTY('ANSI_WARNINGS') = 0 THEN 'ANSI_WARNINGS OFF ' END,
               CASE WHEN SESSIONPROPERTY('ARITHABORT') = 0 AND SESSIONPROPERTY('ANSI_WARNINGS') = 0 THEN 'ARITHABORT OFF ' END,
               CASE WHEN SESSIONPROPERTY('CONCAT_NULL_YIELDS_NULL') = 0 THEN 'CONCAT_NULL_YIELDS_NULL OFF ' END,
-              CASE WHEN SESSIONPROPERTY('NUMERIC_ROUNDABORT') = 1 THEN 'NUMERIC_ROUNDABORT ON ' END) AS wrong_set_options;
+              CASE WHEN SESSIONPROPERTY('NUMERIC_ROUNDABORT') = 1 THEN 'NUMERIC_ROUNDABORT ON ' END) AS wrong_set_options,
+       CAST(CASE WHEN @queue IS NULL THEN NULL
+                 WHEN EXISTS (SELECT 1 FROM [$(schema)].[queues] AS q WHERE q.name = @queue) THEN 1
+                 ELSE 0 END AS bit) AS queue_exists;
 GO

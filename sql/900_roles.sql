@@ -1,14 +1,69 @@
--- $(schema)_worker: may run every procedure, and nothing else. $(schema)_producer: may enqueue, and nothing else.
--- Neither may touch a table: the procedures and the tables have one owner, so that SQL Server does not ask again (ownership chaining).
-IF DATABASE_PRINCIPAL_ID(N'$(schema)_worker') IS NULL
-    CREATE ROLE [$(schema)_worker];
-GO
+-- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else; procedures that are named
+-- nowhere (next_priority, lower_marks, sweep, look, tend) are called by the others only. Nobody may touch a table: procedures and tables have
+-- one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
+--
+-- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
 IF DATABASE_PRINCIPAL_ID(N'$(schema)_producer') IS NULL
-    CREATE ROLE [$(schema)_producer];
+    CREATE ROLE [$(schema)_producer] AUTHORIZATION dbo;
 GO
-GRANT EXECUTE ON SCHEMA::[$(schema)] TO [$(schema)_worker];
+IF DATABASE_PRINCIPAL_ID(N'$(schema)_worker') IS NULL
+    CREATE ROLE [$(schema)_worker] AUTHORIZATION dbo;
+GO
+IF DATABASE_PRINCIPAL_ID(N'$(schema)_operator') IS NULL
+    CREATE ROLE [$(schema)_operator] AUTHORIZATION dbo;
+GO
+IF DATABASE_PRINCIPAL_ID(N'$(schema)_monitor') IS NULL
+    CREATE ROLE [$(schema)_monitor] AUTHORIZATION dbo;
+GO
+
+-- Adds jobs.
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue_batch] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_producer];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_producer];
+GO
+
+-- Runs jobs.
+GRANT EXECUTE ON OBJECT::[$(schema)].[claim] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[await_jobs] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[finish] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[finish_one] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[release] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[recover] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[reap] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[register_worker] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[heartbeat] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[unregister_worker] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[promote] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[sample] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[expire] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_worker];
+GRANT EXECUTE ON TYPE::[$(schema)].[finish_list] TO [$(schema)_worker];
+GRANT EXECUTE ON TYPE::[$(schema)].[job_list] TO [$(schema)_worker];
+GO
+
+-- Sees everything, mends and throws away, makes queues, and adds jobs.
+GRANT EXECUTE ON OBJECT::[$(schema)].[create_queue] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue_batch] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[sample] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[pause] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[resume] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[requeue] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[purge] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_operator];
+GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_operator];
+GO
+
+-- Sees everything and changes nothing.
+GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[sample] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_monitor];
 GO

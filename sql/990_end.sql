@@ -1,6 +1,7 @@
--- End of the installation: from here on the schema counts as version 1.
-IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schema_version] WHERE version = 1)
-    INSERT [$(schema)].[schema_version] (version) VALUES (1);
+-- End of the installation: from here on the schema counts as version 2.
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schema_version] WHERE version = 2)
+    INSERT [$(schema)].[schema_version] (version, min_compatible) VALUES (2, 1);
 GO
-EXEC sys.sp_releaseapplock @Resource = N'readpast.install.$(schema)', @LockOwner = N'Session';
+SET LOCK_TIMEOUT -1;
+EXEC sys.sp_releaseapplock @Resource = N'$(schema).install', @LockOwner = N'Session';
 GO

@@ -21,6 +21,7 @@
 
 pub mod engine;
 pub mod error;
+pub mod gate;
 pub mod server;
 pub mod storage;
 pub mod tds;
@@ -198,6 +199,14 @@ impl DevServer {
         &self.engine.faults
     }
 
+    /// How many index entries and rows all sessions together have read by scans and seeks so far, ghosts included
+    /// ([`Faults::keep_ghosts`]). It only grows: the difference before and after says what a statement has read.
+    ///
+    /// An entry counts once, and the row that it leads to does not count again. Table variables and parameters do not count.
+    pub fn entries_read(&self) -> u64 {
+        self.engine.entries_read()
+    }
+
     /// What executes the statements, for tests that look at or change it past the wire.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
@@ -208,6 +217,7 @@ impl DevServer {
         let Some(running) = self.running.take() else {
             return;
         };
+        self.engine.faults.thaw();
         let _ = running.stop.send(true);
         // It cannot fail but by a panic, which has been reported by then.
         let _ = running.accepting.await;
@@ -218,6 +228,8 @@ impl DevServer {
 impl Drop for DevServer {
     /// Does not wait, so that it can stand in async code: connections are cut, sessions end on their own threads.
     fn drop(&mut self) {
+        // Sessions that stand still would never end.
+        self.engine.faults.thaw();
         if let Some(running) = self.running.take() {
             running.runtime.shutdown_background();
         }

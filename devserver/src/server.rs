@@ -8,7 +8,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 
 use crate::engine::{CancelHandle, Engine, Session};
 use crate::error::{SqlError, SqlResult};
+use crate::gate::Gate;
 use crate::tds::login;
 use crate::tds::packet::{DEFAULT_PACKET_SIZE, Message, PacketReader, PacketType, Reset, frame};
 use crate::tds::prelogin::{self, Encryption};
@@ -44,6 +45,9 @@ const MAX_CONNECTIONS: usize = 2000;
 /// How soon a statement is cancelled once more that did not end: it may have been about to start when it was cancelled
 /// first, and starting clears a cancellation that was meant for the request before.
 const CANCEL_AGAIN: Duration = Duration::from_millis(10);
+
+/// How long after a thaw the requests of clients that are gone may still run, see [`crate::engine::Faults::freeze`].
+const RUNS_ON_AFTER_THAW: Duration = Duration::from_secs(1);
 
 /// The pause after a failed accept, so that a shortage of file handles is not a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
@@ -76,6 +80,10 @@ struct Signals {
     cancel: Mutex<Option<CancelHandle>>,
     /// The session was killed: the connection ends.
     killed: Notify,
+    /// The requests that were read and are not answered yet.
+    pending: AtomicUsize,
+    /// One more was answered.
+    answered: Notify,
 }
 
 impl Signals {
@@ -89,6 +97,18 @@ impl Signals {
     fn kill(&self) {
         if let Some(handle) = &*self.cancel.lock() {
             handle.kill();
+        }
+    }
+
+    /// Just after a thaw, what a client sent before it gave up runs first: it would have, on a server that was not frozen.
+    async fn let_received_requests_run(&self, gate: &Gate) {
+        let Some(thawed) = gate.last_opened() else { return };
+        let end = tokio::time::Instant::from_std(thawed + RUNS_ON_AFTER_THAW);
+        while self.pending.load(Ordering::Acquire) > 0 {
+            // A permit is kept for whoever comes to wait just after.
+            if tokio::time::timeout_at(end, self.answered.notified()).await.is_err() {
+                return;
+            }
         }
     }
 
@@ -116,7 +136,11 @@ pub async fn run(listener: TcpListener, shared: Arc<Shared>, mut stopping: watch
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                 // An error here is one client's (or a shortage that passes); the listener goes on.
                 if let Ok((socket, _)) = accepted {
-                    connections.spawn(serve(socket, Arc::clone(&shared), stopping.clone()));
+                    let (shared, stopping) = (Arc::clone(&shared), stopping.clone());
+                    connections.spawn(async move {
+                        let gate = Arc::clone(shared.engine.faults.gate());
+                        gate.while_open(serve(socket, shared, stopping)).await;
+                    });
                 } else {
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
@@ -251,7 +275,8 @@ where
     let (ended_sender, mut ended) = oneshot::channel::<()>();
     let signals = Arc::new(Signals::default());
     let (hang_up, hung_up) = watch::channel(false);
-    let output = Output::new(Box::new(writer), Handle::current(), hung_up);
+    let gate = Arc::clone(shared.engine.faults.gate());
+    let output = Output::new(Box::new(writer), Handle::current(), hung_up, Arc::clone(&gate));
     let session_shared = Arc::clone(shared);
     let session_signals = Arc::clone(&signals);
     std::thread::Builder::new().name("devserver-session".to_owned()).stack_size(SESSION_STACK).spawn(move || {
@@ -260,7 +285,7 @@ where
     })?;
 
     let read = tokio::select! {
-        read = read_requests(reader, packets, work_sender, &signals, stopping) => read,
+        read = read_requests(reader, packets, work_sender, &signals, &gate, stopping) => read,
         // The session ended the connection: a failed login, or an error that severe.
         _ = &mut ended => return Ok(()),
     };
@@ -278,12 +303,19 @@ async fn read_requests<R: AsyncRead + Unpin>(
     mut packets: PacketReader,
     work: mpsc::Sender<Work>,
     signals: &Signals,
+    gate: &Gate,
     mut stopping: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let _hang_up = HangUpOnDrop(signals);
     loop {
         let message = tokio::select! {
-            message = packets.next_message(&mut reader) => message?,
+            message = packets.next_message(&mut reader) => {
+                let is_request = matches!(&message, Ok(Some(message)) if message.packet_type != PacketType::Attention);
+                if !is_request {
+                    signals.let_received_requests_run(gate).await;
+                }
+                message?
+            }
             _ = stopping.changed() => None,
             () = signals.killed.notified() => None,
             () = tokio::time::sleep(CANCEL_AGAIN), if signals.attention_pending() => {
@@ -300,6 +332,7 @@ async fn read_requests<R: AsyncRead + Unpin>(
             signals.cancel();
             Work::Attention
         } else {
+            signals.pending.fetch_add(1, Ordering::AcqRel);
             Work::Request(message)
         };
         match work.try_send(item) {
@@ -321,6 +354,7 @@ fn run_session(
     signals: &Arc<Signals>,
 ) {
     let mut out = ResponseWriter::new(output);
+    shared.engine.faults.gate().pass();
     match log_in(shared, login, &mut out) {
         Ok(session) => run_requests(shared, session, &mut work, &mut out, signals),
         Err(error) => {
@@ -342,11 +376,16 @@ fn run_requests(
     session.on_kill(move || killed.killed.notify_one());
     *signals.cancel.lock() = Some(session.cancel_handle());
     while let Some(item) = work.blocking_recv() {
+        shared.engine.faults.gate().pass();
         if signals.hung_up.load(Ordering::Acquire) {
             return;
         }
         match item {
-            Work::Request(message) => answer(shared, &mut session, &message, out, signals),
+            Work::Request(message) => {
+                answer(shared, &mut session, &message, out, signals);
+                signals.pending.fetch_sub(1, Ordering::AcqRel);
+                signals.answered.notify_one();
+            }
             Work::Attention => {
                 signals.attention.store(false, Ordering::Release);
                 if shared.log_sql {

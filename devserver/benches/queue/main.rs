@@ -11,8 +11,8 @@
 mod wire;
 
 use std::net::SocketAddr;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use readpast_devserver::DevServer;
@@ -151,7 +151,7 @@ impl InProcess {
         let session = server.engine().login(&login).expect("the default login");
         let (stop, stopping) = watch::channel(false);
         let handle: &Handle = runtime.handle();
-        let output = Output::new(Box::new(tokio::io::sink()), handle.clone(), stopping);
+        let output = Output::new(Box::new(tokio::io::sink()), handle.clone(), stopping, Arc::default());
         InProcess { session, writer: ResponseWriter::new(output), next_job: 1, _stop: stop }
     }
 

@@ -34,7 +34,7 @@ use super::trigger::TriggerTarget;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::TableSchema;
 use crate::tds::token::StatementKind as DoneKind;
-use crate::tsql::ast::{CursorName, Ident, IdentityCheck, IsolationLevel, ObjectName, StatementKind};
+use crate::tsql::ast::{CursorName, Ident, IdentityCheck, IsolationLevel, ObjectName, SessionOption, StatementKind};
 use crate::value::{self, Length, SqlType, Value};
 
 /// A batch, procedure body or dynamic text, ready to run.
@@ -305,9 +305,13 @@ impl Session {
         out: &mut Output<'_>,
     ) -> StepResult {
         let line = step.line;
+        self.engine.faults.gate().pass();
         // Between statements is the moment to notice that nobody waits for the answer any more.
         if self.is_cancelled() {
             return self.fail(cancelled(), Origin::Statement, scope, line, out);
+        }
+        if self.state.options.no_exec && !step.ends_no_exec() {
+            return Ok(Control::Next);
         }
         match &step.kind {
             StepKind::Block(steps) => self.run_steps(steps, compiled, scope, out),
@@ -880,12 +884,15 @@ impl Session {
     }
 
     fn sleep(&mut self, duration: Duration) -> SqlResult<()> {
-        let deadline = Instant::now() + duration;
+        let now = Instant::now();
         let mut nothing = Activation::default();
-        self.with_run(Uses::Database, &mut nothing, |run| {
+        self.note_waitfor(Some(now));
+        let slept = self.with_run(Uses::Database, &mut nothing, |run| {
             let storage = run.storage()?;
-            storage.latch.wait_until(&storage.tx, deadline)
-        })
+            storage.latch.wait_until(&storage.tx, now + duration)
+        });
+        self.note_waitfor(None);
+        slept
     }
 
     fn run_insert_execute(
@@ -980,6 +987,12 @@ fn time_of_day(time: &Value, ty: Option<SqlType>) -> SqlResult<u64> {
 }
 
 impl Step {
+    /// `SET NOEXEC OFF`, the one statement that is done while NOEXEC is ON; inside of no other statement.
+    fn ends_no_exec(&self) -> bool {
+        let StepKind::Other(statement) = &self.kind else { return false };
+        matches!(&**statement, StatementKind::SetOptions { options, on: false } if options.contains(&SessionOption::NoExec))
+    }
+
     /// Whether the label stands in it, however deep.
     fn holds(&self, label: usize) -> bool {
         match &self.kind {

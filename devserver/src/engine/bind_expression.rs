@@ -185,7 +185,11 @@ impl Binder<'_> {
                 self.uses = Uses::Database;
                 self.next_values.all += 1;
                 self.next_values.without_over += usize::from(over.is_none());
-                match self.find_object(name)? {
+                let found = self.find_object(name)?;
+                if let Some(super::catalog::Object::Sequence(sequence)) = &found {
+                    self.need_object("UPDATE", sequence.id, &sequence.schema, &sequence.name);
+                }
+                match found {
                     Some(super::catalog::Object::Sequence(sequence)) if over.is_some() => {
                         let window = over.as_ref().expect("looked at just now");
                         let kind = super::query::WindowKind::NextValue(sequence.id);

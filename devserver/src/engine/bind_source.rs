@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::bind_expression::implicit;
 use super::bind_query::{Block, BoundQuery};
 use super::binder::{Binder, Clause, QueryScope, ResolvedTable, Uses, VisibleColumn, VisibleSource};
+use super::index_activity;
 use super::locking::{Access, TableHints};
 use super::query::{Limit, OutputColumn, QueryPlan, SortKey, TableHandle, TablePlace, WindowFunction};
 use super::recursion::is_recursive;
@@ -296,6 +297,14 @@ impl Binder<'_> {
                 self.add_derived(bound?, alias, columns, mergeable)
             }
             TableSource::Values { rows, alias, columns } => self.bind_values(rows, alias, columns),
+            TableSource::Function { name, arguments, alias, columns } if index_activity::is_meant(name) => {
+                // It does not see the tables beside it, nor does it with APPLY.
+                let sources = std::mem::take(&mut self.scope().sources);
+                let bound = self.bind_index_activity(name, arguments, alias.as_ref(), columns);
+                let own = std::mem::replace(&mut self.scope().sources, sources);
+                self.scope().sources.extend(own);
+                bound
+            }
             TableSource::Function { name, arguments, alias, columns } if name.schema.is_some() => {
                 // Without APPLY its arguments do not see the tables beside it.
                 let sources = std::mem::take(&mut self.scope().sources);
@@ -333,7 +342,9 @@ impl Binder<'_> {
                         let bound = self.bind_query(query, false)?;
                         self.add_derived(bound, alias, columns, mergeable && !*outer)?
                     }
-                    TableSource::Function { name, arguments, alias, columns } if name.schema.is_some() => {
+                    TableSource::Function { name, arguments, alias, columns }
+                        if name.schema.is_some() && !index_activity::is_meant(name) =>
+                    {
                         let bound = self.bind_inline_function(name, arguments)?;
                         let alias = alias.as_ref().unwrap_or(&name.name);
                         self.add_derived(bound, alias, columns, mergeable && !*outer)?

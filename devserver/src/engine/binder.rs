@@ -529,7 +529,10 @@ impl<'a> Binder<'a> {
         self.in_default = true;
         // Where the statement itself must not take a value, a default still may.
         let next_values = self.next_values;
+        // A default and the sequence that it takes numbers of have one owner, so that nobody needs a right on it.
+        let needs = self.needs.len();
         let scalar = self.forbidding_subqueries(|binder| binder.bind_expr(expr));
+        self.needs.truncate(needs);
         self.next_values = next_values;
         self.in_default = false;
         scalar

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -16,6 +17,8 @@ pub struct Activity {
     running: AtomicBool,
     transaction_count: AtomicI32,
     isolation: AtomicU8,
+    /// Since when it sleeps in WAITFOR.
+    waits_for: Mutex<Option<Instant>>,
     /// Closes the client's connection.
     close: Mutex<Option<Box<dyn Fn() + Send>>>,
 }
@@ -39,6 +42,16 @@ impl Activity {
     /// As in sys.dm_exec_sessions.
     pub fn isolation(&self) -> u8 {
         self.isolation.load(Ordering::Relaxed)
+    }
+
+    /// WAITFOR begins or has ended.
+    pub fn note_waitfor(&self, since: Option<Instant>) {
+        *self.waits_for.lock() = since;
+    }
+
+    /// Since when the session sleeps in WAITFOR.
+    pub fn waits_for(&self) -> Option<Instant> {
+        *self.waits_for.lock()
     }
 
     pub fn on_kill(&self, close: impl Fn() + Send + 'static) {

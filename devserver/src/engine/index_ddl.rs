@@ -1,4 +1,7 @@
 //! CREATE, ALTER and DROP INDEX. A clustered index is the table's order: making or dropping one builds the table anew.
+//!
+//! Source: "ALTER INDEX" (MicrosoftDocs/sql-docs, docs/t-sql/statements/alter-index-transact-sql.md): what REBUILD does with
+//! options that it does not name, REORGANIZE without page locks, SET of a disabled index.
 
 use std::sync::Arc;
 
@@ -7,7 +10,7 @@ use super::ddl::cannot_find;
 use super::foreign_key_ddl;
 use super::scope::Activation;
 use super::session::Session;
-use super::table_definition::{bind_filter, included_columns, index_options, key_columns};
+use super::table_definition::{bind_filter, included_columns, index_options, key_columns, set_index_options};
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{CLUSTERED, Index, Lifetime, ObjectId, TableSchema, Uniqueness, fold};
 use crate::tsql::ast::{AlterIndex, AlterIndexAction, CreateIndex, IndexOption, ObjectName};
@@ -42,7 +45,7 @@ impl Session {
                 Some(filter) => Some(bind_filter(&schema, &create.name, filter)?),
                 None => None,
             },
-            ignore_dup_key: index_options(&create.options)?,
+            options: index_options(&create.options)?,
         };
         if index.filter.is_some() && !self.state.options.ansi_padding {
             return Err(super::batch::wrong_set_options("CREATE INDEX", "ANSI_PADDING"));
@@ -234,22 +237,27 @@ impl Session {
         let is_meant = |index: &Index| alter.name.as_ref().is_none_or(|name| fold(name) == fold(&index.name));
         match &alter.action {
             AlterIndexAction::Rebuild(options) => {
-                let ignore_dup_key = index_options(options)?;
-                let sets_dup_key = options.iter().any(|option| matches!(option, IndexOption::IgnoreDupKey(_)));
                 let mut after = TableSchema::clone(&schema);
                 let (revived, disabled) = after.disabled_indexes.into_iter().partition(is_meant);
                 after.disabled_indexes = disabled;
                 let mut revived: Vec<Index> = revived;
                 after.indexes.append(&mut revived);
-                for index in after.indexes.iter_mut().filter(|index| sets_dup_key && is_meant(index)) {
-                    index.ignore_dup_key = ignore_dup_key;
+                for index in after.indexes.iter_mut().filter(|index| is_meant(index)) {
+                    // What sys.indexes does not hold comes from the statement, or else is as by default.
+                    index.options.statistics_norecompute = false;
+                    set_index_options(&mut index.options, options)?;
                 }
                 if after == *schema {
                     return Ok(());
                 }
                 self.rebuild(table, after, scope, |_, row| Ok(row))
             }
-            AlterIndexAction::Reorganize => Ok(()),
+            AlterIndexAction::Reorganize => {
+                match schema.indexes.iter().find(|index| is_meant(index) && !index.options.allow_page_locks) {
+                    Some(index) => Err(no_page_locks(&schema, index)),
+                    None => Ok(()),
+                }
+            }
             AlterIndexAction::Disable => {
                 if schema.indexes.iter().any(|index| is_meant(index) && index.is_clustered()) {
                     return Err(SqlError::not_supported("ALTER INDEX … DISABLE of a clustered index"));
@@ -260,17 +268,39 @@ impl Session {
                 after.disabled_indexes.append(&mut disabled);
                 self.rebuild(table, after, scope, |_, row| Ok(row))
             }
+            // Sch-M, as for all DDL: it waits for whoever reads the table.
             AlterIndexAction::Set(options) => {
-                let ignore_dup_key = index_options(options)?;
-                if !options.iter().any(|option| matches!(option, IndexOption::IgnoreDupKey(_))) {
-                    return Ok(());
+                if let Some(index) =
+                    schema.disabled_indexes.iter().find(|index| alter.name.is_some() && is_meant(index))
+                {
+                    return Err(disabled(&schema, index));
                 }
-                let mut after = TableSchema::clone(&schema);
-                for index in after.indexes.iter_mut().filter(|index| is_meant(index)) {
-                    index.ignore_dup_key = ignore_dup_key;
+                let mut indexes = schema.indexes.clone();
+                for index in indexes.iter_mut().filter(|index| is_meant(index)) {
+                    set_index_options(&mut index.options, options)?;
                 }
-                self.rebuild(table, after, scope, |_, row| Ok(row))
+                self.table_change(scope, |latch, tx| latch.alter_schema(tx, table, |schema| schema.indexes = indexes))
             }
         }
     }
+}
+
+fn no_page_locks(schema: &TableSchema, index: &Index) -> SqlError {
+    SqlError::new(
+        2552,
+        format!(
+            "The index \"{}\" (partition 1) on table \"{}\" cannot be reorganized because page level locking is disabled.",
+            index.name, schema.name
+        ),
+    )
+}
+
+fn disabled(schema: &TableSchema, index: &Index) -> SqlError {
+    SqlError::new(
+        1973,
+        format!(
+            "Cannot perform the specified operation on disabled index '{}' on table '{}.{}'.",
+            index.name, schema.schema, schema.name
+        ),
+    )
 }

@@ -152,6 +152,9 @@ fn wait_type(mode: LockMode) -> String {
     format!("LCK_M_{name}")
 }
 
+/// The wait of WAITFOR.
+const WAITFOR: &str = "WAITFOR";
+
 fn milliseconds(since: Instant) -> i64 {
     i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX)
 }
@@ -196,14 +199,17 @@ pub fn exec_requests(run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
     let running = connections.into_iter().filter(|connection| connection.activity.is_running());
     let rows = running.map(|connection| {
         let wait = waits.iter().find(|wait| wait.spid == connection.spid);
+        let sleeps_since = connection.activity.waits_for();
+        let wait_type = wait.map(|wait| wait_type(wait.mode)).or_else(|| sleeps_since.map(|_| WAITFOR.to_owned()));
+        let waits_since = wait.map(|wait| wait.since).or(sleeps_since);
         vec![
             Value::SmallInt(connection.spid as i16),
             Value::Int(0),
-            text(if wait.is_some() { "suspended" } else { "running" }),
+            text(if waits_since.is_some() { "suspended" } else { "running" }),
             Value::SmallInt(connection.database().id as i16),
             Value::SmallInt(wait.and_then(|wait| wait.blocking_spid).unwrap_or(0) as i16),
-            wait.map_or(Value::Null, |wait| text(wait_type(wait.mode))),
-            Value::Int(wait.map_or(0, |wait| milliseconds(wait.since) as i32)),
+            wait_type.map_or(Value::Null, text),
+            Value::Int(waits_since.map_or(0, |since| milliseconds(since) as i32)),
             text(wait.map_or(String::new(), |wait| wait_resource(wait, database))),
             Value::Int(connection.activity.transaction_count()),
             Value::SmallInt(i16::from(connection.activity.isolation())),
@@ -215,7 +221,18 @@ pub fn exec_requests(run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
 pub fn waiting_tasks(run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
     let database = run.database.id;
     let waits = run.storage()?.latch.waits();
-    let rows = waits.iter().map(|wait| {
+    let sleeping = run.database.connections.all().into_iter().filter_map(|connection| {
+        let since = connection.activity.waits_for()?;
+        Some(vec![
+            Value::SmallInt(connection.spid as i16),
+            Value::Int(0),
+            Value::BigInt(milliseconds(since)),
+            text(WAITFOR),
+            Value::Null,
+            Value::Null,
+        ])
+    });
+    let locked = waits.iter().map(|wait| {
         vec![
             Value::SmallInt(wait.spid as i16),
             Value::Int(0),
@@ -225,7 +242,7 @@ pub fn waiting_tasks(run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
             text(wait_resource(wait, database)),
         ]
     });
-    Ok(rows.collect())
+    Ok(locked.chain(sleeping).collect())
 }
 
 pub fn partitions(run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {

@@ -40,6 +40,43 @@ fn conflicting() -> SqlError {
     SqlError::new(1047, "Conflicting locking hints specified.").severity(15)
 }
 
+/// What FORCESEEK does not go together with. The numbers: MicrosoftDocs/sql-docs,
+/// docs/relational-databases/errors-events/includes/sql-server-2022-database-engine-events-and-errors-10000-10999.md.
+fn check_seek_hints(hints: &[TableHint]) -> SqlResult<()> {
+    let seeks = hints.iter().filter(|hint| matches!(hint, TableHint::ForceSeek(_))).count();
+    let names_columns = hints.iter().any(|hint| matches!(hint, TableHint::ForceSeek(Some(_))));
+    let plain_seek = hints.contains(&TableHint::ForceSeek(None));
+    let (number, message) = if seeks > 0 && hints.contains(&TableHint::ForceScan) {
+        (
+            10746,
+            "The FORCESCAN hint is specified simultaneously with the FORCESEEK hint. Remove one of the hints and resubmit \
+             the query.",
+        )
+    } else if names_columns && (plain_seek || hints.iter().any(|hint| matches!(hint, TableHint::Index(_)))) {
+        (
+            10747,
+            "The parameterized FORCESEEK hint cannot be simultaneously used with INDEX hints or a non-parameterized \
+             FORCESEEK hint on the same object. Use either INDEX hints and a non-parameterized FORCESEEK hint or use a \
+             parameterized FORCESEEK hint without INDEX hints for each table or view.",
+        )
+    } else if seeks > 1 {
+        (
+            10748,
+            "There are multiple FORCESEEK hints specified on the same table or view. Remove the extra FORCESEEK hints and \
+             resubmit the query.",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(SqlError::new(number, message).severity(15))
+}
+
+/// The same page.
+fn not_for_targets(number: i32, hint: &str) -> SqlError {
+    let message = format!("The {hint} hint is not allowed for target tables of INSERT, UPDATE, or DELETE statements.");
+    SqlError::new(number, message).severity(15)
+}
+
 fn readpast_not_allowed() -> SqlError {
     SqlError::new(
         650,
@@ -122,10 +159,20 @@ impl TableHints {
         if result.page && result.update {
             return Err(SqlError::not_supported("PAGLOCK together with UPDLOCK"));
         }
-        if result.force_seek && result.force_scan {
-            return Err(conflicting());
-        }
+        check_seek_hints(hints)?;
         Ok(result)
+    }
+
+    /// The hints that the target of UPDATE or DELETE has in the FROM clause: "the hint can't be specified for a table that is
+    /// the target" is said there of FORCESCAN, and of FORCESEEK with an index and its columns.
+    pub fn check_target_in_from(&self) -> SqlResult<()> {
+        if !self.seek_columns.is_empty() {
+            return Err(not_for_targets(10724, "FORCESEEK"));
+        }
+        if self.force_scan {
+            return Err(not_for_targets(10745, "FORCESCAN"));
+        }
+        Ok(())
     }
 
     /// Whether they can be followed for a table: PAGLOCK only where its one page is all there is.
@@ -136,12 +183,16 @@ impl TableHints {
         Ok(())
     }
 
-    /// The hints behind the target of INSERT, UPDATE or DELETE: 1069 for those that choose an index.
+    /// The hints behind the target of INSERT, UPDATE or DELETE: none that chooses how the table is read.
     pub fn of_target(hints: &[TableHint]) -> SqlResult<TableHints> {
-        let chooses = hints
-            .iter()
-            .any(|hint| matches!(hint, TableHint::Index(_) | TableHint::ForceSeek(_) | TableHint::ForceScan));
-        if chooses {
+        for hint in hints {
+            match hint {
+                TableHint::ForceSeek(_) => return Err(not_for_targets(10724, "FORCESEEK")),
+                TableHint::ForceScan => return Err(not_for_targets(10745, "FORCESCAN")),
+                _ => {}
+            }
+        }
+        if hints.iter().any(|hint| matches!(hint, TableHint::Index(_))) {
             return Err(SqlError::new(1069, "Index hints are only allowed in a FROM or OPTION clause."));
         }
         TableHints::of(hints, Access::Change)

@@ -33,6 +33,7 @@ mod foreign_key;
 mod foreign_key_ddl;
 mod frame;
 mod function;
+mod index_activity;
 mod index_ddl;
 mod label;
 mod lock_view;
@@ -203,6 +204,8 @@ pub struct Engine {
     connections: Arc<Connections>,
     names: Arc<DatabaseNames>,
     batches: Mutex<HashMap<BatchKey, (u64, Arc<CompiledBatch>)>>,
+    /// In databases that are gone.
+    entries_read_before: AtomicU64,
     /// What tests of clients want to go wrong.
     pub faults: Faults,
 }
@@ -212,6 +215,8 @@ impl Engine {
         let connections = Arc::default();
         let names = Arc::default();
         let database = Arc::new(Database::new(5, &options.database, &connections, &names));
+        let faults = Faults::default();
+        faults.add_database(&database);
         let administrator = |name: &str| Login {
             name: name.into(),
             password: options.password.as_str().into(),
@@ -229,7 +234,8 @@ impl Engine {
             connections,
             names,
             batches: Mutex::new(HashMap::new()),
-            faults: Faults::default(),
+            entries_read_before: AtomicU64::new(0),
+            faults,
         })
     }
 
@@ -268,6 +274,13 @@ impl Engine {
         self.databases.read().iter().map(|database| database.storage.latch().waiting_count()).sum()
     }
 
+    /// See [`crate::DevServer::entries_read`].
+    pub fn entries_read(&self) -> u64 {
+        let databases = self.databases.read();
+        let here: u64 = databases.iter().map(|database| database.storage.entries_read()).sum();
+        self.entries_read_before.load(Ordering::Relaxed) + here
+    }
+
     fn find_login(&self, name: &str) -> Option<Login> {
         let name = fold(name);
         self.logins.read().iter().find(|login| fold(&login.name) == name).cloned()
@@ -289,7 +302,9 @@ impl Engine {
             .state(3));
         }
         let id = databases.iter().map(|database| database.id).max().unwrap_or(4) + 1;
-        databases.push(Arc::new(Database::new(id, name, &self.connections, &self.names)));
+        let database = Arc::new(Database::new(id, name, &self.connections, &self.names));
+        self.faults.add_database(&database);
+        databases.push(database);
         Ok(())
     }
 
@@ -309,6 +324,7 @@ impl Engine {
             return Err(SqlError::new(3702, message).state(4));
         }
         let dropped = databases.remove(position);
+        self.entries_read_before.fetch_add(dropped.storage.entries_read(), Ordering::Relaxed);
         self.names.0.write().remove(&dropped.id);
         Ok(true)
     }

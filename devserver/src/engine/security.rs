@@ -74,8 +74,8 @@ const DATABASE_PERMISSIONS: &[&str] = &[
 
 impl Session {
     pub(super) fn create_role(&mut self, name: &Arc<str>, owner: Option<&str>) -> SqlResult<()> {
-        if owner.is_some() {
-            return Err(SqlError::not_supported("CREATE ROLE … AUTHORIZATION"));
+        if owner.is_some_and(|owner| fold(owner) != DBO) {
+            return Err(SqlError::not_supported("a role that does not belong to dbo"));
         }
         self.check_create("CREATE ROLE")?;
         let kind = PrincipalKind::Role { fixed: false };

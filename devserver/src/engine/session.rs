@@ -1,6 +1,7 @@
 //! A connection's session: from requests to running batches.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::batch::{CompiledBatch, Control, Failure, Origin};
 use super::catalog::Undo;
@@ -180,6 +181,10 @@ impl Session {
     /// What is to close the connection when the session is killed.
     pub fn on_kill(&self, close: impl Fn() + Send + 'static) {
         self.activity.on_kill(close);
+    }
+
+    pub(super) fn note_waitfor(&self, since: Option<Instant>) {
+        self.activity.note_waitfor(since);
     }
 
     fn note_activity(&self, running: bool) {

@@ -15,6 +15,8 @@ use crate::tsql::ast::IsolationLevel;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     pub no_count: bool,
+    /// SET NOEXEC ON: batches are compiled, and nothing in them is done until it is OFF again.
+    pub no_exec: bool,
     pub xact_abort: bool,
     pub isolation: IsolationLevel,
     pub ansi_nulls: bool,
@@ -34,6 +36,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             no_count: false,
+            no_exec: false,
             xact_abort: false,
             isolation: IsolationLevel::ReadCommitted,
             ansi_nulls: true,

@@ -54,6 +54,7 @@ impl Session {
         let options = &mut self.state.options;
         match (option, on) {
             (SessionOption::NoCount, _) => options.no_count = on,
+            (SessionOption::NoExec, _) => options.no_exec = on,
             (SessionOption::XactAbort, _) => options.xact_abort = on,
             // With ANSI_WARNINGS ON, which it always is, ARITHABORT changes no result.
             (SessionOption::ArithAbort, _) => options.arith_abort = on,
@@ -70,7 +71,6 @@ impl Session {
             (SessionOption::FmtOnly, true) => return refused("FMTONLY"),
             (SessionOption::ForcePlan, true) => return refused("FORCEPLAN"),
             (SessionOption::ImplicitTransactions, true) => return refused("IMPLICIT_TRANSACTIONS"),
-            (SessionOption::NoExec, true) => return refused("NOEXEC"),
             (SessionOption::NumericRoundAbort, true) => return refused("NUMERIC_ROUNDABORT"),
             (SessionOption::ParseOnly, true) => return refused("PARSEONLY"),
             (SessionOption::StatisticsIo, true) => return refused("STATISTICS IO"),

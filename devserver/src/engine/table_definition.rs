@@ -8,8 +8,8 @@ use super::next_value::Forbidden;
 use super::scalar::{Node, slot_bit};
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{
-    CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, Identity, Index, KeyColumn,
-    Lifetime, NamedText, TableSchema, Uniqueness, fold,
+    CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, Identity, Index, IndexOptions,
+    KeyColumn, Lifetime, NamedText, TableSchema, Uniqueness, fold,
 };
 use crate::tsql::ast::{
     self, ColumnDefinition, ColumnKind, CompareOp, ConstraintKind, Expr, Ident, IndexColumn, IndexOption, InlineIndex,
@@ -341,17 +341,9 @@ pub fn add_constraints(
                     None => generated_name(if *primary { "PK" } else { "UQ" }, &schema.name, &columns[0].name),
                 };
                 let uniqueness = if *primary { Uniqueness::PrimaryKey } else { Uniqueness::UniqueConstraint };
-                let ignore_dup_key = index_options(options)?;
+                let options = index_options(options)?;
                 let id = if is_clustered { CLUSTERED } else { 0 };
-                schema.indexes.push(Index {
-                    id,
-                    name,
-                    key,
-                    uniqueness,
-                    included: Vec::new(),
-                    filter: None,
-                    ignore_dup_key,
-                });
+                schema.indexes.push(Index { id, name, key, uniqueness, included: Vec::new(), filter: None, options });
             }
             ConstraintKind::Check { text, .. } => {
                 let name = match &constraint.name {
@@ -404,33 +396,39 @@ fn inline_index(schema: &TableSchema, index: &InlineIndex) -> SqlResult<Index> {
         uniqueness: if index.unique { Uniqueness::Index } else { Uniqueness::None },
         included,
         filter,
-        ignore_dup_key: index_options(&index.options)?,
+        options: index_options(&index.options)?,
     })
 }
 
-/// Whether IGNORE_DUP_KEY is on; options that change what an index does are refused.
-pub fn index_options(options: &[IndexOption]) -> SqlResult<bool> {
-    let mut ignore_dup_key = false;
+/// The options of a new index; those that would change what it does, and are not known here, are refused.
+pub fn index_options(options: &[IndexOption]) -> SqlResult<IndexOptions> {
+    let mut result = IndexOptions::default();
+    set_index_options(&mut result, options)?;
+    Ok(result)
+}
+
+/// Changes those options that are named.
+pub fn set_index_options(result: &mut IndexOptions, options: &[IndexOption]) -> SqlResult<()> {
     for option in options {
         match option {
-            IndexOption::IgnoreDupKey(on) => ignore_dup_key = *on,
+            IndexOption::IgnoreDupKey(on) => result.ignore_dup_key = *on,
+            IndexOption::AllowPageLocks(on) => result.allow_page_locks = *on,
+            IndexOption::StatisticsNoRecompute(on) => result.statistics_norecompute = *on,
+            IndexOption::OptimizeForSequentialKey(on) => result.optimize_for_sequential_key = *on,
             IndexOption::AllowRowLocks(false) => return Err(SqlError::not_supported("ALLOW_ROW_LOCKS = OFF")),
             // How pages are filled, sorted and compressed, and how an index is built: there are no pages here.
             IndexOption::PadIndex(_)
             | IndexOption::FillFactor(_)
             | IndexOption::SortInTempdb(_)
-            | IndexOption::StatisticsNoRecompute(_)
             | IndexOption::StatisticsIncremental(_)
             | IndexOption::DropExisting(_)
             | IndexOption::Online(_)
             | IndexOption::AllowRowLocks(true)
-            | IndexOption::AllowPageLocks(_)
-            | IndexOption::OptimizeForSequentialKey(_)
             | IndexOption::MaxDop(_)
             | IndexOption::DataCompression(_) => {}
         }
     }
-    Ok(ignore_dup_key)
+    Ok(())
 }
 
 pub fn key_columns(schema: &TableSchema, columns: &[IndexColumn]) -> SqlResult<Vec<KeyColumn>> {

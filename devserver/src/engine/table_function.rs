@@ -7,6 +7,7 @@ use super::bind_expression::implicit;
 use super::bind_source::Relation;
 use super::binder::{Binder, VisibleColumn, display_name};
 use super::frame::{Frame, Run};
+use super::index_activity;
 use super::open_json::{self, OpenJson};
 use super::scalar::{CollationLabel, Node, Scalar, SlotSet};
 use crate::error::{SqlError, SqlResult};
@@ -29,6 +30,8 @@ pub enum TableFunction {
         bounds: [Scalar; 3],
         ty: SqlType,
     },
+    /// sys.dm_db_index_operational_stats.
+    IndexActivity(Box<[Scalar; 4]>),
 }
 
 impl TableFunction {
@@ -37,6 +40,7 @@ impl TableFunction {
             TableFunction::OpenJson(call) => [Some(&call.json), call.path.as_ref()].into_iter().flatten().collect(),
             TableFunction::StringSplit { text, separator, .. } => vec![text, separator],
             TableFunction::GenerateSeries { bounds, .. } => bounds.iter().collect(),
+            TableFunction::IndexActivity(arguments) => arguments.iter().collect(),
         }
     }
 
@@ -51,6 +55,7 @@ impl TableFunction {
             TableFunction::OpenJson(call) => call.width(),
             TableFunction::StringSplit { ordinal, .. } => 1 + usize::from(*ordinal),
             TableFunction::GenerateSeries { .. } => 1,
+            TableFunction::IndexActivity(_) => index_activity::WIDTH,
         }
     }
 
@@ -64,6 +69,7 @@ impl TableFunction {
                 let bounds = [start.eval(run, frame)?, stop.eval(run, frame)?, step.eval(run, frame)?];
                 series(&bounds, *ty)
             }
+            TableFunction::IndexActivity(arguments) => index_activity::rows(arguments, run, frame),
         }
     }
 }

@@ -13,11 +13,13 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustc_hash::FxHashMap;
 
 use super::Key;
+use super::activity::{Activities, IndexActivity};
+use super::ghosts::KeptGhosts;
 use super::lock_mode::LockMode;
 use super::locks::{Answer, LockInfo, LockOwner, LockTable, Resource, Slot, WaitInfo, WaitStatus};
 use super::own_tables::{OwnTables, is_own};
 use super::row::Row;
-use super::schema::{Lifetime, LockEscalation, ObjectId, TableSchema, fold};
+use super::schema::{IndexId, Lifetime, LockEscalation, ObjectId, TableSchema, fold};
 use super::table::Table;
 use super::transaction::Transaction;
 use super::versions::VersionStore;
@@ -61,6 +63,10 @@ pub(super) struct State {
     pub(super) allow_snapshot: bool,
     /// There while one of the two is on.
     pub(super) versions: Option<Box<VersionStore>>,
+    pub(super) ghosts: KeptGhosts,
+    pub(super) activity: Activities,
+    /// By scans, ghosts included.
+    pub(super) entries_read: u64,
 }
 
 /// A connection's place in the database. Give it back by [`Database::close_session`].
@@ -140,6 +146,9 @@ impl Database {
             name: name.to_string(),
             allow_snapshot: false,
             versions: None,
+            ghosts: KeptGhosts::default(),
+            activity: Activities::default(),
+            entries_read: 0,
         };
         Database {
             state: Mutex::new(state),
@@ -440,6 +449,11 @@ impl<'db> Latch<'db> {
         self.table(table)?.live_row(key).cloned()
     }
 
+    /// What was done to an index, or (by its number) to the rows.
+    pub fn activity(&self, table: ObjectId, index: IndexId) -> IndexActivity {
+        self.state_ref().activity.get(table, index)
+    }
+
     // Locks.
 
     /// Every lock that is held or waited for: sys.dm_tran_locks. Those of sessions on the database itself stand apart.
@@ -530,6 +544,26 @@ impl<'db> Latch<'db> {
             Answer::Blocked if timeout == Some(Duration::ZERO) => return Err(lock_timeout()),
             Answer::Blocked => {}
         }
+        let began = Instant::now();
+        if let Resource::Key { object, index, .. } = resource {
+            self.state().activity.of(object, index).row_lock_waits += 1;
+        }
+        let granted = self.wait_for_lock(tx, owner, resource, mode, timeout);
+        if let Resource::Key { object, index, .. } = resource {
+            let waited = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            self.state().activity.of(object, index).row_lock_wait_ms += waited;
+        }
+        granted
+    }
+
+    fn wait_for_lock(
+        &mut self,
+        tx: &Transaction,
+        owner: LockOwner,
+        resource: Resource,
+        mode: LockMode,
+        timeout: Option<Duration>,
+    ) -> SqlResult<Grant> {
         let held_before = self.state().locks.held_mode(tx.slot, owner, resource).is_some();
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let undo_length = tx.undo.len();
@@ -645,16 +679,17 @@ impl<'db> Latch<'db> {
         *count += 1;
         let is_due = *count >= ESCALATION_THRESHOLD && (*count - ESCALATION_THRESHOLD).is_multiple_of(ESCALATION_RETRY);
         if is_due {
-            self.escalate(tx, object);
+            self.escalate(tx, object, index);
         }
     }
 
     /// Tries to replace the key locks of a table by one lock on the table. If others stand against it, all stays as it is.
-    fn escalate(&mut self, tx: &mut Transaction, table: ObjectId) {
+    fn escalate(&mut self, tx: &mut Transaction, table: ObjectId, index: IndexId) {
         let escalation = self.state().tables.get(&table).map(|table| table.schema.lock_escalation);
         if escalation.is_none_or(|escalation| escalation == LockEscalation::Disable) {
             return;
         }
+        self.state().activity.of(table, index).promotion_attempts += 1;
         let resource = Resource::Table(table);
         let intent = self.state().locks.held_mode(tx.slot, LockOwner::Transaction, resource);
         let mode = if intent == Some(LockMode::IntentShared) { LockMode::Shared } else { LockMode::Exclusive };
@@ -662,6 +697,7 @@ impl<'db> Latch<'db> {
         if answer == Answer::Blocked {
             return;
         }
+        self.state().activity.of(table, index).promotions += 1;
         self.state().locks.release_keys(tx.slot, table);
         tx.locks_whole_tables = true;
         tx.escalations += 1;

@@ -55,6 +55,7 @@ impl Latch<'_> {
             return Ok(());
         };
         self.state().begin_drop(&dropped);
+        self.state().activity.forget(table, None);
         tx.record(schema.lifetime, table, Change::TableDropped(Box::new(dropped)));
         Ok(())
     }
@@ -144,6 +145,7 @@ impl Latch<'_> {
         let before = self.lock_for_change(tx, table)?;
         let mut schema = TableSchema::clone(&before);
         change(&mut schema);
+        validate(&schema)?;
         self.table_mut(table)?.schema = Arc::new(schema);
         tx.record(before.lifetime, table, Change::SchemaReplaced(before));
         Ok(())
@@ -258,6 +260,7 @@ impl Latch<'_> {
         let mut schema = TableSchema::clone(&before);
         schema.indexes.retain(|other| other.id != index);
         storage.schema = Arc::new(schema);
+        self.state().activity.forget(table, Some(index));
         tx.record(before.lifetime, table, Change::IndexDropped(tree, before));
         Ok(())
     }

@@ -35,7 +35,15 @@ pub(super) fn key(column: usize, descending: bool) -> KeyColumn {
 }
 
 pub(super) fn index(id: IndexId, name: &str, key: Vec<KeyColumn>, uniqueness: Uniqueness) -> Index {
-    Index { id, name: name.into(), key, uniqueness, included: Vec::new(), filter: None, ignore_dup_key: false }
+    Index {
+        id,
+        name: name.into(),
+        key,
+        uniqueness,
+        included: Vec::new(),
+        filter: None,
+        options: IndexOptions::default(),
+    }
 }
 
 /// jobs(id primary key, queue, priority, state, name): ready jobs by queue and priority, unique names, priority descending.

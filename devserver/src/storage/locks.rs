@@ -344,6 +344,17 @@ impl LockTable {
         }
     }
 
+    /// Whether anybody holds the resource in any mode.
+    pub(super) fn is_held(&self, resource: Resource) -> bool {
+        self.locks.contains_key(&resource)
+    }
+
+    /// Whether anybody holds a table in a mode under which changes of it need no locks of their own.
+    pub(super) fn is_held_exclusively(&self, table: Resource) -> bool {
+        let is_whole = |mode: LockMode| matches!(mode, LockMode::Exclusive | LockMode::SchemaModification);
+        self.locks.get(&table).is_some_and(|lock| lock.holders().any(|holder| is_whole(holder.mode)))
+    }
+
     /// The mode in which the owner holds the resource.
     pub(super) fn held_mode(&self, slot: Slot, owner: LockOwner, resource: Resource) -> Option<LockMode> {
         let lock = self.locks.get(&resource)?;

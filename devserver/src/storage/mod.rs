@@ -10,9 +10,11 @@
 //! [`Latch::delete`] (X locks on the row and every index entry that is touched, an undo record each) →
 //! [`Latch::end_statement`], or [`Latch::rollback_statement`] if it failed → [`Latch::commit`] or [`Latch::rollback`].
 
+mod activity;
 mod check;
 mod database;
 mod ddl;
+mod ghosts;
 mod key;
 mod lock_mode;
 mod locks;
@@ -38,6 +40,7 @@ mod table_tests;
 #[cfg(test)]
 mod version_tests;
 
+pub use activity::IndexActivity;
 pub use check::{check_consistency, check_live};
 pub use database::{Database, Latch, Session, SessionHandle};
 pub use key::Key;
@@ -48,8 +51,8 @@ pub use row::Row;
 pub use scan::{Direction, Found, LockPlan, RowLock, Scan, ScanPlace, SeekRange};
 pub use schema::{
     CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, ForeignKey, HEAP, Identity,
-    Index, IndexId, KeyColumn, Lifetime, LockEscalation, NamedText, ObjectId, ReferentialAction, TableSchema,
-    Uniqueness, fold,
+    Index, IndexId, IndexOptions, KeyColumn, Lifetime, LockEscalation, NamedText, ObjectId, ReferentialAction,
+    TableSchema, Uniqueness, fold,
 };
 pub use table::Table;
 pub use transaction::{ChangedRow, Mark, StatementMark, Transaction};

@@ -13,6 +13,7 @@ use super::database::{Latch, lock_timeout};
 use super::key::{Key, advance_past_prefix};
 use super::lock_mode::LockMode;
 use super::locks::{Answer, LockOwner, Resource};
+use super::own_tables::is_own;
 use super::row::Row;
 use super::schema::{FIRST_NONCLUSTERED, HEAP, Index, IndexId, Lifetime, ObjectId, TableSchema};
 use super::table::{Entry, Table, encode_column};
@@ -130,6 +131,8 @@ pub struct Scan {
     reader: Option<Reader>,
     /// The locks kept for the row that was returned last.
     last: LockedRow,
+    /// It has gone past an entry since that was last counted.
+    stepped: bool,
 }
 
 /// What was locked for one row.
@@ -190,11 +193,16 @@ impl Scan {
             end_locked: false,
             reader: None,
             last: LockedRow::default(),
+            stepped: false,
         };
         scan.reader = scan.choose_reader(latch, tx)?;
         scan.drop_needless_row_locks(latch, tx);
         scan.set_range(range)?;
         scan.finished = is_empty(&scan.low, &scan.high);
+        if scan.schema.lifetime == Lifetime::Permanent {
+            let counts = latch.state().activity.of(table, index);
+            if scan.whole_key { counts.singleton_lookups += 1 } else { counts.range_scans += 1 }
+        }
         if plan.serializable && scan.row_mode.is_some() {
             latch.state().locks.begin_ranges(tx.slot);
         }
@@ -312,8 +320,13 @@ impl Scan {
                 };
                 let position = Key::new(key);
                 if self.schema.lifetime == Lifetime::Permanent {
+                    let is_ghost = record.ghost;
                     self.move_past(position.clone());
-                    self.read_row(latch, tx, position, None)?
+                    if is_ghost && self.is_nobodys(latch, tx, &position) {
+                        None
+                    } else {
+                        self.read_row(latch, tx, position, None)?
+                    }
                 } else {
                     // Nobody else can have changed or locked it.
                     let row = (!record.ghost).then(|| record.row.clone());
@@ -321,6 +334,9 @@ impl Scan {
                     row.map(|row| Found { key: position, row })
                 }
             };
+            if std::mem::take(&mut self.stepped) && !is_own(self.table) {
+                latch.state().entries_read += 1;
+            }
             if found.is_some() {
                 return Ok(found);
             }
@@ -384,11 +400,23 @@ impl Scan {
     }
 
     pub(super) fn move_past(&mut self, position: Key) {
+        self.stepped = true;
         match self.direction {
             Direction::Forward => self.low = Bound::Excluded(position),
             Direction::Backward => self.high = Bound::Excluded(position),
         }
         self.finished = is_empty(&self.low, &self.high);
+    }
+
+    /// Whether a row's ghost was kept after its transaction: a lock on it would be given back at once.
+    fn is_nobodys(&self, latch: &mut Latch<'_>, tx: &Transaction, key: &Key) -> bool {
+        let Some(mode) = self.row_mode else { return true };
+        let resource = Resource::key(self.table, self.schema.row_index(), key.as_bytes());
+        let is_unlocked = latch.is_unlocked(tx, resource, mode);
+        if is_unlocked {
+            latch.state().activity.of(self.table, self.index).row_locks += 1;
+        }
+        is_unlocked
     }
 
     /// Locks and reads the row of the next index entry. `None` if there is none, or if it was skipped.
@@ -408,6 +436,11 @@ impl Scan {
         let is_unique = self.schema.index(self.index).is_some_and(Index::is_unique);
         let locked_bytes = if is_unique { &bytes[..row_key_start] } else { bytes };
         let resource = Resource::key(self.table, self.index, locked_bytes);
+        // A ghost that was kept: nobody's, so that its lock would be given back at once.
+        if entry.ghost && latch.is_unlocked(tx, resource, mode) {
+            latch.state().activity.of(self.table, self.index).row_locks += 1;
+            return Ok(None);
+        }
         let Attempt::Locked { taken, waited } = self.lock(latch, tx, resource, mode, self.plan.hold)? else {
             return Ok(None);
         };
@@ -464,6 +497,9 @@ impl Scan {
                 }
             }
         }
+        if self.index >= FIRST_NONCLUSTERED && !self.covering && self.schema.lifetime == Lifetime::Permanent {
+            latch.state().activity.of(self.table, self.schema.row_index()).singleton_lookups += 1;
+        }
         let row = latch.table(self.table).and_then(|table| table.live_row(&key)).cloned();
         let Some(row) = row else {
             release(latch, tx, locked);
@@ -487,6 +523,9 @@ impl Scan {
         mode: LockMode,
         hold: bool,
     ) -> SqlResult<Attempt> {
+        if let Resource::Key { object, index, .. } = resource {
+            latch.state().activity.of(object, index).row_locks += 1;
+        }
         if !hold && latch.state_ref().locks.is_free(tx.slot, resource, mode) {
             return Ok(Attempt::Locked { taken: false, waited: false });
         }

@@ -130,8 +130,29 @@ pub struct Index {
     /// INCLUDE: decides which locks an update takes and which queries the index covers. The values are read from the row.
     pub included: Vec<usize>,
     pub filter: Option<Filter>,
-    /// IGNORE_DUP_KEY = ON.
+    pub options: IndexOptions,
+}
+
+/// The WITH options of an index that the catalog remembers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndexOptions {
     pub ignore_dup_key: bool,
+    /// Only remembered, like the two below: there are no pages, no statistics and no contention for the last page here.
+    pub allow_page_locks: bool,
+    pub statistics_norecompute: bool,
+    pub optimize_for_sequential_key: bool,
+}
+
+impl Default for IndexOptions {
+    /// What an index has where its definition says nothing.
+    fn default() -> Self {
+        IndexOptions {
+            ignore_dup_key: false,
+            allow_page_locks: true,
+            statistics_norecompute: false,
+            optimize_for_sequential_key: false,
+        }
+    }
 }
 
 impl Index {
@@ -387,13 +408,13 @@ pub(super) fn validate(schema: &TableSchema) -> SqlResult<()> {
                 "Cannot create a clustered index with a predicate clause. Filtered clustered indexes are not supported.",
             ));
         }
-        if index.ignore_dup_key && !index.is_unique() {
+        if index.options.ignore_dup_key && !index.is_unique() {
             return Err(SqlError::new(
                 1916,
                 "CREATE INDEX options nonunique and ignore_dup_key are mutually exclusive.",
             ));
         }
-        if index.ignore_dup_key && index.filter.is_some() {
+        if index.options.ignore_dup_key && index.filter.is_some() {
             return Err(SqlError::not_supported("IGNORE_DUP_KEY on a filtered index, as in SQL Server"));
         }
     }

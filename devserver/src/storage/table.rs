@@ -273,6 +273,26 @@ impl Table {
         }
     }
 
+    /// Takes away the ghost at a key, if there is one.
+    pub(super) fn remove_ghost_at(&mut self, index: IndexId, key: &Key) {
+        if index < FIRST_NONCLUSTERED { self.remove_row_ghost(key) } else { self.remove_entry_ghost(index, key) }
+    }
+
+    /// The ghosts under the same key of a unique index as `entry`, but for one in its very place.
+    pub(super) fn ghosts_beside(&self, index: IndexId, entry: &EntryKey) -> Vec<Key> {
+        let mut ghosts = Vec::new();
+        let Some(tree) = self.tree(index) else { return ghosts };
+        let prefix = entry.prefix();
+        let mut next = tree.entries.next(Bound::Included(prefix));
+        while let Some((key, found)) = next.filter(|(key, _)| key.starts_with(prefix)) {
+            if found.ghost && key != entry.key.as_bytes() {
+                ghosts.push(Key::new(key));
+            }
+            next = tree.entries.next(Bound::Excluded(key));
+        }
+        ghosts
+    }
+
     /// Takes one change back. Creation and drop of the table itself are the database's.
     pub(super) fn undo(&mut self, change: Change) {
         match change {

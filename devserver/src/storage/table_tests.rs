@@ -81,7 +81,7 @@ fn ignore_dup_key_skips_the_row() {
     let mut c = jobs.connect(51);
     let mut schema = jobs_schema(Lifetime::Permanent);
     schema.name = "others".into();
-    schema.indexes[0].ignore_dup_key = true;
+    schema.indexes[0].options.ignore_dup_key = true;
     let table = jobs.database.latch().create_table(c.tx(), schema).unwrap();
     c.table = table;
     assert!(matches!(c.insert(&job(1)), Ok(Inserted::Row(_))));

@@ -57,7 +57,7 @@ pub(super) struct Undo {
 pub(super) enum Change {
     RowInserted(Key),
     RowGhosted(Key),
-    /// A row was inserted where the transaction's own ghost lay; holds the ghost's row.
+    /// A row was inserted where a ghost lay, mostly the transaction's own; holds the ghost's row.
     RowRevived(Key, Row),
     /// Holds the row as it was.
     RowReplaced(Key, Row),
@@ -249,6 +249,7 @@ impl Latch<'_> {
         state.remove_ghosts(&tx.undo);
         state.forget_drops(&tx.undo);
         state.locks.release_all(tx.slot, LockOwner::Transaction);
+        state.clean_locked_ghosts();
     }
 
     pub fn rollback(&mut self, mut tx: Transaction) {
@@ -257,6 +258,7 @@ impl Latch<'_> {
         self.end_versions(&mut tx, false);
         let state = self.state();
         state.locks.release_all(tx.slot, LockOwner::Transaction);
+        state.clean_locked_ghosts();
     }
 }
 
@@ -320,6 +322,7 @@ impl State {
                 }
             }
             change => {
+                self.note_undone(table, &change);
                 if let Some(table) = self.tables.get_mut(&table) {
                     table.undo(change);
                 }
@@ -330,6 +333,9 @@ impl State {
     /// Takes away what the transaction has deleted, now that nobody can want it back.
     fn remove_ghosts(&mut self, changes: &[Undo]) {
         for Undo { table, change } in changes {
+            if self.keeps_ghost(*table, change) {
+                continue;
+            }
             let Some(table) = self.tables.get_mut(table) else {
                 continue;
             };

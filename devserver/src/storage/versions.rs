@@ -209,6 +209,9 @@ fn before_image(table: &Table, undo: &Undo) -> Option<(IndexId, Key, Option<Stor
             (row_index, key.clone(), Some(Stored::Row(ghost.row.clone())))
         }
         Change::EntryInserted(index, key) => (*index, key.clone(), None),
+        // In the place of a ghost, which was nothing to anybody. What the transaction has deleted itself, it has kept already.
+        Change::RowRevived(key, _) => (row_index, key.clone(), None),
+        Change::EntryRevived(index, key) => (*index, key.clone(), None),
         Change::EntryGhosted(index, key) => {
             let ghost = table.tree(*index)?.entries.get(key.as_bytes())?;
             (*index, key.clone(), Some(Stored::Entry(ghost.row_key_start)))

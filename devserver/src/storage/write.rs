@@ -4,12 +4,13 @@
 //! one, the new one, and one that only an included column changes). All that can wait or fail comes before anything is
 //! changed, so that a row is never half written.
 
+use super::activity::IndexActivity;
 use super::database::Latch;
 use super::key::Key;
 use super::lock_mode::LockMode;
 use super::locks::{LockOwner, Resource};
 use super::row::Row;
-use super::schema::{FilterTerm, Index, Lifetime, ObjectId, TableSchema, Uniqueness};
+use super::schema::{FilterTerm, Index, IndexId, Lifetime, ObjectId, TableSchema, Uniqueness};
 use super::serializable::Arrival;
 use super::table::EntryKey;
 use super::transaction::Transaction;
@@ -156,18 +157,17 @@ impl Latch<'_> {
         let row = Row::encode(&schema.columns, values)?;
         let entries = self.entries(schema, values, &key)?;
         if let Some(index) = self.claim_keys(tx, schema, &key, &entries)? {
-            if index.ignore_dup_key && on_duplicate == OnDuplicateKey::AsIndexSays {
+            if index.options.ignore_dup_key && on_duplicate == OnDuplicateKey::AsIndexSays {
                 return Ok(Inserted::DuplicateIgnored);
             }
             return Err(duplicate_error(schema, index, values));
         }
         let first = tx.undo.len();
-        let table = self.table_mut(schema.id)?;
-        let change = table.put_row(&key, row);
+        self.count(schema, schema.row_index(), |counts| counts.inserts += 1);
+        let change = self.table_mut(schema.id)?.put_row(&key, row);
         tx.record(schema.lifetime, schema.id, change);
         for (index, entry) in &entries {
-            let change = table.put_entry(index.id, entry);
-            tx.record(schema.lifetime, schema.id, change);
+            self.put_entry(tx, schema, index, entry)?;
         }
         self.keep_versions(tx, first);
         Ok(Inserted::Row(key))
@@ -249,12 +249,9 @@ impl Latch<'_> {
             self.lock_key(tx, schema, entry_resource(table, index, entry))?;
         }
         let first = tx.undo.len();
-        let storage = self.table_mut(table)?;
-        let change = storage.ghost_row(key);
-        tx.record(schema.lifetime, table, change);
+        self.ghost_row(tx, schema, key)?;
         for (index, entry) in &entries {
-            let change = storage.ghost_entry(index.id, &entry.key);
-            tx.record(schema.lifetime, table, change);
+            self.ghost_entry(tx, schema, index, entry)?;
         }
         self.keep_versions(tx, first);
         Ok(true)
@@ -370,28 +367,74 @@ impl Latch<'_> {
             self.test_gaps(tx, schema, &arrivals)?;
         }
         let first = tx.undo.len();
-        let storage = self.table_mut(table)?;
         if moves {
-            let change = storage.ghost_row(update.old_key);
-            tx.record(schema.lifetime, table, change);
-            let change = storage.put_row(&update.new_key, update.row);
+            self.ghost_row(tx, schema, update.old_key)?;
+            self.count(schema, schema.row_index(), |counts| counts.inserts += 1);
+            let change = self.table_mut(table)?.put_row(&update.new_key, update.row);
             tx.record(schema.lifetime, table, change);
         } else {
-            let change = storage.replace_row(update.old_key, update.row);
+            self.count(schema, schema.row_index(), |counts| counts.updates += 1);
+            let change = self.table_mut(table)?.replace_row(update.old_key, update.row);
             tx.record(schema.lifetime, table, change);
         }
-        for TouchedEntry { index, old, new } in update.touched.iter().filter(|touched| touched.old != touched.new) {
+        for TouchedEntry { index, old, new } in &update.touched {
+            if old == new {
+                // An included column changes.
+                self.count(schema, index.id, |counts| counts.updates += 1);
+                continue;
+            }
             if let Some(old) = old {
-                let change = storage.ghost_entry(index.id, &old.key);
-                tx.record(schema.lifetime, table, change);
+                self.ghost_entry(tx, schema, index, old)?;
             }
             if let Some(new) = new {
-                let change = storage.put_entry(index.id, new);
-                tx.record(schema.lifetime, table, change);
+                self.put_entry(tx, schema, index, new)?;
             }
         }
         self.keep_versions(tx, first);
         Ok(())
+    }
+
+    fn ghost_row(&mut self, tx: &mut Transaction, schema: &TableSchema, key: &Key) -> SqlResult<()> {
+        let is_heap = schema.clustered().is_none();
+        self.count(schema, schema.row_index(), |counts| if is_heap { counts.deletes += 1 } else { counts.ghosts += 1 });
+        let change = self.table_mut(schema.id)?.ghost_row(key);
+        tx.record(schema.lifetime, schema.id, change);
+        Ok(())
+    }
+
+    fn ghost_entry(
+        &mut self,
+        tx: &mut Transaction,
+        schema: &TableSchema,
+        index: &Index,
+        entry: &EntryKey,
+    ) -> SqlResult<()> {
+        self.count(schema, index.id, |counts| counts.ghosts += 1);
+        let change = self.table_mut(schema.id)?.ghost_entry(index.id, &entry.key);
+        tx.record(schema.lifetime, schema.id, change);
+        Ok(())
+    }
+
+    fn put_entry(
+        &mut self,
+        tx: &mut Transaction,
+        schema: &TableSchema,
+        index: &Index,
+        entry: &EntryKey,
+    ) -> SqlResult<()> {
+        self.take_place_of_ghosts(tx, schema.id, index, entry);
+        self.count(schema, index.id, |counts| counts.inserts += 1);
+        let change = self.table_mut(schema.id)?.put_entry(index.id, entry);
+        tx.record(schema.lifetime, schema.id, change);
+        Ok(())
+    }
+
+    /// Counts what is done to an index of a table that others see too.
+    #[inline]
+    fn count(&mut self, schema: &TableSchema, index: IndexId, count: impl FnOnce(&mut IndexActivity)) {
+        if schema.lifetime == Lifetime::Permanent {
+            count(self.state().activity.of(schema.id, index));
+        }
     }
 
     /// The entries of a row of these values.
@@ -427,6 +470,9 @@ impl Latch<'_> {
     fn lock_key(&mut self, tx: &mut Transaction, schema: &TableSchema, resource: Resource) -> SqlResult<()> {
         if schema.lifetime != Lifetime::Permanent || self.table_lock_covers(tx, schema.id, LockMode::Exclusive) {
             return Ok(());
+        }
+        if let Resource::Key { object, index, .. } = resource {
+            self.state().activity.of(object, index).row_locks += 1;
         }
         let grant = self.acquire(tx, LockOwner::Transaction, resource, LockMode::Exclusive, tx.lock_timeout)?;
         if grant.new {

@@ -6,6 +6,7 @@
 //! Source: MS-TDS, "2.2.7 Packet Data Token Stream Definition".
 
 use std::io;
+use std::sync::Arc;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::runtime::Handle;
@@ -16,6 +17,7 @@ use super::packet::{DEFAULT_PACKET_SIZE, PacketType, frame, put_b_varchar, put_u
 use super::prelogin::SERVER_VERSION;
 use super::wire_type::{put_type_info, put_value, user_type};
 use crate::error::SqlError;
+use crate::gate::Gate;
 use crate::value::{Collation, Length, SqlType, Value, convert};
 
 const TOKEN_RETURN_STATUS: u8 = 0x79;
@@ -132,6 +134,7 @@ struct Connection {
 ///
 /// Writing from the executing thread saves the hand-over to a task, which would cost a small answer more than all else.
 pub struct Output {
+    gate: Arc<Gate>,
     stream: Box<dyn AsyncWrite + Send + Unpin>,
     runtime: Handle,
     hung_up: watch::Receiver<bool>,
@@ -139,12 +142,19 @@ pub struct Output {
 
 impl Output {
     /// `runtime` is the one that drives `stream`; when `hung_up` changes, a client that does not read is given up.
-    pub fn new(stream: Box<dyn AsyncWrite + Send + Unpin>, runtime: Handle, hung_up: watch::Receiver<bool>) -> Self {
-        Output { stream, runtime, hung_up }
+    /// Nothing is written while `gate` is closed.
+    pub fn new(
+        stream: Box<dyn AsyncWrite + Send + Unpin>,
+        runtime: Handle,
+        hung_up: watch::Receiver<bool>,
+        gate: Arc<Gate>,
+    ) -> Self {
+        Output { gate, stream, runtime, hung_up }
     }
 
     fn write(&mut self, packets: &[u8]) -> io::Result<()> {
-        let Output { stream, runtime, hung_up } = self;
+        self.gate.pass();
+        let Output { stream, runtime, hung_up, .. } = self;
         let writing = async {
             stream.write_all(packets).await?;
             stream.flush().await
@@ -159,7 +169,8 @@ impl Output {
     }
 
     fn close(&mut self) -> io::Result<()> {
-        let Output { stream, runtime, hung_up } = self;
+        self.gate.pass();
+        let Output { stream, runtime, hung_up, .. } = self;
         runtime.block_on(async {
             tokio::select! {
                 biased;
@@ -833,7 +844,7 @@ mod tests {
     fn connected() -> (ResponseWriter, tokio::io::DuplexStream, watch::Sender<bool>) {
         let (server, client) = tokio::io::duplex(1024);
         let (stop, stopping) = watch::channel(false);
-        (ResponseWriter::new(Output::new(Box::new(server), Handle::current(), stopping)), client, stop)
+        (ResponseWriter::new(Output::new(Box::new(server), Handle::current(), stopping, Arc::default())), client, stop)
     }
 
     #[tokio::test]

@@ -23,6 +23,8 @@ pub(super) static VIEWS: &[CatalogView] = &[
             ("is_disabled", BIT),
             ("is_hypothetical", BIT),
             ("allow_row_locks", BIT),
+            ("allow_page_locks", BIT),
+            ("optimize_for_sequential_key", BIT),
             ("has_filter", BIT),
             ("filter_definition", TEXT),
         ],
@@ -42,6 +44,21 @@ pub(super) static VIEWS: &[CatalogView] = &[
             ("is_included_column", BIT),
         ],
         rows: index_columns,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "stats",
+        columns: &[
+            ("object_id", INT),
+            ("name", NAME),
+            ("stats_id", INT),
+            ("auto_created", BIT),
+            ("user_created", BIT),
+            ("no_recompute", BIT),
+            ("has_filter", BIT),
+            ("filter_definition", TEXT),
+        ],
+        rows: statistics,
     },
     CatalogView {
         schema: "sys",
@@ -83,15 +100,41 @@ fn index_row(table: ObjectId, index: Option<&Index>, disabled: bool) -> Vec<Valu
         Value::TinyInt(kind),
         text(description),
         bit(index.is_some_and(Index::is_unique)),
-        bit(index.is_some_and(|index| index.ignore_dup_key)),
+        bit(index.is_some_and(|index| index.options.ignore_dup_key)),
         bit(index.is_some_and(|index| index.uniqueness == Uniqueness::PrimaryKey)),
         bit(index.is_some_and(|index| index.uniqueness == Uniqueness::UniqueConstraint)),
         bit(disabled),
         bit(false),
         bit(true),
+        bit(index.is_none_or(|index| index.options.allow_page_locks)),
+        bit(index.is_some_and(|index| index.options.optimize_for_sequential_key)),
         bit(filter.is_some()),
-        filter.map_or(Value::Null, |filter| text(format!("({})", filter.text))),
+        index.map_or(Value::Null, filter_text),
     ]
+}
+
+/// Those that come with the indexes: nothing makes others here.
+fn statistics(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for table in facts.tables {
+        for index in table.indexes.iter().chain(&table.disabled_indexes) {
+            rows.push(vec![
+                Value::Int(table.id),
+                text(&index.name),
+                Value::Int(i32::from(index.id)),
+                bit(false),
+                bit(false),
+                bit(index.options.statistics_norecompute),
+                bit(index.filter.is_some()),
+                filter_text(index),
+            ]);
+        }
+    }
+    rows
+}
+
+fn filter_text(index: &Index) -> Value {
+    index.filter.as_ref().map_or(Value::Null, |filter| text(format!("({})", filter.text)))
 }
 
 fn index_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {

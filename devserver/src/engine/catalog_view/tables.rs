@@ -266,15 +266,10 @@ fn columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
 fn push_columns(rows: &mut Vec<Vec<Value>>, table: &TableSchema, id: ObjectId) {
     for (ordinal, column) in table.columns.iter().enumerate() {
         let (length, precision, scale) = type_facts(column.sql_type);
-        let number = type_number(column.sql_type);
         let default = column.default.as_ref();
         let default = default.and_then(|default| constraint_id(table, &default.name));
-        rows.push(vec![
-            Value::Int(id),
-            text(&column.name),
-            Value::Int(ordinal as i32 + 1),
-            Value::TinyInt(number),
-            Value::Int(i32::from(number)),
+        let mut row = column_row(id, ordinal, column);
+        row.extend([
             Value::SmallInt(length),
             Value::TinyInt(precision),
             Value::TinyInt(scale),
@@ -295,7 +290,20 @@ fn push_columns(rows: &mut Vec<Vec<Value>>, table: &TableSchema, id: ObjectId) {
             bit(false),
             bit(false),
         ]);
+        rows.push(row);
     }
+}
+
+/// What `sys.columns` and the views that inherit from it begin with.
+fn column_row(table: ObjectId, ordinal: usize, column: &Column) -> Vec<Value> {
+    let number = type_number(column.sql_type);
+    vec![
+        Value::Int(table),
+        text(&column.name),
+        Value::Int(ordinal as i32 + 1),
+        Value::TinyInt(number),
+        Value::Int(i32::from(number)),
+    ]
 }
 
 pub(super) fn collation(column: &Column) -> Value {
@@ -307,19 +315,15 @@ fn identity_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     for table in facts.tables {
         for (ordinal, column) in table.columns.iter().enumerate() {
             let Some(identity) = column.identity else { continue };
-            let number = type_number(column.sql_type);
-            rows.push(vec![
-                Value::Int(table.id),
-                text(&column.name),
-                Value::Int(ordinal as i32 + 1),
-                Value::TinyInt(number),
-                Value::Int(i32::from(number)),
+            let mut row = column_row(table.id, ordinal, column);
+            row.extend([
                 bit(true),
                 Value::BigInt(identity.seed),
                 Value::BigInt(identity.increment),
                 facts.identities.get(&table.id).map_or(Value::Null, |last| Value::BigInt(*last)),
                 bit(false),
             ]);
+            rows.push(row);
         }
     }
     rows
@@ -330,18 +334,9 @@ fn computed_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     for table in facts.tables {
         for (ordinal, column) in table.columns.iter().enumerate() {
             let Some(definition) = &column.computed else { continue };
-            let number = type_number(column.sql_type);
-            rows.push(vec![
-                Value::Int(table.id),
-                text(&column.name),
-                Value::Int(ordinal as i32 + 1),
-                Value::TinyInt(number),
-                Value::Int(i32::from(number)),
-                bit(column.nullable),
-                bit(true),
-                text(format!("({definition})")),
-                bit(true),
-            ]);
+            let mut row = column_row(table.id, ordinal, column);
+            row.extend([bit(column.nullable), bit(true), text(format!("({definition})")), bit(true)]);
+            rows.push(row);
         }
     }
     rows

@@ -176,3 +176,20 @@ fn a_table_variable_is_as_it_is_under_every_isolation_level() {
         assert_eq!(found[3..], ["ROW(Int(3))", "ROW(Int(4))"], "{level}: {found:?}");
     }
 }
+
+#[test]
+fn output_computes_of_large_values_what_it_is_asked_for() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE t (id int NOT NULL PRIMARY KEY, payload varbinary(max) NULL); INSERT t VALUES (1, 0x0102), (2, NULL)",
+    );
+    let change = |wanted: u8| {
+        format!(
+            "DECLARE @wanted bit = {wanted}; UPDATE t SET id = id
+             OUTPUT inserted.id, DATALENGTH(inserted.payload) AS bytes, CASE WHEN @wanted = 1 THEN inserted.payload END AS payload"
+        )
+    };
+    assert_eq!(rows(&mut s, &change(1)), ["ROW(Int(1), BigInt(2), Bytes([1, 2]))", "ROW(Int(2), Null, Null)"]);
+    assert_eq!(rows(&mut s, &change(0)), ["ROW(Int(1), BigInt(2), Null)", "ROW(Int(2), Null, Null)"]);
+}

@@ -84,3 +84,28 @@ INSERT q VALUES (1), (2); DELETE TOP (1) FROM q; UPDATE q SET id = 7",
     ok(&mut s, "DROP SYNONYM q");
     assert_eq!(errors(&mut s, "SELECT * FROM q"), [208]);
 }
+
+/// How a payload is told to be text: nothing in it but printable ASCII, by a comparison of bytes.
+#[test]
+fn a_class_of_bytes_finds_what_is_not_printable() {
+    let (_e, mut s) = session();
+    let is_text =
+        "SELECT CASE WHEN CAST(@v AS varchar(max)) COLLATE Latin1_General_100_BIN2 LIKE '%[^ -~]%' THEN 0 ELSE 1 END,
+         PATINDEX('%[^ -~]%', CAST(@v AS varchar(max)) COLLATE Latin1_General_100_BIN2)";
+    for (bytes, expected) in [
+        ("0x", "ROW(Int(1), BigInt(0))"),
+        ("0x41207E", "ROW(Int(1), BigInt(0))"),
+        ("0x41097E", "ROW(Int(0), BigInt(2))"),
+        ("0x4141E9", "ROW(Int(0), BigInt(3))"),
+        ("0x00", "ROW(Int(0), BigInt(1))"),
+        ("0x7F", "ROW(Int(0), BigInt(1))"),
+    ] {
+        let sql = format!("DECLARE @v varbinary(max) = {bytes}; {is_text}");
+        assert_eq!(rows(&mut s, &sql), [expected], "{bytes}");
+    }
+    assert_eq!(
+        rows(&mut s, "DECLARE @v varbinary(max) = 0x6800AC20; SELECT CAST(@v AS nvarchar(max)), DATALENGTH(@v)"),
+        ["ROW(String(\"h€\"), BigInt(4))"]
+    );
+    assert_eq!(rows(&mut s, "SELECT COUNT(DISTINCT CHECKSUM(NEWID())) FROM GENERATE_SERIES(1, 20)"), ["ROW(Int(20))"]);
+}

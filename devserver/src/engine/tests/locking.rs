@@ -156,3 +156,61 @@ fn durability_changes_nothing_in_memory() {
     ok(&mut a, "BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 1; COMMIT TRANSACTION WITH (DELAYED_DURABILITY = ON)");
     assert_eq!(rows(&mut a, "SELECT n FROM t WHERE id = 1"), ["ROW(Int(1))"]);
 }
+
+/// sp_getapplock asks for no more than membership in `public`; several slots are tried in turn without waiting.
+/// Source: "sp_getapplock" (MicrosoftDocs/sql-docs, docs/relational-databases/system-stored-procedures/
+/// sp-getapplock-transact-sql.md).
+#[test]
+fn a_procedure_tries_application_locks_in_turn_for_users_who_may_only_run_it() {
+    let engine = engine();
+    let mut owner = login(&engine, "sa", "secret");
+    ok(
+        &mut owner,
+        "CREATE PROCEDURE take_slot @slots int AS
+         SET NOCOUNT ON;
+         DECLARE @slot int = 0, @got int = -1, @name nvarchar(255);
+         WHILE @slot < @slots AND @got < 0
+         BEGIN
+             SET @slot += 1;
+             SET @name = CONCAT(N'slot.', @slot);
+             EXEC @got = sys.sp_getapplock @Resource = @name, @LockMode = N'Exclusive', @LockOwner = N'Session', @LockTimeout = 0;
+         END;
+         RETURN CASE WHEN @got < 0 THEN 0 ELSE @slot END",
+    );
+    ok(
+        &mut owner,
+        "CREATE PROCEDURE give_slot @slot int AS DECLARE @name nvarchar(255) = CONCAT(N'slot.', @slot);
+         EXEC sys.sp_releaseapplock @Resource = @name, @LockOwner = N'Session'",
+    );
+    ok(&mut owner, "CREATE LOGIN u WITH PASSWORD = 'p'; CREATE USER u FOR LOGIN u; GRANT EXECUTE TO u");
+    let (mut a, mut b, mut c) = (login(&engine, "u", "p"), login(&engine, "u", "p"), login(&engine, "u", "p"));
+    let take = "DECLARE @slot int; EXEC @slot = take_slot 2; SELECT @slot";
+    assert_eq!(rows(&mut a, take), ["ROW(Int(1))"]);
+    assert_eq!(rows(&mut b, take), ["ROW(Int(2))"]);
+    assert_eq!(rows(&mut c, take), ["ROW(Int(0))"]);
+    ok(&mut a, "EXEC give_slot 1");
+    assert_eq!(rows(&mut c, take), ["ROW(Int(1))"]);
+    // A session that ends gives back what it holds.
+    drop(b);
+    assert_eq!(rows(&mut a, take), ["ROW(Int(2))"]);
+}
+
+#[test]
+fn a_session_in_waitfor_shows_that_it_waits() {
+    let engine = engine();
+    let mut watcher = login(&engine, "sa", "secret");
+    let mut sleeper = login(&engine, "sa", "secret");
+    let cancel = sleeper.cancel_handle();
+    let sleeping = std::thread::spawn(move || errors(&mut sleeper, "WAITFOR DELAY '00:01:00'"));
+    let waiting = "SELECT status, wait_type, blocking_session_id FROM sys.dm_exec_requests WHERE wait_type = 'WAITFOR'";
+    let mut seen = rows(&mut watcher, waiting);
+    while seen.is_empty() {
+        std::thread::yield_now();
+        seen = rows(&mut watcher, waiting);
+    }
+    assert_eq!(seen, ["ROW(String(\"suspended\"), String(\"WAITFOR\"), SmallInt(0))"]);
+    assert_eq!(rows(&mut watcher, "SELECT wait_type FROM sys.dm_os_waiting_tasks"), ["ROW(String(\"WAITFOR\"))"]);
+    cancel.cancel();
+    assert_eq!(sleeping.join().expect("the session"), [3617]);
+    assert!(rows(&mut watcher, waiting).is_empty());
+}

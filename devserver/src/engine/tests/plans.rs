@@ -37,6 +37,15 @@ fn forceseek_wants_a_seek() {
     assert_eq!(rows(&mut s, "SELECT q FROM t WITH (FORCESEEK) WHERE id = 3"), ["ROW(Int(2))"]);
     assert_eq!(rows(&mut s, "SELECT q FROM t WITH (FORCESEEK (ready (q))) WHERE q = 2 AND state = 0"), ["ROW(Int(2))"]);
     assert_eq!(errors(&mut s, "SELECT q FROM t WITH (FORCESEEK (ready (q, id))) WHERE q = 2 AND state = 0"), [8622]);
+    for (hints, number) in [
+        ("FORCESEEK, FORCESCAN", 10746),
+        ("FORCESEEK (ready (q)), INDEX (ready)", 10747),
+        ("FORCESEEK (ready (q)), FORCESEEK", 10747),
+        ("FORCESEEK, FORCESEEK", 10748),
+    ] {
+        let sql = format!("SELECT q FROM t WITH ({hints}) WHERE q = 2 AND state = 0");
+        assert_eq!(errors(&mut s, &sql), [number], "{hints}");
+    }
 }
 
 #[test]
@@ -105,4 +114,48 @@ fn extremes_and_alternatives_are_sought() {
     }
     assert_eq!(errors(&mut b, "SELECT MAX(id) FROM t WHERE id < 4"), [1222]);
     assert_eq!(rows(&mut b, "SELECT MAX(id) FROM t WITH (READPAST) WHERE id < 4"), ["ROW(Int(2))"]);
+}
+
+/// "Table hints are specified in the FROM clause of the DML statement": the list for the target's own WITH has no INDEX and
+/// no FORCESEEK ("Table hints", MicrosoftDocs/sql-docs, docs/t-sql/queries/hints-transact-sql-table.md).
+#[test]
+fn a_joined_target_takes_index_and_forceseek_in_from_only() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    ok(&mut s, "CREATE TYPE list AS TABLE (id int NOT NULL PRIMARY KEY)");
+    let joined = |change: &str, condition: &str| {
+        format!(
+            "DECLARE @l list; INSERT @l VALUES (1), (3), (9);
+             {change} FROM @l AS l INNER LOOP JOIN t AS j WITH (ROWLOCK, FORCESEEK, INDEX (1)) ON j.id = l.id {condition}
+             OPTION (MAXDOP 1, KEEPFIXED PLAN, FORCE ORDER)"
+        )
+    };
+    assert_eq!(rows(&mut s, &joined("UPDATE j SET k = 'x' OUTPUT inserted.id", "WHERE j.q = 2")), ["ROW(Int(3))"]);
+    assert_eq!(rows(&mut s, &joined("DELETE j OUTPUT deleted.id", "WHERE j.q = 1")), ["ROW(Int(1))"]);
+    assert_eq!(errors(&mut s, "UPDATE t WITH (ROWLOCK, INDEX (ready)) SET k = 'y' WHERE q = 1 AND state = 0"), [1069]);
+    assert_eq!(errors(&mut s, "DELETE t WITH (ROWLOCK, FORCESEEK) WHERE id = 1"), [10724]);
+    assert_eq!(errors(&mut s, "DELETE t WITH (FORCESCAN) WHERE id = 1"), [10745]);
+}
+
+#[test]
+fn a_target_is_not_sought_by_named_columns() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    ok(&mut s, "CREATE TYPE list AS TABLE (id int NOT NULL PRIMARY KEY)");
+    for change in ["UPDATE j SET k = 'x'", "DELETE j"] {
+        let joined = |hint: &str| {
+            format!(
+                "DECLARE @l list; INSERT @l VALUES (1); {change} FROM @l AS l JOIN t AS j WITH ({hint}) ON j.id = l.id"
+            )
+        };
+        assert_eq!(errors(&mut s, &joined("ROWLOCK, FORCESEEK (1 (id))")), [10724]);
+        assert_eq!(errors(&mut s, &joined("FORCESCAN")), [10745]);
+    }
+    // Nor through a CTE. What is only read may be.
+    let through =
+        "WITH c AS (SELECT k FROM t WITH (FORCESEEK (ready (q))) WHERE q = 1 AND state = 0) UPDATE c SET k = 'x'";
+    assert_eq!(errors(&mut s, through), [10724]);
+    let read =
+        "DELETE a FROM t AS a JOIN t AS b WITH (FORCESEEK (ready (q))) ON b.q = 2 AND b.state = 0 WHERE a.id = b.id";
+    ok(&mut s, read);
 }

@@ -2,8 +2,9 @@
 //!
 //! After each statement of a random script:
 //! - every index of every table holds exactly the table's rows (`storage::check_live`; ghosts too when no transaction is
-//!   open, `storage::check_consistency`);
+//!   open and none are kept, `storage::check_consistency`);
 //! - a statement that failed changed nothing, or, where the transaction went with it, everything is as at its begin;
+//! - half of the scripts keep ghosts now and then (`Faults::keep_ghosts`), which changes none of this;
 //! - after ROLLBACK everything is as at BEGIN TRANSACTION, after ROLLBACK to a savepoint as when that was set.
 
 use std::sync::Arc;
@@ -44,6 +45,9 @@ struct Script {
     /// What was there at the savepoints, the latest last.
     at_savepoints: Vec<(usize, Dump)>,
     extra_index: bool,
+    /// Ghosts may be kept in this script, and are now.
+    may_keep_ghosts: bool,
+    keeps_ghosts: bool,
 }
 
 impl Script {
@@ -53,7 +57,16 @@ impl Script {
             rows(&mut session, statement);
         }
         let random = fastrand::Rng::with_seed(seed);
-        Script { random, engine, session, at_begin: None, at_savepoints: Vec::new(), extra_index: false }
+        Script {
+            random,
+            engine,
+            session,
+            at_begin: None,
+            at_savepoints: Vec::new(),
+            extra_index: false,
+            may_keep_ghosts: seed % 2 == 1,
+            keeps_ghosts: false,
+        }
     }
 
     fn dump(&mut self) -> Dump {
@@ -167,12 +180,21 @@ impl Script {
         let latch = database.storage.latch();
         for schema in latch.tables() {
             let table = latch.table(schema.id).expect("it was listed");
-            let checked = if nothing_open { check_consistency(table) } else { check_live(table) };
+            let checked = if nothing_open && !self.keeps_ghosts { check_consistency(table) } else { check_live(table) };
             checked.unwrap_or_else(|problem| panic!("after {sql}: {problem}"));
         }
     }
 
+    fn keep_ghosts(&mut self, keep: bool) {
+        self.keeps_ghosts = keep;
+        self.engine.faults.keep_ghosts(keep);
+    }
+
     fn step(&mut self) {
+        if self.may_keep_ghosts && self.random.u8(..10) == 0 {
+            let keep = self.random.bool();
+            self.keep_ghosts(keep);
+        }
         match self.random.u8(..20) {
             0 if self.at_begin.is_none() => {
                 self.at_begin = Some(self.dump());
@@ -231,6 +253,7 @@ fn random_statements_leave_every_index_consistent_and_failures_leave_nothing() {
         for _ in 0..STATEMENTS {
             script.step();
         }
+        script.keep_ghosts(false);
         script.execute("IF @@TRANCOUNT > 0 ROLLBACK");
     }
 }

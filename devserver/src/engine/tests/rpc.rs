@@ -108,3 +108,43 @@ fn a_table_parameter_obeys_its_type() {
     }
     assert!(rows(&mut s, "EXEC p").is_empty());
 }
+
+#[test]
+fn several_results_come_before_the_outputs_and_the_status() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE t (id int NOT NULL PRIMARY KEY, payload varbinary(max) NULL); INSERT t VALUES (1, 0x0102), (2, 0x03)",
+    );
+    ok(
+        &mut s,
+        "CREATE PROCEDURE p @more bit OUTPUT, @bytes bigint OUTPUT AS
+         SET NOCOUNT ON;
+         DECLARE @found TABLE (id int, bytes bigint);
+         UPDATE t SET payload = 0x040506
+         OUTPUT inserted.id, DATALENGTH(inserted.payload) INTO @found (id, bytes)
+         OUTPUT deleted.id, DATALENGTH(deleted.payload) AS bytes;
+         SELECT id FROM @found ORDER BY id;
+         SELECT @more = 1, @bytes = SUM(bytes) FROM @found;
+         RETURN 2",
+    );
+    let big = parameter("@bytes", true, SqlType::BigInt, Value::Null);
+    let bit = parameter("@more", true, SqlType::Bit, Value::Null);
+    assert_eq!(
+        call(&mut s, named("p"), vec![bit, big]),
+        [
+            "COLMETADATA(id Int, bytes BigInt)",
+            "ROW(Int(1), BigInt(2))",
+            "ROW(Int(2), BigInt(1))",
+            "DONEINPROC(more)",
+            "COLMETADATA(id Int)",
+            "ROW(Int(1))",
+            "ROW(Int(2))",
+            "DONEINPROC(more)",
+            "RETURNSTATUS(2)",
+            "RETURNVALUE(0 @more Bit(true))",
+            "RETURNVALUE(1 @bytes BigInt(6))",
+            "DONEPROC()"
+        ]
+    );
+}

@@ -1,0 +1,31 @@
+-- Migration to version 2. It changes nothing: it is the form of those that will.
+--
+-- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
+-- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
+-- - It runs where its version is not installed yet. The version is noted at the very end (990_end), so after an installation that broke off it
+--   runs again: each of its statements looks at the catalog first.
+-- - Procedures of the version before run before, during and after it: it adds, and what it would take away goes with a later version, whose
+--   min_compatible says so. A new column is NULL or has a constant default, which does not touch the rows.
+-- - A table type cannot be altered and is bound to its procedures: a new form has a new name, and the old type stays as long as an old
+--   procedure or client uses it.
+-- - Indexes are made ONLINE where the edition can: Enterprise, Evaluation and Developer (EngineEdition 3), Azure SQL Database (5) and Managed
+--   Instance (8). Elsewhere ONLINE = ON is an error, so it comes by dynamic SQL. No transaction around it: it would keep the lock of the last
+--   phase.
+-- - It waits for no lock longer than LOCK_TIMEOUT.
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schema_version] WHERE version >= 2)
+BEGIN
+    DECLARE @online nvarchar(12) = CASE WHEN CAST(SERVERPROPERTY(N'EngineEdition') AS int) IN (3, 5, 8) THEN N'ONLINE = ON' ELSE N'ONLINE = OFF' END;
+    DECLARE @change nvarchar(max) = N'';
+    BEGIN TRY
+        -- An index of this version, if it had one, would be made here:
+        IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[archive]'), N'archive_finished', 'IndexID') IS NULL
+            SET @change = CONCAT(N'CREATE NONCLUSTERED INDEX archive_finished ON [$(schema)].[archive] (queue_id, finished_at, job_id) WITH (', @online, N')');
+        EXEC (@change);
+    END TRY
+    BEGIN CATCH
+        IF ERROR_NUMBER() = 1222
+            THROW 58012, N'a table of schema $(schema) is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
+        THROW;
+    END CATCH;
+END;
+GO

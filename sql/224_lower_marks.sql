@@ -1,0 +1,21 @@
+-- For the procedures that make jobs ready again: lowers the marks of a queue, so that the next claim finds the jobs from @job_id on.
+-- To be called when the jobs are committed: a claim that meets the lowered mark then finds the jobs, too. Inside a caller's transaction it does
+-- nothing, because the mark's row would stay locked; the next sweep finds the jobs. It never fails, for the same reason: what it is called for has
+-- been done, and must not be reported as an error.
+CREATE OR ALTER PROCEDURE [$(schema)].[lower_marks]
+    @queue_id int,
+    @job_id   bigint
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT OFF;
+IF @@TRANCOUNT > 0
+    RETURN;
+BEGIN TRY
+    UPDATE [$(schema)].[marks] WITH (ROWLOCK)
+    SET job_id = CASE WHEN job_id > @job_id THEN @job_id ELSE job_id END, lowered = lowered + 1
+    WHERE queue_id = @queue_id;
+END TRY
+BEGIN CATCH
+    RETURN;
+END CATCH;
+GO

@@ -1,0 +1,91 @@
+-- For promote: compares the marks of a queue with the head of jobs_ready, reading over whatever is not cleaned up there. It finds what a mark has
+-- passed over: jobs whose claim was rolled back, and jobs of producers that had not committed when later ones were claimed.
+--
+-- It also moves jobs to the right ready index that stand in the other one: their producer had read the queue's order before it was changed to or from
+-- lifo, and came in after create_queue had looked.
+--
+-- NOLOCK sees the uncommitted job, which the mark must not pass. Where there is much to read over, it takes a twentieth of the time at the most.
+CREATE OR ALTER PROCEDURE [$(schema)].[sweep]
+    @queue_id int
+AS
+SET NOCOUNT ON;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @next smallint = -32768, @priority smallint, @mark bigint, @lowered int, @head bigint,
+    @missed bigint, @raised bigint, @newest bigint,
+    @met int = 0, @sweep_ms int, @is_lifo bit = 0;
+
+-- Not in a caller's transaction, which would keep the marks locked.
+IF @@TRANCOUNT > 0
+    OR EXISTS (SELECT 1 FROM [$(schema)].[duties] WHERE queue_id = @queue_id AND sweep_ms > 50 AND swept_at <= @now
+                   AND swept_at > DATEADD(MILLISECOND, -20 * sweep_ms, @now))
+    RETURN;
+
+IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WHERE queue_id = @queue_id AND claim_order = 'lifo')
+    SET @is_lifo = 1;
+IF @is_lifo = 0 AND EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+                            WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
+    WITH misplaced_jobs AS
+    (
+        SELECT TOP (1000) lifo
+        FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
+        ORDER BY priority, job_id DESC
+    )
+    UPDATE misplaced_jobs SET lifo = 0
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF @is_lifo = 1 AND EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+                            WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
+    WITH misplaced_jobs AS
+    (
+        SELECT TOP (1000) lifo
+        FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0
+        ORDER BY priority, job_id
+    )
+    UPDATE misplaced_jobs SET lifo = 1
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+IF EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    SET @newest = NEXT VALUE FOR [$(schema)].[job_ids];
+WHILE @next IS NOT NULL
+BEGIN
+    SET @priority = NULL;
+    SELECT TOP (1) @priority = m.priority, @mark = m.job_id, @lowered = m.lowered
+    FROM [$(schema)].[marks] AS m WITH (NOLOCK)
+    WHERE m.queue_id = @queue_id AND m.priority >= @next
+    ORDER BY m.priority;
+    IF @priority IS NULL
+        BREAK;
+    SET @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                 WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
+                 ORDER BY j.job_id);
+    -- Below the mark: what a claim could take lowers it. What is not committed does not, because every claim would read over all between it and the
+    -- present head until its transaction ends.
+    SET @missed = NULL;
+    IF @head < @mark
+        SET @missed = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+                       WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority AND j.job_id < @mark
+                       ORDER BY j.job_id);
+
+    -- A job that was missed lowers the mark, whatever else happens to it. It is raised where there is more than a few entries to read over: up to the
+    -- head or, where nothing is ready, to the newest number from before this look. What a claim has seen before no longer raises it.
+    SET @raised = ISNULL(@head, @newest) - 32;
+    UPDATE [$(schema)].[marks] WITH (ROWLOCK)
+    SET job_id  = CASE WHEN @missed < job_id THEN @missed - 32
+                       WHEN lowered = @lowered AND @raised > job_id + 32 THEN @raised
+                       ELSE job_id END,
+        lowered = lowered + 1
+    WHERE queue_id = @queue_id AND priority = @priority AND (@head IS NOT NULL OR (lowered = @lowered AND @raised > job_id + 32));
+
+    -- Most queues have a few priorities. Of more, those without jobs are forgotten: each costs every claim a seek.
+    SET @met = @met + 1;
+    IF @head IS NULL AND @met > 16
+        DELETE [$(schema)].[marks] WITH (ROWLOCK) WHERE queue_id = @queue_id AND priority = @priority AND lowered = @lowered;
+
+    SET @next = CASE WHEN @priority < 32767 THEN @priority + 1 END;
+END;
+
+SET @sweep_ms = DATEDIFF(MILLISECOND, @now, SYSUTCDATETIME());
+UPDATE [$(schema)].[duties] WITH (ROWLOCK)
+SET swept_at = @now, sweep_ms = @sweep_ms
+WHERE queue_id = @queue_id AND (sweep_ms > 50 OR @sweep_ms > 50);
+GO

@@ -1,0 +1,83 @@
+-- Deletes up to @max finished jobs that the queue no longer keeps (create_queue: @keep_done_s, @keep_dead_s), the oldest first. Run it until it
+-- returns less than @max; the worker that has the duties of the queue does so every minute. Result: expired.
+-- As purge: first the ids, then the rows in the order of their ids; what others have locked is skipped both times, and goes the next time.
+CREATE OR ALTER PROCEDURE [$(schema)].[expire]
+    @queue nvarchar(128),
+    @max   int = 1000
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @keep_dead_s int, @before datetime2(3), @expired int = 0,
+    @message nvarchar(2048);
+-- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
+DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
+
+SELECT @queue_id = queue_id, @keep_done_s = keep_done_s, @keep_dead_s = keep_dead_s FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF @max IS NULL OR @max < 1
+    THROW 58003, N'max must be 1 or more', 1;
+
+IF @keep_done_s IS NOT NULL
+BEGIN
+    SET @before = DATEADD(SECOND, -@keep_done_s, @now);
+    INSERT @old (job_id)
+    SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at <= @before
+    ORDER BY finished_at, job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF @@ROWCOUNT > 0
+    BEGIN
+        DELETE j
+        FROM @old AS o
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
+            ON j.job_id = o.job_id
+        WHERE j.queue_id = @queue_id AND j.state = 3 AND j.finished_at <= @before
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SET @expired = @expired + @@ROWCOUNT;
+        DELETE @old;
+    END;
+
+    INSERT @old (job_id)
+    SELECT TOP (@max - @expired) job_id FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+    WHERE queue_id = @queue_id AND finished_at <= @before
+    ORDER BY finished_at, job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF @@ROWCOUNT > 0
+    BEGIN
+        DELETE a
+        FROM @old AS o
+        INNER LOOP JOIN [$(schema)].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
+            ON a.job_id = o.job_id
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SET @expired = @expired + @@ROWCOUNT;
+        DELETE @old;
+    END;
+END;
+
+IF @keep_dead_s IS NOT NULL
+BEGIN
+    SET @before = DATEADD(SECOND, -@keep_dead_s, @now);
+    INSERT @old (job_id)
+    SELECT TOP (@max - @expired) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at <= @before
+    ORDER BY finished_at, job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF @@ROWCOUNT > 0
+    BEGIN
+        DELETE j
+        FROM @old AS o
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
+            ON j.job_id = o.job_id
+        WHERE j.queue_id = @queue_id AND j.state = 4 AND j.finished_at <= @before
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SET @expired = @expired + @@ROWCOUNT;
+    END;
+END;
+
+SELECT @expired AS expired;
+GO
