@@ -117,6 +117,12 @@ pub struct WorkerConfig {
     /// Default: `10000`. Range: 1 to 1000000 jobs.
     pub max_in_flight: usize,
 
+    /// The most bytes of payloads and outputs this process holds. Claims take as many jobs as fit by the mean of those
+    /// seen so far; one job is always allowed, however large. Beside it, the driver needs room for one call at a time.
+    ///
+    /// Default: `268435456`. Range: 1048576 (1 MiB) to 1099511627776 (1 TiB) bytes.
+    pub max_in_flight_bytes: u64,
+
     /// How many jobs are handed to the thread pool beyond the running ones, so that no thread waits for the next. 0: as
     /// many as there are threads.
     ///
@@ -129,14 +135,15 @@ pub struct WorkerConfig {
     pub poll_min_ms: u64,
 
     /// The longest pause between looks while the queue is empty: how long a job that another process enqueues may go
-    /// unnoticed. SQL Server itself looks, in a call that waits; shorter costs it more index seeks, but no more calls.
+    /// unnoticed. SQL Server itself looks, in a call that waits, for up to 32 idle workers of a queue; further ones look
+    /// every ten seconds. Shorter costs it more index seeks, but no more calls.
     ///
     /// Default: `200`. Range: 1 to 3600000 ms.
     pub poll_max_ms: u64,
 
-    /// How often scheduled jobs whose time has come are made ready: how late a delayed job or a retry may start.
+    /// How often scheduled jobs whose time has come are made ready, by one worker of the queue: how late a delayed job or a retry may start.
     ///
-    /// Default: `1000`. Range: 10 to 3600000 ms.
+    /// Default: `1000`. Range: 10 to 1000 ms.
     pub promote_interval_ms: u64,
 
     /// How often the jobs of workers whose lease ran out are given back.
@@ -245,6 +252,7 @@ impl Default for WorkerConfig {
             batch_size: 500,
             buffer: 0,
             max_in_flight: 10_000,
+            max_in_flight_bytes: 256 << 20,
             look_ahead: 0,
             poll_min_ms: 10,
             poll_max_ms: 200,
@@ -436,10 +444,11 @@ impl WorkerConfig {
         check_range("worker.threads", self.threads, 0..=1_024)?;
         check_range("worker.batch_size", self.batch_size, 1..=1_000)?;
         check_range("worker.max_in_flight", self.max_in_flight, 1..=1_000_000)?;
+        check_range("worker.max_in_flight_bytes", self.max_in_flight_bytes, 1 << 20..=1 << 40)?;
         check_range("worker.look_ahead", self.look_ahead, 0..=1_024)?;
         check_range("worker.poll_min_ms", self.poll_min_ms, 1..=60_000)?;
         check_range("worker.poll_max_ms", self.poll_max_ms, 1..=3_600_000)?;
-        check_range("worker.promote_interval_ms", self.promote_interval_ms, 10..=3_600_000)?;
+        check_range("worker.promote_interval_ms", self.promote_interval_ms, 10..=1_000)?;
         check_range("worker.reap_interval_ms", self.reap_interval_ms, 100..=3_600_000)?;
         check_range("worker.sample_interval_ms", self.sample_interval_ms, 1_000..=3_600_000)?;
         check_range("worker.lease_ms", self.lease_ms, 1_000..=DAY_MS)?;

@@ -3,6 +3,8 @@
 //! Everything that SQL Server, the driver and the operating system say comes in here once, is sorted by what the reader
 //! can do about it, and goes out as an [`Error`]. No variant ever contains a password or a connection string.
 
+mod transient;
+
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,8 +14,7 @@ use crate::queue::Enqueued;
 
 /// What can go wrong, sorted by what to do about it.
 ///
-/// [`is_transient`](Error::is_transient) says whether the same call may succeed a little later without anybody doing
-/// anything.
+/// [`is_transient`](Error::is_transient) says whether the same call may succeed a little later.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -97,7 +98,7 @@ pub enum Error {
     /// may or may not have happened.
     #[error("no answer to {call} within {} ms", after.as_millis())]
     TimedOut {
-        /// The procedure, or `connect`.
+        /// The procedure, or `connecting to` and the server.
         call: String,
         /// The time limit.
         after: Duration,
@@ -175,9 +176,12 @@ pub enum Error {
         message: String,
     },
 
-    /// The installed schema is older than this release needs. Run [`Queue::install`](crate::Queue::install), which
-    /// upgrades it.
-    #[error("the installed schema has version {found}, this release needs version {wanted}")]
+    /// The installed schema is older than this release needs. Run [`Queue::install`](crate::Queue::install) as a member of
+    /// db_owner, or have the scripts in `sql/` run: they upgrade it, and releases that work with it now go on working where its
+    /// changes allow that.
+    #[error(
+        "the installed schema has version {found}, this release needs version {wanted}; upgrade it with Queue::install"
+    )]
     SchemaTooOld {
         /// The installed version.
         found: i32,
@@ -185,18 +189,19 @@ pub enum Error {
         wanted: i32,
     },
 
-    /// The installed schema is newer than this release knows. Use the release of the crate that installed it, or a
-    /// later one.
-    #[error("the installed schema has version {found}, this release knows version {wanted} at most")]
+    /// A newer release has installed a schema with which this one no longer works. Use a newer release of the crate.
+    #[error(
+        "the installed schema needs a release that knows version {needed}, this one knows version {known} at most; use a newer release"
+    )]
     SchemaTooNew {
-        /// The installed version.
-        found: i32,
+        /// The oldest version that works with the installed schema.
+        needed: i32,
         /// The version of this release.
-        wanted: i32,
+        known: i32,
     },
 
-    /// The login lacks a permission. Make its user a member of the role `<schema>_worker` (everything but installing)
-    /// or `<schema>_producer` (enqueueing); installing needs db_owner.
+    /// The login lacks a permission. Make its user a member of one of the roles `<schema>_worker`, `<schema>_producer`,
+    /// `<schema>_operator` and `<schema>_monitor`, as `sql/README.md` says under "Who may do what"; installing needs db_owner.
     #[error("permission denied: {message} (error {number})")]
     PermissionDenied {
         /// SQL Server's error number.
@@ -236,7 +241,7 @@ pub enum Error {
     Json(#[source] serde_json::Error),
 
     /// SQL Server's answer is not one that this release understands: the procedures were changed, or the driver has a
-    /// bug. Run [`Queue::install`](crate::Queue::install) to get the procedures of this release.
+    /// bug. Have the scripts in `sql/` run to get the procedures of this release.
     #[error("unexpected answer from SQL Server: {message}")]
     Protocol {
         /// What was unexpected.
@@ -249,41 +254,33 @@ pub enum Error {
     Threads(#[source] rayon::ThreadPoolBuildError),
 }
 
-/// SQL Server's numbers for what passes by itself: deadlock victim, lock and client time-outs, a server that is busy,
-/// short of memory, locks or log space, failing over, starting or upgrading itself, and connections that broke. From Microsoft's "Troubleshoot transient connection errors"
-/// and the documentation of each.
-const TRANSIENT_NUMBERS: [i32; 43] = [
-    -2, 64, 233, 596, 601, 615, 701, 921, 922, 941, 942, 952, 976, 982, 983, 1204, 1205, 1222, 3935, 4060, 4221, 6005,
-    8628, 8645, 8651, 9002, 10053, 10054, 10060, 10928, 10929, 10936, 17142, 17187, 18401, 40143, 40197, 40501, 40540,
-    40613, 49918, 49919, 49920,
-];
-
 /// Logins that SQL Server refuses for good: password wrong, expired, must be changed, account locked or disabled, not
 /// trusted.
-const LOGIN_NUMBERS: [i32; 7] = [18452, 18456, 18461, 18470, 18486, 18487, 18488];
+const LOGIN_NUMBERS: [i32; 6] = [18452, 18456, 18470, 18486, 18487, 18488];
 
 impl Error {
-    /// Whether the same call may succeed a little later, without anybody doing anything: deadlock victims, time-outs,
-    /// lost and refused connections, fail-overs, a busy server.
+    /// Whether the same call may succeed a little later: by itself, as after a deadlock, a time-out, a lost or refused connection, a
+    /// fail-over, or when a server was busy; or because an operator makes room on a full disk or in a full log, or brings the database back.
+    /// A [`Worker`](crate::Worker) waits for such things, and stops on all others.
     ///
     /// A call that failed so may still have taken effect when it was a lost connection or a time-out; enqueue again
-    /// only with a de-duplication key, or where a second job does no harm.
+    /// only where a second job does no harm, or with a de-duplication key while the first cannot have ended yet.
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Connect { .. } | Error::TimedOut { .. } | Error::ConnectionLost { .. } => true,
             // What a fail-over looks like from the old primary.
             Error::ReadOnlyDatabase { .. } => true,
-            Error::Sql { number, .. } | Error::Database { number, .. } => TRANSIENT_NUMBERS.contains(number),
+            Error::Sql { number, .. } | Error::Database { number, .. } => transient::is_transient(*number),
             Error::EnqueuedInPart { source, .. } => source.is_transient(),
             _ => false,
         }
     }
 
     /// Whether a call that ended so may have taken effect all the same. A statement's own error has undone it (XACT_ABORT); when no word came
-    /// from SQL Server, or one about the server itself (severity 17 and more), the transaction may have been committed before.
+    /// from SQL Server, or one about the server itself (severity 17 and more) or the session, the transaction may have been committed before.
     pub(crate) fn leaves_open(&self) -> bool {
         match self {
-            Error::Sql { severity, .. } => *severity >= 17,
+            Error::Sql { number, severity, .. } => *severity >= 17 || transient::ends_the_session(*number),
             other => other.sql_number().is_none(),
         }
     }
@@ -353,15 +350,9 @@ mod tests {
 
     #[test]
     fn what_passes_by_itself_is_transient_and_nothing_else() {
-        for number in [
-            1204, 1205, 1222, -2, 40197, 40501, 40613, 49918, 49919, 49920, 10053, 10054, 10060, 10928, 10929, 233, 64,
-            701,
-        ] {
-            assert!(sql(number).is_transient(), "{number}");
-        }
-        for number in [2627, 547, 8134, 50000, 1934] {
-            assert!(!sql(number).is_transient(), "{number}");
-        }
+        assert!(sql(1205).is_transient() && sql(1105).is_transient() && !sql(2627).is_transient());
+        assert!(Error::Database { number: 4060, message: String::new() }.is_transient());
+        assert!(!Error::Database { number: 911, message: String::new() }.is_transient());
         assert!(Error::TimedOut { call: "claim".into(), after: Duration::from_secs(30) }.is_transient());
         assert!(!Error::LeaseLost.is_transient());
         assert!(!Error::LoginFailed { number: 18456, message: String::new() }.is_transient());
@@ -382,6 +373,7 @@ mod tests {
         assert!(!with(1205, 13).leaves_open() && !with(1222, 16).leaves_open());
         assert!(!Error::LeaseLost.leaves_open());
         assert!(with(40197, 17).leaves_open() && with(40501, 20).leaves_open());
+        assert!(with(40549, 16).leaves_open() && with(596, 21).leaves_open(), "the session was ended");
         assert!(Error::TimedOut { call: "claim".into(), after: Duration::from_secs(30) }.leaves_open());
     }
 

@@ -52,6 +52,7 @@ pub struct Job {
     pub(crate) age: Duration,
     pub(crate) dedup_key: Option<String>,
     pub(crate) correlation_id: Option<Uuid>,
+    pub(crate) kind: Option<String>,
     pub(crate) payload_utf16: bool,
     pub(crate) payload: Vec<u8>,
 }
@@ -107,6 +108,11 @@ impl Job {
         self.correlation_id
     }
 
+    /// What sort of job it is, as far as the producer said.
+    pub fn kind(&self) -> Option<&str> {
+        self.kind.as_deref()
+    }
+
     /// The payload as it stands in the table: the producer's bytes, or UTF-16 (little endian) from a producer that
     /// enqueued `nvarchar` text.
     pub fn payload(&self) -> &[u8] {
@@ -119,21 +125,7 @@ impl Job {
     ///
     /// [`Error::Payload`] when it is not valid UTF-8 (or UTF-16, where the producer enqueued `nvarchar`).
     pub fn text(&self) -> Result<Cow<'_, str>, Error> {
-        if !self.payload_utf16 {
-            return match std::str::from_utf8(&self.payload) {
-                Ok(text) => Ok(Cow::Borrowed(text)),
-                Err(error) => Err(self.payload_error(format!("it is not UTF-8: {error}"))),
-            };
-        }
-        let (pairs, odd_byte) = self.payload.as_chunks::<2>();
-        if !odd_byte.is_empty() {
-            return Err(self.payload_error("it is not UTF-16: its length is odd".to_string()));
-        }
-        let units = pairs.iter().map(|pair| u16::from_le_bytes(*pair));
-        match char::decode_utf16(units).collect::<Result<String, _>>() {
-            Ok(text) => Ok(Cow::Owned(text)),
-            Err(error) => Err(self.payload_error(format!("it is not UTF-16: {error}"))),
-        }
+        decode_text(&self.payload, self.payload_utf16).map_err(|reason| self.payload_error(reason))
     }
 
     /// The payload as a value, from JSON.
@@ -152,6 +144,25 @@ impl Job {
 
     fn payload_error(&self, reason: String) -> Error {
         Error::Payload { job_id: self.id, reason }
+    }
+}
+
+/// Bytes as text: UTF-8, or UTF-16 (little endian) from a producer that enqueued `nvarchar`. Or why they are none.
+pub(crate) fn decode_text(bytes: &[u8], utf16: bool) -> Result<Cow<'_, str>, String> {
+    if !utf16 {
+        return match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Cow::Borrowed(text)),
+            Err(error) => Err(format!("it is not UTF-8: {error}")),
+        };
+    }
+    let (pairs, odd_byte) = bytes.as_chunks::<2>();
+    if !odd_byte.is_empty() {
+        return Err("it is not UTF-16: its length is odd".to_string());
+    }
+    let units = pairs.iter().map(|pair| u16::from_le_bytes(*pair));
+    match char::decode_utf16(units).collect::<Result<String, _>>() {
+        Ok(text) => Ok(Cow::Owned(text)),
+        Err(error) => Err(format!("it is not UTF-16: {error}")),
     }
 }
 
@@ -178,10 +189,14 @@ pub struct NewJob {
     pub(crate) max_attempts: Option<u32>,
     pub(crate) dedup_key: Option<String>,
     pub(crate) correlation_id: Option<Uuid>,
+    pub(crate) kind: Option<String>,
 }
 
 /// The longest de-duplication key, in UTF-16 units: the width of the column.
 const MAX_DEDUP_KEY_UNITS: usize = 256;
+
+/// The longest kind: the width of the column.
+const MAX_KIND_LENGTH: usize = 64;
 
 /// The longest delay that the procedures take: ten years.
 const MAX_DELAY: Duration = Duration::from_millis(315_360_000_000);
@@ -211,6 +226,7 @@ impl NewJob {
             max_attempts: None,
             dedup_key: None,
             correlation_id: None,
+            kind: None,
         }
     }
 
@@ -239,8 +255,10 @@ impl NewJob {
         self
     }
 
-    /// Adds the job only if no unfinished job of the queue has the same key (up to 256 UTF-16 units, compared by code
-    /// point). The result says so, and names the job that has it.
+    /// Adds the job only if no unfinished job of the queue has the same key (1 to 256 UTF-16 units, without spaces at its ends, compared by
+    /// code point). The result says so, and names the job that has it.
+    ///
+    /// The key is free again when its job has ended: enqueued once more after that, the job runs once more.
     pub fn dedup_key(mut self, key: impl Into<String>) -> NewJob {
         self.dedup_key = Some(key.into());
         self
@@ -249,6 +267,12 @@ impl NewJob {
     /// Notes the producer's own id for what the job belongs to.
     pub fn correlation_id(mut self, id: Uuid) -> NewJob {
         self.correlation_id = Some(id);
+        self
+    }
+
+    /// Says what sort of job it is: 1 to 64 printable ASCII characters, no spaces.
+    pub fn kind(mut self, kind: impl Into<String>) -> NewJob {
+        self.kind = Some(kind.into());
         self
     }
 
@@ -266,11 +290,20 @@ impl NewJob {
         }
         if let Some(key) = &self.dedup_key {
             let units = key.encode_utf16().count();
-            if units > MAX_DEDUP_KEY_UNITS {
-                return invalid(format!(
-                    "dedup_key has {units} UTF-16 units; it must have {MAX_DEDUP_KEY_UNITS} at most"
-                ));
+            if units == 0 || units > MAX_DEDUP_KEY_UNITS {
+                return invalid(format!("dedup_key has {units} UTF-16 units; it must have 1 to {MAX_DEDUP_KEY_UNITS}"));
             }
+            // SQL Server takes keys that differ in spaces at their end for equal.
+            if key.trim() != key {
+                return invalid(format!("dedup_key is '{key}'; it must not have spaces at its ends"));
+            }
+        }
+        if let Some(kind) = &self.kind
+            && (kind.is_empty() || kind.len() > MAX_KIND_LENGTH || !kind.bytes().all(|byte| byte.is_ascii_graphic()))
+        {
+            return invalid(format!(
+                "kind is '{kind}'; it must have 1 to {MAX_KIND_LENGTH} printable ASCII characters, no spaces"
+            ));
         }
         Ok(())
     }
@@ -291,6 +324,7 @@ mod tests {
             age: Duration::ZERO,
             dedup_key: None,
             correlation_id: None,
+            kind: None,
             payload_utf16,
             payload: payload.to_vec(),
         }
@@ -350,5 +384,13 @@ mod tests {
         // A crab is two UTF-16 units.
         assert!(NewJob::text("").dedup_key("🦀".repeat(128)).check().is_ok());
         assert!(message(NewJob::text("").dedup_key("🦀".repeat(129))).contains("258 UTF-16 units"));
+        assert!(message(NewJob::text("").dedup_key("")).contains("0 UTF-16 units"));
+        for key in [" ", "invoice ", " invoice"] {
+            assert!(message(NewJob::text("").dedup_key(key)).contains("spaces at its ends"), "{key}");
+        }
+        assert!(NewJob::text("").kind("resize/v2").check().is_ok());
+        for kind in ["", "two words", "größe", &"x".repeat(65)] {
+            assert!(message(NewJob::text("").kind(kind)).contains("kind is '"), "{kind}");
+        }
     }
 }

@@ -59,11 +59,18 @@
 //! [`Context::is_cancelled`] in long loops. Where an effect cannot be taken back, ask whether it has happened when
 //! [`Job::attempt`] is above 1.
 //!
+//! # Locks and rayon
+//!
+//! A handler may use rayon inside (`par_iter`, `join`, `scope`), and idle threads of the pool help. Hold no lock and no
+//! `RefCell` borrow across such a call: the thread that waits in it may run another job meanwhile, on the same stack,
+//! and that job would wait for the lock that its own thread holds. That is a deadlock.
+//!
 //! # Time limits
 //!
 //! A dead worker's jobs are ready again after at most `lease_ms` + 1.2 × `reap_interval_ms`; those of a claim whose
 //! answer was lost, after `command_timeout_ms` and the next claim. A worker that cannot renew its lease starts nothing
-//! more when it may have run out, by its own monotonic clock. [`Worker::start`] refuses settings that cannot work
+//! more when it may have run out, by its own clock, which on Linux runs on while the machine is suspended. When SQL
+//! Server was away for longer than half a lease, nobody is called lost for it. [`Worker::start`] refuses settings that cannot work
 //! together: `heartbeat_interval_ms` must be less than half of `lease_ms`, `connect_timeout_ms` and
 //! `command_timeout_ms` at most `lease_ms`. Wall clocks of workers have no part in anything.
 //!
@@ -76,6 +83,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod boot_clock;
 mod config;
 mod connection_string;
 mod error;
@@ -91,7 +99,8 @@ pub use error::Error;
 pub use handler::{Context, JobError, Output};
 pub use job::{Fence, Job, JobId, NewJob};
 pub use queue::{
-    ClaimOrder, Completion, Delivery, Enqueued, JobRow, JobState, Queue, QueueOptions, QueueStats, WorkerId, enqueue_in,
+    ClaimOrder, Completion, Delivery, Enqueued, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, WorkerId,
+    enqueue_in,
 };
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerStats};
 

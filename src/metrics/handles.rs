@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram};
 
+use crate::config::WorkerConfig;
 use crate::error::Error;
 use crate::queue::finish::FinishOutcome;
 use crate::queue::workers::Reaped;
@@ -110,6 +111,8 @@ pub struct WorkerMetrics {
     pub(crate) overdue: Counter,
     finish_waiting_jobs: Gauge,
     in_flight_limit_jobs: Gauge,
+    in_flight_bytes: Gauge,
+    in_flight_limit_bytes: Gauge,
     finished_jobs: Counter,
     finish_seconds: Histogram,
     finish_batch_jobs: Histogram,
@@ -134,6 +137,7 @@ pub(crate) struct Levels {
     pub(crate) buffered: usize,
     pub(crate) running: usize,
     pub(crate) awaiting_finish: usize,
+    pub(crate) held_bytes: usize,
     pub(crate) limited: [f64; LIMITS.len()],
     pub(crate) lease_age: Duration,
 }
@@ -162,6 +166,8 @@ impl WorkerMetrics {
             overdue: OVERDUE_JOBS.counter(own),
             finish_waiting_jobs: FINISH_WAITING_JOBS.gauge(own),
             in_flight_limit_jobs: IN_FLIGHT_LIMIT_JOBS.gauge(own),
+            in_flight_bytes: IN_FLIGHT_BYTES.gauge(own),
+            in_flight_limit_bytes: IN_FLIGHT_LIMIT_BYTES.gauge(own),
             finished_jobs: FINISHED_JOBS.counter(own),
             finish_seconds: FINISH_SECONDS.histogram(own),
             finish_batch_jobs: FINISH_BATCH_JOBS.histogram(own),
@@ -181,11 +187,12 @@ impl WorkerMetrics {
     }
 
     /// The settings that give the levels their scale.
-    pub(crate) fn limits(&self, threads: usize, buffer: usize, in_flight: usize, lease: Duration) {
+    pub(crate) fn limits(&self, threads: usize, buffer: usize, config: &WorkerConfig) {
         self.run_threads.set(threads as f64);
         self.buffer_capacity_jobs.set(buffer as f64);
-        self.in_flight_limit_jobs.set(in_flight as f64);
-        self.lease_seconds.set(lease.as_secs_f64());
+        self.in_flight_limit_jobs.set(config.max_in_flight as f64);
+        self.in_flight_limit_bytes.set(config.max_in_flight_bytes as f64);
+        self.lease_seconds.set(Duration::from_millis(config.lease_ms).as_secs_f64());
     }
 
     pub(crate) fn claimed(&self, jobs: usize, took: Duration) {
@@ -236,6 +243,7 @@ impl WorkerMetrics {
         self.buffer_jobs.set(levels.buffered as f64);
         self.running_jobs.set(levels.running as f64);
         self.finish_waiting_jobs.set(levels.awaiting_finish as f64);
+        self.in_flight_bytes.set(levels.held_bytes as f64);
         for (gauge, share) in self.limited_ratio.iter().zip(levels.limited) {
             gauge.set(share);
         }

@@ -42,7 +42,7 @@ pub struct Metric {
     pub name: &'static str,
     /// Counter, gauge or histogram.
     pub kind: Kind,
-    /// Always a base unit: seconds, a count or, as `Percent`, a ratio from 0 to 1.
+    /// Always a base unit: seconds, bytes, a count or, as `Percent`, a ratio from 0 to 1.
     pub unit: Unit,
     /// The label `queue` first, then others with all the values that they can have.
     pub labels: &'static [(&'static str, &'static [&'static str])],
@@ -67,7 +67,7 @@ const STATES: [&str; 4] = ["ready", "scheduled", "claimed", "dead"];
 pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
 
 /// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the connection.
-pub(crate) const PROCEDURES: [&str; 26] = [
+pub(crate) const PROCEDURES: [&str; 27] = [
     "connect",
     "install",
     "schema_info",
@@ -86,6 +86,7 @@ pub(crate) const PROCEDURES: [&str; 26] = [
     "promote",
     "reap",
     "sample",
+    "expire",
     "unfinished",
     "stats",
     "pause",
@@ -97,7 +98,7 @@ pub(crate) const PROCEDURES: [&str; 26] = [
 ];
 
 /// How a failed call is named: SQL Server's numbers that have a meaning here, and words for what did not come from SQL Server.
-pub(crate) const ERRORS: [&str; 58] = [
+pub(crate) const ERRORS: [&str; 68] = [
     "connect",
     "connection_lost",
     "timed_out",
@@ -117,6 +118,7 @@ pub(crate) const ERRORS: [&str; 58] = [
     "601",
     "615",
     "701",
+    "845",
     "911",
     "916",
     "921",
@@ -124,6 +126,8 @@ pub(crate) const ERRORS: [&str; 58] = [
     "942",
     "976",
     "983",
+    "1101",
+    "1105",
     "1205",
     "1222",
     "1934",
@@ -133,6 +137,7 @@ pub(crate) const ERRORS: [&str; 58] = [
     "4060",
     "4221",
     "6005",
+    "9002",
     "10053",
     "10054",
     "10060",
@@ -149,6 +154,12 @@ pub(crate) const ERRORS: [&str; 58] = [
     "40197",
     "40501",
     "40540",
+    "40544",
+    "40549",
+    "40550",
+    "40551",
+    "40552",
+    "40553",
     "40613",
     "49918",
     "49919",
@@ -178,6 +189,10 @@ const fn counter(name: &'static str, labels: Labels, help: &'static str) -> Metr
 
 const fn jobs(name: &'static str, labels: Labels, help: &'static str) -> Metric {
     Metric { name, kind: Kind::Gauge, unit: Unit::Count, labels, help, buckets: &[] }
+}
+
+const fn bytes(name: &'static str, labels: Labels, help: &'static str) -> Metric {
+    Metric { name, kind: Kind::Gauge, unit: Unit::Bytes, labels, help, buckets: &[] }
 }
 
 const fn age(name: &'static str, labels: Labels, help: &'static str) -> Metric {
@@ -235,6 +250,16 @@ const IN_FLIGHT_LIMIT_JOBS: Metric = jobs(
     "readpast_in_flight_limit_jobs",
     QUEUE,
     "worker.max_in_flight: how many jobs may be buffered, running and waiting for their finish together",
+);
+const IN_FLIGHT_BYTES: Metric = bytes(
+    "readpast_in_flight_bytes",
+    QUEUE,
+    "Payloads and outputs of the jobs that are buffered, running and waiting for their finish",
+);
+const IN_FLIGHT_LIMIT_BYTES: Metric = bytes(
+    "readpast_in_flight_limit_bytes",
+    QUEUE,
+    "worker.max_in_flight_bytes: how many bytes the jobs in flight may hold together",
 );
 const FINISHED_JOBS: Metric = counter("readpast_finished_jobs_total", QUEUE, "Jobs whose end SQL Server has confirmed");
 const FINISH_SECONDS: Metric =
@@ -334,6 +359,8 @@ pub const STAGES: [(&str, &[Metric]); 9] = [
         &[
             FINISH_WAITING_JOBS,
             IN_FLIGHT_LIMIT_JOBS,
+            IN_FLIGHT_BYTES,
+            IN_FLIGHT_LIMIT_BYTES,
             FINISHED_JOBS,
             FINISH_SECONDS,
             FINISH_BATCH_JOBS,

@@ -2,64 +2,133 @@
 
 use std::time::Duration;
 
-use super::connection::{Columns, Lane, into_rows};
+use tiberius::Command;
+
+use super::connection::{Columns, Lane, all_rows};
 use super::{ClaimOrder, WorkerId};
 use crate::error::Error;
 use crate::job::{Fence, Job, JobId};
 
+/// What a worker asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClaimRequest<'a> {
+    pub(crate) queue: &'a str,
+    pub(crate) worker: WorkerId,
+    pub(crate) order: ClaimOrder,
+    /// 1 to 1,000 jobs.
+    pub(crate) max: usize,
+    /// The worker holds nothing: a job that must run alone comes first, and by itself.
+    pub(crate) alone: bool,
+    /// Where the claim before this one ended.
+    pub(crate) seen: Option<ClaimEnd>,
+}
+
 /// The answer to a claim.
 #[derive(Debug)]
 pub(crate) struct ClaimAnswer {
+    /// In the order in which they are to run, as far as the queue has one.
     pub(crate) jobs: Vec<Job>,
     /// A job waits that must run alone, because workers were lost while they held it. Asked for with `alone`, it is what `jobs` has.
     pub(crate) alone_waits: bool,
+    /// For the next claim.
+    pub(crate) end: Option<ClaimEnd>,
+}
+
+/// Where a claim ended in the index of ready jobs. Passed on with the next claim, it lets SQL Server begin there, beyond the entries that are
+/// deleted but not yet cleaned up (sql/070_marks.sql).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClaimEnd {
+    priority: i16,
+    job_id: JobId,
+    lowered: i32,
+}
+
+impl ClaimEnd {
+    fn of(jobs: &[Job], lowered: Option<i32>) -> Option<ClaimEnd> {
+        let last = jobs.iter().max_by_key(|job| (job.priority, job.id))?;
+        Some(ClaimEnd { priority: last.priority, job_id: last.id, lowered: lowered? })
+    }
+}
+
+/// A claimed job whose payload was left in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClaimedUnseen {
+    pub(crate) job_id: JobId,
+    pub(crate) fence: Fence,
+    pub(crate) attempt: u32,
+    pub(crate) payload_bytes: u64,
 }
 
 impl Lane {
-    /// Claims up to `max` jobs (1 to 1,000), in the order in which they are to run as far as the queue has one.
-    ///
-    /// With `alone`, which is for a worker that holds nothing, a job that must run alone comes first, and by itself.
+    /// Claims up to `max` jobs.
     ///
     /// # Errors
     ///
     /// [`Error::LeaseLost`] when the worker is not registered any more; [`Error::UnknownQueue`]. After any error but
     /// those that came from SQL Server ([`Error::sql_number`]), jobs may be claimed that nobody knows of: call
     /// [`recover`](Lane::recover).
-    pub(crate) async fn claim(
-        &mut self,
-        queue: &str,
-        worker: WorkerId,
-        order: ClaimOrder,
-        max: usize,
-        alone: bool,
-    ) -> Result<ClaimAnswer, Error> {
-        let mut command = self.command("claim");
-        command.bind_param("@queue", queue);
-        command.bind_param("@worker_id", worker.0);
-        command.bind_param("@max", int(max));
-        command.bind_param("@alone", alone);
+    pub(crate) async fn claim(&mut self, request: ClaimRequest<'_>) -> Result<ClaimAnswer, Error> {
+        let mut command = self.claim_command(&request);
+        // Without a value where nothing was seen: the procedure then raises no mark.
+        if let Some(ClaimEnd { priority, job_id, .. }) = request.seen {
+            command.bind_param("@seen_priority", priority);
+            command.bind_param("@seen_job_id", job_id.0);
+        }
+        command.bind_out_param("@lowered", request.seen.map_or(0, |seen| seen.lowered));
         let answer = self.run("claim", command).await?;
         let alone_waits = answer.return_code() == 1;
-        let rows = into_rows("claim", answer);
-        if rows.len() > max {
+        let lowered = answer.try_return_value("@lowered").ok().flatten();
+        let mut jobs = Vec::new();
+        for row in all_rows("claim", answer) {
+            jobs.push(read_job(row)?);
+        }
+        if jobs.len() > request.max {
             return Err(Error::Protocol {
-                message: format!("claim returned {} jobs instead of {max} at most", rows.len()),
+                message: format!("claim returned {} jobs instead of {} at most", jobs.len(), request.max),
             });
         }
-        let mut jobs = rows.into_iter().map(read_job).collect::<Result<Vec<Job>, Error>>()?;
+        let end = ClaimEnd::of(&jobs, lowered);
         // OUTPUT returns rows in no particular order.
-        match order {
+        match request.order {
             ClaimOrder::Fifo => jobs.sort_unstable_by_key(|job| (job.priority, job.id)),
             ClaimOrder::Lifo => jobs.sort_unstable_by_key(|job| (job.priority, std::cmp::Reverse(job.id))),
             ClaimOrder::Any => {}
         }
-        Ok(ClaimAnswer { jobs, alone_waits })
+        Ok(ClaimAnswer { jobs, alone_waits, end })
+    }
+
+    /// Claims one job and leaves its payload in the table: to learn which job it is whose payload does not arrive.
+    ///
+    /// # Errors
+    ///
+    /// As [`claim`](Lane::claim).
+    pub(crate) async fn claim_unseen(&mut self, request: ClaimRequest<'_>) -> Result<Option<ClaimedUnseen>, Error> {
+        let mut command = self.claim_command(&ClaimRequest { max: 1, ..request });
+        command.bind_param("@payloads", false);
+        let answer = self.run("claim", command).await?;
+        let Some(mut row) = all_rows("claim", answer).next() else { return Ok(None) };
+        let (job_id, fence, attempt) =
+            (JobId(row.required("job_id")?), Fence(row.required("fence")?), row.count("attempt")?);
+        row.skip_to_last();
+        let length: Vec<u8> = row.required("payload")?;
+        let length = <[u8; 8]>::try_from(length.as_slice())
+            .map_err(|_| Error::Protocol { message: "column payload of claim: it is no length".to_string() })?;
+        Ok(Some(ClaimedUnseen { job_id, fence, attempt, payload_bytes: u64::from_be_bytes(length) }))
+    }
+
+    fn claim_command<'a>(&self, request: &ClaimRequest<'a>) -> Command<'a> {
+        let mut command = self.command("claim");
+        command.bind_param("@queue", request.queue);
+        command.bind_param("@worker_id", request.worker.0);
+        command.bind_param("@max", int(request.max));
+        command.bind_param("@alone", request.alone);
+        command
     }
 }
 
 impl Lane {
-    /// Waits in SQL Server until the queue has a job to claim, or for about `wait`; returns whether it has. It looks after `first`, then
-    /// after pauses that double up to `most`.
+    /// Waits in SQL Server until the queue has a job to claim, or for about `wait`. It looks after `first`, then after pauses that double up to
+    /// `most`. Where enough sessions wait already, it looks once and does not wait.
     ///
     /// # Errors
     ///
@@ -70,14 +139,24 @@ impl Lane {
         first: Duration,
         most: Duration,
         wait: Duration,
-    ) -> Result<bool, Error> {
+    ) -> Result<Awaited, Error> {
         let mut command = self.command("await_jobs");
         command.bind_param("@queue", queue);
         command.bind_param("@first_ms", int_ms(first));
         command.bind_param("@most_ms", int_ms(most.max(first)));
         command.bind_param("@wait_ms", int_ms(wait));
-        self.row("await_jobs", command).await?.required("found")
+        let mut row = self.row("await_jobs", command).await?;
+        Ok(Awaited { found: row.required("found")?, waited: row.required("waited")? })
     }
+}
+
+/// What became of waiting for jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    /// The queue has a job to claim.
+    pub(crate) found: bool,
+    /// SQL Server waited. Otherwise enough sessions do.
+    pub(crate) waited: bool,
 }
 
 /// Whole milliseconds, at least one; the callers' are an hour at the most.
@@ -101,6 +180,7 @@ fn read_job(mut row: Columns) -> Result<Job, Error> {
         age: row.duration_ms("age_ms")?,
         dedup_key: row.optional("dedup_key")?,
         correlation_id: row.optional("correlation_id")?,
+        kind: row.optional("kind")?,
         payload_utf16: row.required("payload_utf16")?,
         payload: row.required("payload")?,
     })

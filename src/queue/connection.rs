@@ -5,16 +5,26 @@
 //! kind, a time-out and a dropped future leave the lane without a connection, and the next call connects anew: an
 //! answer that was read in part can never be taken for that of a later call, and closing the connection makes SQL
 //! Server undo what was not committed.
+//!
+//! Firewalls, load balancers and gateways drop connections that idle, without a word to either end, and the first call on such a line
+//! waits for its whole time limit. Three things are done about it: probes of the operating system keep the line in use
+//! ([`keep_alive`]); a connection that nobody used for long is made anew instead of being used ([`MAX_IDLE`]); and when a call gets no
+//! answer, the connections that were not used since it began are made anew too ([`Connector::unanswered_since`]).
 
+use std::convert::Infallible;
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use socket2::{SockRef, TcpKeepalive};
 use tiberius::time::{Date, DateTime2, Time};
 use tiberius::{ColumnData, Command, CommandResult, FromSqlOwned, Row, SqlBrowser};
 use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
+use crate::boot_clock::BootClock;
 use crate::config::{ConnectionConfig, Timeouts, check_schema};
 use crate::error::Error;
 use crate::metrics::QueueMetrics;
@@ -25,6 +35,10 @@ pub(crate) type Client = tiberius::Client<Compat<TcpStream>>;
 /// How often a server may send us on to another address. Azure SQL does it once.
 const MAX_REDIRECTS: usize = 3;
 
+/// A connection that nobody used for so long is made anew: a quarter of the four minutes after which Azure's load balancers and NAT
+/// gateways forget it.
+const MAX_IDLE: Duration = Duration::from_secs(60);
+
 /// Knows how to make connections, and the schema that they are for.
 #[derive(Debug)]
 pub(crate) struct Connector {
@@ -32,6 +46,10 @@ pub(crate) struct Connector {
     server: String,
     schema: String,
     timeouts: Timeouts,
+    /// [`MAX_IDLE`], but for tests.
+    max_idle_ns: AtomicU64,
+    clock: BootClock,
+    unanswered_since_ns: AtomicU64,
     metrics: QueueMetrics,
 }
 
@@ -55,8 +73,20 @@ impl Connector {
             server: options.server,
             schema: config.schema.clone(),
             timeouts,
+            max_idle_ns: AtomicU64::new(MAX_IDLE.as_nanos() as u64),
+            clock: BootClock::default(),
+            unanswered_since_ns: AtomicU64::new(0),
             metrics: QueueMetrics::new(queue),
         })
+    }
+
+    /// For tests: how long a connection may idle and still be used.
+    fn max_idle(&self) -> Duration {
+        Duration::from_nanos(self.max_idle_ns.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_max_idle(&self, max_idle: Duration) {
+        self.max_idle_ns.store(max_idle.as_nanos() as u64, Ordering::Release);
     }
 
     /// How long connecting and a call may take.
@@ -71,6 +101,22 @@ impl Connector {
 
     pub(crate) fn metrics(&self) -> &QueueMetrics {
         &self.metrics
+    }
+
+    /// Notes that a call got no answer, `sent_at` by [`BootClock`]. Perhaps SQL Server is only slow, but perhaps the way to it has
+    /// forgotten this process' connections: those that were not used since are not trusted.
+    pub(crate) fn no_answer_since(&self, sent_at: Duration) {
+        self.unanswered_since_ns.fetch_max(sent_at.as_nanos() as u64, Ordering::AcqRel);
+    }
+
+    /// When the last of the calls that got no answer was sent.
+    fn unanswered_since(&self) -> Duration {
+        Duration::from_nanos(self.unanswered_since_ns.load(Ordering::Acquire))
+    }
+
+    /// Whether a connection that was last answered on then may be dead without anybody having noticed.
+    fn is_doubtful(&self, answered_at: Duration) -> bool {
+        answered_at < self.unanswered_since() || self.clock.now().saturating_sub(answered_at) > self.max_idle()
     }
 
     /// Makes a connection: TCP, TLS, login; follows redirections.
@@ -92,8 +138,7 @@ impl Connector {
     async fn connect_and_login(&self) -> Result<Client, Error> {
         let mut driver = self.driver.clone();
         for _ in 0..=MAX_REDIRECTS {
-            let stream = TcpStream::connect_named(&driver).await.map_err(|error| self.connect_error(error))?;
-            stream.set_nodelay(true).map_err(|source| Error::Connect { server: self.server.clone(), source })?;
+            let stream = self.open(&driver).await?;
             match tiberius::Client::connect(driver.clone(), stream.compat_write()).await {
                 Ok(client) => return Ok(client),
                 Err(tiberius::error::Error::Routing { host, port }) => {
@@ -109,6 +154,14 @@ impl Connector {
         Err(Error::Connect { server: self.server.clone(), source })
     }
 
+    /// The TCP connection, with its options set.
+    async fn open(&self, driver: &tiberius::Config) -> Result<TcpStream, Error> {
+        let stream = TcpStream::connect_named(driver).await.map_err(|error| self.connect_error(error))?;
+        let options = stream.set_nodelay(true).and_then(|()| keep_alive(&stream));
+        options.map_err(|source| Error::Connect { server: self.server.clone(), source })?;
+        Ok(stream)
+    }
+
     fn connect_error(&self, error: tiberius::error::Error) -> Error {
         let source = match error {
             tiberius::error::Error::Io { kind, message } => io::Error::new(kind, message),
@@ -120,6 +173,15 @@ impl Connector {
     fn error(&self, error: tiberius::error::Error) -> Error {
         Error::from_driver(error, &self.server, &self.schema)
     }
+}
+
+/// Has the operating system ask every 30 s, the default of Microsoft's own network library, whether the other end of an idle connection is
+/// still there. That keeps it in the tables of what lies between, and one that got lost there is closed after 30 + 3 × 5 s.
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    let probes = TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(5));
+    #[cfg(not(windows))] // there the number of probes can be set from Windows 10 1703 on only
+    let probes = probes.with_retries(3);
+    SockRef::from(stream).set_tcp_keepalive(&probes)
 }
 
 /// A procedure of the schema, as it is called.
@@ -141,14 +203,36 @@ pub(crate) const MAX_TABLE_VALUE_BYTES: usize = 65_535;
 #[derive(Debug)]
 pub(crate) struct Lane {
     connector: Arc<Connector>,
-    client: Option<Client>,
+    idle: Option<Idle>,
     /// The last connection failed, or its call was given up.
     is_broken: bool,
+    /// The end of the calls of [`Lane::within`], and what their limit is.
+    deadline: Option<(tokio::time::Instant, Duration)>,
+}
+
+/// A connection that waits for its next call.
+#[derive(Debug)]
+struct Idle {
+    client: Client,
+    /// When the last answer had arrived, by the connector's clock.
+    answered_at: Duration,
 }
 
 impl Lane {
     pub(crate) fn new(connector: Arc<Connector>) -> Lane {
-        Lane { connector, client: None, is_broken: false }
+        Lane { connector, idle: None, is_broken: false, deadline: None }
+    }
+
+    pub(crate) fn connector(&self) -> Arc<Connector> {
+        self.connector.clone()
+    }
+
+    /// Gives the calls that are made on the returned value a time limit of their own, connecting included, in place of the
+    /// command time-out: `lane.within(limit).heartbeat(worker_id).await`. When it is over, the call fails with [`Error::TimedOut`] and its
+    /// connection is dropped.
+    pub(crate) fn within(&mut self, limit: Duration) -> Within<'_> {
+        self.deadline = Some((tokio::time::Instant::now() + limit, limit));
+        Within { lane: self }
     }
 
     /// How long one call may take.
@@ -160,15 +244,34 @@ impl Lane {
         &self.connector.schema
     }
 
-    /// Counts a call that was dropped because it took too long for its caller.
-    pub(crate) fn given_up(&self, call: &str, error: &Error) {
-        self.connector.metrics.failed(call, error);
+    /// Notes that another lane's call was dropped, `sent_at` by [`BootClock`], because one that was sent later was answered first.
+    pub(crate) fn gave_up(&self, call: &str, sent_at: Duration) {
+        let after = self.connector.clock.now().saturating_sub(sent_at);
+        self.connector.no_answer_since(sent_at);
+        self.connector.metrics.failed(call, &Error::TimedOut { call: call.to_string(), after });
     }
 
-    /// Closes the connection; the next call makes another.
+    /// Closes the connection, if there is one; the next call makes another. For an owner who will not use it for a while: SQL
+    /// Server keeps memory for each.
     pub(crate) fn disconnect(&mut self) {
-        self.client = None;
+        self.idle = None;
         self.is_broken = false;
+    }
+
+    /// Whether it has a connection that the next call would not use any more.
+    pub(crate) fn is_idle_too_long(&self) -> bool {
+        self.idle.as_ref().is_some_and(|idle| self.connector.is_doubtful(idle.answered_at))
+    }
+
+    /// Closes the connection when it has been idle for so long that the next call would make another anyway. Never returns: for an owner who
+    /// waits for something to do meanwhile, and drops this future then.
+    pub(crate) async fn close_when_idle(&mut self) -> Infallible {
+        if let Some(idle) = &self.idle {
+            let idle_for = self.connector.clock.now().saturating_sub(idle.answered_at);
+            tokio::time::sleep(self.connector.max_idle().saturating_sub(idle_for)).await;
+            self.disconnect();
+        }
+        std::future::pending().await
     }
 
     /// Connects, unless there is a connection already.
@@ -194,27 +297,6 @@ impl Lane {
         let result = self.in_time(call, answer).await?;
         self.put_back(client);
         Ok(result)
-    }
-
-    /// Runs several commands in one transaction, which is undone when one of them fails.
-    pub(crate) async fn transaction(
-        &mut self,
-        call: &str,
-        commands: Vec<Command<'_>>,
-    ) -> Result<Vec<CommandResult>, Error> {
-        let mut client = self.take_client(call).await?;
-        let answers = async {
-            let mut results = Vec::with_capacity(commands.len());
-            client.begin_transaction().await?;
-            for command in commands {
-                results.push(command.exec(&mut client).await?.into_command_result().await?);
-            }
-            client.commit_transaction().await?;
-            Ok(results)
-        };
-        let results = self.in_time(call, answers).await?;
-        self.put_back(client);
-        Ok(results)
     }
 
     /// Runs a command that answers with rows.
@@ -247,15 +329,18 @@ impl Lane {
         Ok(())
     }
 
-    /// The connection, made if there is none. Until it is put back, it counts as broken: an error, a time-out and a dropped future leave
-    /// it so.
+    /// The connection, made if there is none that can be trusted. Until it is put back, it counts as broken: an error, a time-out and a
+    /// dropped future leave it so.
     async fn take_client(&mut self, call: &str) -> Result<Client, Error> {
         let was_broken = std::mem::replace(&mut self.is_broken, true);
-        if let Some(client) = self.client.take() {
-            return Ok(client);
+        if let Some(Idle { client, answered_at }) = self.idle.take() {
+            if !self.connector.is_doubtful(answered_at) {
+                return Ok(client);
+            }
+            tracing::debug!(procedure = call, "a connection idled for long, or others got no answer; making another");
         }
         let started_at = Instant::now();
-        match self.connector.connect().await {
+        match self.connect().await {
             Ok(client) => {
                 self.connector.metrics.connected(was_broken, started_at.elapsed());
                 if was_broken {
@@ -271,17 +356,32 @@ impl Lane {
         }
     }
 
+    async fn connect(&self) -> Result<Client, Error> {
+        let Some((deadline, limit)) = self.deadline else {
+            return self.connector.connect().await;
+        };
+        match tokio::time::timeout_at(deadline, self.connector.connect()).await {
+            Ok(connected) => connected,
+            Err(_) => Err(Error::TimedOut { call: format!("connecting to {}", self.connector.server), after: limit }),
+        }
+    }
+
     fn put_back(&mut self, client: Client) {
-        self.client = Some(client);
+        self.idle = Some(Idle { client, answered_at: self.connector.clock.now() });
         self.is_broken = false;
     }
 
     async fn in_time<T>(&self, call: &str, answer: impl Future<Output = tiberius::Result<T>>) -> Result<T, Error> {
-        let limit = self.connector.timeouts.command;
-        let started_at = Instant::now();
-        let result = match tokio::time::timeout(limit, answer).await {
+        let command_timeout = self.connector.timeouts.command;
+        let (deadline, limit) =
+            self.deadline.unwrap_or_else(|| (tokio::time::Instant::now() + command_timeout, command_timeout));
+        let (started_at, sent_at) = (Instant::now(), self.connector.clock.now());
+        let result = match tokio::time::timeout_at(deadline, answer).await {
             Ok(answer) => answer.map_err(|error| self.connector.error(error)),
-            Err(_) => Err(Error::TimedOut { call: call.to_string(), after: limit }),
+            Err(_) => {
+                self.connector.no_answer_since(sent_at);
+                Err(Error::TimedOut { call: call.to_string(), after: limit })
+            }
         };
         match &result {
             Ok(_) => self.connector.metrics.answered(call, started_at.elapsed()),
@@ -291,9 +391,40 @@ impl Lane {
     }
 }
 
+/// A lane whose calls have a time limit of their own: [`Lane::within`].
+#[derive(Debug)]
+pub(crate) struct Within<'a> {
+    lane: &'a mut Lane,
+}
+
+impl Deref for Within<'_> {
+    type Target = Lane;
+
+    fn deref(&self) -> &Lane {
+        self.lane
+    }
+}
+
+impl DerefMut for Within<'_> {
+    fn deref_mut(&mut self) -> &mut Lane {
+        self.lane
+    }
+}
+
+impl Drop for Within<'_> {
+    fn drop(&mut self) {
+        self.lane.deadline = None;
+    }
+}
+
 /// The rows of the one result set that a procedure answers with.
 pub(crate) fn into_rows(call: &'static str, result: CommandResult) -> Vec<Columns> {
     columns(call, result.into_iter().last().unwrap_or_default())
+}
+
+/// The rows of all result sets of a procedure that answers with several of one shape.
+pub(crate) fn all_rows(call: &'static str, result: CommandResult) -> impl Iterator<Item = Columns> {
+    result.into_iter().flatten().map(move |row| Columns::new(call, row))
 }
 
 fn columns(call: &'static str, rows: Vec<Row>) -> Vec<Columns> {
@@ -368,6 +499,12 @@ impl Columns {
             Some((_, meaning)) => Ok(*meaning),
             None => Err(self.unexpected(name, &format!("it is '{text}'"))),
         }
+    }
+
+    /// Leaves out all columns but the last.
+    pub(crate) fn skip_to_last(&mut self) {
+        let left = self.values.len();
+        self.values.by_ref().take(left.saturating_sub(1)).for_each(drop);
     }
 
     fn next(&mut self, name: &str) -> Result<ColumnData<'static>, Error> {
@@ -446,6 +583,52 @@ mod tests {
         assert_eq!(day.date().days(), 739_940);
         assert!(to_datetime2(epoch + Duration::from_secs(400_000_000_000)).is_none());
         assert!(to_datetime2(epoch - Duration::from_secs(63_000_000_000)).is_none());
+    }
+
+    fn connector(port: u16) -> Connector {
+        let url = format!("Server=127.0.0.1,{port};User ID=u;Password=p");
+        Connector::new(&ConnectionConfig { url: url.into(), ..ConnectionConfig::default() }, "q").unwrap()
+    }
+
+    /// What the operating system has, not what was asked of it.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn every_connection_is_probed_while_it_idles() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let connector = connector(listener.local_addr().unwrap().port());
+        let stream = connector.open(&connector.driver).await.unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(30));
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(5));
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
+        assert!(stream.nodelay().unwrap());
+    }
+
+    #[test]
+    fn a_connection_is_doubtful_after_a_minute_after_a_suspension_and_when_a_later_call_got_no_answer() {
+        let connector = connector(1433);
+        let answered_at = connector.clock.now();
+        connector.clock.shift(Duration::from_secs(59));
+        assert!(!connector.is_doubtful(answered_at));
+        connector.clock.shift(Duration::from_secs(2));
+        assert!(connector.is_doubtful(answered_at));
+
+        let (before, sent_at) = (connector.clock.now(), connector.clock.now() + Duration::from_millis(1));
+        connector.no_answer_since(sent_at);
+        connector.no_answer_since(before); // of two, the later counts
+        assert!(connector.is_doubtful(before), "it may have died in the same way");
+        assert!(!connector.is_doubtful(sent_at + Duration::from_millis(1)), "it was used since");
+    }
+
+    #[tokio::test]
+    async fn a_limit_of_its_own_ends_a_call_that_connects_and_no_later_one() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut lane = Lane::new(Arc::new(connector(listener.local_addr().unwrap().port())));
+        let limit = Duration::from_millis(50);
+        let error = lane.within(limit).ensure_connected().await.unwrap_err();
+        assert!(matches!(error, Error::TimedOut { after, .. } if after == limit), "{error}");
+        assert!(lane.deadline.is_none());
     }
 
     #[tokio::test]

@@ -17,7 +17,7 @@ use crate::job::{JobId, NewJob};
 pub struct Enqueued {
     /// The job's number; that of the unfinished job with the same de-duplication key if this is a `duplicate`.
     pub job_id: JobId,
-    /// Whether nothing was added, because an unfinished job of the queue has the same de-duplication key.
+    /// Whether nothing was added, because an unfinished job of the queue had the same de-duplication key at that moment.
     pub duplicate: bool,
 }
 
@@ -175,6 +175,9 @@ fn enqueue_command<'a>(schema: &str, queue: &'a str, job: &'a NewJob) -> Result<
     if let Some(correlation_id) = job.correlation_id {
         command.bind_param("@correlation_id", correlation_id);
     }
+    if let Some(kind) = &job.kind {
+        command.bind_param("@kind", kind.as_str());
+    }
     // The values do not matter: they give the parameters their types.
     command.bind_out_param("@job_id", 0_i64);
     command.bind_out_param("@duplicate", false);
@@ -237,6 +240,7 @@ impl<'a> TableValueRow<'a> for EnqueueRow<'a> {
         row.add_field(self.job.max_attempts.map(attempts));
         row.add_field(self.job.dedup_key.as_deref());
         row.add_field(self.job.correlation_id);
+        row.add_field(self.job.kind.as_deref());
     }
 
     fn get_db_type() -> &'static str {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tiberius::{Command, SqlTableDataRow, TableValueRow};
 
 use super::WorkerId;
-use super::connection::{Lane, MAX_TABLE_VALUE_BYTES, into_rows, table_type};
+use super::connection::{Columns, Lane, MAX_TABLE_VALUE_BYTES, table_type};
 use crate::error::Error;
 use crate::job::{Fence, JobId};
 
@@ -41,56 +41,53 @@ pub(crate) enum FinishResult {
     Dead,
 }
 
+/// The calls by name, as an [`Error::TimedOut`] has it.
+pub(crate) const FINISH: &str = "finish";
+pub(crate) const FINISH_ONE: &str = "finish_one";
+
 /// The width of the column `error`, in UTF-16 units.
 const MAX_ERROR_UNITS: usize = 4_000;
 
 impl Lane {
-    /// Acknowledges jobs, at most 1,000 and each once; those of at_most_once queues ([`Fence::NONE`]) have no row and are left out.
-    /// Returns those that did not end as asked.
+    /// Acknowledges jobs that have a row, at most 1,000, each once, and none that [is large](Finish::is_large). Returns those that did not
+    /// end as asked.
     ///
     /// # Errors
     ///
     /// After any error, run it again with the same jobs: those that were acknowledged come back as lost.
-    pub(crate) async fn finish(
+    pub(crate) async fn finish<'a>(
         &mut self,
         queue: &str,
         worker: WorkerId,
-        jobs: &[Finish],
+        jobs: impl Iterator<Item = &'a Finish>,
     ) -> Result<Vec<(JobId, FinishResult)>, Error> {
-        let with_row = jobs.iter().filter(|job| job.fence != Fence::NONE);
-        let (mut large, mut listed): (Vec<&Finish>, Vec<&Finish>) = with_row.partition(|job| job.is_large());
-        large.sort_unstable_by_key(|job| job.job_id);
-        listed.sort_unstable_by_key(|job| job.job_id);
-
+        let mut jobs: Vec<&Finish> = jobs.collect();
+        jobs.sort_unstable_by_key(|job| job.job_id);
         let list = table_type(self.schema(), "finish_list");
-        let mut commands = Vec::new();
-        if !listed.is_empty() {
-            let mut command = self.command("finish");
-            command.bind_param("@queue", queue);
-            command.bind_param("@worker_id", worker.0);
-            command.bind_table_with_dbtype("@jobs", &list, listed.into_iter().map(FinishRow));
-            commands.push(command);
-        }
-        for job in large {
-            let mut command = self.command("finish_one");
-            command.bind_param("@queue", queue);
-            command.bind_param("@worker_id", worker.0);
-            job.bind(&mut command);
-            commands.push(command);
-        }
-        // One transaction for all, so that after an error of SQL Server none of them has ended.
-        let answers = match commands.len() {
-            0 => Vec::new(),
-            1 => vec![self.run("finish", commands.remove(0)).await?],
-            _ => self.transaction("finish", commands).await?,
-        };
+        let mut command = self.command(FINISH);
+        command.bind_param("@queue", queue);
+        command.bind_param("@worker_id", worker.0);
+        command.bind_table_with_dbtype("@jobs", &list, jobs.into_iter().map(FinishRow));
+        ended_otherwise(self.rows(FINISH, command).await?)
+    }
 
-        let results = [("lost", FinishResult::Lost), ("dead", FinishResult::Dead)];
-        let mut ended_otherwise = Vec::new();
-        for mut row in answers.into_iter().flat_map(|answer| into_rows("finish", answer)) {
-            ended_otherwise.push((JobId(row.required("job_id")?), row.one_of("result", &results)?));
-        }
-        Ok(ended_otherwise)
+    /// Acknowledges one job, whose output may be of any size. Returns how it ended if it did not end as asked.
+    ///
+    /// # Errors
+    ///
+    /// After any error, run it again: a job that was acknowledged comes back as lost.
+    pub(crate) async fn finish_one(
+        &mut self,
+        queue: &str,
+        worker: WorkerId,
+        job: &Finish,
+    ) -> Result<Option<FinishResult>, Error> {
+        let mut command = self.command(FINISH_ONE);
+        command.bind_param("@queue", queue);
+        command.bind_param("@worker_id", worker.0);
+        job.bind(&mut command);
+        let results = ended_otherwise(self.rows(FINISH_ONE, command).await?)?;
+        Ok(results.first().map(|(_, result)| *result))
     }
 
     /// Gives back jobs that were not started; their attempt does not count. Returns those that were not this worker's
@@ -141,6 +138,12 @@ impl Lane {
     }
 }
 
+fn ended_otherwise(rows: Vec<Columns>) -> Result<Vec<(JobId, FinishResult)>, Error> {
+    let results = [("lost", FinishResult::Lost), ("dead", FinishResult::Dead)];
+    let read = |mut row: Columns| Ok((JobId(row.required("job_id")?), row.one_of("result", &results)?));
+    rows.into_iter().map(read).collect()
+}
+
 /// An outcome as the procedures take it.
 struct OutcomeColumns<'a> {
     outcome: u8,
@@ -163,18 +166,27 @@ impl Finish {
         i64::try_from(self.run.as_micros()).unwrap_or(i64::MAX)
     }
 
-    /// Whether its output is too large for a table-valued parameter.
-    fn is_large(&self) -> bool {
-        self.columns().output.is_some_and(|output| output.len() > MAX_TABLE_VALUE_BYTES)
+    pub(crate) fn output_bytes(&self) -> usize {
+        match &self.outcome {
+            FinishOutcome::Done { output: Some(output) } => output.len(),
+            _ => 0,
+        }
     }
 
-    /// As parameters of `finish_one`: for a large one, which is always done.
+    /// Whether its output is too large for a table-valued parameter: [`finish_one`](Lane::finish_one) takes it.
+    pub(crate) fn is_large(&self) -> bool {
+        self.output_bytes() > MAX_TABLE_VALUE_BYTES
+    }
+
+    /// As parameters of `finish_one`.
     fn bind<'a>(&'a self, command: &mut Command<'a>) {
         let columns = self.columns();
         command.bind_param("@job_id", self.job_id.0);
         command.bind_param("@fence", self.fence.0);
         command.bind_param("@outcome", columns.outcome);
+        command.bind_param("@retry_ms", columns.retry_ms);
         command.bind_param("@run_us", self.run_us());
+        command.bind_param("@error", columns.error);
         command.bind_param("@output", columns.output);
     }
 }
@@ -225,7 +237,7 @@ pub(super) fn millis(delay: Duration) -> i64 {
 }
 
 /// As much of an error's text as the column holds, without cutting a character in two.
-fn cut(error: &str) -> &str {
+pub(crate) fn cut(error: &str) -> &str {
     let mut units = 0;
     for (position, character) in error.char_indices() {
         units += character.len_utf16();

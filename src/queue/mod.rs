@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deadpool::managed::{self, RecycleResult};
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 use uuid::Uuid;
 
 use crate::config::{Config, QueueConfig};
@@ -129,6 +129,20 @@ pub struct QueueOptions {
     pub delivery: Option<Delivery>,
     /// After how many attempts a job is dead, unless the job says otherwise; 1 and more. Default: 5.
     pub max_attempts: Option<u32>,
+    /// How long done jobs stay, in the table (`annotate`) or in the archive. Default: [`Keep::Forever`].
+    pub keep_done: Option<Keep>,
+    /// How long dead jobs stay. Default: [`Keep::Forever`].
+    pub keep_dead: Option<Keep>,
+}
+
+/// How long finished jobs stay, counted from their end. What is older is deleted by one of the queue's workers, a thousand at a time, once a
+/// minute; while no worker runs, nothing is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Keep {
+    /// Until an operator purges them.
+    Forever,
+    /// 1 s to ten years (315,360,000 s). In whole seconds: a part of one counts as one.
+    For(Duration),
 }
 
 /// A queue's settings and how many jobs it has. Counted without locks: a sample, not a balance.
@@ -163,15 +177,15 @@ pub struct QueueStats {
     pub workers: u64,
     /// How long the oldest ready job has been ready.
     pub oldest_ready: Option<Duration>,
+    /// How long done jobs stay.
+    pub keep_done: Keep,
+    /// How long dead jobs stay.
+    pub keep_dead: Keep,
 }
 
 /// The most connections that one [`Queue`] and its clones use at once for enqueueing and operating. More callers wait
 /// their turn.
 const MAX_CONNECTIONS: usize = 8;
-
-/// A connection that nobody used for so long is made anew: firewalls and load balancers drop idle connections without a
-/// word, Azure's after four minutes at the earliest.
-const MAX_IDLE: Duration = Duration::from_secs(180);
 
 /// How many jobs one call of `requeue` or `purge` changes: a transaction that locks few rows.
 const OPERATOR_BATCH: usize = 1_000;
@@ -180,6 +194,10 @@ const OPERATOR_BATCH: usize = 1_000;
 ///
 /// Cheap to clone; clones share up to 8 connections, which are made when they are needed. An idle worker that was started from the queue
 /// that jobs are enqueued through, or from a clone of it, starts them at once; other workers notice within `poll_max_ms`.
+///
+/// Before its first call, a queue asks which version of the schema is installed; every call but [`connect`](Queue::connect) and
+/// [`install`](Queue::install) fails with [`Error::NotInstalled`], [`Error::SchemaTooOld`] or [`Error::SchemaTooNew`] where it is not one that
+/// this release works with.
 ///
 /// ```no_run
 /// use readpast::{Config, NewJob, Queue, QueueOptions};
@@ -204,6 +222,8 @@ pub struct Queue {
     name: Arc<str>,
     connector: Arc<Connector>,
     lanes: managed::Pool<LaneManager>,
+    /// Whether the installed schema is one that this release works with has been asked.
+    checked: Arc<OnceCell<()>>,
     exporter: Option<Arc<Exporter>>,
     /// Changes when jobs were enqueued that are ready at once: the workers of this process need not wait until they notice.
     enqueued: watch::Sender<()>,
@@ -232,11 +252,8 @@ impl managed::Manager for LaneManager {
         Ok(Lane::new(self.connector.clone()))
     }
 
-    async fn recycle(&self, lane: &mut Lane, metrics: &managed::Metrics) -> RecycleResult<Infallible> {
-        if metrics.last_used() > MAX_IDLE {
-            lane.disconnect();
-        }
-        Ok(())
+    async fn recycle(&self, _: &mut Lane, _: &managed::Metrics) -> RecycleResult<Infallible> {
+        Ok(()) // a lane looks itself whether its connection has idled for too long
     }
 }
 
@@ -267,10 +284,11 @@ impl Queue {
             name: config.queue.name.as_str().into(),
             connector,
             lanes,
+            checked: Arc::default(),
             exporter,
             enqueued: watch::Sender::new(()),
         };
-        queue.lane().await.ensure_connected().await?;
+        queue.any_lane().await.ensure_connected().await?;
         Ok(queue)
     }
 
@@ -300,6 +318,12 @@ impl Queue {
         self.exporter.as_ref().map(|exporter| exporter.address())
     }
 
+    /// For tests: how long a connection of this queue, its clones and workers may idle before it is made anew instead of being used.
+    #[doc(hidden)]
+    pub fn set_max_idle(&self, max_idle: Duration) {
+        self.connector.set_max_idle(max_idle);
+    }
+
     pub(crate) fn exporter(&self) -> Option<&Exporter> {
         self.exporter.as_deref()
     }
@@ -319,19 +343,48 @@ impl Queue {
         }
     }
 
-    async fn lane(&self) -> managed::Object<LaneManager> {
+    async fn any_lane(&self) -> managed::Object<LaneManager> {
         self.lanes.get().await.expect("the pool is never closed and making a lane cannot fail")
     }
 
-    /// Installs the schema, or upgrades an older one; does nothing where it is installed already. Several processes may
-    /// do it at once. Returns the version that is installed now.
+    /// A lane for calls; before the first of them, the installed schema's version is asked.
+    async fn lane(&self) -> Result<managed::Object<LaneManager>, Error> {
+        let mut lane = self.any_lane().await;
+        self.checked.get_or_try_init(|| lane.check_version()).await?;
+        Ok(lane)
+    }
+
+    /// A lane for a worker, with the connection that was made at [`connect`](Queue::connect), if nobody uses it.
     ///
     /// # Errors
     ///
-    /// [`Error::PermissionDenied`] without db_owner's permissions; [`Error::SchemaTooNew`] where a newer release has
-    /// been; any other error of SQL Server. An installation that broke off is completed by running it again.
+    /// Where no schema is installed that this release works with.
+    pub(crate) async fn take_lane(&self) -> Result<Lane, Error> {
+        let at_once = managed::Timeouts { wait: Some(Duration::ZERO), ..managed::Timeouts::default() };
+        let mut lane = match self.lanes.timeout_get(&at_once).await {
+            Ok(lane) => managed::Object::take(lane),
+            Err(_) => Lane::new(self.connector.clone()), // producers use all of them
+        };
+        self.checked.get_or_try_init(|| lane.check_version()).await?;
+        Ok(lane)
+    }
+
+    /// Closes connections that nobody has used for so long that the next call would make others.
+    pub(crate) fn close_idle(&self) {
+        self.lanes.retain(|lane, _| !lane.is_idle_too_long());
+    }
+
+    /// Installs the schema, or upgrades an older one. Where this release's version is installed, or a newer one that this release works
+    /// with, it does nothing and needs no right but that to run `schema_info`, which every role has. Several processes may do it at once,
+    /// workers and producers may go on meanwhile. Returns the version that is installed now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PermissionDenied`] without db_owner's permissions where there is something to do; [`Error::SchemaTooNew`] where a newer
+    /// release has been with whose schema this one does not work; any other error of SQL Server, among them 58012: a table would have to
+    /// be changed and is in use for long. An installation that broke off is completed by running it again.
     pub async fn install(&self) -> Result<i32, Error> {
-        self.lane().await.install().await
+        self.any_lane().await.install().await
     }
 
     /// Checks everything that would keep this queue from being used, in the order in which one would mend it:
@@ -342,16 +395,17 @@ impl Queue {
     ///
     /// The first thing that is wrong; the documentation of each [`Error`] says what to do.
     pub async fn verify(&self) -> Result<(), Error> {
-        self.lane().await.verify(&self.name).await
+        self.any_lane().await.verify(&self.name).await
     }
 
     /// Creates the queue, or changes its settings if it exists. Returns whether it is new.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] for settings that cannot be, for example a change to `lifo` while there are jobs.
+    /// [`Error::Refused`] for settings that cannot be, for example a change to `lifo` while there are jobs, or a
+    /// [`Keep::For`] of more than ten years.
     pub async fn create(&self, options: QueueOptions) -> Result<bool, Error> {
-        self.lane().await.create_queue(&self.name, &options).await
+        self.lane().await?.create_queue(&self.name, &options).await
     }
 
     /// Enqueues one job in one round trip.
@@ -360,10 +414,11 @@ impl Queue {
     ///
     /// [`Error::InvalidJob`] before anything is sent; [`Error::UnknownQueue`], [`Error::NotInstalled`],
     /// [`Error::PermissionDenied`] and SQL Server's other errors. Nothing is retried: after an error that [is
-    /// transient](Error::is_transient), the job may be in the queue or not; with a de-duplication key, enqueueing it
-    /// again is safe.
+    /// transient](Error::is_transient), the job may be in the queue or not. Enqueued again with the same de-duplication key, it
+    /// is not added a second time while the first is unfinished; if the first has been added and has ended by then, it
+    /// runs once more.
     pub async fn enqueue(&self, job: NewJob) -> Result<Enqueued, Error> {
-        let mut lane = self.lane().await;
+        let mut lane = self.lane().await?;
         let started_at = Instant::now();
         let enqueued = lane.enqueue(&self.name, &job).await?;
         self.connector.metrics().enqueued(&[enqueued], started_at.elapsed());
@@ -381,7 +436,7 @@ impl Queue {
     /// As [`enqueue`](Queue::enqueue), when the first chunk fails; [`Error::EnqueuedInPart`], which lists the jobs of
     /// the chunks before, when a later one does.
     pub async fn enqueue_many(&self, jobs: impl IntoIterator<Item = NewJob>) -> Result<Vec<Enqueued>, Error> {
-        let mut lane = self.lane().await;
+        let mut lane = self.lane().await?;
         let mut enqueued = Vec::new();
         let mut jobs = jobs.into_iter().peekable();
         while jobs.peek().is_some() {
@@ -412,17 +467,17 @@ impl Queue {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn stats(&self) -> Result<QueueStats, Error> {
-        self.lane().await.stats(&self.name).await
+        self.lane().await?.stats(&self.name).await
     }
 
     /// How deep the queue is, as sampled no longer than `max_age` ago; `None` while another process takes the first sample.
     pub(crate) async fn sample(&self, max_age: Duration) -> Result<Option<QueueSample>, Error> {
-        self.lane().await.sample(&self.name, max_age).await
+        self.lane().await?.sample(&self.name, max_age).await
     }
 
     /// Whether jobs are ready, scheduled or claimed; "no" counts when it was said twice in a row.
     pub(crate) async fn has_unfinished(&self) -> Result<bool, Error> {
-        self.lane().await.has_unfinished(&self.name).await
+        self.lane().await?.has_unfinished(&self.name).await
     }
 
     /// Stops the claims of the queue for all workers. Claimed jobs are finished, and enqueueing goes on.
@@ -431,7 +486,7 @@ impl Queue {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn pause(&self) -> Result<(), Error> {
-        self.lane().await.set_paused(&self.name, true).await
+        self.lane().await?.set_paused(&self.name, true).await
     }
 
     /// Lets the claims of the queue go on.
@@ -440,7 +495,7 @@ impl Queue {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn resume(&self) -> Result<(), Error> {
-        self.lane().await.set_paused(&self.name, false).await
+        self.lane().await?.set_paused(&self.name, false).await
     }
 
     /// Makes one dead job ready again, or, with `None`, all of them; its attempts count from 0. Returns how many.
@@ -453,7 +508,7 @@ impl Queue {
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer. Jobs that were requeued before the error
     /// stay so.
     pub async fn requeue(&self, job_id: Option<JobId>) -> Result<u64, Error> {
-        let mut lane = self.lane().await;
+        let mut lane = self.lane().await?;
         let mut total = 0;
         loop {
             let requeued = lane.requeue(&self.name, job_id, OPERATOR_BATCH).await?;
@@ -466,13 +521,15 @@ impl Queue {
 
     /// Deletes the jobs in one state that have been in it for `older_than` (whole seconds) and more: done, dead and
     /// archived ones counted from their end, ready and scheduled ones from when they were enqueued. Returns how many.
+    /// Jobs that are locked at the moment stay. What is to be deleted regularly is the business of
+    /// [`QueueOptions::keep_done`] and [`QueueOptions::keep_dead`].
     ///
     /// # Errors
     ///
     /// [`Error::Refused`] for [`JobState::Claimed`]; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a
     /// producer. Jobs that were deleted before the error stay so.
     pub async fn purge(&self, state: JobState, older_than: Duration) -> Result<u64, Error> {
-        let mut lane = self.lane().await;
+        let mut lane = self.lane().await?;
         let mut total = 0;
         loop {
             let purged = lane.purge(&self.name, state, older_than, OPERATOR_BATCH).await?;
@@ -483,13 +540,28 @@ impl Queue {
         }
     }
 
-    /// Looks at up to `max` jobs in one state, by id, beginning after `after` (`JobId(0)`: from the first); jobs that
-    /// are locked at the moment are left out. For the next page, pass the last id.
+    /// Looks at up to `max` jobs in one state, without waiting; jobs that are locked at the moment are left out. For the
+    /// next page, pass the last row of this one as `after`; the last page is empty. A page costs SQL Server the rows that
+    /// it has, at any depth.
+    ///
+    /// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, done, dead and archived
+    /// ones as they ended, claimed ones by id.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer; [`Error::Refused`] when `after` is a row of
+    /// another state.
+    pub async fn peek(&self, state: JobState, after: Option<&JobRow>, max: usize) -> Result<Vec<JobRow>, Error> {
+        self.lane().await?.peek(&self.name, state, after, max).await
+    }
+
+    /// Looks at one job, whatever its state, without waiting; `None` if the queue does not have it, neither among its jobs
+    /// nor in the archive, or if it is locked at the moment.
     ///
     /// # Errors
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
-    pub async fn peek(&self, state: JobState, after: JobId, max: usize) -> Result<Vec<JobRow>, Error> {
-        self.lane().await.peek(&self.name, state, after, max).await
+    pub async fn job(&self, job_id: JobId) -> Result<Option<JobRow>, Error> {
+        self.lane().await?.peek_one(&self.name, job_id).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::connection::Lane;
+use super::connection::{Columns, Lane};
 use super::finish::millis;
 use crate::error::Error;
 
@@ -36,12 +36,7 @@ impl Lane {
         command.bind_param("@queue", queue);
         command.bind_param("@max_age_ms", i32::try_from(millis(max_age)).unwrap_or(i32::MAX));
         let mut row = self.row("sample", command).await?;
-        let (ready, scheduled) = (row.big_count("ready")?, row.big_count("scheduled")?);
-        let (claimed, dead) = (row.big_count("claimed")?, row.big_count("dead")?);
-        let (workers, paused) = (row.big_count("workers")?, row.required("paused")?);
-        let oldest_ready = row.optional::<i64>("oldest_ready_ms")?.map(from_ms);
-        let age = row.optional::<i64>("sample_age_ms")?.map(from_ms);
-        Ok(age.map(|age| QueueSample { ready, scheduled, claimed, dead, workers, paused, oldest_ready, age }))
+        read_sample(&mut row)
     }
 
     /// Whether jobs are ready, scheduled or claimed. One that moves from one state to another meanwhile can be missed.
@@ -50,6 +45,28 @@ impl Lane {
         command.bind_param("@queue", queue);
         self.row("unfinished", command).await?.required("unfinished")
     }
+}
+
+/// The columns of a sample; `None` where there is none yet.
+pub(super) fn read_sample(row: &mut Columns) -> Result<Option<QueueSample>, Error> {
+    let ready: Option<i64> = row.optional("ready")?;
+    let scheduled: Option<i64> = row.optional("scheduled")?;
+    let claimed: Option<i64> = row.optional("claimed")?;
+    let dead: Option<i64> = row.optional("dead")?;
+    let workers: Option<i64> = row.optional("workers")?;
+    let paused = row.required("paused")?;
+    let oldest_ready = row.optional::<i64>("oldest_ready_ms")?.map(from_ms);
+    let count = |column: Option<i64>| column.and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
+    Ok(row.optional::<i64>("sample_age_ms")?.map(|age| QueueSample {
+        ready: count(ready),
+        scheduled: count(scheduled),
+        claimed: count(claimed),
+        dead: count(dead),
+        workers: count(workers),
+        paused,
+        oldest_ready,
+        age: from_ms(age),
+    }))
 }
 
 /// Less than none, where SQL Server's clock was set back, counts as none.

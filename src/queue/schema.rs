@@ -1,36 +1,44 @@
 //! Installing the schema, and checking that it is there and usable.
 //!
-//! sql/*.sql, embedded ─ `$(schema)` replaced ─ split at GO ─▶ one batch after another in one session
+//! schema_info ─ the wanted version is not there ─▶ sql/*.sql, embedded ─ `$(schema)` replaced ─ split at GO ─▶ one batch after another in one session
 //!
 //! The scripts take a lock at the start and give it back at the end, so that of two installs at once the second waits;
 //! when one breaks off, its session ends and the lock with it.
 
-use super::connection::Lane;
+use super::connection::{Lane, procedure};
 use crate::error::Error;
 
 /// The version of the schema that this release needs: what the last script notes in `schema_version`.
-pub(crate) const SCHEMA_VERSION: i32 = 1;
+pub(crate) const SCHEMA_VERSION: i32 = 2;
 
 /// The scripts, in the order in which they are run.
-const SCRIPTS: [(&str, &str); 34] = [
+const SCRIPTS: [(&str, &str); 43] = [
     ("000_begin.sql", include_str!("../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../sql/010_queues.sql")),
     ("020_jobs.sql", include_str!("../../sql/020_jobs.sql")),
     ("030_archive.sql", include_str!("../../sql/030_archive.sql")),
     ("040_workers.sql", include_str!("../../sql/040_workers.sql")),
     ("050_samples.sql", include_str!("../../sql/050_samples.sql")),
+    ("060_duties.sql", include_str!("../../sql/060_duties.sql")),
+    ("070_marks.sql", include_str!("../../sql/070_marks.sql")),
+    ("080_migration_2.sql", include_str!("../../sql/080_migration_2.sql")),
     ("100_enqueue_list.sql", include_str!("../../sql/100_enqueue_list.sql")),
     ("110_finish_list.sql", include_str!("../../sql/110_finish_list.sql")),
     ("120_job_list.sql", include_str!("../../sql/120_job_list.sql")),
     ("200_create_queue.sql", include_str!("../../sql/200_create_queue.sql")),
     ("210_enqueue.sql", include_str!("../../sql/210_enqueue.sql")),
     ("220_enqueue_batch.sql", include_str!("../../sql/220_enqueue_batch.sql")),
+    ("222_next_priority.sql", include_str!("../../sql/222_next_priority.sql")),
+    ("224_lower_marks.sql", include_str!("../../sql/224_lower_marks.sql")),
+    ("226_sweep.sql", include_str!("../../sql/226_sweep.sql")),
     ("230_claim.sql", include_str!("../../sql/230_claim.sql")),
+    ("232_look.sql", include_str!("../../sql/232_look.sql")),
     ("235_await_jobs.sql", include_str!("../../sql/235_await_jobs.sql")),
     ("240_finish.sql", include_str!("../../sql/240_finish.sql")),
     ("245_finish_one.sql", include_str!("../../sql/245_finish_one.sql")),
     ("250_release.sql", include_str!("../../sql/250_release.sql")),
     ("260_recover.sql", include_str!("../../sql/260_recover.sql")),
+    ("290_tend.sql", include_str!("../../sql/290_tend.sql")),
     ("300_reap.sql", include_str!("../../sql/300_reap.sql")),
     ("310_register_worker.sql", include_str!("../../sql/310_register_worker.sql")),
     ("320_heartbeat.sql", include_str!("../../sql/320_heartbeat.sql")),
@@ -38,6 +46,7 @@ const SCRIPTS: [(&str, &str); 34] = [
     ("340_promote.sql", include_str!("../../sql/340_promote.sql")),
     ("350_sample.sql", include_str!("../../sql/350_sample.sql")),
     ("360_unfinished.sql", include_str!("../../sql/360_unfinished.sql")),
+    ("370_expire.sql", include_str!("../../sql/370_expire.sql")),
     ("400_stats.sql", include_str!("../../sql/400_stats.sql")),
     ("410_pause.sql", include_str!("../../sql/410_pause.sql")),
     ("420_resume.sql", include_str!("../../sql/420_resume.sql")),
@@ -59,21 +68,64 @@ const NEWER_SCHEMA: i32 = 58_010;
 /// What `schema_info` says.
 #[derive(Debug)]
 struct SchemaInfo {
-    version: Option<i32>,
+    /// `None`: an installation has not come to its end.
+    version: Option<Version>,
     database: String,
     read_only: bool,
     wrong_set_options: String,
+    queue_exists: bool,
+}
+
+/// An installed version.
+#[derive(Debug, Clone, Copy)]
+struct Version {
+    found: i32,
+    /// The oldest version whose workers and producers work with it.
+    min_compatible: i32,
+}
+
+impl Version {
+    fn check(self) -> Result<(), Error> {
+        check_compatible(self.min_compatible)?;
+        if self.found < SCHEMA_VERSION {
+            return Err(Error::SchemaTooOld { found: self.found, wanted: SCHEMA_VERSION });
+        }
+        Ok(())
+    }
+}
+
+/// Whether this release works with a schema that says so of itself. Running workers learn it with each heartbeat.
+///
+/// # Errors
+///
+/// [`Error::SchemaTooNew`].
+pub(crate) fn check_compatible(min_compatible: i32) -> Result<(), Error> {
+    if min_compatible > SCHEMA_VERSION {
+        return Err(Error::SchemaTooNew { needed: min_compatible, known: SCHEMA_VERSION });
+    }
+    Ok(())
 }
 
 impl Lane {
-    /// Installs or upgrades the schema; returns its version.
+    /// Installs or upgrades the schema, unless this release's version or a newer one that it works with is there; returns the version.
     pub(crate) async fn install(&mut self) -> Result<i32, Error> {
+        self.ensure_connected().await?;
+        match self.schema_info("").await {
+            Ok(SchemaInfo { version: Some(version), .. }) => match version.check() {
+                Ok(()) => return Ok(version.found),
+                Err(Error::SchemaTooOld { .. }) => {}
+                Err(too_new) => return Err(too_new),
+            },
+            // Not installed, or not to its end; no right to run schema_info, or it is not ours: the scripts mend it or say what is wrong.
+            Ok(_) | Err(Error::NotInstalled { .. } | Error::PermissionDenied { .. } | Error::Protocol { .. }) => {}
+            Err(error) => return Err(error),
+        }
         for _ in 1..INSTALL_ATTEMPTS {
             match self.run_scripts().await {
                 Err(error) if matches!(error, Error::Sql { .. }) && error.is_transient() => {
                     tracing::debug!(%error, "installing again");
                 }
-                Err(Error::Sql { number: NEWER_SCHEMA, .. }) => return Err(self.too_new().await),
+                Err(Error::Sql { number: NEWER_SCHEMA, .. }) => return self.newer().await,
                 result => return result.map(|()| SCHEMA_VERSION),
             }
         }
@@ -94,45 +146,68 @@ impl Lane {
         Ok(())
     }
 
-    async fn too_new(&mut self) -> Error {
-        match self.schema_info().await {
-            Ok(SchemaInfo { version: Some(found), .. }) => Error::SchemaTooNew { found, wanted: SCHEMA_VERSION },
-            Ok(_) => self.not_installed("the table schema_version is empty"),
-            Err(error) => error,
-        }
+    /// A newer release was faster.
+    async fn newer(&mut self) -> Result<i32, Error> {
+        let version = self.version().await?;
+        version.check().map(|()| version.found)
+    }
+
+    async fn version(&mut self) -> Result<Version, Error> {
+        let info = self.schema_info("").await?;
+        info.version.ok_or_else(|| self.installation_broke_off())
+    }
+
+    /// Checks that a schema is installed that this release works with.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotInstalled`], [`Error::SchemaTooOld`], [`Error::SchemaTooNew`], and those of the call.
+    pub(crate) async fn check_version(&mut self) -> Result<(), Error> {
+        self.version().await?.check()
     }
 
     /// Checks everything that keeps a queue from being used, in the order in which one would mend it.
     pub(crate) async fn verify(&mut self, queue: &str) -> Result<(), Error> {
         self.ensure_connected().await?;
-        let info = self.schema_info().await?;
-        let found = info.version.ok_or_else(|| self.not_installed("an installation has not come to its end"))?;
-        if found < SCHEMA_VERSION {
-            return Err(Error::SchemaTooOld { found, wanted: SCHEMA_VERSION });
-        }
-        if found > SCHEMA_VERSION {
-            return Err(Error::SchemaTooNew { found, wanted: SCHEMA_VERSION });
-        }
+        let info = self.schema_info(queue).await?;
+        info.version.ok_or_else(|| self.installation_broke_off())?.check()?;
         if !info.wrong_set_options.is_empty() {
             return Err(Error::WrongSetOptions { message: info.wrong_set_options });
         }
         if info.read_only {
             return Err(Error::ReadOnlyDatabase { message: format!("database {} cannot be changed", info.database) });
         }
-        // Enqueues nothing: the one call that producers and workers may both make and that names an unknown queue.
-        self.enqueue_chunk(queue, &[]).await?;
+        if !info.queue_exists {
+            let create_queue = procedure(self.schema(), "create_queue");
+            return Err(Error::UnknownQueue {
+                message: format!("there is no queue '{queue}'; create it with {create_queue}"),
+            });
+        }
         Ok(())
     }
 
-    async fn schema_info(&mut self) -> Result<SchemaInfo, Error> {
-        let command = self.command("schema_info");
+    async fn schema_info(&mut self, queue: &str) -> Result<SchemaInfo, Error> {
+        let mut command = self.command("schema_info");
+        command.bind_param("@queue", queue);
         let mut row = self.row("schema_info", command).await?;
-        let version = row.optional("version")?;
+        let found = row.optional("version")?;
+        let min_compatible = row.optional("min_compatible")?;
         let database = row.required("database_name")?;
         let read_only = row.required("read_only")?;
         row.optional::<bool>("read_committed_snapshot")?;
         let wrong_set_options: String = row.required("wrong_set_options")?;
-        Ok(SchemaInfo { version, database, read_only, wrong_set_options: wrong_set_options.trim_end().to_string() })
+        let queue_exists = row.required("queue_exists")?;
+        Ok(SchemaInfo {
+            version: found.zip(min_compatible).map(|(found, min_compatible)| Version { found, min_compatible }),
+            database,
+            read_only,
+            wrong_set_options: wrong_set_options.trim_end().to_string(),
+            queue_exists,
+        })
+    }
+
+    fn installation_broke_off(&self) -> Error {
+        self.not_installed("an installation has not come to its end")
     }
 
     fn not_installed(&self, message: &str) -> Error {
@@ -224,6 +299,27 @@ mod tests {
         files.sort();
         let embedded: Vec<&str> = SCRIPTS.iter().map(|(name, _)| *name).collect();
         assert_eq!(embedded, files);
+    }
+
+    /// The numbers in the scripts that tell which version they install.
+    #[test]
+    fn the_scripts_install_the_version_that_this_release_needs() {
+        let script = |wanted: &str| SCRIPTS.iter().find(|(name, _)| *name == wanted).unwrap().1;
+        let begin = script("000_begin.sql");
+        assert!(begin.contains(&format!("@installed > {SCHEMA_VERSION}\n")));
+        assert!(begin.contains(&format!("would install version {SCHEMA_VERSION};")));
+        let end = script("990_end.sql");
+        assert!(end.contains(&format!("version = {SCHEMA_VERSION})")));
+        assert!(end.contains(&format!("VALUES ({SCHEMA_VERSION}, ")));
+        let migrations = SCRIPTS.iter().filter(|(name, _)| name.contains("_migration_"));
+        let versions: Vec<i32> = migrations
+            .map(|(name, _)| name.trim_end_matches(".sql").rsplit('_').next().unwrap().parse().unwrap())
+            .collect();
+        assert_eq!(versions, (2..=SCHEMA_VERSION).collect::<Vec<_>>(), "a migration to each version after the first");
+        for (name, text) in SCRIPTS.iter().filter(|(name, _)| name.contains("_migration_")) {
+            let version = name.trim_end_matches(".sql").rsplit('_').next().unwrap();
+            assert!(text.contains(&format!("[schema_version] WHERE version >= {version})")), "{name} is guarded");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::claim::int;
 use super::connection::{Columns, Lane};
 use super::finish::millis;
+use super::sample::{QueueSample, read_sample};
 use super::{ClaimOrder, Completion, Delivery, WorkerId};
 use crate::error::Error;
 
@@ -19,6 +20,25 @@ pub(crate) struct QueueSettings {
     pub(crate) paused: bool,
     /// The jobs of predecessors of the same name that were given back.
     pub(crate) taken_over: u32,
+}
+
+/// What a worker learns with each renewal of its lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Heartbeat {
+    /// This worker does for the queue what one must do: promote, reap, sample, expire.
+    pub(crate) elected: bool,
+    /// The oldest version whose workers work with the schema that is installed now.
+    pub(crate) min_compatible: i32,
+    /// The last sample of the queue's depth, if there is one.
+    pub(crate) sample: Option<QueueSample>,
+}
+
+/// What a call of `promote` did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Promoted {
+    pub(crate) jobs: u32,
+    /// The worker still has the duties of its queue.
+    pub(crate) elected: bool,
 }
 
 /// What a reap did.
@@ -72,11 +92,15 @@ impl Lane {
     /// # Errors
     ///
     /// [`Error::LeaseLost`] when the worker was marked lost.
-    pub(crate) async fn heartbeat(&mut self, worker: WorkerId) -> Result<(), Error> {
+    pub(crate) async fn heartbeat(&mut self, worker: WorkerId) -> Result<Heartbeat, Error> {
         let mut command = self.command("heartbeat");
         command.bind_param("@worker_id", worker.0);
-        self.run("heartbeat", command).await?;
-        Ok(())
+        let mut row = self.row("heartbeat", command).await?;
+        Ok(Heartbeat {
+            elected: row.required("elected")?,
+            min_compatible: row.required("min_compatible")?,
+            sample: read_sample(&mut row)?,
+        })
     }
 
     /// Ends the worker. Jobs that it still holds are left to the next reap.
@@ -88,12 +112,22 @@ impl Lane {
         Ok(())
     }
 
-    /// Makes up to `max` scheduled jobs ready whose time has come; returns how many.
-    pub(crate) async fn promote(&mut self, queue: &str, max: usize) -> Result<u32, Error> {
+    /// Makes up to `max` scheduled jobs ready whose time has come, if the worker has the duties of the queue, or nobody has.
+    pub(crate) async fn promote(&mut self, queue: &str, worker: WorkerId, max: usize) -> Result<Promoted, Error> {
         let mut command = self.command("promote");
         command.bind_param("@queue", queue);
         command.bind_param("@max", int(max));
-        self.row("promote", command).await?.count("promoted")
+        command.bind_param("@worker_id", worker.0);
+        let mut row = self.row("promote", command).await?;
+        Ok(Promoted { jobs: row.count("promoted")?, elected: row.required("elected")? })
+    }
+
+    /// Deletes up to `max` finished jobs that are no longer to be kept; returns how many.
+    pub(crate) async fn expire(&mut self, queue: &str, max: usize) -> Result<u32, Error> {
+        let mut command = self.command("expire");
+        command.bind_param("@queue", queue);
+        command.bind_param("@max", int(max));
+        self.row("expire", command).await?.count("expired")
     }
 
     /// Marks up to `max` workers lost whose lease ran out, and gives back up to `max` jobs of lost workers.

@@ -13,6 +13,8 @@ pub(crate) struct Counts {
     pub(crate) running: AtomicUsize,
     /// Ended jobs that SQL Server has not confirmed.
     pub(crate) awaiting_finish: AtomicUsize,
+    /// Payloads and outputs of all these; [`Held`](super::held::Held) alone writes it.
+    pub(super) held_bytes: AtomicUsize,
     pub(crate) done: AtomicU64,
     pub(crate) retried: AtomicU64,
     pub(crate) dead: AtomicU64,
@@ -22,6 +24,8 @@ pub(crate) struct Counts {
     /// Run times so far, from which the prefetcher learns how fast jobs go.
     pub(crate) ended_jobs: AtomicU64,
     pub(crate) ended_ns: AtomicU64,
+    /// All outputs so far, from which it learns how much room a job's takes.
+    pub(crate) output_bytes: AtomicU64,
     pub(crate) last_claim_succeeded: AtomicBool,
 }
 
@@ -30,6 +34,7 @@ pub(crate) struct Counts {
 pub(crate) struct RunTimes {
     pub(crate) jobs: u64,
     pub(crate) total: Duration,
+    pub(crate) output_bytes: u64,
 }
 
 /// What a worker holds and has done, and how it is, at one moment.
@@ -42,6 +47,8 @@ pub struct WorkerStats {
     pub running: usize,
     /// Ended jobs that SQL Server has not confirmed yet.
     pub awaiting_finish: usize,
+    /// Bytes of payloads and outputs of all these: the payload until the handler has returned, the output until it is confirmed.
+    pub held_bytes: usize,
     /// Jobs that are done and confirmed.
     pub done: u64,
     /// Failed attempts that were confirmed and will be repeated.
@@ -82,10 +89,16 @@ impl Counts {
         self.unstarted() + self.running() + self.awaiting_finish()
     }
 
+    /// Payloads and outputs of everything that this process holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes.load(Ordering::Acquire)
+    }
+
     pub(crate) fn run_times(&self) -> RunTimes {
         RunTimes {
             jobs: self.ended_jobs.load(Ordering::Relaxed),
             total: Duration::from_nanos(self.ended_ns.load(Ordering::Relaxed)),
+            output_bytes: self.output_bytes.load(Ordering::Relaxed),
         }
     }
 
@@ -95,6 +108,7 @@ impl Counts {
             buffered: self.unstarted(),
             running: self.running(),
             awaiting_finish: self.awaiting_finish(),
+            held_bytes: self.held_bytes(),
             done: self.done.load(Ordering::Relaxed),
             retried: self.retried.load(Ordering::Relaxed),
             dead: self.dead.load(Ordering::Relaxed),

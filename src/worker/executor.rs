@@ -26,10 +26,12 @@ use crate::error::Error;
 use crate::handler::{Cancellation, Context, Handler, JobError, Output};
 use crate::job::{Fence, Job, JobId};
 use crate::metrics::WorkerMetrics;
-use crate::queue::finish::{Finish, FinishOutcome};
+use crate::queue::claim::ClaimedUnseen;
+use crate::queue::finish::{Finish, FinishOutcome, cut};
 
 use super::completion::{CompletionSender, Ended, Ending};
 use super::counts::Counts;
+use super::held::Held;
 use super::lease::{LeaseClock, Registration};
 
 /// How long one task goes on taking jobs before it goes back to the pool. Handing a task to rayon costs about a microsecond: with jobs
@@ -39,10 +41,10 @@ const TASK_SLICE: Duration = Duration::from_micros(200);
 /// How often jobs are looked for that run longer than they may.
 const OVERDUE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A job in memory, and under which registration it was claimed.
+/// A job in memory.
 pub(crate) struct Claimed {
     pub(crate) job: Job,
-    pub(crate) registration: Arc<Registration>,
+    pub(crate) held: Held,
     pub(crate) claimed_at: Instant,
 }
 
@@ -150,6 +152,21 @@ impl Executor {
             self.shared.buffer.try_send(claimed).expect("the prefetcher claims no more than the channel has room for");
         }
         self.pump();
+    }
+
+    /// Acknowledges a job whose payload did not arrive: as a failed attempt with `error`, or as not started where that is `None`.
+    pub(crate) fn not_delivered(&self, registration: &Arc<Registration>, job: ClaimedUnseen, error: Option<String>) {
+        let ClaimedUnseen { job_id, fence, attempt, .. } = job;
+        let ending = match error {
+            Some(error) => {
+                let error = JobError::retry(error);
+                let outcome = failure(&error, &self.shared.retry, attempt);
+                Ending::Finish(Finish { job_id, fence, attempt, outcome, run: Duration::ZERO })
+            }
+            None => Ending::Release { job_id, fence },
+        };
+        let held = Held::nothing(registration, &self.shared.counts);
+        self.shared.completion.send(Ended { held, enqueued_at: Instant::now(), ending });
     }
 
     /// Fills free slots from the channel. Called whenever a slot, a job or the lease may have become available.
@@ -298,7 +315,7 @@ impl Shared {
     fn start(&self, claimed: Claimed) -> Instant {
         // A job of an at_most_once queue has no row any more: nobody else can run it, and it cannot be given back.
         let has_row = claimed.job.fence() != Fence::NONE;
-        if has_row && claimed.registration.lost().is_cancelled() {
+        if has_row && claimed.held.registration().lost().is_cancelled() {
             self.drop_lost(claimed);
             return Instant::now();
         }
@@ -310,14 +327,14 @@ impl Shared {
     }
 
     fn run(&self, claimed: Claimed) -> Instant {
-        let Claimed { job, registration, claimed_at } = claimed;
+        let Claimed { job, mut held, claimed_at } = claimed;
         let started_at = Instant::now();
         self.metrics.started(started_at - claimed_at);
         self.counts.running.fetch_add(1, Ordering::AcqRel);
         self.left_unstarted();
 
         let deadline = self.time_limit.as_ref().map(|limit| limit.started(&job, started_at));
-        let context = Context::new(registration.lost().clone(), self.stop_now.clone(), deadline);
+        let context = Context::new(held.registration().lost().clone(), self.stop_now.clone(), deadline);
         let result = catch_unwind(AssertUnwindSafe(|| {
             // Entered, not named as the parent: this thread may have another subscriber than the one that made it, which would panic
             // at a span that it does not know.
@@ -343,7 +360,13 @@ impl Shared {
         self.metrics.run_ended(&outcome, run);
         let finish = Finish { job_id: job.id(), fence: job.fence(), attempt: job.attempt(), outcome, run };
         let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
-        self.completion.send(Ended { registration, enqueued_at, ending: Ending::Finish(finish) });
+        let output_bytes = finish.output_bytes();
+        if output_bytes > 0 {
+            self.counts.output_bytes.fetch_add(output_bytes as u64, Ordering::Relaxed);
+        }
+        drop(job);
+        held.becomes(output_bytes);
+        self.completion.send(Ended { held, enqueued_at, ending: Ending::Finish(finish) });
         self.counts.running.fetch_sub(1, Ordering::AcqRel);
         self.wake_after_end();
         ended_at
@@ -357,24 +380,23 @@ impl Shared {
             Err(error) => error,
         };
         tracing::debug!(job_id = %job.id(), attempt = job.attempt(), error = error.message(), "a job failed");
-        let message = error.message().to_owned();
-        match error.retry_delay(&self.retry, job.attempt()) {
-            Some(delay) => FinishOutcome::Retry { delay, error: message },
-            None => FinishOutcome::Dead { error: message },
-        }
+        failure(&error, &self.retry, job.attempt())
     }
 
     fn give_back(&self, claimed: Claimed) {
-        let Claimed { job, registration, claimed_at } = claimed;
+        let Claimed { job, mut held, claimed_at } = claimed;
         let ending = Ending::Release { job_id: job.id(), fence: job.fence() };
-        self.completion.send(Ended { registration, enqueued_at: claimed_at, ending });
+        drop(job);
+        held.becomes(0);
+        self.completion.send(Ended { held, enqueued_at: claimed_at, ending });
         self.left_unstarted();
         self.wake_after_end();
     }
 
     fn drop_lost(&self, claimed: Claimed) {
-        let held: (JobId, Fence) = (claimed.job.id(), claimed.job.fence());
-        claimed.registration.forget(std::iter::once(held));
+        let Claimed { job, held, .. } = claimed;
+        held.registration().forget(std::iter::once((job.id(), job.fence())));
+        drop((job, held));
         self.metrics.lost(1);
         self.counts.lost.fetch_add(1, Ordering::Relaxed);
         self.left_unstarted();
@@ -395,6 +417,16 @@ impl Shared {
             self.prefetch_wake.notify_one();
             self.idle.notify_waiters();
         }
+    }
+}
+
+/// What becomes of a job whose attempt failed.
+fn failure(error: &JobError, policy: &RetryConfig, attempt: u32) -> FinishOutcome {
+    // No more than is sent: nobody counts its bytes.
+    let message = cut(error.message()).to_owned();
+    match error.retry_delay(policy, attempt) {
+        Some(delay) => FinishOutcome::Retry { delay, error: message },
+        None => FinishOutcome::Dead { error: message },
     }
 }
 

@@ -1,21 +1,24 @@
 //! The lease: how this process stays alive in SQL Server's eyes.
 //!
-//! A task with a connection of its own renews the lease by one row update, so that neither a slow claim nor full cores can starve it.
+//! A task with a connection of its own renews the lease by one row update, so that neither a slow claim nor full cores can starve it. A
+//! renewal may take as long as the lease lasts: [`Renewals`].
 //! A renewal that SQL Server refuses means that the worker was marked lost: whatever it holds may run elsewhere. The [`Registration`]
 //! is then marked lost, its unstarted jobs are dropped, and the worker registers anew under a new id.
 //!
-//! SQL Server's clock alone decides. The only thing decided here by the local (monotonic) clock is a refusal: when the last renewal is
-//! longer ago than the lease, the lease is in doubt and no further job is started until SQL Server has answered.
+//! SQL Server's clock alone decides. The only thing decided here by the local clock is a refusal: when the last renewal is longer ago
+//! than the lease, the lease is in doubt and no further job is started until SQL Server has answered. That clock runs on while the machine
+//! is suspended ([`BootClock`]), as SQL Server's does.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
+use crate::boot_clock::BootClock;
 use crate::config::WorkerConfig;
 use crate::error::Error;
 use crate::handler::Cancellation;
@@ -23,9 +26,12 @@ use crate::job::{Fence, JobId};
 use crate::metrics::WorkerMetrics;
 use crate::queue::WorkerId;
 use crate::queue::connection::Lane;
+use crate::queue::schema::check_compatible;
 use crate::queue::workers::QueueSettings;
 
 use super::backoff::Backoff;
+use super::duties::Duties;
+use super::renewals::{Answer, Renewals};
 use super::shutdown::{Phase, StopHandle};
 
 /// One life of this worker in SQL Server: an id, and the jobs that were claimed under it.
@@ -80,46 +86,60 @@ impl Registration {
     }
 }
 
-/// Until when the lease is certainly held, by the local monotonic clock. Counted from before the renewal was sent, so that it is never
-/// later than what SQL Server believes.
-#[derive(Debug)]
+/// Until when the lease is certainly held, by the local clock. Counted from before the renewal was sent, so that it is never later than
+/// what SQL Server believes.
+#[derive(Debug, Default)]
 pub(crate) struct LeaseClock {
-    origin: Instant,
+    clock: BootClock,
     renewed_ns: AtomicU64,
     held_until_ns: AtomicU64,
 }
 
 impl LeaseClock {
-    fn new() -> LeaseClock {
-        LeaseClock { origin: Instant::now(), renewed_ns: AtomicU64::new(0), held_until_ns: AtomicU64::new(0) }
+    fn now(&self) -> Duration {
+        self.clock.now()
     }
 
-    fn renewed(&self, sent_at: Instant, lease: Duration) {
-        self.renewed_ns.store(sent_at.duration_since(self.origin).as_nanos() as u64, Ordering::Release);
-        let held_until = (sent_at + lease).duration_since(self.origin);
-        self.held_until_ns.store(held_until.as_nanos() as u64, Ordering::Release);
+    fn renewed(&self, sent_at: Duration, lease: Duration) {
+        self.renewed_ns.store(sent_at.as_nanos() as u64, Ordering::Release);
+        self.held_until_ns.store((sent_at + lease).as_nanos() as u64, Ordering::Release);
     }
 
     /// Since the last renewal that SQL Server has confirmed was sent.
     pub(crate) fn age(&self) -> Duration {
-        self.origin.elapsed().saturating_sub(Duration::from_nanos(self.renewed_ns.load(Ordering::Acquire)))
+        self.now().saturating_sub(Duration::from_nanos(self.renewed_ns.load(Ordering::Acquire)))
     }
 
     /// Whether the lease may have run out: nothing new is started then.
     pub(crate) fn is_in_doubt(&self) -> bool {
-        self.origin.elapsed().as_nanos() as u64 >= self.held_until_ns.load(Ordering::Acquire)
+        self.now().as_nanos() as u64 >= self.held_until_ns.load(Ordering::Acquire)
+    }
+
+    /// Returns at that time, or within [`LONGEST_SLEEP`] of the end of a suspension during which it came: timers sleep with the machine.
+    async fn reaches(&self, time: Duration) {
+        loop {
+            let left = time.saturating_sub(self.now());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
+        }
     }
 }
 
+/// How long the keeper sleeps at the most before it looks at the clock again.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
 /// Registers the worker and keeps its lease.
 pub(crate) struct LeaseKeeper {
-    lane: Lane,
+    renewals: Renewals,
     queue: String,
     config: WorkerConfig,
     clock: Arc<LeaseClock>,
     current: watch::Sender<Arc<Registration>>,
     /// The prefetcher's word that SQL Server refused a claim because the worker is lost.
     refused: Arc<Notify>,
+    duties: Arc<Duties>,
     metrics: Arc<WorkerMetrics>,
 }
 
@@ -133,12 +153,16 @@ impl LeaseKeeper {
         mut lane: Lane,
         queue: String,
         config: WorkerConfig,
+        duties: Arc<Duties>,
         metrics: Arc<WorkerMetrics>,
     ) -> Result<LeaseKeeper, Error> {
-        let clock = Arc::new(LeaseClock::new());
+        let clock = Arc::new(LeaseClock::default());
         let registration = register_once(&mut lane, &queue, &config, config.take_over, &clock).await?;
         let (current, _) = watch::channel(Arc::new(registration));
-        Ok(LeaseKeeper { lane, queue, config, clock, current, refused: Arc::default(), metrics })
+        // An answer that comes when the lease has run out is worth something still: perhaps nobody has reaped the worker. An interval is
+        // added for that.
+        let renewals = Renewals::new(lane, Duration::from_millis(config.lease_ms + config.heartbeat_interval_ms));
+        Ok(LeaseKeeper { renewals, queue, config, clock, current, refused: Arc::default(), duties, metrics })
     }
 
     pub(crate) fn clock(&self) -> Arc<LeaseClock> {
@@ -158,42 +182,59 @@ impl LeaseKeeper {
     pub(crate) async fn keep(mut self, stop: StopHandle, resumed: impl Fn() + Send + 'static) {
         let interval = Duration::from_millis(self.config.heartbeat_interval_ms);
         let lease = Duration::from_millis(self.config.lease_ms);
-        let mut backoff = Backoff::new(Duration::from_millis(50), interval);
-        let mut pause = interval;
+        let mut backoff = Backoff::new(Duration::from_millis(50), interval.min(LONGEST_SLEEP));
+        let clock = self.clock.clone();
+        let mut due_at = clock.now() + interval;
         loop {
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = self.refused.notified() => {}
-                () = stop.reached(Phase::StoppingNow) => return,
-            }
             let worker_id = self.current.borrow().worker_id;
-            let sent_at = Instant::now();
-            // A call that hangs must not use up the lease: after an interval the connection is given up and the next try makes another.
-            match in_time("heartbeat", interval, self.lane.heartbeat(worker_id)).await {
-                Ok(()) => {
-                    self.clock.renewed(sent_at, lease);
+            let Answer { sent_at, result } = tokio::select! {
+                answer = self.renewals.next() => answer,
+                () = clock.reaches(due_at), if self.renewals.may_send() => {
+                    if !self.renewals.is_quiet() {
+                        tracing::warn!(%worker_id, "the heartbeat is not answered; another is sent on another connection");
+                    }
+                    self.renewals.send(worker_id, clock.now());
+                    due_at = clock.now() + interval;
+                    continue;
+                }
+                () = self.refused.notified() => {
+                    due_at = clock.now();
+                    continue;
+                }
+                () = stop.reached(Phase::StoppingNow) => return,
+            };
+            match result {
+                Ok(heartbeat) => {
+                    clock.renewed(sent_at, lease);
+                    self.duties.heard(&heartbeat);
+                    // A newer release was installed: what runs may end, and the lease is kept for it.
+                    if let Err(too_new) = check_compatible(heartbeat.min_compatible)
+                        && stop.is_running()
+                    {
+                        stop.fail(too_new);
+                    }
                     self.metrics.lease_renewals.increment(1);
                     resumed();
                     backoff.reset();
-                    pause = interval;
+                    // Not from the answer on: where answers are slow, the lease would run out between them.
+                    due_at = self.renewals.last_sent_at().unwrap_or(sent_at) + interval;
                 }
                 Err(Error::LeaseLost) => {
+                    self.renewals.give_up();
                     self.replace_registration(&stop).await;
                     resumed();
-                    pause = interval;
+                    due_at = clock.now() + interval;
                 }
                 Err(error) if error.is_transient() => {
-                    if matches!(&error, Error::TimedOut { after, .. } if *after == interval) {
-                        self.lane.given_up("heartbeat", &error);
-                    }
-                    pause = backoff.next();
+                    let pause = backoff.next();
+                    due_at = clock.now() + pause;
                     let sql_error = error.sql_number();
                     tracing::warn!(%worker_id, sql_error, %error, retry_in = ?pause, "the lease could not be renewed");
                 }
                 Err(error) => {
                     stop.fail(error);
                     // The jobs that still run want their lease: go on trying while the worker stops.
-                    pause = interval;
+                    due_at = clock.now() + interval;
                 }
             }
         }
@@ -210,28 +251,25 @@ impl LeaseKeeper {
         tracing::warn!(worker_id = %old.worker_id, held = old.held().len(), "the lease was lost");
         let mut backoff =
             Backoff::new(Duration::from_millis(50), Duration::from_millis(self.config.heartbeat_interval_ms));
+        let mut lane = self.renewals.lane();
         while stop.is_running() {
-            match register_once(&mut self.lane, &self.queue, &self.config, false, &self.clock).await {
+            match register_once(&mut lane, &self.queue, &self.config, false, &self.clock).await {
                 Ok(registration) => {
                     tracing::info!(worker_id = %registration.worker_id, "registered anew");
                     self.current.send_replace(Arc::new(registration));
-                    return;
+                    break;
                 }
                 Err(error) if error.is_transient() => {
                     tracing::warn!(sql_error = error.sql_number(), %error, "could not register anew, trying again");
                     stop.pause(backoff.next()).await;
                 }
-                Err(error) => return stop.fail(error),
+                Err(error) => {
+                    stop.fail(error);
+                    break;
+                }
             }
         }
-    }
-}
-
-/// A call with a time limit. Dropping the call closes its connection.
-async fn in_time<T>(call: &str, limit: Duration, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    match tokio::time::timeout(limit, answer).await {
-        Ok(answer) => answer,
-        Err(_) => Err(Error::TimedOut { call: call.to_owned(), after: limit }),
+        self.renewals.put_back(lane);
     }
 }
 
@@ -244,10 +282,9 @@ async fn register_once(
 ) -> Result<Registration, Error> {
     let worker_id = WorkerId::new();
     let lease = Duration::from_millis(config.lease_ms);
-    let sent_at = Instant::now();
+    let sent_at = clock.now();
     let name = config.worker_name();
-    let registering = lane.register_worker(queue, worker_id, &name, lease, take_over);
-    let settings = in_time("register_worker", lease, registering).await?;
+    let settings = lane.within(lease).register_worker(queue, worker_id, &name, lease, take_over).await?;
     clock.renewed(sent_at, lease);
     tracing::debug!(%worker_id, ?settings, "registered");
     Ok(Registration::new(worker_id, settings, clock.clone()))
@@ -255,15 +292,109 @@ async fn register_once(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use super::super::completion::Completion as CompletionStage;
+    use super::super::counts::Counts;
+    use super::super::executor::{Claimed, Executor};
+    use super::super::held::Held;
     use super::*;
+    use crate::handler::{Context, Output};
+    use crate::job::Job;
+    use crate::queue::{ClaimOrder, Completion, Delivery};
+
+    const LEASE: Duration = Duration::from_secs(60);
 
     #[test]
     fn a_lease_is_in_doubt_before_the_first_renewal_and_after_it_ran_out() {
-        let clock = LeaseClock::new();
+        let clock = LeaseClock::default();
         assert!(clock.is_in_doubt());
-        clock.renewed(Instant::now(), Duration::from_secs(60));
+        clock.renewed(clock.now(), LEASE);
         assert!(!clock.is_in_doubt());
-        clock.renewed(Instant::now(), Duration::ZERO);
+        clock.renewed(clock.now(), Duration::ZERO);
         assert!(clock.is_in_doubt());
+    }
+
+    #[tokio::test]
+    async fn after_a_suspension_nothing_is_started_until_a_heartbeat_was_answered() {
+        let clock = Arc::new(LeaseClock::default());
+        clock.renewed(clock.now(), LEASE);
+        let (executor, starts) = counting_executor(&clock);
+        let settings = QueueSettings {
+            claim_order: ClaimOrder::Fifo,
+            completion: Completion::Delete,
+            delivery: Delivery::AtLeastOnce,
+            max_attempts: 5,
+            paused: false,
+            taken_over: 0,
+        };
+        let registration = Arc::new(Registration::new(WorkerId::new(), settings, clock.clone()));
+        assert!(registration.is_held());
+
+        clock.clock.shift(LEASE);
+        assert!(!registration.is_held() && clock.is_in_doubt(), "at once, without a look at SQL Server");
+        assert!(clock.age() >= LEASE);
+        let counts = Arc::default();
+        let held = Held::payloads(&registration, &counts, vec![job()]);
+        executor.submit(held.map(|(job, held)| Claimed { job, held, claimed_at: Instant::now() }).collect());
+        executor.pump();
+        tokio::time::sleep(Duration::from_millis(20)).await; // a start would take microseconds
+        assert_eq!(starts.load(Ordering::Acquire), 0);
+
+        clock.renewed(clock.now(), LEASE);
+        executor.pump();
+        executor.idle().await;
+        assert_eq!(starts.load(Ordering::Acquire), 1);
+    }
+
+    #[tokio::test]
+    async fn a_heartbeat_that_fell_due_during_a_suspension_is_sent_soon_after_it() {
+        let clock = LeaseClock::default();
+        let due_at = clock.now() + LEASE;
+        let started_at = Instant::now();
+        let resumes = async {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            clock.clock.shift(LEASE);
+        };
+        tokio::join!(clock.reaches(due_at), resumes);
+        assert!(started_at.elapsed() < LONGEST_SLEEP + Duration::from_secs(4), "{:?}", started_at.elapsed());
+    }
+
+    /// A job that can have a row: it has a fence.
+    fn job() -> Job {
+        Job {
+            id: JobId(1),
+            fence: Fence(1),
+            attempt: 1,
+            max_attempts: 5,
+            priority: 0,
+            waited: Duration::ZERO,
+            age: Duration::ZERO,
+            dedup_key: None,
+            correlation_id: None,
+            kind: None,
+            payload_utf16: false,
+            payload: Vec::new(),
+        }
+    }
+
+    fn counting_executor(clock: &Arc<LeaseClock>) -> (Executor, Arc<AtomicU64>) {
+        let config = WorkerConfig::default();
+        let (wake, counts) = (Arc::<Notify>::default(), Arc::<Counts>::default());
+        let metrics = Arc::new(WorkerMetrics::new("suspended"));
+        let stop = StopHandle::new();
+        let (ended, _) =
+            CompletionStage::new("q".into(), &config, stop.clone(), wake.clone(), counts.clone(), metrics.clone());
+        let starts = Arc::new(AtomicU64::new(0));
+        let counted = starts.clone();
+        let handler = move |_: &Job, _: &Context| {
+            counted.fetch_add(1, Ordering::AcqRel);
+            Ok(Output::none())
+        };
+        let clock = clock.clone();
+        let cancellation = stop.cancellation();
+        let executor =
+            Executor::new(&config, 1, 1, Arc::new(handler), clock, cancellation, wake, ended, counts, metrics);
+        (executor.unwrap(), starts)
     }
 }

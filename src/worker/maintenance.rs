@@ -1,19 +1,21 @@
-//! What some worker must do for the whole queue: make scheduled jobs ready when they are due, and give back the jobs of workers whose
-//! lease ran out. Every worker does it, each on a timer with jitter and a connection of its own; the procedures skip what another
-//! worker has locked.
+//! What one worker must do for the whole queue: make scheduled jobs ready when they are due, give back the jobs of workers whose lease ran out,
+//! sample the depth, and delete what is no longer to be kept. Each on a timer with jitter, on a connection of its own, by the one worker that is
+//! elected ([`Duties`]); the others wait here without a connection.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::config::WorkerConfig;
 use crate::error::Error;
 use crate::metrics::WorkerMetrics;
 use crate::queue::connection::Lane;
-use crate::queue::workers::LostWorker;
+use crate::queue::workers::{LostWorker, Promoted};
 
-use super::shutdown::StopHandle;
+use super::duties::Duties;
+use super::lease::Registration;
+use super::shutdown::{Phase, StopHandle};
 
 /// An interval, a fifth more or less, so that workers which started together drift apart.
 pub(super) fn jittered(interval: Duration) -> Duration {
@@ -23,77 +25,135 @@ pub(super) fn jittered(interval: Duration) -> Duration {
 /// How many jobs one call promotes or gives back, and how many workers it calls lost: the cap of every batch.
 const BATCH: usize = 1_000;
 
+/// How often what is no longer to be kept is looked for.
+const EXPIRE_EVERY: Duration = Duration::from_secs(60);
+
 pub(crate) struct Maintenance {
     pub(crate) lane: Lane,
     pub(crate) queue: String,
     pub(crate) config: WorkerConfig,
+    pub(crate) registration: watch::Receiver<Arc<Registration>>,
+    pub(crate) duties: Arc<Duties>,
     /// Notified when jobs have become ready.
     pub(crate) arrived: Arc<Notify>,
     pub(crate) stop: StopHandle,
     pub(crate) metrics: Arc<WorkerMetrics>,
 }
 
+/// Something that is done at an interval.
+struct Timer {
+    every: Duration,
+    due_at: Instant,
+}
+
+impl Timer {
+    fn due_now(every_ms: u64) -> Timer {
+        Timer { every: Duration::from_millis(every_ms), due_at: Instant::now() }
+    }
+
+    /// Whether it is to be done now; if so, it is due again after the interval.
+    fn rings(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = now >= self.due_at;
+        if is_due {
+            self.due_at = now + jittered(self.every);
+        }
+        is_due
+    }
+
+    /// There is more to do.
+    fn again_if(&mut self, more: bool) {
+        if more {
+            self.due_at = Instant::now();
+        }
+    }
+}
+
 impl Maintenance {
-    /// Promotes and reaps until the worker stops.
+    /// Does the duties while this worker has them, until it stops.
     pub(crate) async fn run(mut self) {
-        let promote_every = Duration::from_millis(self.config.promote_interval_ms);
-        let reap_every = Duration::from_millis(self.config.reap_interval_ms);
-        let mut promote_at = Instant::now();
-        let mut reap_at = Instant::now() + jittered(reap_every);
-        loop {
-            let now = Instant::now();
-            if now >= promote_at {
-                promote_at = now + jittered(promote_every);
-                if let Err(error) = self.promote_due().await {
-                    self.failed("promote", error);
-                }
-            }
-            if now >= reap_at {
-                reap_at = now + jittered(reap_every);
-                if let Err(error) = self.reap_lost().await {
-                    self.failed("reap", error);
-                }
-            }
-            let next = promote_at.min(reap_at);
-            if !self.stop.pause(next.saturating_duration_since(Instant::now())).await {
-                return;
+        // The first worker of a queue has them at once; a later one asks once, and from then on its heartbeat says.
+        while self.stop.is_running() {
+            self.while_elected().await;
+            self.lane.disconnect();
+            tokio::select! {
+                () = self.duties.elected() => {}
+                () = self.stop.reached(Phase::Stopping) => {}
             }
         }
     }
 
-    async fn promote_due(&mut self) -> Result<(), Error> {
-        loop {
-            let promoted = self.lane.promote(&self.queue, BATCH).await? as usize;
-            if promoted > 0 {
-                self.metrics.promoted.increment(promoted as u64);
-                self.arrived.notify_one();
+    /// Returns when another worker has the duties, or this one stops.
+    async fn while_elected(&mut self) {
+        let mut promote = Timer::due_now(self.config.promote_interval_ms);
+        let mut reap = Timer::due_now(self.config.reap_interval_ms);
+        let mut sample = Timer::due_now(self.config.sample_interval_ms);
+        let mut expire = Timer { every: EXPIRE_EVERY, due_at: Instant::now() };
+        while self.stop.is_running() {
+            // Where there is more to do than one call does, the rest comes in the next turn: nothing waits for long behind anything else, and promote
+            // keeps the duties.
+            if promote.rings() {
+                match self.promote_due().await {
+                    Ok(Promoted { elected: false, .. }) => return,
+                    Ok(Promoted { jobs, .. }) => promote.again_if(jobs as usize >= BATCH),
+                    Err(error) => self.failed("promote", error),
+                }
             }
-            if promoted < BATCH {
-                return Ok(());
+            if reap.rings() {
+                match self.reap_lost().await {
+                    Ok(more) => reap.again_if(more),
+                    Err(error) => self.failed("reap", error),
+                }
             }
+            if sample.rings()
+                && let Err(error) = self.sample().await
+            {
+                tracing::warn!(sql_error = error.sql_number(), %error, "the queue's depth could not be sampled");
+            }
+            if expire.rings() {
+                match self.lane.expire(&self.queue, BATCH).await {
+                    Ok(expired) => expire.again_if(expired as usize >= BATCH),
+                    Err(error) => {
+                        tracing::warn!(sql_error = error.sql_number(), %error, "finished jobs could not be deleted");
+                    }
+                }
+            }
+            let next = promote.due_at.min(reap.due_at).min(sample.due_at).min(expire.due_at);
+            self.stop.pause(next.saturating_duration_since(Instant::now())).await;
         }
     }
 
-    async fn reap_lost(&mut self) -> Result<(), Error> {
-        loop {
-            let reaped = self.lane.reap(&self.queue, BATCH).await?;
-            let jobs = (reaped.jobs_ready + reaped.jobs_dead) as usize;
-            self.metrics.reaped(&reaped);
-            for LostWorker { worker, name } in &reaped.lost {
-                tracing::warn!(lost_worker = name, lost_worker_id = %worker, "a worker was lost: its lease ran out");
-            }
-            if jobs > 0 {
-                tracing::warn!(
-                    ready = reaped.jobs_ready,
-                    dead = reaped.jobs_dead,
-                    "gave back the jobs of lost workers"
-                );
-                self.arrived.notify_one();
-            }
-            if jobs < BATCH && reaped.lost.len() < BATCH {
-                return Ok(());
-            }
+    async fn promote_due(&mut self) -> Result<Promoted, Error> {
+        let worker_id = self.registration.borrow().worker_id;
+        let promoted = self.lane.promote(&self.queue, worker_id, BATCH).await?;
+        if promoted.jobs > 0 {
+            self.metrics.promoted.increment(u64::from(promoted.jobs));
+            self.arrived.notify_one();
         }
+        Ok(promoted)
+    }
+
+    async fn sample(&mut self) -> Result<(), Error> {
+        let max_age = Duration::from_millis(self.config.sample_interval_ms) / 2;
+        if let Some(sample) = self.lane.sample(&self.queue, max_age).await? {
+            self.duties.sampled(sample);
+        }
+        Ok(())
+    }
+
+    /// Returns whether there is more.
+    async fn reap_lost(&mut self) -> Result<bool, Error> {
+        let reaped = self.lane.reap(&self.queue, BATCH).await?;
+        let jobs = (reaped.jobs_ready + reaped.jobs_dead) as usize;
+        self.metrics.reaped(&reaped);
+        for LostWorker { worker, name } in &reaped.lost {
+            tracing::warn!(lost_worker = name, lost_worker_id = %worker, "a worker was lost: its lease ran out");
+        }
+        if jobs > 0 {
+            tracing::warn!(ready = reaped.jobs_ready, dead = reaped.jobs_dead, "gave back the jobs of lost workers");
+            self.arrived.notify_one();
+        }
+        Ok(jobs >= BATCH || reaped.lost.len() >= BATCH)
     }
 
     fn failed(&self, procedure: &'static str, error: Error) {

@@ -6,20 +6,25 @@
 //!            maintenance: due jobs become ready, jobs of lost workers are given back
 //! ```
 //!
-//! One file a stage: [`prefetch`], [`executor`], [`completion`], [`lease`], [`maintenance`], [`watcher`],
-//! [`shutdown`]. A stage knows the one after it
-//! and wakes the one before it.
+//! One file a stage: [`prefetch`], [`executor`], [`completion`] (and [`large_outputs`]), [`lease`] (and [`renewals`]), [`duties`] and
+//! [`maintenance`], [`watcher`], [`shutdown`]. A stage knows the one after it and wakes the one before it.
 
 mod backoff;
+mod batch_limit;
 mod completion;
 mod counts;
+mod demand;
+mod duties;
 mod executor;
+mod held;
+mod large_outputs;
 mod lease;
 mod maintenance;
 mod monitor;
 mod occupancy;
 mod prefetch;
 mod progress;
+mod renewals;
 mod sampler;
 mod shutdown;
 mod watcher;
@@ -42,6 +47,7 @@ use crate::queue::connection::Lane;
 use completion::Completion;
 use counts::Counts;
 pub use counts::WorkerStats;
+use duties::Duties;
 use executor::Executor;
 use lease::LeaseKeeper;
 use maintenance::Maintenance;
@@ -97,7 +103,9 @@ pub struct Summary {
 impl Worker {
     /// Registers a worker for `queue` and starts claiming.
     ///
-    /// `config` is normally [`Config::worker`](crate::Config). The handler runs on `config.threads` threads at once.
+    /// `config` is normally [`Config::worker`](crate::Config). The handler runs on `config.threads` threads at once. It may block its thread and
+    /// use rayon inside, but must hold no lock and no `RefCell` borrow across a rayon call: the thread that waits in it may run another job
+    /// meanwhile, which would wait for that lock for ever.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), readpast::Error> {
@@ -151,7 +159,10 @@ impl Worker {
         let name = || queue.name().to_owned();
         let lane = || Lane::new(queue.connector());
 
-        let keeper = LeaseKeeper::register(lane(), name(), config.clone(), metrics.clone()).await?;
+        let duties = Arc::new(Duties::new());
+        // The first lane of a queue asks for the schema's version.
+        let first = queue.take_lane().await?;
+        let keeper = LeaseKeeper::register(first, name(), config.clone(), duties.clone(), metrics.clone()).await?;
         let (ended, completion) =
             Completion::new(name(), config, stop.clone(), wake.clone(), counts.clone(), metrics.clone());
         let threads = match config.threads {
@@ -177,12 +188,15 @@ impl Worker {
         for _ in 0..COMPLETION_LANES {
             tasks.spawn(completion.clone().run_lane(lane()).in_current_span());
         }
+        tasks.spawn(completion.clone().run_lane_of_large_outputs(lane()).in_current_span());
         let resumed = executor.clone();
         tasks.spawn(keeper.keep(stop.clone(), move || resumed.pump()).in_current_span());
         let maintenance = Maintenance {
             lane: lane(),
             queue: name(),
             config: config.clone(),
+            registration: registration.clone(),
+            duties: duties.clone(),
             arrived: arrived.clone(),
             stop: stop.clone(),
             metrics: metrics.clone(),
@@ -195,11 +209,9 @@ impl Worker {
             registration: registration.clone(),
             stop: stop.clone(),
         };
-        let lease = Duration::from_millis(config.lease_ms);
-        metrics.limits(threads, Prefetcher::capacity(config, threads), config.max_in_flight, lease);
+        metrics.limits(threads, Prefetcher::capacity(config, threads), config);
         tasks.spawn(monitor.clone().keep_gauges(metrics.clone()));
-        let sample_interval = Duration::from_millis(config.sample_interval_ms);
-        tasks.spawn(sampler::keep_sampled(queue.clone(), sample_interval, stop.clone()).in_current_span());
+        tasks.spawn(sampler::keep_shown(queue.clone(), duties, stop.clone()));
         if config.job_time_limit_ms > 0 {
             tasks.spawn(executor.clone().keep_reporting_overdue().in_current_span());
         }
@@ -221,6 +233,7 @@ impl Worker {
             found_nothing: found_nothing.clone(),
             stop: stop.clone(),
             metrics: metrics.clone(),
+            undelivered: prefetch::Undelivered::default(),
         };
         let mut prefetch = JoinSet::new();
         prefetch.spawn(prefetcher.run().in_current_span());
@@ -269,7 +282,8 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// What made going on impossible: a permission that was taken away, a procedure or queue that is gone, a newer schema. Transient
+    /// What made going on impossible: a permission that was taken away, a procedure or queue that is gone, a newer schema that this release does
+    /// not work with. Where acknowledgements are refused for good, they are tried for three seconds more; then the worker stops at once. Transient
     /// errors never end a worker.
     ///
     /// # Panics

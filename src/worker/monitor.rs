@@ -65,6 +65,7 @@ impl Monitor {
             buffered: self.counts.unstarted(),
             running: self.counts.running(),
             awaiting_finish: self.counts.awaiting_finish(),
+            held_bytes: self.counts.held_bytes(),
             limited: self.occupancy.shares().0,
             lease_age: self.registration.borrow().clock().age(),
         }

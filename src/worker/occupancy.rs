@@ -8,7 +8,7 @@
 //! | busy (nine tenths of the time and more), or had jobs waiting for them | whatever it did | [`Limit::Cpu`] |
 //! | partly idle | had got fewer jobs than it asked for | [`Limit::Starved`] |
 //! | partly idle | waited for the answer to a claim that brought all it asked for, or that failed | [`Limit::Claim`] |
-//! | partly idle | was held back by ended jobs that are not acknowledged | [`Limit::Finish`] |
+//! | partly idle | was held back by ended jobs that are not acknowledged, or by what jobs weigh in memory | [`Limit::Finish`] |
 //!
 //! The shares of the last [`WINDOW`] seconds are the metric `readpast_limited_ratio`; the largest is
 //! [`WorkerStats::limited_by`](super::WorkerStats::limited_by).
@@ -31,7 +31,8 @@ pub enum Limit {
     Claim,
     /// The cores. This is how it should be; more of them make it faster.
     Cpu,
-    /// Acknowledgements are slow or fail, and what waits for them uses up `max_in_flight`.
+    /// Acknowledgements are slow or fail, and what waits for them uses up `max_in_flight` or `max_in_flight_bytes`; or the jobs are so
+    /// large that fewer than there are threads fit into the latter.
     Finish,
 }
 

@@ -5,10 +5,7 @@
 //!                           ▲ woken when half of what is wanted is used up, when a thread is idle, when results were acknowledged
 //! ```
 //!
-//! How much is wanted follows Little's law, `jobs = rate x time`: the rate is what the threads can do at the run times measured so far,
-//! the time is what a claim takes (twice, for safety), and at least [`MIN_HORIZON`] so that short jobs come in large batches. Long jobs
-//! give a product below one: then only idle threads get a job, and nothing is hoarded that another worker could run. Where short jobs were
-//! expected and long ones came, what was claimed too far ahead is given back.
+//! How much is wanted, and when too much is held, is [`Demand`]'s to say.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,24 +15,37 @@ use tokio::sync::{Notify, watch};
 
 use crate::config::WorkerConfig;
 use crate::error::Error;
+use crate::job::JobId;
 use crate::metrics::WorkerMetrics;
-use crate::queue::claim::ClaimAnswer;
+use crate::queue::Delivery;
+use crate::queue::claim::{ClaimAnswer, ClaimEnd, ClaimRequest, ClaimedUnseen};
 use crate::queue::connection::Lane;
 
 use super::backoff::Backoff;
-use super::counts::{Counts, RunTimes};
+use super::batch_limit::BatchLimit;
+use super::completion::is_time_out_of;
+use super::counts::Counts;
+use super::demand::{Demand, most_ahead};
 use super::executor::{Claimed, Executor};
+use super::held::Held;
 use super::lease::Registration;
 use super::occupancy::{Limit, Occupancy};
 use super::shutdown::{Phase, StopHandle};
 use super::watcher::WatchSender;
 
-/// For how much time jobs are kept in memory, at least: ten claims a second at the most when jobs are short.
-const MIN_HORIZON: Duration = Duration::from_millis(100);
-
 /// For how long after a lost answer the claim may still arrive at the server: TCP gives up sending what is not acknowledged after some
 /// 15 minutes (Linux: `tcp_retries2`, 924.6 s by default).
 const LAST_LOOK: Duration = Duration::from_secs(925);
+
+/// When a worker that waits for jobs claims whatever the watcher says.
+const CLAIM_ANYWAY: Duration = Duration::from_secs(300);
+
+/// After how many claims of one job that were not answered in time its payload is looked into.
+const PAYLOAD_TRIES: u32 = 3;
+
+/// From which size on a payload is taken for the reason that a claim was not answered in time: the size that the driver calls large. A network
+/// that does not carry so much within `command_timeout_ms` (1 s at the least) is of no use.
+const LARGE_PAYLOAD: u64 = 65_535;
 
 pub(crate) struct Prefetcher {
     pub(crate) lane: Lane,
@@ -57,6 +67,7 @@ pub(crate) struct Prefetcher {
     pub(crate) found_nothing: Arc<Notify>,
     pub(crate) stop: StopHandle,
     pub(crate) metrics: Arc<WorkerMetrics>,
+    pub(crate) undelivered: Undelivered,
 }
 
 impl Prefetcher {
@@ -75,26 +86,28 @@ impl Prefetcher {
         let mut demand = Demand::new(&self.config, self.executor.threads());
         let mut strays = Strays::default();
         let mut alone = Alone::default();
-        let mut limit = self.config.batch_size;
+        let mut limit = BatchLimit::new(self.config.batch_size);
+        let mut seen = None;
         while self.stop.is_running() {
             let holds_nothing = self.counts.in_flight() == 0;
-            let room = if holds_nothing || !alone.wants_all_to_end() { self.room(&mut demand).min(limit) } else { 0 };
+            let room =
+                if holds_nothing || !alone.wants_all_to_end() { self.room(&mut demand).min(limit.jobs()) } else { 0 };
             if room == 0 {
-                self.occupancy.begin(self.limit_without_room());
+                self.occupancy.begin(self.limit_without_room(&demand));
                 self.wait_for_room(&mut demand).await;
                 continue;
             }
             let registration = self.registration.borrow_and_update().clone();
-            let started_at = Instant::now();
-            self.occupancy.begin(self.limit_while_claiming());
+            self.occupancy.begin(self.limit_while_claiming(&demand));
             self.enqueued.mark_unchanged(); // the claim sees what was enqueued until now
-            match self.claim(&registration, room, holds_nothing, &mut strays).await {
-                Ok((jobs, alone_waits)) => {
+            match self.claim(&registration, room, holds_nothing, &mut strays, &mut seen).await {
+                Ok(Answered::SetAside) => failed.reset(), // what room there is now is to be looked at anew
+                Ok(Answered::Jobs { jobs, alone_waits, took }) => {
                     let claimed = jobs.len();
                     let patience = Duration::from_millis(self.config.lease_ms);
                     alone.answered(alone_waits, holds_nothing && claimed > 0, patience);
-                    let took = started_at.elapsed();
                     demand.claimed(took);
+                    demand.claimed_payloads(claimed, jobs.iter().map(|claimed| claimed.job.payload().len()).sum());
                     self.metrics.claimed(claimed, took);
                     self.counts.last_claim_succeeded.store(true, Ordering::Release);
                     if claimed < room {
@@ -105,7 +118,8 @@ impl Prefetcher {
                     if claimed > 0 {
                         tracing::debug!(batch = claimed, asked = room, ?took, "claimed");
                     }
-                    limit = self.config.batch_size;
+                    limit.answered(claimed);
+                    self.undelivered.claims = 0;
                     failed.reset();
                     failures = 0;
                     if claimed > 0 {
@@ -125,11 +139,12 @@ impl Prefetcher {
                     self.wait_for_registration().await;
                 }
                 Err(error) if error.is_transient() => {
-                    if error.leaves_open() {
-                        strays.answer_lost();
-                    }
-                    if matches!(error, Error::TimedOut { .. }) {
-                        limit = (limit / 2).max(1); // payloads may be too large for so many in one answer
+                    // Also after an error of SQL Server's own: a claim is a statement for each priority, and those before may have had effect.
+                    strays.answer_lost();
+                    if is_time_out_of(&error, "claim") {
+                        failed.reset(); // it has waited for long enough
+                        limit.timed_out(room); // payloads may be too large for so many in one answer
+                        self.undelivered.claims += u32::from(room == 1);
                     }
                     self.claim_failed();
                     failures += 1;
@@ -164,28 +179,46 @@ impl Prefetcher {
         room: usize,
         alone: bool,
         strays: &mut Strays,
-    ) -> Result<(Vec<Claimed>, bool), Error> {
+        seen: &mut Option<ClaimEnd>,
+    ) -> Result<Answered, Error> {
         let worker_id = registration.worker_id;
         if strays.are_due() {
             self.give_back_strays(registration, strays).await?;
         }
         let order = registration.settings.claim_order;
-        let ClaimAnswer { jobs, alone_waits } = self.lane.claim(&self.queue, worker_id, order, room, alone).await?;
+        let request =
+            ClaimRequest { queue: &self.queue, worker: worker_id, order, max: room, alone, seen: seen.take() };
+        // A claim that deletes the row cannot be taken back: there the operator must see to it.
+        if self.undelivered.claims >= PAYLOAD_TRIES && registration.settings.delivery == Delivery::AtLeastOnce {
+            let unseen = self.lane.claim_unseen(request).await?;
+            let limit = self.lane.command_timeout();
+            self.undelivered.claims = 0;
+            if let Some(job) = unseen {
+                let error = self.undelivered.judge(&job, limit);
+                registration.hold(std::iter::once((job.job_id, job.fence)));
+                self.executor.not_delivered(registration, job, error);
+                return Ok(Answered::SetAside);
+            }
+        }
+        let asked_at = Instant::now();
+        let ClaimAnswer { jobs, alone_waits, end } = self.lane.claim(request).await?;
+        *seen = end;
         registration.hold(jobs.iter().map(|job| (job.id(), job.fence())));
         let claimed_at = Instant::now();
-        let with_registration =
-            jobs.into_iter().map(|job| Claimed { job, registration: registration.clone(), claimed_at }).collect();
-        Ok((with_registration, alone_waits))
+        let held = Held::payloads(registration, &self.counts, jobs);
+        let jobs = held.map(|(job, held)| Claimed { job, held, claimed_at }).collect();
+        Ok(Answered::Jobs { jobs, alone_waits, took: claimed_at - asked_at })
     }
 
     /// How many jobs to claim now; 0: none, until something changes.
     fn room(&self, demand: &mut Demand) -> usize {
+        let run_times = self.counts.run_times();
         if self.counts.in_flight() == 0 {
-            demand.holds_nothing(self.counts.run_times());
+            demand.holds_nothing(run_times);
         }
         let unstarted = self.counts.unstarted();
         let idle_threads = self.executor.threads().saturating_sub(self.counts.running());
-        let ahead = demand.ahead(self.counts.run_times());
+        let ahead = demand.ahead(run_times);
         self.executor.set_low_water(ahead / 2);
         let half_is_free = unstarted <= ahead / 2;
         if !half_is_free && unstarted >= idle_threads {
@@ -193,19 +226,23 @@ impl Prefetcher {
         }
         let wanted = (idle_threads + ahead).saturating_sub(unstarted);
         let allowed = self.config.max_in_flight.saturating_sub(self.counts.in_flight());
-        wanted.min(allowed).min(self.config.batch_size)
+        let fit = demand.jobs_that_fit(&self.counts).unwrap_or(1); // one tells how large they are
+        wanted.min(allowed).min(fit).min(self.config.batch_size)
     }
 
     /// What idle threads would be idle for while there is no room.
-    fn limit_without_room(&self) -> Limit {
-        let holds_no_more = self.counts.in_flight() >= self.config.max_in_flight;
+    fn limit_without_room(&self, demand: &Demand) -> Limit {
+        let is_full = demand.jobs_that_fit(&self.counts) == Some(0);
+        let holds_no_more = is_full || self.counts.in_flight() >= self.config.max_in_flight;
         if holds_no_more && self.counts.unstarted() == 0 { Limit::Finish } else { Limit::Cpu }
     }
 
     /// What idle threads would be idle for while a claim is under way.
-    fn limit_while_claiming(&self) -> Limit {
+    fn limit_while_claiming(&self, demand: &Demand) -> Limit {
         // When most of what may be held waits for its acknowledgement, only crumbs are claimed, however fast claims are.
-        if self.counts.awaiting_finish() > self.config.max_in_flight / 2 { Limit::Finish } else { Limit::Claim }
+        let awaiting = self.counts.awaiting_finish();
+        let is_most = awaiting > self.config.max_in_flight / 2 || demand.outputs_are_most(awaiting);
+        if is_most { Limit::Finish } else { Limit::Claim }
     }
 
     fn claim_failed(&self) {
@@ -213,8 +250,9 @@ impl Prefetcher {
         self.occupancy.begin(Limit::Claim);
     }
 
-    async fn wait_for_room(&self, demand: &mut Demand) {
+    async fn wait_for_room(&mut self, demand: &mut Demand) {
         tokio::select! {
+            never = self.lane.close_when_idle() => match never {},
             () = self.wake.notified() => {}
             () = self.stop.reached(Phase::Stopping) => {}
             () = tokio::time::sleep(demand.horizon()) => {}
@@ -230,34 +268,35 @@ impl Prefetcher {
         let all_busy = self.counts.running() >= self.executor.threads();
         let Some(wanted) = demand.wanted_at_last(self.counts.run_times(), unstarted, all_busy) else { return };
         let surplus = unstarted.saturating_sub(wanted);
-        tracing::debug!(
-            surplus,
-            unstarted,
-            "jobs take much longer than those before; giving back what was claimed too far ahead"
-        );
-        self.executor.give_back(surplus);
+        if surplus > 0 {
+            tracing::debug!(
+                surplus,
+                unstarted,
+                "jobs take much longer than those before; giving back what was claimed too far ahead"
+            );
+            self.executor.give_back(surplus);
+        }
     }
 
     /// Waits until there may be jobs to claim, after a claim that got fewer than it asked for.
     async fn wait_for_jobs(&mut self, claimed: usize, empty: &mut Backoff, demand: &mut Demand) {
         let pause = empty.next();
         if claimed == 0 {
-            self.watcher.watch(pause);
+            self.watcher.begin(pause);
         }
-        // Where a few came, more may follow soon; where none came, the watcher says when.
-        let more_may_follow = async {
-            match claimed {
-                0 => std::future::pending().await,
-                _ => tokio::time::sleep(pause).await,
-            }
-        };
+        // Where a few came, more may follow soon; where none came, the watcher says when, and nobody relies on it alone.
+        let more_may_follow = tokio::time::sleep(if claimed > 0 { pause } else { CLAIM_ANYWAY });
         tokio::pin!(more_may_follow);
         loop {
             tokio::select! {
-                () = &mut more_may_follow => return,
-                () = self.arrived.notified() => return,
-                Ok(()) = self.enqueued.changed() => return empty.reset(),
-                () = self.stop.reached(Phase::Stopping) => return,
+                () = &mut more_may_follow => break,
+                never = self.lane.close_when_idle() => match never {},
+                () = self.arrived.notified() => break,
+                Ok(()) = self.enqueued.changed() => {
+                    empty.reset();
+                    break;
+                }
+                () = self.stop.reached(Phase::Stopping) => break,
                 // The queue is empty, but perhaps only because this worker holds what another could run.
                 () = tokio::time::sleep(demand.horizon()), if self.counts.unstarted() > 0 => self.give_back_surplus(demand),
                 // The last of the jobs that were in flight has ended: whoever drains the queue need not wait for another claim.
@@ -269,6 +308,7 @@ impl Prefetcher {
                 }
             }
         }
+        self.watcher.end();
     }
 
     async fn wait_for_registration(&mut self) {
@@ -276,6 +316,46 @@ impl Prefetcher {
             _ = self.registration.changed() => {}
             () = self.stop.reached(Phase::Stopping) => {}
         }
+    }
+}
+
+/// What became of asking for jobs.
+enum Answered {
+    Jobs {
+        jobs: Vec<Claimed>,
+        alone_waits: bool,
+        took: Duration,
+    },
+    /// Instead of a claim, the job at the queue's head was taken out of the way.
+    SetAside,
+}
+
+/// The search for a job whose payload does not arrive: it would come with each claim again, and nothing else would run.
+///
+/// When claims of one job were not answered in time, it is claimed without its payload, to learn which it is, and released. When that happens
+/// again with the same job, it is acknowledged as a failed attempt: it comes back later, and is dead after its last.
+#[derive(Default)]
+pub(crate) struct Undelivered {
+    /// How many claims of one job were not answered in time, one after the other.
+    claims: u32,
+    suspect: Option<JobId>,
+}
+
+impl Undelivered {
+    /// The error with which the job fails; `None`: it is not to blame, or not yet.
+    fn judge(&mut self, job: &ClaimedUnseen, limit: Duration) -> Option<String> {
+        // A small payload is not the reason: this is another job, or the network was down.
+        let is_large = job.payload_bytes > LARGE_PAYLOAD;
+        let was_suspected = self.suspect.replace(job.job_id) == Some(job.job_id);
+        if !is_large || !was_suspected {
+            return None;
+        }
+        self.suspect = None;
+        let (bytes, tries) = (job.payload_bytes, 2 * PAYLOAD_TRIES);
+        let error =
+            format!("its payload of {bytes} bytes could not be delivered in {tries} tries of {} ms", limit.as_millis());
+        tracing::warn!(job_id = %job.job_id, attempt = job.attempt, error, "a payload could not be delivered");
+        Some(error)
     }
 }
 
@@ -314,10 +394,10 @@ impl Alone {
 /// its connection was given up: what the operating system has taken over for sending, it goes on sending for as long as [`LAST_LOOK`].
 #[derive(Default)]
 struct Strays {
-    next_look: Option<StrayLook>,
+    next_look: Option<Look>,
 }
 
-struct StrayLook {
+struct Look {
     at: Instant,
     /// How long after the answer was lost.
     age: Duration,
@@ -325,7 +405,7 @@ struct StrayLook {
 
 impl Strays {
     fn answer_lost(&mut self) {
-        self.next_look = Some(StrayLook { at: Instant::now(), age: Duration::ZERO });
+        self.next_look = Some(Look { at: Instant::now(), age: Duration::ZERO });
     }
 
     fn are_due(&self) -> bool {
@@ -336,161 +416,14 @@ impl Strays {
     fn recovered(&mut self, command_timeout: Duration) {
         self.next_look = self.next_look.take().filter(|look| look.age < LAST_LOOK).map(|look| {
             let distance = look.age.max(command_timeout);
-            StrayLook { at: Instant::now() + distance, age: look.age + distance }
+            Look { at: Instant::now() + distance, age: look.age + distance }
         });
-    }
-}
-
-/// The most jobs beyond those for idle threads: the fixed buffer, or two full batches, so that one is claimed while the other runs.
-fn most_ahead(config: &WorkerConfig) -> usize {
-    if config.buffer > 0 { config.buffer } else { 2 * config.batch_size }
-}
-
-/// How many jobs are wanted beyond those for idle threads.
-struct Demand {
-    threads: usize,
-    most: usize,
-    fixed: bool,
-    seen: RunTimes,
-    mean_run: Option<Duration>,
-    claim_time: Duration,
-    /// When `seen` last changed.
-    seen_at: Instant,
-    look: Look,
-    /// The first of the looks that said that too much is held, up to now.
-    too_much_since: Option<Look>,
-}
-
-impl Demand {
-    fn new(config: &WorkerConfig, threads: usize) -> Demand {
-        Demand {
-            threads,
-            most: most_ahead(config),
-            fixed: config.buffer > 0,
-            seen: RunTimes::default(),
-            mean_run: None,
-            claim_time: Duration::ZERO,
-            seen_at: Instant::now(),
-            look: Look { at: Instant::now(), jobs: 0 },
-            too_much_since: None,
-        }
-    }
-
-    /// For how much time jobs are kept in memory.
-    fn horizon(&self) -> Duration {
-        (2 * self.claim_time).max(MIN_HORIZON)
-    }
-
-    /// How long more may be held than is wanted: ten times the time that it was claimed for.
-    fn patience(&self) -> Duration {
-        // A buffer of a fixed size is what was asked for, however long its jobs wait.
-        if self.fixed { Duration::MAX } else { 10 * self.horizon() }
-    }
-
-    /// Looks, once in a horizon, at how many jobs have ended since the look before. Where that says that too much is held, and has said so
-    /// for as long as patience lasts, returns how many are wanted.
-    fn wanted_at_last(&mut self, now: RunTimes, unstarted: usize, all_busy: bool) -> Option<usize> {
-        let last = self.look;
-        if last.at.elapsed() < self.horizon() {
-            return None;
-        }
-        self.look = Look { at: Instant::now(), jobs: now.jobs };
-        if !all_busy || unstarted <= self.jobs_in_horizon_at(last.mean_run(now, self.threads)) {
-            self.too_much_since = None;
-            return None;
-        }
-        let since = *self.too_much_since.get_or_insert(last);
-        if since.at.elapsed() < self.patience() {
-            return None;
-        }
-        self.too_much_since = None;
-        let mean_run = since.mean_run(now, self.threads);
-        self.mean_run = Some(mean_run);
-        self.seen = now;
-        Some(self.jobs_in_horizon_at(mean_run))
-    }
-
-    /// Nothing is held. After a time without a job, whatever comes may be of another kind: one for each idle thread will tell.
-    fn holds_nothing(&mut self, now: RunTimes) {
-        if now.jobs == self.seen.jobs && self.seen_at.elapsed() >= self.patience() {
-            self.mean_run = None;
-        }
-    }
-
-    fn claimed(&mut self, took: Duration) {
-        self.claim_time = if self.claim_time.is_zero() { took } else { (self.claim_time + took) / 2 };
-    }
-
-    fn ahead(&mut self, now: RunTimes) -> usize {
-        if self.fixed {
-            return self.most;
-        }
-        self.notice(now);
-        // Before one has ended: one job for each idle thread will tell.
-        self.mean_run.map_or(0, |mean_run| self.jobs_in_horizon_at(mean_run))
-    }
-
-    /// Learns from the jobs that have ended since the last time.
-    fn notice(&mut self, now: RunTimes) {
-        let jobs = now.jobs - self.seen.jobs;
-        if jobs > 0 {
-            let mean = (now.total - self.seen.total).div_f64(jobs as f64);
-            self.mean_run = Some(self.mean_run.map_or(mean, |before| (before + mean) / 2));
-            self.seen = now;
-            self.seen_at = Instant::now();
-        }
-    }
-
-    fn jobs_in_horizon_at(&self, mean_run: Duration) -> usize {
-        let jobs_per_second = self.threads as f64 / mean_run.as_secs_f64().max(1e-9);
-        let jobs = jobs_per_second * self.horizon().as_secs_f64();
-        (jobs as usize).min(self.most)
-    }
-}
-
-/// How many jobs had ended at a time.
-#[derive(Clone, Copy)]
-struct Look {
-    at: Instant,
-    jobs: u64,
-}
-
-impl Look {
-    /// How long jobs have taken since, at least, where all threads were busy: those that run now count as if they had ended.
-    fn mean_run(&self, now: RunTimes, threads: usize) -> Duration {
-        let jobs = (now.jobs - self.jobs) as usize + threads;
-        (self.at.elapsed() * threads as u32).div_f64(jobs as f64)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn ahead(mean_run: Duration, claim: Duration) -> usize {
-        let mut demand = Demand::new(&WorkerConfig::default(), 8);
-        demand.claimed(claim);
-        demand.ahead(RunTimes { jobs: 100, total: mean_run * 100 })
-    }
-
-    #[test]
-    fn nothing_is_wanted_ahead_before_a_run_time_is_known() {
-        let mut demand = Demand::new(&WorkerConfig::default(), 8);
-        assert_eq!(demand.ahead(RunTimes::default()), 0);
-    }
-
-    #[test]
-    fn short_jobs_are_wanted_in_full_batches_and_long_jobs_not_at_all() {
-        let claim = Duration::from_millis(5);
-        assert_eq!(ahead(Duration::from_micros(1), claim), 1_000, "two batches");
-        assert_eq!(ahead(Duration::from_millis(10), claim), 80, "0.1 s of 8 threads");
-        assert_eq!(ahead(Duration::from_secs(60), claim), 0);
-    }
-
-    #[test]
-    fn a_slow_claim_is_covered_twice() {
-        assert_eq!(ahead(Duration::from_millis(100), Duration::from_millis(500)), 80);
-    }
 
     #[test]
     fn strays_are_looked_for_until_no_late_claim_can_arrive() {
@@ -505,36 +438,5 @@ mod tests {
             assert!(!strays.are_due());
         }
         assert_eq!(ages, [0, 30, 60, 120, 240, 480, 960]);
-    }
-
-    #[test]
-    fn long_jobs_after_short_ones_lower_the_demand_before_one_of_them_has_ended() {
-        let mut demand = Demand::new(&WorkerConfig::default(), 2);
-        demand.claimed(Duration::from_millis(1));
-        let short = RunTimes { jobs: 1_000, total: Duration::from_millis(1) };
-        assert_eq!(demand.ahead(short), 1_000);
-        demand.look.at -= Duration::from_secs(60);
-        assert_eq!(demand.wanted_at_last(short, 1_000, false), None, "a thread is idle");
-        demand.look = Look { at: Instant::now() - Duration::from_secs(60), jobs: 1_000 };
-        assert_eq!(demand.wanted_at_last(short, 1_000, true), Some(0), "two threads, two jobs, a minute");
-        assert_eq!(demand.ahead(short), 0, "and it stays so while none ends");
-    }
-
-    #[test]
-    fn after_a_time_without_jobs_what_was_known_of_them_is_forgotten() {
-        let mut demand = Demand::new(&WorkerConfig::default(), 2);
-        let short = RunTimes { jobs: 1_000, total: Duration::from_millis(1) };
-        assert_eq!(demand.ahead(short), 1_000);
-        demand.holds_nothing(short);
-        assert_eq!(demand.ahead(short), 1_000, "they have just ended");
-        demand.seen_at -= Duration::from_secs(60);
-        demand.holds_nothing(short);
-        assert_eq!(demand.ahead(short), 0);
-    }
-
-    #[test]
-    fn a_fixed_buffer_is_what_is_wanted() {
-        let config = WorkerConfig { buffer: 7, ..WorkerConfig::default() };
-        assert_eq!(Demand::new(&config, 8).ahead(RunTimes::default()), 7);
     }
 }

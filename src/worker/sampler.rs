@@ -1,41 +1,35 @@
 //! The queue's depth as a metric.
 //!
-//! Every worker asks at its interval, and sees the same sample; only the first to ask after `sample_interval_ms` makes SQL Server take a
-//! new one (sql/350_sample.sql). So there is one sample per queue and interval, whatever the number of workers, and no worker is special.
+//! One worker of the queue has it sampled (sql/350_sample.sql) every `sample_interval_ms`; every worker gets the sample with its next
+//! heartbeat, and shows it. So there is one sample per queue and interval, whatever the number of workers, and no call of its own.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::metrics::SampleMetrics;
 use crate::queue::Queue;
 
-use super::maintenance::jittered;
+use super::duties::Duties;
 use super::shutdown::StopHandle;
 
 /// How often the age of the sample is brought up to date.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Samples every `interval` until the worker stops. A failure stops nothing: it shows in the age of the sample.
-pub(crate) async fn keep_sampled(queue: Queue, interval: Duration, stop: StopHandle) {
+/// Shows each sample, and its age, until the worker stops. A sample that is not taken shows in its age.
+pub(crate) async fn keep_shown(queue: Queue, duties: Arc<Duties>, stop: StopHandle) {
+    let mut samples = duties.samples();
     let mut metrics: Option<SampleMetrics> = None;
-    let mut sampled_at = Instant::now();
-    let mut ask_at = Instant::now();
     while stop.is_running() {
-        if Instant::now() >= ask_at {
-            ask_at = Instant::now() + jittered(interval);
-            match queue.sample(interval).await {
-                Ok(Some(sample)) => {
-                    sampled_at = Instant::now().checked_sub(sample.age).unwrap_or_else(Instant::now);
-                    metrics.get_or_insert_with(|| SampleMetrics::new(queue.name())).sampled(&sample);
-                }
-                Ok(None) => {} // another worker is taking the first one
-                Err(error) => {
-                    tracing::warn!(sql_error = error.sql_number(), %error, "the queue's depth could not be sampled");
-                }
-            }
+        let last = *samples.borrow_and_update();
+        if let Some(last) = last {
+            let metrics = metrics.get_or_insert_with(|| SampleMetrics::new(queue.name()));
+            metrics.sampled(&last.sample);
+            metrics.aged(last.at.elapsed());
         }
-        if let Some(metrics) = &metrics {
-            metrics.aged(sampled_at.elapsed());
+        queue.close_idle(); // the producers' connections of this process; a second is often enough for that, too
+        tokio::select! {
+            _ = samples.changed() => {}
+            _ = stop.pause(TICK) => {}
         }
-        stop.pause(ask_at.saturating_duration_since(Instant::now()).min(TICK)).await;
     }
 }

@@ -2,36 +2,52 @@
 //!
 //! ```text
 //! prefetcher ──a claim found nothing──▶ watcher ──await_jobs──▶ SQL Server
-//!      ▲                                                            │
-//!      └───────────── jobs may have come ◀── found, or time over ◀──┘
+//!      ▲                                   ▲                       │
+//!      │                                   └── nothing, again ◀────┤
+//!      └──────────────── jobs may have come ◀── found, or no word ─┘
 //! ```
 //!
 //! While nothing comes, one call that sleeps in SQL Server stands for many claims that find nothing. It has a connection of its own, so
 //! that the prefetcher can claim at once when jobs come from this process itself, and because it changes nothing, it may be cut off at any
 //! time. A worker that finds jobs has no use for it.
+//!
+//! SQL Server lets only so many sessions of a queue wait, because each holds one of its threads. The others look now and then: should many jobs
+//! come at once, those that waited are busy soon, and their places are free.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, watch};
 
 use crate::config::WorkerConfig;
+use crate::error::Error;
+use crate::queue::claim::Awaited;
 use crate::queue::connection::Lane;
 
 use super::backoff::Backoff;
+use super::maintenance::jittered;
 use super::shutdown::{Phase, StopHandle};
 
-/// How long one call waits at the most. Whatever it missed, the claim after it finds.
-const WAIT: Duration = Duration::from_secs(5);
+/// How long one call waits at the most.
+const WAIT: Duration = Duration::from_secs(2);
 
-/// The prefetcher's end: says that a claim found nothing, and after which pause to look for the first time.
-#[derive(Clone)]
-pub(crate) struct WatchSender(mpsc::Sender<Duration>);
+/// How much longer than that its answer may take. Then the connection counts as dead, long before `command_timeout_ms`.
+const WAIT_GRACE: Duration = Duration::from_secs(2);
+
+/// How often a worker looks for which there is no place among those that wait.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// The prefetcher's end: after which pause to look for the first time; `None`: do not look.
+pub(crate) struct WatchSender(watch::Sender<Option<Duration>>);
 
 impl WatchSender {
-    /// Asks for a watch. Never waits: where one is asked for already, that one will do.
-    pub(crate) fn watch(&self, first_look: Duration) {
-        let _ = self.0.try_send(first_look);
+    /// Asks for a watch, which goes on until something was found or [`end`](Self::end) is called.
+    pub(crate) fn begin(&self, first_look: Duration) {
+        self.0.send_replace(Some(first_look));
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.send_if_modified(|watch| watch.take().is_some());
     }
 }
 
@@ -40,9 +56,10 @@ pub(crate) struct Watcher {
     queue: String,
     poll_max: Duration,
     wait: Duration,
-    watches: mpsc::Receiver<Duration>,
+    watches: watch::Receiver<Option<Duration>>,
     /// Notified when there may be jobs.
     arrived: Arc<Notify>,
+    failed: Backoff,
     stop: StopHandle,
 }
 
@@ -54,40 +71,86 @@ impl Watcher {
         arrived: Arc<Notify>,
         stop: StopHandle,
     ) -> (WatchSender, Watcher) {
-        let (sender, watches) = mpsc::channel(1);
+        let (sender, watches) = watch::channel(None);
         let wait = WAIT.min(lane.command_timeout() / 2);
         let poll_max = Duration::from_millis(config.poll_max_ms);
-        (WatchSender(sender), Watcher { lane, queue, poll_max, wait, watches, arrived, stop })
+        (
+            WatchSender(sender),
+            Watcher { lane, queue, poll_max, wait, watches, arrived, failed: Backoff::for_errors(), stop },
+        )
     }
 
     /// Watches when it is asked to, until the worker stops.
     pub(crate) async fn run(mut self) {
-        let mut failed = Backoff::for_errors();
-        loop {
-            let first_look = tokio::select! {
-                Some(first_look) = self.watches.recv() => first_look,
-                () = self.stop.reached(Phase::Stopping) => return,
-            };
-            // A pause longer than the call's own time limit is spent here.
-            let slept = first_look.saturating_sub(self.wait);
-            if !slept.is_zero() && !self.stop.pause(slept).await {
-                return;
-            }
-            let looks = self.lane.await_jobs(&self.queue, first_look - slept, self.poll_max.min(self.wait), self.wait);
-            let looked = tokio::select! {
-                looked = looks => looked,
-                () = self.stop.reached(Phase::Stopping) => return,
-            };
-            match looked {
-                Ok(_) => failed.reset(),
-                Err(error) if error.is_transient() => {
-                    let pause = failed.next();
-                    tracing::warn!(%error, retry_in = ?pause, "cannot watch the empty queue; claims go on");
-                    self.stop.pause(pause).await;
-                }
-                Err(error) => return self.stop.fail(error),
-            }
-            self.arrived.notify_one();
+        let stop = self.stop.clone();
+        tokio::select! {
+            () = self.watch() => {}
+            () = stop.reached(Phase::Stopping) => {}
         }
+    }
+
+    async fn watch(&mut self) {
+        loop {
+            let asked = *self.watches.borrow_and_update();
+            if let Some(first_look) = asked
+                && self.finds_jobs(first_look).await
+            {
+                self.arrived.notify_one();
+            }
+            let changed = tokio::select! {
+                changed = self.watches.changed() => changed,
+                never = self.lane.close_when_idle() => match never {},
+            };
+            if changed.is_err() {
+                return; // the prefetcher has ended
+            }
+        }
+    }
+
+    /// Looks until there may be jobs (true) or nobody wants to know any more (false).
+    async fn finds_jobs(&mut self, mut first_look: Duration) -> bool {
+        while !self.watches.has_changed().unwrap_or(true) {
+            match self.look(first_look).await {
+                Ok(Awaited { found: true, .. }) => return true,
+                Ok(Awaited { waited, .. }) => {
+                    self.failed.reset();
+                    if !waited {
+                        self.pause(jittered(LOOK_EVERY)).await;
+                    }
+                }
+                Err(error) if error.is_transient() => {
+                    let pause = self.failed.next();
+                    tracing::warn!(%error, retry_in = ?pause, "cannot watch the empty queue; claims go on");
+                    self.pause(pause).await;
+                    return true; // a claim says whether SQL Server is there, and finds what was missed
+                }
+                Err(error) => {
+                    self.stop.fail(error);
+                    return false;
+                }
+            }
+            first_look = self.poll_max.min(self.wait);
+        }
+        false
+    }
+
+    /// Waits for `pause`, or less when the prefetcher has something to say.
+    async fn pause(&self, pause: Duration) {
+        let mut watches = self.watches.clone();
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = watches.changed() => {}
+        }
+    }
+
+    /// One call; its first look comes after `pause`.
+    async fn look(&mut self, pause: Duration) -> Result<Awaited, Error> {
+        // A pause longer than the call's own time limit is spent here.
+        let slept = pause.saturating_sub(self.wait);
+        tokio::time::sleep(slept).await;
+        // Connecting has a time limit of its own.
+        self.lane.ensure_connected().await?;
+        let (first_look, poll_max, wait) = (pause - slept, self.poll_max.min(self.wait), self.wait);
+        self.lane.within(wait + WAIT_GRACE).await_jobs(&self.queue, first_look, poll_max, wait).await
     }
 }

@@ -1,0 +1,306 @@
+//! How many jobs are wanted in memory: as many as the cores will want before the next claim can bring more, and no more than that.
+//!
+//! It follows Little's law, `jobs = rate x time`: the rate is what the threads can do at the run times measured so far,
+//! the time is what a claim takes (twice, for safety), and at least [`MIN_HORIZON`] so that short jobs come in large batches. Long jobs
+//! give a product below one: then only idle threads get a job, and nothing is hoarded that another worker could run. Where short jobs were
+//! expected and long ones came, what was claimed too far ahead is given back.
+//!
+//! Large jobs are wanted only as far as they fit into `max_in_flight_bytes`: the size of those to come is taken from those that came.
+
+use std::time::{Duration, Instant};
+
+use crate::config::WorkerConfig;
+
+use super::counts::{Counts, RunTimes};
+
+/// For how much time jobs are kept in memory, at least: ten claims a second at the most when jobs are short.
+const MIN_HORIZON: Duration = Duration::from_millis(100);
+
+/// The most jobs beyond those for idle threads: the fixed buffer, or two full batches, so that one is claimed while the other runs.
+pub(super) fn most_ahead(config: &WorkerConfig) -> usize {
+    if config.buffer > 0 { config.buffer } else { 2 * config.batch_size }
+}
+
+/// How many jobs are wanted beyond those for idle threads.
+pub(super) struct Demand {
+    threads: usize,
+    most: usize,
+    fixed: bool,
+    seen: RunTimes,
+    mean_run: Option<Duration>,
+    max_bytes: f64,
+    /// What a claimed payload takes.
+    payload: Option<MeanBytes>,
+    /// What a job leaves behind when it ends.
+    output: MeanBytes,
+    claim_time: Duration,
+    /// When `seen` last changed.
+    seen_at: Instant,
+    look: Look,
+    /// The first of the looks that said that too much is held, up to now.
+    too_much_since: Option<Look>,
+}
+
+impl Demand {
+    pub(super) fn new(config: &WorkerConfig, threads: usize) -> Demand {
+        Demand {
+            threads,
+            most: most_ahead(config),
+            fixed: config.buffer > 0,
+            seen: RunTimes::default(),
+            mean_run: None,
+            max_bytes: config.max_in_flight_bytes as f64,
+            payload: None,
+            output: MeanBytes(0.0),
+            claim_time: Duration::ZERO,
+            seen_at: Instant::now(),
+            look: Look { at: Instant::now(), jobs: 0 },
+            too_much_since: None,
+        }
+    }
+
+    /// For how much time jobs are kept in memory.
+    pub(super) fn horizon(&self) -> Duration {
+        (2 * self.claim_time).max(MIN_HORIZON)
+    }
+
+    /// How long more may be held than is wanted: ten times the time that it was claimed for.
+    fn patience(&self) -> Duration {
+        // A buffer of a fixed size is what was asked for, however long its jobs wait.
+        if self.fixed { Duration::MAX } else { 10 * self.horizon() }
+    }
+
+    /// Looks, once in a horizon, at how many jobs have ended since the look before. Where that says that too much is held, and has said so
+    /// for as long as patience lasts, returns how many are wanted.
+    pub(super) fn wanted_at_last(&mut self, now: RunTimes, unstarted: usize, all_busy: bool) -> Option<usize> {
+        let last = self.look;
+        if last.at.elapsed() < self.horizon() {
+            return None;
+        }
+        self.look = Look { at: Instant::now(), jobs: now.jobs };
+        if !all_busy || unstarted <= self.jobs_in_horizon_at(last.mean_run(now, self.threads)) {
+            self.too_much_since = None;
+            return None;
+        }
+        let since = *self.too_much_since.get_or_insert(last);
+        if since.at.elapsed() < self.patience() {
+            return None;
+        }
+        self.too_much_since = None;
+        let mean_run = since.mean_run(now, self.threads);
+        self.notice(now);
+        self.mean_run = Some(mean_run);
+        Some(self.jobs_in_horizon_at(mean_run))
+    }
+
+    /// Nothing is held. After a time without a job, whatever comes may be of another kind: one for each idle thread will tell.
+    pub(super) fn holds_nothing(&mut self, now: RunTimes) {
+        if now.jobs == self.seen.jobs && self.seen_at.elapsed() >= self.patience() {
+            self.mean_run = None; // not how large they are, which bounds memory
+        }
+    }
+
+    /// Notes how large the payloads of a claim were.
+    pub(super) fn claimed_payloads(&mut self, jobs: usize, bytes: usize) {
+        if jobs > 0 {
+            let mean = bytes as f64 / jobs as f64;
+            self.payload = Some(self.payload.map_or(MeanBytes(mean), |before| before.and(mean)));
+        }
+    }
+
+    /// What one more job takes, as payload or as output, whichever is more.
+    fn job_bytes(&self) -> Option<f64> {
+        self.payload.map(|payload| payload.0.max(self.output.0).max(1.0))
+    }
+
+    /// How many more jobs fit into memory; one at least where it holds none. `None`: no job has told yet how large they are.
+    pub(super) fn jobs_that_fit(&self, counts: &Counts) -> Option<usize> {
+        let (payload, job) = (self.payload?, self.job_bytes()?);
+        // Those that have not ended will hold their output instead of their payload.
+        let growth = (self.output.0 - payload.0).max(0.0) * (counts.unstarted() + counts.running()) as f64;
+        let free = self.max_bytes - counts.held_bytes() as f64 - growth;
+        let fit = (free / job).max(0.0) as usize;
+        Some(if counts.in_flight() == 0 { fit.max(1) } else { fit })
+    }
+
+    /// Whether so many outputs, of the mean size, are most of what may be held.
+    pub(super) fn outputs_are_most(&self, jobs: usize) -> bool {
+        self.output.0 * jobs as f64 > self.max_bytes / 2.0
+    }
+
+    pub(super) fn claimed(&mut self, took: Duration) {
+        self.claim_time = if self.claim_time.is_zero() { took } else { (self.claim_time + took) / 2 };
+    }
+
+    pub(super) fn ahead(&mut self, now: RunTimes) -> usize {
+        self.notice(now);
+        let wanted = match self.mean_run {
+            _ if self.fixed => self.most,
+            Some(mean_run) => self.jobs_in_horizon_at(mean_run),
+            // Before one has ended: one job for each idle thread will tell.
+            None => 0,
+        };
+        // What is wanted decides when the next claim is worth its while, and more than fits it never gets.
+        match self.job_bytes() {
+            Some(bytes) => wanted.min(((self.max_bytes / bytes) as usize).saturating_sub(self.threads)),
+            None => wanted,
+        }
+    }
+
+    /// Learns from the jobs that have ended since the last time.
+    pub(super) fn notice(&mut self, now: RunTimes) {
+        let jobs = now.jobs - self.seen.jobs;
+        if jobs > 0 {
+            let mean = (now.total - self.seen.total).div_f64(jobs as f64);
+            self.mean_run = Some(self.mean_run.map_or(mean, |before| (before + mean) / 2));
+            self.output = self.output.and((now.output_bytes - self.seen.output_bytes) as f64 / jobs as f64);
+            self.seen = now;
+            self.seen_at = Instant::now();
+        }
+    }
+
+    fn jobs_in_horizon_at(&self, mean_run: Duration) -> usize {
+        let jobs_per_second = self.threads as f64 / mean_run.as_secs_f64().max(1e-9);
+        let jobs = jobs_per_second * self.horizon().as_secs_f64();
+        (jobs as usize).min(self.most)
+    }
+}
+
+/// A moving mean of sizes, which follows larger ones at once and smaller ones slowly: a job too many costs memory, one too few only a
+/// further claim.
+#[derive(Debug, Clone, Copy)]
+struct MeanBytes(f64);
+
+impl MeanBytes {
+    fn and(self, mean: f64) -> MeanBytes {
+        MeanBytes(mean.max((3.0 * self.0 + mean) / 4.0))
+    }
+}
+
+/// How many jobs had ended at a time.
+#[derive(Clone, Copy)]
+struct Look {
+    at: Instant,
+    jobs: u64,
+}
+
+impl Look {
+    /// How long jobs have taken since, at least, where all threads were busy: those that run now count as if they had ended.
+    fn mean_run(&self, now: RunTimes, threads: usize) -> Duration {
+        let jobs = (now.jobs - self.jobs) as usize + threads;
+        (self.at.elapsed() * threads as u32).div_f64(jobs as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    fn ahead(mean_run: Duration, claim: Duration) -> usize {
+        let mut demand = Demand::new(&WorkerConfig::default(), 8);
+        demand.claimed(claim);
+        demand.ahead(RunTimes { jobs: 100, total: mean_run * 100, output_bytes: 0 })
+    }
+
+    #[test]
+    fn nothing_is_wanted_ahead_before_a_run_time_is_known() {
+        let mut demand = Demand::new(&WorkerConfig::default(), 8);
+        assert_eq!(demand.ahead(RunTimes::default()), 0);
+    }
+
+    #[test]
+    fn short_jobs_are_wanted_in_full_batches_and_long_jobs_not_at_all() {
+        let claim = Duration::from_millis(5);
+        assert_eq!(ahead(Duration::from_micros(1), claim), 1_000, "two batches");
+        assert_eq!(ahead(Duration::from_millis(10), claim), 80, "0.1 s of 8 threads");
+        assert_eq!(ahead(Duration::from_secs(60), claim), 0);
+    }
+
+    #[test]
+    fn a_slow_claim_is_covered_twice() {
+        assert_eq!(ahead(Duration::from_millis(100), Duration::from_millis(500)), 80);
+    }
+
+    #[test]
+    fn long_jobs_after_short_ones_lower_the_demand_before_one_of_them_has_ended() {
+        let mut demand = Demand::new(&WorkerConfig::default(), 2);
+        demand.claimed(Duration::from_millis(1));
+        let short = RunTimes { jobs: 1_000, total: Duration::from_millis(1), output_bytes: 0 };
+        assert_eq!(demand.ahead(short), 1_000);
+        demand.look.at -= Duration::from_secs(60);
+        assert_eq!(demand.wanted_at_last(short, 1_000, false), None, "a thread is idle");
+        demand.look = Look { at: Instant::now() - Duration::from_secs(60), jobs: 1_000 };
+        assert_eq!(demand.wanted_at_last(short, 1_000, true), Some(0), "two threads, two jobs, a minute");
+        assert_eq!(demand.ahead(short), 0, "and it stays so while none ends");
+    }
+
+    #[test]
+    fn after_a_time_without_jobs_what_was_known_of_them_is_forgotten() {
+        let mut demand = Demand::new(&WorkerConfig::default(), 2);
+        let short = RunTimes { jobs: 1_000, total: Duration::from_millis(1), output_bytes: 0 };
+        assert_eq!(demand.ahead(short), 1_000);
+        demand.holds_nothing(short);
+        assert_eq!(demand.ahead(short), 1_000, "they have just ended");
+        demand.seen_at -= Duration::from_secs(60);
+        demand.holds_nothing(short);
+        assert_eq!(demand.ahead(short), 0);
+    }
+
+    /// A demand that has seen payloads and outputs of these sizes, may hold 64 MiB, and would like 1,000 jobs ahead.
+    fn of_sizes(payload: usize, output: u64) -> Demand {
+        let config = WorkerConfig { max_in_flight_bytes: 64 << 20, ..WorkerConfig::default() };
+        let mut demand = Demand::new(&config, 2);
+        demand.claimed_payloads(2, 2 * payload);
+        demand.notice(RunTimes { jobs: 10, total: Duration::from_micros(10), output_bytes: 10 * output });
+        demand
+    }
+
+    #[test]
+    fn no_more_is_claimed_than_fits_by_the_mean_size() {
+        let counts = Counts::default();
+        assert_eq!(Demand::new(&WorkerConfig::default(), 2).jobs_that_fit(&counts), None, "nothing is known yet");
+
+        let mut demand = of_sizes(2 << 20, 0);
+        assert_eq!(demand.jobs_that_fit(&counts), Some(32));
+        assert_eq!(demand.ahead(demand.seen), 30, "beside two that run");
+        counts.unstarted.store(20, Ordering::Release);
+        counts.held_bytes.store(40 << 20, Ordering::Release);
+        assert_eq!(demand.jobs_that_fit(&counts), Some(12));
+        counts.held_bytes.store(100 << 20, Ordering::Release);
+        assert_eq!(demand.jobs_that_fit(&counts), Some(0));
+
+        let counts = Counts::default();
+        assert_eq!(of_sizes(1 << 30, 0).jobs_that_fit(&counts), Some(1), "one is always allowed");
+        counts.running.store(1, Ordering::Release);
+        counts.held_bytes.store(1 << 30, Ordering::Release);
+        assert_eq!(of_sizes(1 << 30, 0).jobs_that_fit(&counts), Some(0));
+    }
+
+    #[test]
+    fn jobs_that_will_leave_large_outputs_count_as_if_they_had() {
+        let demand = of_sizes(100, 4 << 20);
+        let counts = Counts::default();
+        assert_eq!(demand.jobs_that_fit(&counts), Some(16));
+        counts.running.store(2, Ordering::Release);
+        counts.unstarted.store(8, Ordering::Release);
+        counts.held_bytes.store(1_000, Ordering::Release);
+        assert_eq!(demand.jobs_that_fit(&counts), Some(6));
+        assert!(demand.outputs_are_most(9) && !demand.outputs_are_most(8));
+    }
+
+    #[test]
+    fn a_mean_size_grows_at_once_and_shrinks_slowly() {
+        let mut mean = MeanBytes(100.0);
+        for (seen, expected) in [(1_000.0, 1_000.0), (200.0, 800.0), (200.0, 650.0)] {
+            mean = mean.and(seen);
+            assert_eq!(mean.0, expected);
+        }
+    }
+
+    #[test]
+    fn a_fixed_buffer_is_what_is_wanted() {
+        let config = WorkerConfig { buffer: 7, ..WorkerConfig::default() };
+        assert_eq!(Demand::new(&config, 8).ahead(RunTimes::default()), 7);
+    }
+}

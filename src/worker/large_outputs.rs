@@ -1,0 +1,172 @@
+//! The lane of large outputs: those that do not fit into a list, and those that did not get through in time. One a call, on a connection
+//! that is made when there is something to send, so that nothing else waits for them.
+//!
+//! ```text
+//! line: ▶ send the first ──answered──▶ confirmed
+//!       │        └──no answer──▶ is SQL Server there? (a heartbeat) ──yes──▶ one try more
+//!       └────────────── to the end of the line ◀───────────────────────────────────┘
+//! ```
+//!
+//! An output that cannot be delivered would hold its job for ever, and be sent for ever. After [`MAX_TRIES`] the job is acknowledged as a
+//! failed attempt instead. Only tries count during which SQL Server was there for other calls, so that a server that is away fails nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::handler::JobError;
+use crate::queue::Completion as CompletionPolicy;
+use crate::queue::connection::Lane;
+use crate::queue::finish::{FINISH_ONE, Finish, FinishOutcome, FinishResult};
+
+use super::completion::{Completion, Ran, Retry, is_time_out_of};
+use super::lease::Registration;
+
+/// After how many tries an output counts as impossible to deliver. Each takes the whole command time-out: a link that is slow only for a
+/// while is given that long.
+const MAX_TRIES: u32 = 5;
+
+/// After how long without a large output the connection is given back.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// A job whose output is sent by itself.
+pub(super) struct LargeOutput {
+    job: Ran,
+    /// Tries that count, since the first of them.
+    tries: u32,
+    tried_since: Option<Instant>,
+    /// A try was not answered, and may have been carried out all the same.
+    is_open: bool,
+    /// Of the acknowledgement as failed.
+    failed_is_open: bool,
+}
+
+impl LargeOutput {
+    pub(super) fn new(job: Ran) -> LargeOutput {
+        LargeOutput { job, tries: 0, tried_since: None, is_open: false, failed_is_open: false }
+    }
+
+    /// One that was sent by another lane, and not answered.
+    pub(super) fn tried_already(job: Ran) -> LargeOutput {
+        LargeOutput { is_open: true, ..LargeOutput::new(job) }
+    }
+
+    /// Whether it is to be given up. By the time as well, because a connection that breaks again and again uses up tries fast.
+    fn is_undeliverable(&self, limit: Duration) -> bool {
+        let tried_for = self.tried_since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.tries >= MAX_TRIES && tried_for >= limit * MAX_TRIES
+    }
+
+    fn forget_tries(&mut self) {
+        self.tries = 0;
+        self.tried_since = None;
+    }
+}
+
+impl Completion {
+    /// The lane; runs until its task is ended.
+    pub(crate) async fn run_lane_of_large_outputs(self: Arc<Completion>, mut lane: Lane) {
+        let mut arriving = self.large.lock().await;
+        let mut line = VecDeque::new();
+        let mut retry = Retry::new(&self.shared);
+        loop {
+            if line.is_empty() {
+                let first = match tokio::time::timeout(IDLE, arriving.recv()).await {
+                    Ok(first) => first,
+                    Err(_) => {
+                        lane.disconnect();
+                        arriving.recv().await
+                    }
+                };
+                line.extend(first);
+            }
+            while let Ok(next) = arriving.try_recv() {
+                line.push_back(next);
+            }
+            let Some(next) = line.pop_front() else {
+                return; // every sender is gone
+            };
+            match self.try_one(&mut lane, next, &mut retry).await {
+                Some(again) => line.push_back(again),
+                None => retry = Retry::new(&self.shared),
+            }
+        }
+    }
+
+    /// One try; returns the job if there must be another.
+    async fn try_one(&self, lane: &mut Lane, mut large: LargeOutput, retry: &mut Retry<'_>) -> Option<LargeOutput> {
+        let registration = large.job.held.registration().clone();
+        let limit = lane.command_timeout();
+        let started_at = Instant::now();
+        large.tried_since.get_or_insert(started_at);
+        let failed = large.is_undeliverable(limit).then(|| self.failed(&large, limit));
+        let finish = failed.as_ref().unwrap_or(&large.job.finish);
+        let error = match lane.finish_one(&self.queue, registration.worker_id, finish).await {
+            Ok(mut result) => {
+                let is_lost = result == Some(FinishResult::Lost);
+                if is_lost && large.failed_is_open && self.had_effect(lane, &registration, retry).await {
+                    result = None; // that it failed has arrived, and the answer was lost
+                    large.job.finish = self.failed(&large, limit);
+                } else if is_lost && large.is_open && self.had_effect(lane, &registration, retry).await {
+                    result = None; // the output has arrived after all
+                } else if let Some(failed) = failed {
+                    tracing::warn!(job_id = %failed.job_id, attempt = failed.attempt, "an output could not be delivered");
+                    large.job.finish = failed;
+                }
+                let results: Vec<_> = result.map(|result| (large.job.finish.job_id, result)).into_iter().collect();
+                self.answered(vec![large.job], &results, &registration, started_at.elapsed());
+                return None;
+            }
+            Err(error) => error,
+        };
+        match failed {
+            None => large.is_open |= error.leaves_open(),
+            Some(_) => large.failed_is_open |= error.leaves_open(),
+        }
+        let timed_out = is_time_out_of(&error, FINISH_ONE);
+        let got_no_answer = timed_out || matches!(error, Error::ConnectionLost { .. });
+        if timed_out {
+            retry.note(FINISH_ONE, 1, error, Duration::ZERO);
+        } else {
+            retry.pause(FINISH_ONE, 1, error).await;
+        }
+        if got_no_answer && self.is_there(lane, &registration, retry).await {
+            match failed {
+                None => large.tries += 1,
+                // So small an acknowledgement was not answered either: the output is not the reason.
+                Some(_) => large.forget_tries(),
+            }
+        }
+        Some(large)
+    }
+
+    /// The acknowledgement of a job whose output cannot be delivered: its attempt has failed; or, where the queue keeps no outputs, it is done without.
+    fn failed(&self, large: &LargeOutput, limit: Duration) -> Finish {
+        let Finish { job_id, fence, attempt, run, .. } = large.job.finish;
+        if large.job.held.registration().settings.completion == CompletionPolicy::Delete {
+            return Finish { job_id, fence, attempt, outcome: FinishOutcome::Done { output: None }, run };
+        }
+        let bytes = large.job.finish.output_bytes();
+        let message = format!(
+            "its output of {bytes} bytes could not be delivered in {} tries of {} ms",
+            large.tries,
+            limit.as_millis()
+        );
+        let error = JobError::retry(message);
+        let delay = error.retry_delay(&self.retry, attempt).unwrap_or_default();
+        let outcome = FinishOutcome::Retry { delay, error: error.message().to_owned() };
+        Finish { job_id, fence, attempt, outcome, run }
+    }
+
+    /// Whether SQL Server answers another call at once, after one that it did not answer.
+    async fn is_there(&self, lane: &mut Lane, registration: &Registration, retry: &mut Retry<'_>) -> bool {
+        match lane.heartbeat(registration.worker_id).await {
+            Ok(_) | Err(Error::LeaseLost) => true,
+            Err(error) => {
+                retry.pause("heartbeat", 0, error).await;
+                false
+            }
+        }
+    }
+}

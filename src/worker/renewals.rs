@@ -1,0 +1,123 @@
+//! The heartbeats that are under way: one as a rule, two when one takes long.
+//!
+//! ```text
+//! sent ──an interval without an answer──▶ a second one, on another connection ──▶ the first answer counts
+//!   └──────────── goes on: an answer may take as long as the lease lasts ──────────────────┘
+//! ```
+//!
+//! A slow answer must not be given up and asked for anew: where connecting takes longer than an interval, no heartbeat would ever arrive. A
+//! connection that is dead must not use up the lease. Nobody can tell one from the other, so both are tried.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::queue::WorkerId;
+use crate::queue::connection::{Connector, Lane};
+use crate::queue::workers::Heartbeat;
+
+/// How many heartbeats are under way at the most.
+const MOST: usize = 2;
+
+pub(super) struct Renewals {
+    /// The first is the one that was sent first.
+    under_way: Vec<UnderWay>,
+    /// The lane that answered last, while it is not in use.
+    lane: Option<Lane>,
+    connector: Arc<Connector>,
+    /// After how long a heartbeat is given up.
+    limit: Duration,
+}
+
+struct UnderWay {
+    sent_at: Duration,
+    answer: Pin<Box<Call>>,
+}
+
+/// A call on a lane of its own, which comes back with the answer.
+type Call = dyn Future<Output = (Lane, Result<Heartbeat, Error>)> + Send;
+
+/// How a heartbeat ended.
+pub(super) struct Answer {
+    /// When it was sent, by the lease's clock: the lease holds from then on.
+    pub(super) sent_at: Duration,
+    pub(super) result: Result<Heartbeat, Error>,
+}
+
+impl Renewals {
+    /// Starts with a lane that has a connection already.
+    pub(super) fn new(lane: Lane, limit: Duration) -> Renewals {
+        let connector = lane.connector();
+        Renewals { under_way: Vec::new(), lane: Some(lane), connector, limit }
+    }
+
+    pub(super) fn may_send(&self) -> bool {
+        self.under_way.len() < MOST
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// When the latest of those that are under way was sent.
+    pub(super) fn last_sent_at(&self) -> Option<Duration> {
+        self.under_way.last().map(|heartbeat| heartbeat.sent_at)
+    }
+
+    /// Sends a heartbeat. One that is under way keeps its connection, so that this one has another.
+    pub(super) fn send(&mut self, worker: WorkerId, now: Duration) {
+        let mut lane = self.lane();
+        let limit = self.limit;
+        let answer = Box::pin(async move {
+            let result = lane.within(limit).heartbeat(worker).await;
+            (lane, result)
+        });
+        self.under_way.push(UnderWay { sent_at: now, answer });
+    }
+
+    /// The next to end; never ends where none is under way.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub(super) async fn next(&mut self) -> Answer {
+        let (index, (lane, result)) = poll_fn(|context| {
+            for (index, heartbeat) in self.under_way.iter_mut().enumerate() {
+                if let Poll::Ready(answer) = heartbeat.answer.as_mut().poll(context) {
+                    return Poll::Ready((index, answer));
+                }
+            }
+            Poll::Pending
+        })
+        .await;
+        let sent_at = self.under_way.remove(index).sent_at;
+        if result.is_ok() {
+            // Those that were sent before have no more to tell, and their connections are likely dead. One that was sent after is the next
+            // renewal already.
+            for earlier in self.under_way.drain(..index) {
+                lane.gave_up("heartbeat", earlier.sent_at);
+            }
+        }
+        if result.is_ok() || self.lane.is_none() {
+            self.lane = Some(lane);
+        }
+        Answer { sent_at, result }
+    }
+
+    /// Gives up all that are under way: they are of a worker that is lost.
+    pub(super) fn give_up(&mut self) {
+        self.under_way.clear();
+    }
+
+    /// A lane that no heartbeat uses, to be given back by [`put_back`](Self::put_back).
+    pub(super) fn lane(&mut self) -> Lane {
+        self.lane.take().unwrap_or_else(|| Lane::new(self.connector.clone()))
+    }
+
+    pub(super) fn put_back(&mut self, lane: Lane) {
+        self.lane = Some(lane);
+    }
+}
