@@ -19,11 +19,12 @@ fn with_url(url: &str) -> Config {
 /// A key of the worker's section and how to set it.
 type Number = (&'static str, fn(&mut Config, u64));
 
-const NUMBERS: [Number; 14] = [
+const NUMBERS: [Number; 15] = [
     ("worker.threads", |c, n| c.worker.threads = n as usize),
     ("worker.batch_size", |c, n| c.worker.batch_size = n as usize),
     ("worker.buffer", |c, n| c.worker.buffer = n as usize),
     ("worker.max_in_flight", |c, n| c.worker.max_in_flight = n as usize),
+    ("worker.max_in_flight_bytes", |c, n| c.worker.max_in_flight_bytes = n),
     ("worker.look_ahead", |c, n| c.worker.look_ahead = n as usize),
     ("worker.poll_min_ms", |c, n| c.worker.poll_min_ms = n),
     ("worker.poll_max_ms", |c, n| c.worker.poll_max_ms = n),
@@ -223,7 +224,7 @@ async fn whatever_the_procedures_answer_is_understood_or_an_error_that_names_the
     ];
     let fixture = Fixture::new("answers").await;
     let mut session = fixture.session().await;
-    let peek = "@queue nvarchar(128), @state varchar(9), @after bigint = 0, @max int = 100";
+    let peek = "@queue nvarchar(128), @state varchar(9), @max int = 100, @texts bit = 1";
     let stats = "@queue nvarchar(128) = NULL";
     let mut random = fastrand::Rng::with_seed(4);
     for round in 0..150 {
@@ -234,7 +235,7 @@ async fn whatever_the_procedures_answer_is_understood_or_an_error_that_names_the
             let sql = format!("CREATE OR ALTER PROCEDURE [$(schema)].[{procedure}] {parameters} AS {select}");
             session.sql(&sql).await;
         }
-        let peeked = fixture.queue.peek(readpast::JobState::Done, readpast::JobId(0), 1).await.map(|_| ());
+        let peeked = fixture.queue.peek(readpast::JobState::Done, None, 1).await.map(|_| ());
         let counted = fixture.queue.stats().await.map(|_| ());
         for answer in [peeked, counted] {
             let error = answer.expect_err("random columns are not what was asked for");
@@ -247,11 +248,12 @@ async fn whatever_the_procedures_answer_is_understood_or_an_error_that_names_the
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_answers_something_else_stops_the_worker_and_drops_nothing() {
-    let claim = "@queue nvarchar(128), @worker_id uniqueidentifier, @max int, @alone bit = 0";
+    let claim =
+        "@queue nvarchar(128), @worker_id uniqueidentifier, @max int, @alone bit = 0, @lowered int = NULL OUTPUT";
     let claim_all = "UPDATE [$(schema)].[jobs] SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id \
                      WHERE state = 0";
     let good = "OUTPUT inserted.job_id, inserted.fence, inserted.attempt, 5, inserted.priority, CAST(1 AS bigint), CAST(1 AS bigint), \
-                inserted.dedup_key, inserted.correlation_id, inserted.payload_utf16, inserted.payload";
+                inserted.dedup_key, inserted.correlation_id, inserted.kind, inserted.payload_utf16, inserted.payload";
     for (jobs, output, says) in [
         (1, "OUTPUT inserted.job_id", "column fence of claim: it is missing"),
         (1, "OUTPUT inserted.payload, inserted.job_id", "column job_id of claim"),
@@ -269,7 +271,7 @@ async fn a_claim_that_answers_something_else_stops_the_worker_and_drops_nothing(
         assert!(error.contains(says), "{error}");
         assert!(runs.lock().is_empty());
 
-        fixture.queue.install().await.unwrap();
+        fixture.run_scripts().await;
         let mut config = fixture.config.worker.clone();
         config.reap_interval_ms = 100;
         let (worker, runs) = counting_worker(&fixture.queue, &config).await;

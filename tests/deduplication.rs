@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use readpast::{Completion, JobId, NewJob, Queue, QueueOptions};
+use readpast::{Completion, Error, JobId, NewJob, Queue, QueueOptions};
 use tokio::sync::Barrier;
 
 use crate::support::{Fixture, JobCounts, Session, WorkerSession, literal, number};
@@ -108,14 +108,32 @@ async fn two_queues_may_use_one_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_compare_by_code_point_but_for_trailing_blanks() {
+async fn keys_compare_by_code_point_and_have_no_spaces_at_their_ends() {
     let fixture = Fixture::new("code_points").await;
     // In most collations some of these are equal; the emoji are in nearly all.
-    for key in ["key", "KEY", "kéy", "ke\u{301}y", "🦀", "🦞", "ﬀ", "ff", "ß", "ss", ""] {
+    for key in ["key", "KEY", "kéy", "ke\u{301}y", "🦀", "🦞", "ﬀ", "ff", "ß", "ss"] {
         assert!(!enqueue(&fixture.queue, key).await.1, "{key:?} is a key of its own");
     }
-    // SQL Server pads the shorter string of a comparison with blanks.
-    assert!(enqueue(&fixture.queue, "key  ").await.1);
+    // SQL Server pads the shorter string of a comparison with spaces, so that these would be duplicates of each other.
+    let mut session = fixture.session().await;
+    for key in ["key ", " key", "", "  "] {
+        let error = fixture.queue.enqueue(keyed(key)).await.unwrap_err();
+        assert!(matches!(error, Error::InvalidJob { .. }), "{error}");
+        let single =
+            format!("EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = {}", literal(key));
+        assert_eq!(session.refusal(&single).await.0, 58003, "{key:?}");
+        let batch = format!(
+            "DECLARE @jobs [$(schema)].[enqueue_list]; INSERT @jobs (ordinal, text, dedup_key) VALUES (1, N'x', {});
+             EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs",
+            literal(key)
+        );
+        assert_eq!(session.refusal(&batch).await.0, 58003, "{key:?}");
+    }
+    // Not cut to the column's width and taken for another.
+    let long = "k".repeat(257);
+    let too_long =
+        format!("EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = {}", literal(&long));
+    assert_eq!(session.refusal(&too_long).await.0, 58003);
     fixture.remove().await;
 }
 

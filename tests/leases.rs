@@ -1,11 +1,10 @@
 //! The lease: renewed whatever the cores do, and without it nothing new is started.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-use readpast::{Output, QueueOptions, Worker, WorkerConfig};
+use readpast::{Output, Queue, QueueOptions, Worker, WorkerConfig};
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::counted::drained;
@@ -97,27 +96,119 @@ async fn more_lost_workers_than_one_call_takes_are_reaped_at_once() {
              FROM [$(schema)].[queues] AS q CROSS JOIN ten AS a CROSS JOIN ten AS b CROSS JOIN ten AS c CROSS JOIN ten AS d",
         )
         .await;
-    let calls: Arc<Mutex<Vec<&str>>> = Arc::default();
-    for procedure in ["promote", "reap"] {
-        let calls = calls.clone();
-        dev_server().await.faults().on_call(&format!("{}.{procedure}", fixture.schema()), move |_| {
-            calls.lock().push(procedure);
-            None
-        });
-    }
-    // Between one interval's reaping and the next there is a promotion.
-    let config = WorkerConfig { promote_interval_ms: 10, reap_interval_ms: 500, ..WorkerConfig::default() };
+    // The next interval is an hour away.
+    let config = WorkerConfig { promote_interval_ms: 10, reap_interval_ms: 3_600_000, ..WorkerConfig::default() };
     let worker = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();
-    let reaping_has_ended =
-        || calls.lock().iter().skip_while(|call| **call == "promote").any(|call| *call == "promote");
-    until("it has reaped", reaping_has_ended).await;
-    let first = calls.lock().split(|call| *call == "promote").find(|reaps| !reaps.is_empty()).map(<[_]>::len);
-    assert_eq!(first, Some(3));
     until_one(
         &fixture,
-        "SELECT 1 AS n WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[workers] WHERE name = N'gone' AND lost_at IS NULL)",
+        "SELECT CASE WHEN EXISTS (SELECT 1 FROM [$(schema)].[workers] WHERE name = N'gone' AND lost_at IS NULL) THEN 0 ELSE 1 END AS n",
     )
     .await;
     worker.shutdown().await.unwrap();
     fixture.remove().await;
+}
+
+/// A lease of five seconds through a proxy, on a worker that holds jobs; another worker would reap it as soon as it is lost.
+struct Leased {
+    fixture: Fixture,
+    proxy: Proxy,
+    worker: BlockedWorker,
+    reaper: Worker,
+}
+
+const LEASE: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_secs(1);
+
+impl Leased {
+    async fn start(test_name: &str) -> Leased {
+        let mut fixture = Fixture::on(dev_server().await, test_name, QueueOptions::default()).await;
+        fixture.config.connection.connect_timeout_ms = LEASE.as_millis() as u64;
+        fixture.config.connection.command_timeout_ms = LEASE.as_millis() as u64;
+        let proxy = Proxy::start(&dev_server().await.connection_string()).await;
+        let mut through_proxy = fixture.config.clone();
+        through_proxy.connection.url = proxy.connection_string().into();
+        let queue = Queue::connect(&through_proxy).await.unwrap();
+        let config = WorkerConfig {
+            lease_ms: LEASE.as_millis() as u64,
+            heartbeat_interval_ms: INTERVAL.as_millis() as u64,
+            ..WorkerConfig::default()
+        };
+        let worker = blocked_worker(&fixture, &queue, config).await;
+        // Its own heartbeats are none of those that the tests look at.
+        let reaps = WorkerConfig {
+            reap_interval_ms: 100,
+            lease_ms: 600_000,
+            heartbeat_interval_ms: 200_000,
+            ..WorkerConfig::default()
+        };
+        let reaper = Worker::start(&fixture.queue, &reaps, |_, _| Ok(Output::none())).await.unwrap();
+        Leased { fixture, proxy, worker, reaper }
+    }
+
+    /// Looks for so long whether the lease is held, by the worker's own clock.
+    async fn stays_held(&self, during: Duration) {
+        let until = Instant::now() + during;
+        while Instant::now() < until {
+            assert!(self.worker.worker.stats().lease_held, "the lease is in doubt");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Ends both; fails where the lease was lost meanwhile, by SQL Server's clock.
+    async fn end(self) {
+        let Leased { fixture, worker: BlockedWorker { worker, gate, starts }, reaper, .. } = self;
+        let lost = "SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lost_at IS NOT NULL";
+        assert_eq!(fixture.sql(lost).await[0].get::<i32, _>("n"), Some(0));
+        gate.add_permits(10);
+        let summary = drained(worker).await;
+        assert_eq!((summary.stats.done, summary.stats.lost, starts.load(Ordering::Relaxed)), (10, 0, 10));
+        reaper.shutdown().await.unwrap();
+        fixture.remove().await;
+    }
+}
+
+/// As 12 s with the lease of 30 s and the interval of 10 s that are the defaults.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_renewed_though_connecting_takes_longer_than_an_interval() {
+    let leased = Leased::start("slow_connect").await;
+    leased.proxy.delay_connections(LEASE * 12 / 30);
+    for _ in 0..2 {
+        leased.proxy.cut();
+        leased.stays_held(LEASE).await;
+    }
+    leased.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_forgotten_does_not_use_up_the_lease() {
+    let leased = Leased::start("forgotten_line").await;
+    for _ in 0..2 {
+        let connections = leased.proxy.connections();
+        leased.proxy.swallow();
+        leased.stays_held(LEASE).await;
+        assert!(leased.proxy.connections() > connections, "another one was made");
+    }
+    leased.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_take_longer_than_an_interval_renew_the_lease_on_two_connections() {
+    let leased = Leased::start("slow_answer").await;
+    let heartbeat = format!("{}.heartbeat", leased.fixture.schema());
+    let under_way = Arc::new(AtomicU32::new(0));
+    let most = Arc::new(AtomicU32::new(0));
+    let (counted, highest) = (under_way.clone(), most.clone());
+    dev_server().await.faults().on_call(&heartbeat, move |_| {
+        highest.fetch_max(counted.fetch_add(1, Ordering::AcqRel) + 1, Ordering::AcqRel);
+        std::thread::sleep(INTERVAL * 2 + Duration::from_millis(200));
+        counted.fetch_sub(1, Ordering::AcqRel);
+        None
+    });
+    leased.stays_held(LEASE).await;
+    let connections = leased.proxy.connections();
+    leased.stays_held(LEASE).await;
+    assert_eq!(most.load(Ordering::Acquire), 2, "one goes on while another is sent, and no third");
+    assert_eq!(leased.proxy.connections(), connections, "a slow server is not pressed with new connections");
+    dev_server().await.faults().clear(&heartbeat);
+    leased.end().await;
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{Completion, JobId, JobState, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{Completion, JobState, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
 use tokio::sync::Semaphore;
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
@@ -15,6 +15,17 @@ use crate::support::{Fixture, number, server_url, until};
 /// A fixture, and a queue that reaches it by a proxy, with a command time-out of a second.
 async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
     through_proxy_with(test_name, QueueOptions::default()).await
+}
+
+/// The same with another command time-out.
+async fn through_proxy_of(test_name: &str, command_timeout: Duration) -> (Fixture, Proxy, Queue) {
+    let fixture = Fixture::new(test_name).await;
+    let proxy = Proxy::start(&server_url().await).await;
+    let mut config = fixture.config.clone();
+    config.connection.url = proxy.connection_string().into();
+    config.connection.command_timeout_ms = command_timeout.as_millis() as u64;
+    let queue = Queue::connect(&config).await.unwrap();
+    (fixture, proxy, queue)
 }
 
 async fn through_proxy_with(test_name: &str, options: QueueOptions) -> (Fixture, Proxy, Queue) {
@@ -210,7 +221,7 @@ async fn jobs_that_are_given_back_are_recognised_when_the_answer_is_lost() {
     gate.add_permits(1);
     let stats = ending.await.unwrap().unwrap().stats;
     assert_eq!((stats.done, stats.released, stats.lost), (1, 9, 0));
-    let ready = fixture.queue.peek(JobState::Ready, JobId(0), 100).await.unwrap();
+    let ready = fixture.queue.peek(JobState::Ready, None, 100).await.unwrap();
     assert!(ready.len() == 9 && ready.iter().all(|job| job.attempt == 0), "{ready:?}");
     fixture.remove().await;
 }
@@ -224,7 +235,7 @@ async fn a_shutdown_while_the_answer_to_a_claim_is_lost_gives_its_jobs_back_at_o
     until("the answer stalls", || proxy.has_sprung()).await;
     worker.shutdown().await.unwrap();
     assert_eq!(runs.lock().len(), 0);
-    let ready = fixture.queue.peek(JobState::Ready, JobId(0), 100).await.unwrap();
+    let ready = fixture.queue.peek(JobState::Ready, None, 100).await.unwrap();
     assert!(ready.len() == 60 && ready.iter().all(|job| job.attempt == 0), "{} ready", ready.len());
     assert_eq!(fixture.queue.stats().await.unwrap().workers, 0);
     fixture.remove().await;
@@ -374,5 +385,47 @@ async fn a_shutdown_without_the_server_ends_at_its_deadline_and_what_was_held_ru
     let (other, runs) = counting_worker(&fixture.queue, &elsewhere).await;
     drained(other).await;
     assert_eq!(runs.lock().len(), 20);
+    fixture.remove().await;
+}
+
+/// As behind a NAT gateway, which forgets what idles for four minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_was_forgotten_while_it_idled_costs_no_more_than_a_second() {
+    let (fixture, proxy, queue) = through_proxy_of("idle", Duration::from_secs(20)).await;
+    queue.enqueue(NewJob::text("first")).await.unwrap();
+    let connections = proxy.connections();
+    queue.enqueue(NewJob::text("soon after")).await.unwrap();
+    assert_eq!(proxy.connections(), connections, "a connection that is in use is not made anew");
+
+    let max_idle = Duration::from_millis(50);
+    queue.set_max_idle(max_idle);
+    proxy.swallow();
+    tokio::time::sleep(max_idle * 2).await;
+    let started_at = Instant::now();
+    queue.enqueue(NewJob::text("later")).await.unwrap();
+    assert!(started_at.elapsed() < Duration::from_secs(1), "{:?}", started_at.elapsed());
+    assert_eq!(proxy.connections(), connections + 1);
+    assert_eq!(fixture.job_counts().await.ready, 3);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_worker_whose_connections_were_forgotten_waits_for_one_time_limit_and_not_for_each() {
+    // The watcher's call is under way when its connection dies, and no shorter limit ends it than its own. What it finds out must be
+    // enough for the claim and the acknowledgement, which have connections of their own.
+    let limit = Duration::from_secs(3);
+    let (fixture, proxy, queue) = through_proxy_of("idle_worker", limit).await;
+    let (worker, runs) = counting_worker(&queue, &WorkerConfig::default()).await;
+    fixture.queue.enqueue(NewJob::text("has every connection made")).await.unwrap();
+    until("it is done", || worker.stats().done == 1).await;
+    proxy.swallow();
+    let started_at = Instant::now();
+    fixture.queue.enqueue(NewJob::text("after that")).await.unwrap();
+    until("it is done, too", || worker.stats().done == 2).await;
+    let took = started_at.elapsed();
+    assert!(took < limit + Duration::from_secs(1), "{took:?}");
+    let summary = drained(worker).await;
+    assert_each_once(&runs, 2);
+    assert_eq!((summary.stats.done, summary.stats.lost), (2, 0));
     fixture.remove().await;
 }

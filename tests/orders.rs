@@ -121,3 +121,20 @@ async fn a_job_that_comes_back_stands_where_it_stood() {
     assert_eq!(claimed_one_by_one(&fixture).await, ["0", "1", "2"]);
     fixture.remove().await;
 }
+
+/// Its producer had read the queue's order before it was changed, and came in after `create_queue` had looked for jobs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_stands_in_the_index_of_another_order_is_moved_and_claimed() {
+    for (claim_order, wrong) in [(ClaimOrder::Fifo, 1), (ClaimOrder::Lifo, 0)] {
+        let options = QueueOptions { claim_order: Some(claim_order), ..QueueOptions::default() };
+        let fixture = Fixture::with("misplaced", options).await;
+        fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+        fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET lifo = {wrong}")).await;
+        let mut worker = WorkerSession::register(&fixture).await;
+        assert_eq!(worker.claim(1).await.len(), 0);
+        fixture.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
+        assert_eq!(worker.claim(1).await.len(), 1);
+        drop(worker);
+        fixture.remove().await;
+    }
+}

@@ -67,6 +67,9 @@ fn a_password_shows_in_no_error_no_debug_output_and_no_log() {
 async fn one_life(everything: &Everything) -> String {
     let fixture = Fixture::new("secrets").await;
     let login = fixture.create_login(Some("worker")).await;
+    for role in ["producer", "operator"] {
+        fixture.sql(&format!("ALTER ROLE [$(schema)_{role}] ADD MEMBER [{}]", login.name)).await;
+    }
     let proxy = Proxy::start(&fixture.url_as(&login)).await;
     let mut config = Config::default();
     for url in [fixture.url_as(&login), proxy.connection_string()] {

@@ -47,7 +47,7 @@ async fn a_job_of_another_process_is_noticed() {
 
 async fn found(session: &mut Session, wait_ms: u32) -> bool {
     let sql = format!(
-        "DECLARE @answer TABLE (found bit NOT NULL);
+        "DECLARE @answer TABLE (found bit NOT NULL, waited bit NOT NULL);
          INSERT @answer EXEC [$(schema)].[await_jobs] @queue = N'work', @first_ms = 1, @most_ms = 5, @wait_ms = {wait_ms};
          SELECT CAST(found AS int) FROM @answer;"
     );

@@ -12,21 +12,26 @@ use protocol::Protocol;
 use table::{ALL_RULES, Lease, MAX_ATTEMPTS, Outcome, Row, Rules, State, Table, WorkerId};
 
 /// Panics with the steps that lead there when a property is violated, or when something that should happen never does.
-fn check(faults: u8) {
-    let checker = Protocol { rules: ALL_RULES, faults }.checker().threads(2).spawn_bfs().join();
+fn check(faults: u8, jobs: usize, with_ends: bool) {
+    let checker = Protocol { rules: ALL_RULES, faults, jobs, with_ends }.checker().threads(2).spawn_bfs().join();
     println!("{} states with {faults} faults", checker.unique_state_count());
     checker.assert_properties();
 }
 
 #[test]
 fn two_workers_and_three_jobs_keep_every_promise_in_every_interleaving() {
-    check(2);
+    check(2, protocol::JOBS, false);
+}
+
+#[test]
+fn so_they_do_when_a_worker_stops_in_order_or_sql_server_is_away() {
+    check(2, 2, true);
 }
 
 #[test]
 #[ignore = "takes minutes; run with --release and --ignored"]
 fn with_a_fault_more_they_keep_every_promise_too() {
-    check(3);
+    check(3, protocol::JOBS, true);
 }
 
 #[test]
@@ -37,8 +42,10 @@ fn a_protocol_with_a_rule_taken_out_is_caught() {
         (Rules { looks_again: false, ..ALL_RULES }, "no job is lost"),
         (Rules { keeps_results: false, ..ALL_RULES }, "no job is lost"),
         (Rules { recover_changes_nothing: false, ..ALL_RULES }, "nothing is released that its worker holds"),
+        (Rules { unregistered_workers_stay: false, ..ALL_RULES }, "no job is lost"),
+        (Rules { reap_spares_after_an_outage: false, ..ALL_RULES }, "no worker is reaped for an outage"),
     ] {
-        let checker = Protocol { rules, faults: 2 }
+        let checker = Protocol { rules, faults: 2, jobs: 2, with_ends: true }
             .checker()
             .threads(2)
             .finish_when(HasDiscoveries::AnyOf([violated].into()))

@@ -7,18 +7,24 @@ use stateright::{Model, Property};
 
 use super::table::{Lease, Outcome, Rules, State, Table, WorkerId};
 
-const JOBS: usize = 3;
+pub const JOBS: usize = 3;
 const PROCESSES: usize = 2;
 /// Claims of one job that are looked at; more bring nothing new.
 const MAX_FENCE: u8 = 2;
 const BATCH: usize = 2;
 /// The job that may also fail or be given back. For the others to do so as well is the same with other names, and many more states.
 const VARIED: usize = 0;
+/// The process that may also stop in order. For the other to do so as well is the same with other names.
+const STOPPING: usize = 0;
 
 pub struct Protocol {
     pub rules: Rules,
     /// How many faults at the most.
     pub faults: u8,
+    /// How many jobs, [`JOBS`] at the most.
+    pub jobs: usize,
+    /// Whether a process may stop in order, and SQL Server may be away. With all jobs, that would be six times as many states.
+    pub with_ends: bool,
 }
 
 /// A job in a process's memory: waiting, running or with a result, which is all the same to the table.
@@ -59,6 +65,7 @@ pub struct System {
     done: [bool; JOBS],
     reaped_while_held: bool,
     released_while_held: bool,
+    reaped_for_an_outage: bool,
 }
 
 /// What becomes of a call and its answer.
@@ -83,6 +90,10 @@ pub enum Step {
     Reap,
     Requeue,
     Crash(usize),
+    /// It ends in order: it holds nothing and unregisters.
+    Stop(usize),
+    /// SQL Server is away for longer than a lease, and everybody with it.
+    Outage,
     /// A crashed process starts again; with or without `take_over`.
     RegisterWorker(usize, bool),
     LateClaim(usize),
@@ -94,7 +105,7 @@ impl Step {
     fn is_fault(&self) -> bool {
         match self {
             Step::Claim(_, fate) | Step::Recover(_, fate) | Step::Finish(_, _, _, fate) => *fate != Fate::Answered,
-            Step::LeaseRunsOut(_) | Step::Crash(_) | Step::Requeue => true,
+            Step::LeaseRunsOut(_) | Step::Crash(_) | Step::Outage | Step::Requeue => true,
             _ => false,
         }
     }
@@ -133,7 +144,7 @@ impl Model for Protocol {
 
     fn init_states(&self) -> Vec<System> {
         let mut system = System {
-            table: Table::new(JOBS, self.rules),
+            table: Table::new(self.jobs, self.rules),
             processes: vec![Process::default(); PROCESSES],
             next_worker: 0,
             faults: 0,
@@ -141,6 +152,7 @@ impl Model for Protocol {
             done: Default::default(),
             reaped_while_held: false,
             released_while_held: false,
+            reaped_for_an_outage: false,
         };
         for process in 0..PROCESSES {
             system.new_worker(process, &[]);
@@ -164,6 +176,11 @@ impl Model for Protocol {
                 continue;
             }
             steps.extend([Step::Heartbeat(number), Step::Crash(number)]);
+            // Strays are looked for once more before the end; a claim that is still on its way then is the reaper's.
+            let may_stop = self.with_ends && number == STOPPING;
+            if may_stop && process.held.is_empty() && (!process.looks || process.late_claim.is_some()) {
+                steps.push(Step::Stop(number));
+            }
             // A worker looks for strays before it claims again.
             if process.looks {
                 steps.push(Step::Recover(number, Fate::Answered));
@@ -193,6 +210,9 @@ impl Model for Protocol {
             }
         }
         steps.extend([Step::Reap, Step::Requeue]);
+        if self.with_ends && !system.table.was_away {
+            steps.push(Step::Outage);
+        }
         if system.faults >= self.faults {
             steps.retain(|step| !step.is_fault());
         }
@@ -262,6 +282,13 @@ impl Model for Protocol {
                 let leases = system.table.workers.clone();
                 let lost = system.table.reap();
                 system.reaped_while_held |= lost.iter().any(|worker| leases[worker] == Lease::Held);
+                system.reaped_for_an_outage |= lost.iter().any(|worker| leases[worker] == Lease::Unserved);
+            }
+            Step::Outage => system.table.outage(),
+            Step::Stop(number) => {
+                let process = &mut system.processes[number];
+                system.table.unregister_worker(process.worker.take()?);
+                process.looks = false;
             }
             Step::Requeue => {
                 system.table.requeue();
@@ -280,8 +307,9 @@ impl Model for Protocol {
                 system.new_worker(number, &predecessors);
             }
             Step::LateClaim(number) => {
+                // It may have found its worker registered long ago.
                 let worker = system.processes[number].late_claim.take()?;
-                let _ = system.table.claim(worker, BATCH, false);
+                system.table.claim_checked(worker, BATCH, false);
             }
             Step::LateFinish(number) => {
                 let call = system.processes[number].late_finish.take()?;
@@ -334,8 +362,11 @@ impl Model for Protocol {
             Property::always("nothing is released that its worker holds", |_, system: &System| {
                 !system.released_while_held
             }),
+            Property::always("no worker is reaped for an outage", |_, system: &System| !system.reaped_for_an_outage),
             // That the model is not so narrow that nothing happens in it.
-            Property::sometimes("all jobs are done", |_, system: &System| system.done.iter().all(|done| *done)),
+            Property::sometimes("all jobs are done", |_, system: &System| {
+                system.table.rows.iter().all(|row| row.state == State::Done)
+            }),
             Property::sometimes("a job dies", |_, system: &System| {
                 system.table.rows.iter().any(|row| row.state == State::Dead)
             }),

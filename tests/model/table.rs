@@ -31,6 +31,8 @@ pub struct Row {
 pub enum Lease {
     Held,
     RanOut,
+    /// It ran out while SQL Server was away.
+    Unserved,
     Lost,
 }
 
@@ -60,6 +62,10 @@ pub struct Rules {
     pub keeps_results: bool,
     /// What a worker does not know of is listed, and given back by its fences: not by a call that does both.
     pub recover_changes_nothing: bool,
+    /// A worker that unregisters is marked lost, and not forgotten.
+    pub unregistered_workers_stay: bool,
+    /// After an outage reap gives new leases and calls nobody lost.
+    pub reap_spares_after_an_outage: bool,
 }
 
 pub const ALL_RULES: Rules = Rules {
@@ -68,6 +74,8 @@ pub const ALL_RULES: Rules = Rules {
     looks_again: true,
     keeps_results: true,
     recover_changes_nothing: true,
+    unregistered_workers_stay: true,
+    reap_spares_after_an_outage: true,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -75,6 +83,8 @@ pub struct Table {
     pub rows: Vec<Row>,
     pub workers: BTreeMap<WorkerId, Lease>,
     pub paused: bool,
+    /// Nobody was served for longer than a lease, and no reap has noticed it yet.
+    pub was_away: bool,
     pub rules: Rules,
 }
 
@@ -82,7 +92,7 @@ impl Table {
     /// A table with so many ready jobs; a job's id is its place.
     pub fn new(jobs: usize, rules: Rules) -> Table {
         let ready = Row { state: State::Ready, fence: 0, attempt: 0, alone: false, worker: None };
-        Table { rows: vec![ready; jobs], workers: BTreeMap::new(), paused: false, rules }
+        Table { rows: vec![ready; jobs], workers: BTreeMap::new(), paused: false, was_away: false, rules }
     }
 
     fn is_registered(&self, worker: WorkerId) -> bool {
@@ -103,8 +113,13 @@ impl Table {
         if !self.is_registered(worker) {
             return Err(LeaseLost);
         }
+        Ok(self.claim_checked(worker, max, alone))
+    }
+
+    /// A claim that has found its worker registered, perhaps some time ago.
+    pub fn claim_checked(&mut self, worker: WorkerId, max: usize, alone: bool) -> Vec<(usize, u8)> {
         if self.paused {
-            return Ok(Vec::new());
+            return Vec::new();
         }
         let alone_waits = self.rows.iter().any(|row| row.state == State::Ready && row.alone);
         let (wanted, max) = if alone && alone_waits { (true, 1) } else { (false, max) };
@@ -118,7 +133,7 @@ impl Table {
                 claimed.push((job, row.fence));
             }
         }
-        Ok(claimed)
+        claimed
     }
 
     /// Whether the job was still this worker's under this fence, and is changed now.
@@ -160,8 +175,13 @@ impl Table {
     /// The workers that it marked lost.
     pub fn reap(&mut self) -> Vec<WorkerId> {
         let mut lost = Vec::new();
+        let spares = std::mem::take(&mut self.was_away) && self.rules.reap_spares_after_an_outage;
         for (worker, lease) in &mut self.workers {
-            if *lease == Lease::RanOut || *lease == Lease::Held && !self.rules.reap_waits_for_the_lease {
+            if spares && matches!(lease, Lease::RanOut | Lease::Unserved) {
+                *lease = Lease::Held;
+            } else if matches!(lease, Lease::RanOut | Lease::Unserved)
+                || *lease == Lease::Held && !self.rules.reap_waits_for_the_lease
+            {
                 *lease = Lease::Lost;
                 lost.push(*worker);
             }
@@ -201,7 +221,7 @@ impl Table {
     }
 
     pub fn unregister_worker(&mut self, worker: WorkerId) {
-        if (0..self.rows.len()).any(|job| self.holds(job, worker)) {
+        if self.rules.unregistered_workers_stay || (0..self.rows.len()).any(|job| self.holds(job, worker)) {
             self.workers.entry(worker).and_modify(|lease| *lease = Lease::Lost);
         } else {
             self.workers.remove(&worker);
@@ -224,6 +244,14 @@ impl Table {
             changed += 1;
         }
         changed
+    }
+
+    /// SQL Server is away for longer than a lease.
+    pub fn outage(&mut self) {
+        self.was_away = true;
+        for lease in self.workers.values_mut().filter(|lease| **lease == Lease::Held) {
+            *lease = Lease::Unserved;
+        }
     }
 
     /// Time passes without a heartbeat.

@@ -11,6 +11,7 @@ pub mod child;
 pub mod counted;
 pub mod http;
 pub mod proxy;
+pub mod scripts;
 pub mod shipped;
 pub mod tampered;
 
@@ -217,7 +218,7 @@ impl Fixture {
         counts
     }
 
-    /// Makes a login with a user in the database that is a member of the schema's role `role` (`worker`, `producer`) or of none.
+    /// Makes a login with a user in the database that is a member of the schema's role `role` (`producer`, `worker`, `operator`, `monitor`) or of none.
     pub async fn create_login(&self, role: Option<&str>) -> Login {
         let login = Login { name: unique("login"), password: format!("Pw1-{}", Uuid::new_v4()) };
         let name = &login.name;
@@ -530,8 +531,8 @@ impl WorkerSession {
         call.bind_param("@max", max);
         call.bind_param("@alone", alone);
         let result = self.session.try_call(call).await?;
-        let rows = result.to_query_result(0).expect("claim returns a result set");
-        let mut claimed: Vec<Claimed> = rows.iter().map(Claimed::from_row).collect();
+        // A result set for each priority.
+        let mut claimed: Vec<Claimed> = result.into_iter().flatten().map(|row| Claimed::from_row(&row)).collect();
         claimed.sort_by_key(|job| job.job_id);
         Ok(claimed)
     }

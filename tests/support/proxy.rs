@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 pub struct Proxy {
     connection_string: String,
@@ -26,6 +27,10 @@ struct Control {
     /// New connections are closed.
     blocked: AtomicBool,
     stalled: watch::Sender<bool>,
+    /// Connections up to this number are dead, and nobody is told.
+    swallowed: watch::Sender<usize>,
+    /// For how long a new connection is silent, in milliseconds.
+    silence_ms: AtomicU64,
     bytes_per_second: AtomicU64,
     connections: AtomicUsize,
     traps: Mutex<Vec<Trap>>,
@@ -67,6 +72,8 @@ impl Proxy {
             cut: Notify::new(),
             blocked: AtomicBool::new(false),
             stalled: watch::Sender::new(false),
+            swallowed: watch::Sender::new(0),
+            silence_ms: AtomicU64::new(0),
             bytes_per_second: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
             traps: Mutex::default(),
@@ -76,8 +83,8 @@ impl Proxy {
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 if !shared.blocked.load(Ordering::Acquire) {
-                    shared.connections.fetch_add(1, Ordering::AcqRel);
-                    tokio::spawn(forward(client, address.clone(), shared.clone()));
+                    let number = shared.connections.fetch_add(1, Ordering::AcqRel) + 1;
+                    tokio::spawn(forward(number, client, address.clone(), shared.clone()));
                 }
             }
         });
@@ -123,6 +130,17 @@ impl Proxy {
         self.control.traps.lock().clear();
     }
 
+    /// Forgets every connection there is at this moment, as a gateway does: what is sent on one arrives nowhere, for ever, and nobody is
+    /// told. New ones work.
+    pub fn swallow(&self) {
+        self.control.swallowed.send_replace(self.connections());
+    }
+
+    /// Lets a new connection wait for so long before the server hears of it.
+    pub fn delay_connections(&self, by: Duration) {
+        self.control.silence_ms.store(by.as_millis() as u64, Ordering::Release);
+    }
+
     /// Lets only so many bytes a second through each connection and direction; 0: as many as come.
     pub fn throttle(&self, bytes_per_second: u64) {
         self.control.bytes_per_second.store(bytes_per_second, Ordering::Release);
@@ -164,9 +182,10 @@ impl Proxy {
     }
 }
 
-/// One connection.
-async fn forward(mut client: TcpStream, address: String, control: Arc<Control>) {
+/// One connection; `number` counts them from 1.
+async fn forward(number: usize, mut client: TcpStream, address: String, control: Arc<Control>) {
     let cut = control.cut.notified();
+    tokio::time::sleep(Duration::from_millis(control.silence_ms.load(Ordering::Acquire))).await;
     let Ok(mut server) = TcpStream::connect(address).await else {
         return;
     };
@@ -179,11 +198,21 @@ async fn forward(mut client: TcpStream, address: String, control: Arc<Control>) 
         ended = pump(Message::Request, from_client, to_server, &control, &sprung) => ended,
         ended = pump(Message::Answer, from_server, to_client, &control, &sprung) => ended,
         () = cut => Ended::Closed,
+        () = swallowed(number, &control) => {
+            // Neither end is read any more, nor closed while the test runs.
+            std::future::pending().await
+        }
     };
     if ended == Ended::Reset {
         let _ = client.set_zero_linger();
         let _ = server.set_zero_linger();
     }
+}
+
+/// Returns when the connection is dead.
+async fn swallowed(number: usize, control: &Control) {
+    let mut swallowed = control.swallowed.subscribe();
+    let _ = swallowed.wait_for(|upto| number <= *upto).await;
 }
 
 /// What one connection's two directions tell each other.
@@ -209,6 +238,7 @@ async fn pump(
 ) -> Ended {
     let mut stalled = control.stalled.subscribe();
     let mut buffer = vec![0; 8_192];
+    let mut free_at = Instant::now();
     loop {
         let Ok(length @ 1..) = from.read(&mut buffer).await else {
             return Ended::Closed;
@@ -248,7 +278,11 @@ async fn pump(
         }
         let rate = control.bytes_per_second.load(Ordering::Acquire);
         if rate > 0 {
-            tokio::time::sleep(Duration::from_secs_f64(length as f64 / rate as f64)).await;
+            // By the clock, and not piece by piece: a timer is a millisecond late, and a fast link's pieces take less than that.
+            free_at = free_at.max(Instant::now()) + Duration::from_secs_f64(length as f64 / rate as f64);
+            if free_at > Instant::now() + Duration::from_millis(2) {
+                tokio::time::sleep_until(free_at).await;
+            }
         }
         if to.write_all(bytes).await.is_err() {
             return Ended::Closed;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use readpast::{Config, JobId, JobState, NewJob, Output, Queue, QueueOptions, Worker};
+use readpast::{Config, JobState, NewJob, Output, Queue, QueueOptions, Worker};
 use readpast_devserver::DevServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -222,7 +222,7 @@ async fn tampered_calls(bench: &Bench) {
     shown(queue.enqueue(NewJob::text("x").dedup_key("x")).await);
     shown(queue.enqueue_many([NewJob::text("x").dedup_key("x")]).await);
     shown(queue.stats().await);
-    shown(queue.peek(JobState::Ready, JobId(0), 10).await);
+    shown(queue.peek(JobState::Ready, None, 10).await);
     shown(queue.pause().await);
     shown(queue.resume().await);
     shown(queue.requeue(None).await);

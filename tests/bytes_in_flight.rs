@@ -1,0 +1,178 @@
+//! What a worker holds is bounded by bytes, not only by jobs: payloads that are claimed, outputs that wait for their acknowledgement.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use readpast::{JobError, Limit, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast_devserver::error::SqlError;
+use tokio::sync::Semaphore;
+
+use crate::support::child::{ChildWorker, Ledger};
+use crate::support::counted::drained;
+use crate::support::http::get;
+use crate::support::proxy::Proxy;
+use crate::support::{Fixture, dev_server, numbers, server_url, until};
+
+/// Looks again and again at what a worker holds, until it is dropped, and fails when it is ever more than `limit`.
+fn never_more_than(limit: usize, worker: &Worker) -> Arc<AtomicUsize> {
+    let monitor = worker.monitor();
+    let most = Arc::new(AtomicUsize::new(0));
+    let watched = Arc::downgrade(&most);
+    std::thread::spawn(move || {
+        while let Some(most) = watched.upgrade() {
+            let held = monitor.stats().held_bytes;
+            most.fetch_max(held, Ordering::Relaxed);
+            assert!(held <= limit, "{held} bytes are held");
+            drop(most);
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    });
+    most
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_of_large_jobs_are_as_large_as_memory_and_a_slow_link_allow() {
+    const JOB: usize = 500_000;
+    const LIMIT: usize = 4 << 20;
+    let mut fixture = Fixture::new("large_jobs").await;
+    fixture.queue.enqueue_many((0..60).map(|_| NewJob::bytes(vec![b' '; JOB]))).await.unwrap();
+    let proxy = Proxy::start(&server_url().await).await;
+    proxy.throttle(10_000_000);
+    // All at once would take three seconds.
+    fixture.config.connection.command_timeout_ms = 2_000;
+    fixture.config.connection.url = proxy.connection_string().into();
+    fixture.config.metrics.listen = "127.0.0.1:0".to_string();
+    let queue = Queue::connect(&fixture.config).await.unwrap();
+    let config = WorkerConfig { threads: 2, buffer: 500, max_in_flight_bytes: LIMIT as u64, ..WorkerConfig::default() };
+    let gate = Arc::new(Semaphore::new(0));
+    let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
+    let worker = Worker::start(&queue, &config, move |_, _| {
+        runtime.block_on(handler_gate.acquire())?.forget();
+        Ok(Output::none())
+    })
+    .await
+    .unwrap();
+    let most = never_more_than(LIMIT + JOB, &worker);
+    until("memory is full", || worker.stats().held_bytes == LIMIT / JOB * JOB).await;
+    gate.add_permits(Semaphore::MAX_PERMITS);
+    let stats = drained(worker).await.stats;
+    assert_eq!((stats.done, stats.lost, stats.held_bytes), (60, 0, 0));
+    let most = most.load(Ordering::Relaxed);
+    assert!(most <= LIMIT + JOB, "{most} bytes at the most");
+    let (_, text) = get(queue.metrics_address().unwrap(), "/metrics").await;
+    assert!(!text.contains("timed_out"), "{text}");
+    drop(queue);
+    fixture.remove().await;
+}
+
+/// The payloads say nothing about how large the outputs are.
+#[tokio::test(flavor = "multi_thread")]
+async fn outputs_that_cannot_be_acknowledged_hold_back_claims_and_nothing_is_lost() {
+    const OUTPUT: usize = 200_000;
+    const LIMIT: usize = 2 << 20;
+    let fixture = Fixture::on(dev_server().await, "outputs", QueueOptions::default()).await;
+    let finish_one = format!("{}.finish_one", fixture.schema());
+    dev_server().await.faults().on_call(&finish_one, |_| Some(SqlError::new(40501, "busy").severity(16)));
+    fixture.queue.enqueue_many(numbers(100)).await.unwrap();
+    let config = WorkerConfig { threads: 2, max_in_flight_bytes: LIMIT as u64, ..WorkerConfig::default() };
+    let worker = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::bytes(vec![1; OUTPUT]))).await.unwrap();
+    let monitor = worker.monitor();
+    let most = never_more_than(LIMIT + OUTPUT, &worker);
+    until("memory is full", || monitor.stats().awaiting_finish == LIMIT / OUTPUT).await;
+    until("and that is the limit", || monitor.stats().limited_by == Limit::Finish).await;
+    assert_eq!(monitor.stats().held_bytes, LIMIT / OUTPUT * OUTPUT);
+    assert_eq!(fixture.job_counts().await.ready, 100 - (LIMIT / OUTPUT) as i64);
+    dev_server().await.faults().clear(&finish_one);
+    let stats = drained(worker).await.stats;
+    assert_eq!((stats.done, stats.lost, stats.held_bytes), (100, 0, 0));
+    assert!(most.load(Ordering::Relaxed) <= LIMIT + OUTPUT);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_becomes_of_a_job_its_bytes_are_given_back() {
+    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let fixture = Fixture::with("given_back", options).await;
+    let payload = |what: &str| NewJob::text(format!("{what:10000}"));
+    let ends = ["output", "nothing", "dead", "retry", "panic"];
+    fixture.queue.enqueue_many(ends.map(payload)).await.unwrap();
+    let config = WorkerConfig { threads: 1, buffer: 20, ..WorkerConfig::default() };
+    let (release, gate) = std::sync::mpsc::channel::<()>();
+    let gate = parking_lot::Mutex::new(gate);
+    let worker = Worker::start(&fixture.queue, &config, move |job, _| match job.text()?.trim() {
+        "output" => Ok(Output::bytes(vec![1; 5_000])),
+        "nothing" => Ok(Output::none()),
+        "dead" => Err(JobError::dead("dead")),
+        "retry" => Err(JobError::retry("again")),
+        "waits" => {
+            gate.lock().recv_timeout(Duration::from_secs(60))?;
+            Ok(Output::none())
+        }
+        _ => panic!("a panic of a test"),
+    })
+    .await
+    .unwrap();
+    let monitor = worker.monitor();
+    until("all have ended", || monitor.stats().done == 2 && monitor.stats().dead == 3).await;
+    assert_eq!(monitor.stats().held_bytes, 0);
+
+    fixture.queue.enqueue_many((0..10).map(|_| payload("waits"))).await.unwrap();
+    until("one runs and nine wait", || monitor.stats().running == 1 && monitor.stats().buffered == 9).await;
+    assert_eq!(monitor.stats().held_bytes, 100_000);
+    let ending = tokio::spawn(worker.shutdown());
+    until("the nine are given back", || monitor.stats().released == 9).await;
+    assert_eq!(monitor.stats().held_bytes, 10_000);
+    release.send(()).unwrap();
+    assert_eq!(ending.await.unwrap().unwrap().stats.held_bytes, 0);
+    fixture.remove().await;
+}
+
+/// The full size, 4 GB over a link of 20 MB/s, takes some four minutes, and longer where the tests are built without optimization:
+///
+///     cargo test --test tests bytes_in_flight -- --ignored --nocapture
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes"]
+async fn a_process_takes_little_more_memory_than_its_jobs_may() {
+    const JOBS: usize = 2_000;
+    const JOB: usize = 2_000_000;
+    let fixture = Fixture::new("resident").await;
+    let proxy = Proxy::start(&server_url().await).await;
+    proxy.throttle(20_000_000);
+    let (url, limit, ledger) = (proxy.connection_string(), (64 << 20).to_string(), Arc::new(Ledger::new()));
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let listen = address.to_string();
+    let settings =
+        [("URL", url.as_str()), ("WORKER_MAX_IN_FLIGHT_BYTES", limit.as_str()), ("METRICS_LISTEN", listen.as_str())];
+    let worker = ChildWorker::start(&fixture, &ledger, &settings).await;
+    let (at_start, started_at) = (worker.resident_bytes(), Instant::now());
+    // By the server itself, which is faster than the link. The jobs run for a tenth of a second, so that many are wanted ahead.
+    let enqueue = format!(
+        "DECLARE @spaces varchar(max) = REPLICATE(CAST(' ' AS varchar(max)), {JOB} - 7);
+         DECLARE @job varbinary(max) = CAST('100000 ' + @spaces AS varbinary(max));
+         EXEC [$(schema)].[enqueue] @queue = N'work', @payload = @job;"
+    );
+    let mut session = fixture.session().await;
+    let enqueuing = tokio::spawn({
+        let ledger = ledger.clone();
+        async move {
+            for number in 0..JOBS {
+                // Only so many ahead, because the stand-in keeps them in memory.
+                until("there is room", || ledger.lines() / 2 + 200 > number).await;
+                session.sql(&enqueue).await;
+            }
+        }
+    });
+    let mut most = 0;
+    while ledger.lines() < 2 * JOBS {
+        most = most.max(worker.resident_bytes());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    enqueuing.await.unwrap();
+    let (_, text) = get(address, "/metrics").await;
+    println!("resident: {at_start} bytes at the start, {most} at the most; {:?}", started_at.elapsed());
+    assert!(!text.contains("timed_out"), "{text}");
+    assert!(most < 128 << 20, "{most} bytes are resident");
+    assert_eq!(worker.stop().await.done, JOBS as u64);
+    fixture.remove().await;
+}

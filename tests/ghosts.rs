@@ -1,0 +1,254 @@
+//! Entries of deleted jobs that are not cleaned up: claims and looks begin beyond them, and yet find every job.
+//!
+//! SQL Server leaves a deleted index entry where it is, as a ghost, until a background task has passed; a long snapshot or a readable secondary
+//! holds that task back ("Ghost cleanup process guide"). The dev server is told to keep them, and counts the entries that scans read.
+
+use readpast::{NewJob, Output, QueueOptions, Worker, WorkerConfig};
+use readpast_devserver::DevServer;
+use tiberius::Row;
+use uuid::Uuid;
+
+use crate::support::{Fixture, Session, number, numbers};
+
+/// What a look may read, and a claim that finds nothing.
+const A_LOOK: u64 = 100;
+
+/// What a claim of 500 may read.
+const A_CLAIM_OF_500: u64 = 700;
+
+/// A worker in plain T-SQL that says with each claim where the one before it ended.
+struct Claimer {
+    session: Session,
+    id: Uuid,
+    seen: Option<(i16, i64, i64)>,
+}
+
+impl Claimer {
+    async fn register(fixture: &Fixture) -> Claimer {
+        let (mut session, id) = (fixture.session().await, Uuid::new_v4());
+        let call = "EXEC [$(schema)].[register_worker] @queue = N'work', @name = N'claimer', @lease_ms = 86400000";
+        session.sql(&format!("{call}, @worker_id = '{id}'")).await;
+        Claimer { session, id, seen: None }
+    }
+
+    /// Claims up to `max` jobs: priority, id and fence of each.
+    async fn claim(&mut self, max: usize) -> Vec<(i16, i64, i64)> {
+        let seen = match self.seen.take() {
+            Some((priority, job_id, lowered)) => {
+                format!("SET @lowered = {lowered}; SET @priority = {priority}; SET @job_id = {job_id};")
+            }
+            None => String::new(),
+        };
+        let sql = format!(
+            "DECLARE @lowered int, @priority smallint, @job_id bigint; {seen}
+             EXEC [$(schema)].[claim] @queue = N'work', @worker_id = '{}', @max = {max}, @seen_priority = @priority,
+                  @seen_job_id = @job_id, @lowered = @lowered OUTPUT;
+             SELECT ISNULL(@lowered, -1) AS lowered;",
+            self.id
+        );
+        let mut results: Vec<Vec<Row>> = self.session.try_sql(&sql).await.unwrap();
+        let lowered = number(&results.pop().unwrap()[0], "lowered");
+        let mut jobs: Vec<(i16, i64, i64)> = results
+            .iter()
+            .flatten()
+            .map(|row| (number(row, "priority") as i16, number(row, "job_id"), number(row, "fence")))
+            .collect();
+        jobs.sort_unstable();
+        if let Some((priority, job_id, _)) = jobs.last().copied()
+            && lowered >= 0
+        {
+            self.seen = Some((priority, job_id, lowered));
+        }
+        jobs
+    }
+
+    async fn end(&mut self, job: (i16, i64, i64), outcome: u8, retry_ms: u32) {
+        let (_, job_id, fence) = job;
+        let sql = format!(
+            "EXEC [$(schema)].[finish_one] @queue = N'work', @worker_id = '{}', @job_id = {job_id}, @fence = {fence},
+                  @outcome = {outcome}, @retry_ms = {retry_ms}, @error = N'x'",
+            self.id
+        );
+        self.session.sql(&sql).await;
+    }
+}
+
+/// How many entries a call reads on a server that nobody else uses at the moment.
+async fn read_by(server: &DevServer, session: &mut Session, sql: &str) -> u64 {
+    let before = server.entries_read();
+    session.try_sql(sql).await.unwrap_or_else(|error| panic!("{error}\nin {sql}"));
+    server.entries_read() - before
+}
+
+const LOOK: &str =
+    "DECLARE @found bit, @queue_id int = (SELECT queue_id FROM [$(schema)].[queues] WHERE name = N'work');
+                    EXEC [$(schema)].[look] @queue_id, @found OUTPUT;";
+
+async fn work_off(jobs: u32) {
+    let server = DevServer::start().await.unwrap();
+    server.faults().keep_ghosts(true);
+    let fixture = Fixture::on(&server, "ghosts", QueueOptions::default()).await;
+    fixture.queue.enqueue_many(numbers(jobs)).await.unwrap();
+    let worker =
+        Worker::start(&fixture.queue, &WorkerConfig::default(), |_, _| Ok(Output::none())).await.expect("it starts");
+    assert_eq!(worker.drain().await.unwrap().stats.done, u64::from(jobs));
+
+    let mut claimer = Claimer::register(&fixture).await;
+    let mut session = fixture.session().await;
+    let look = read_by(&server, &mut session, LOOK).await;
+    let before = server.entries_read();
+    assert_eq!(claimer.claim(500).await, []);
+    let empty_claim = server.entries_read() - before;
+    fixture.queue.enqueue_many(numbers(2_000)).await.unwrap();
+    let mut claims = Vec::new();
+    for _ in 0..4 {
+        let before = server.entries_read();
+        assert_eq!(claimer.claim(500).await.len(), 500);
+        claims.push(server.entries_read() - before);
+    }
+    println!("{jobs} ghosts: a look reads {look} entries, an empty claim {empty_claim}, claims of 500 {claims:?}");
+    assert!(look <= A_LOOK && empty_claim <= A_LOOK, "look {look}, empty claim {empty_claim}");
+    // The first claim of this worker has nothing to go by but the mark; the claimed entries of the others are ghosts, too.
+    assert!(claims.iter().all(|entries| *entries <= A_CLAIM_OF_500), "{claims:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_and_a_claim_do_not_read_what_is_not_cleaned_up() {
+    work_off(20_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes a minute; run with --release and --ignored"]
+async fn nor_after_a_million_jobs() {
+    work_off(1_000_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_commits_below_the_mark_is_found_by_the_next_sweep() {
+    let server = DevServer::start().await.unwrap();
+    server.faults().keep_ghosts(true);
+    let fixture = Fixture::on(&server, "late", QueueOptions::default()).await;
+    let mut producer = fixture.session().await;
+    producer.sql("BEGIN TRANSACTION; EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'late'").await;
+    fixture.queue.enqueue_many(numbers(1_000)).await.unwrap();
+    let mut claimer = Claimer::register(&fixture).await;
+    while !claimer.claim(500).await.is_empty() {}
+    producer.sql("COMMIT TRANSACTION").await;
+    let mut session = fixture.session().await;
+    assert_eq!(claimer.claim(500).await, [], "it lies below the mark");
+    session.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
+    assert_eq!(claimer.claim(500).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_finds_what_was_put_back_or_committed_below_the_mark() {
+    let server = DevServer::start().await.unwrap();
+    server.faults().keep_ghosts(true);
+    let fixture = Fixture::on(&server, "below", QueueOptions::default()).await;
+    let mut producer = fixture.session().await;
+    producer.sql("BEGIN TRANSACTION; EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'\"late\"'").await;
+    let mut holder = Claimer::register(&fixture).await;
+    fixture.queue.enqueue_many(numbers(2)).await.unwrap();
+    let held = holder.claim(2).await;
+    let worker = Worker::start(&fixture.queue, &WorkerConfig::default(), |_, _| Ok(Output::none())).await.unwrap();
+    fixture.queue.enqueue_many(numbers(2_000)).await.unwrap();
+    let monitor = worker.monitor();
+    crate::support::until("the others are done", || monitor.stats().done == 2_000).await;
+    producer.sql("COMMIT TRANSACTION").await;
+    for job in held {
+        holder.end(job, 1, 0).await;
+    }
+    crate::support::until("the three are done, too", || monitor.stats().done == 2_003).await;
+    worker.shutdown().await.unwrap();
+}
+
+/// Random sequences of everything that makes jobs ready, in several priorities. Claims find each ready job at once, but for those that a claim or a
+/// producer's transaction held back: these after a sweep.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_job_is_missed_in_any_sequence() {
+    let server = DevServer::start().await.unwrap();
+    server.faults().keep_ghosts(true);
+    for seed in 0..8 {
+        let options = QueueOptions { max_attempts: Some(1_000), ..QueueOptions::default() };
+        let fixture = Fixture::on(&server, "random", options).await;
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut claimers = [Claimer::register(&fixture).await, Claimer::register(&fixture).await];
+        let mut held: [Vec<(i16, i64, i64)>; 2] = Default::default();
+        let mut session = fixture.session().await;
+        let (mut ready, mut dead) = (0_usize, 0_usize);
+        for step in 0..120 {
+            let one = random.usize(..2);
+            let claimer = &mut claimers[one];
+            match random.u8(..10) {
+                0..3 => {
+                    let count = random.usize(1..=150);
+                    let jobs = (0..count).map(|_| NewJob::text("").priority(random.i16(-1..=2)));
+                    fixture.queue.enqueue_many(jobs.collect::<Vec<_>>()).await.unwrap();
+                    ready += count;
+                }
+                3..6 => {
+                    let max = random.usize(1..=200);
+                    let claimed = claimer.claim(max).await;
+                    assert_eq!(claimed.len(), max.min(ready), "seed {seed}, step {step}");
+                    ready -= claimed.len();
+                    held[one].extend(claimed);
+                }
+                6 => {
+                    // A claim whose connection breaks: SQL Server undoes it.
+                    session.sql("BEGIN TRANSACTION").await;
+                    let id = claimer.id;
+                    session
+                        .try_sql(&format!("EXEC [$(schema)].[claim] @queue = N'work', @worker_id = '{id}', @max = 50"))
+                        .await
+                        .unwrap();
+                    let other = &mut claimers[1 - one];
+                    let claimed = other.claim(50).await;
+                    ready -= claimed.len();
+                    held[1 - one].extend(claimed);
+                    session.sql("ROLLBACK TRANSACTION").await;
+                    session.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
+                }
+                7 if !held[one].is_empty() => {
+                    let count = random.usize(1..=held[one].len().min(20));
+                    for job in held[one].drain(..count).collect::<Vec<_>>() {
+                        match random.u8(..4) {
+                            0 => claimer.end(job, 0, 0).await,
+                            1 => {
+                                claimer.end(job, 1, 0).await;
+                                ready += 1;
+                            }
+                            2 => {
+                                claimer.end(job, 2, 0).await;
+                                dead += 1;
+                            }
+                            _ => {
+                                let (_, job_id, fence) = job;
+                                let list = format!(
+                                    "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES ({job_id}, {fence});
+                                     EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
+                                    claimer.id
+                                );
+                                session.sql(&list).await;
+                                ready += 1;
+                            }
+                        }
+                    }
+                }
+                8 if dead > 0 => {
+                    fixture.queue.requeue(None).await.unwrap();
+                    ready += dead;
+                    dead = 0;
+                }
+                _ => {
+                    session.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
+                }
+            }
+        }
+        session.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
+        while ready > 0 {
+            let claimed = claimers[0].claim(500).await.len();
+            assert!(claimed > 0, "seed {seed}: {ready} jobs are left and not found");
+            ready -= claimed;
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! A payload that a link cannot carry in time: after some tries its job has failed an attempt and gives way; the others run.
+
+use readpast::{JobState, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+
+use crate::support::proxy::Proxy;
+use crate::support::{Fixture, numbers, server_url, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_that_never_arrives_does_not_stop_the_queue() {
+    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let fixture = Fixture::with("undeliverable_payload", options).await;
+    let large = fixture.queue.enqueue(NewJob::bytes(vec![1; 12_000_000])).await.unwrap().job_id;
+    fixture.queue.enqueue_many(numbers(300)).await.unwrap();
+    let proxy = Proxy::start(&server_url().await).await;
+    let mut config = fixture.config.clone();
+    config.connection.url = proxy.connection_string().into();
+    config.connection.connect_timeout_ms = 1_000;
+    config.connection.command_timeout_ms = 1_000;
+    let queue = Queue::connect(&config).await.unwrap();
+    proxy.throttle(1_500_000); // eight seconds for the large one
+    let mut worker = WorkerConfig { lease_ms: 60_000, heartbeat_interval_ms: 300, ..WorkerConfig::default() };
+    worker.retry.base_ms = 100;
+    let worker = Worker::start(&queue, &worker, |_, _| Ok(Output::none())).await.unwrap();
+    let monitor = worker.monitor();
+
+    until("the others are done", || monitor.stats().done == 300).await;
+    until("its only attempt is used up", || monitor.stats().dead == 1).await;
+
+    let dead = fixture.queue.peek(JobState::Dead, None, 10).await.unwrap();
+    assert_eq!((dead.len(), dead[0].job_id, dead[0].attempt), (1, large, 1));
+    let error = dead[0].error.as_deref().unwrap();
+    assert!(error.contains("its payload of 12000000 bytes could not be delivered in 6 tries of 1000 ms"), "{error}");
+    assert_eq!(monitor.stats().lost, 0);
+    worker.shutdown().await.unwrap();
+    fixture.remove().await;
+}

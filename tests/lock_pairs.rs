@@ -1,0 +1,181 @@
+//! Every procedure against every other, on the same jobs: who waits for whom is the table of sql/README.md, and nobody is ever a deadlock's victim.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use readpast::{Completion, QueueOptions};
+
+use crate::support::{Fixture, Session, WorkerSession};
+
+/// What each session does, on the jobs that [`Scene::prepare`] makes: `READY` (with the key `ready`), `SCHEDULED`, `CLAIMED`, `LOST` (claimed by a worker
+/// that was lost), `DEAD`, `DONE`.
+const CALLS: [(&str, &str); 12] = [
+    ("enqueue", "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = N'ready'"),
+    (
+        "enqueue_batch",
+        "DECLARE @jobs [$(schema)].[enqueue_list]; INSERT @jobs (ordinal, text, dedup_key) VALUES (1, N'x', N'ready'), (2, N'y', NULL);
+         EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs",
+    ),
+    ("claim", "EXEC [$(schema)].[claim] @queue = N'work', @worker_id = 'WORKER', @max = 10"),
+    (
+        "finish",
+        "DECLARE @jobs [$(schema)].[finish_list]; INSERT @jobs (job_id, fence, outcome) VALUES (CLAIMED, 1, 0);
+         EXEC [$(schema)].[finish] @queue = N'work', @worker_id = 'WORKER', @jobs = @jobs",
+    ),
+    (
+        "release",
+        "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES (CLAIMED, 1);
+         EXEC [$(schema)].[release] @worker_id = 'WORKER', @jobs = @jobs",
+    ),
+    (
+        "recover",
+        "DECLARE @jobs [$(schema)].[job_list]; EXEC [$(schema)].[recover] @queue = N'work', @worker_id = 'WORKER', @known = @jobs",
+    ),
+    ("promote", "EXEC [$(schema)].[promote] @queue = N'work'"),
+    ("reap", "EXEC [$(schema)].[reap] @queue = N'work'"),
+    ("requeue", "EXEC [$(schema)].[requeue] @queue = N'work'"),
+    ("purge", "EXEC [$(schema)].[purge] @queue = N'work', @state = 'dead'"),
+    ("expire", "EXEC [$(schema)].[expire] @queue = N'work'"),
+    ("peek", "EXEC [$(schema)].[peek] @queue = N'work', @state = 'ready'"),
+];
+
+struct Scene {
+    fixture: Fixture,
+    worker: WorkerSession,
+    lost: WorkerSession,
+}
+
+impl Scene {
+    async fn new(test_name: &str) -> Scene {
+        let options = QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() };
+        let fixture = Fixture::with(test_name, options).await;
+        fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'work', @keep_done_s = 1, @keep_dead_s = 1").await;
+        let worker = WorkerSession::register(&fixture).await;
+        let lost = WorkerSession::register(&fixture).await;
+        fixture
+            .sql(&format!(
+                "UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME() WHERE worker_id = '{}'",
+                lost.id
+            ))
+            .await;
+        Scene { fixture, worker, lost }
+    }
+
+    /// One job in each state, and nothing else.
+    async fn prepare(&self, session: &mut Session) {
+        let (worker, lost) = (self.worker.id, self.lost.id);
+        let columns = "job_id, queue_id, state, ended, lifo, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, \
+                       dedup_key, payload_utf16, payload";
+        let before = "DATEADD(SECOND, -60, SYSUTCDATETIME())";
+        let row = |id: i64, state: u8, worker: &str, finished: &str, key: &str| {
+            format!(
+                "({id}, 1, {state}, {state} / 3, 0, 0, 1, 1, {before}, {before}, {worker}, {before}, {finished}, {key}, 0, 0x)"
+            )
+        };
+        let rows = [
+            row(-1, 0, "NULL", "NULL", "N'ready'"),
+            row(-2, 1, "NULL", "NULL", "NULL"),
+            row(-3, 2, &format!("'{worker}'"), "NULL", "N'claimed'"),
+            row(-4, 2, &format!("'{lost}'"), "NULL", "N'lost'"),
+            row(-5, 4, "NULL", before, "N'dead'"),
+            row(-6, 3, "NULL", before, "NULL"),
+        ];
+        let insert = format!("INSERT [$(schema)].[jobs] ({columns}) VALUES {}", rows.join(", "));
+        session.sql(&format!("DELETE [$(schema)].[jobs]; {insert}")).await;
+    }
+
+    fn call(&self, sql: &str) -> String {
+        sql.replace("WORKER", &self.worker.id.to_string()).replace("CLAIMED", "-3")
+    }
+}
+
+/// The table: for each procedure that holds its locks, those that wait for it on the same jobs.
+async fn who_waits() -> Vec<(String, Vec<String>)> {
+    let scene = Scene::new("pairs").await;
+    let mut first = scene.fixture.session().await;
+    let mut second = scene.fixture.session().await;
+    second.sql("SET LOCK_TIMEOUT 0").await;
+    let mut table = Vec::new();
+    for (holder, holds) in CALLS {
+        let mut waiters = Vec::new();
+        for (asker, asks) in CALLS {
+            scene.prepare(&mut first).await;
+            first.sql("BEGIN TRANSACTION").await;
+            first.try_sql(&scene.call(holds)).await.unwrap_or_else(|error| panic!("{holder}: {error}"));
+            match second.try_sql(&scene.call(asks)).await {
+                Ok(_) => {}
+                Err(tiberius::error::Error::Server(error)) if error.code() == 1222 => waiters.push(asker.to_string()),
+                Err(other) => panic!("{asker} beside {holder}: {other}"),
+            }
+            second.sql("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION").await;
+            first.sql("ROLLBACK TRANSACTION").await;
+        }
+        table.push((holder.to_string(), waiters));
+    }
+    table
+}
+
+/// The table under "Who waits for whom" in sql/README.md: `| holder | waiters |`.
+fn documented() -> Vec<(String, Vec<String>)> {
+    let readme = include_str!("../sql/README.md");
+    let section = readme.split("\n## Who waits for whom\n").nth(1).expect("sql/README.md has the section");
+    let section = section.split("\nWhat each locks").next().unwrap();
+    // Every word in backticks that is a procedure.
+    let names = |cell: &str| -> Vec<String> {
+        let quoted = cell.split('`').skip(1).step_by(2).map(str::to_string);
+        quoted.filter(|name| CALLS.iter().any(|(known, _)| known == name)).collect()
+    };
+    let mut rows = Vec::new();
+    for line in section.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
+        for holder in names(cells[0]) {
+            rows.push((holder, names(cells[1])));
+        }
+    }
+    rows
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_whom_is_documented() {
+    let mut seen = who_waits().await;
+    let mut documented = documented();
+    for (_, waiters) in seen.iter_mut().chain(documented.iter_mut()) {
+        waiters.sort();
+    }
+    seen.sort();
+    documented.sort();
+    assert_eq!(seen, documented);
+}
+
+/// Each pair at once, again and again, on the same jobs.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_pair_of_procedures_can_deadlock() {
+    const ROUNDS: usize = 4;
+    let scene = Arc::new(Scene::new("deadlocks").await);
+    let mut feeder = scene.fixture.session().await;
+    let both = Arc::new(tokio::sync::Barrier::new(2));
+    let victims = Arc::new(AtomicUsize::new(0));
+    for (place, first) in CALLS.iter().enumerate() {
+        for second in &CALLS[place..] {
+            for _ in 0..ROUNDS {
+                scene.prepare(&mut feeder).await;
+                let mut pair = Vec::new();
+                for call in [first, second] {
+                    let (scene, both, victims) = (scene.clone(), both.clone(), victims.clone());
+                    pair.push(tokio::spawn(async move {
+                        let mut session = scene.fixture.session().await;
+                        both.wait().await;
+                        if let Err(tiberius::error::Error::Server(error)) = session.try_sql(&scene.call(call.1)).await {
+                            assert_eq!(error.code(), 1205, "{}", error.message());
+                            victims.fetch_add(1, Ordering::AcqRel);
+                        }
+                    }));
+                }
+                for call in pair {
+                    call.await.unwrap();
+                }
+                assert_eq!(victims.load(Ordering::Acquire), 0, "{} beside {}", first.0, second.0);
+            }
+        }
+    }
+}

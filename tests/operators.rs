@@ -1,0 +1,495 @@
+//! What operators do to queues with many jobs, while others work: pages, single jobs, requeue and purge read no more than they need, and nobody
+//! waits for anybody.
+//!
+//! How much is read is counted by the dev server ([`DevServer::entries_read`]): each entry and row that a scan or seek steps over.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use readpast::{ClaimOrder, Completion, Error, JobId, JobRow, JobState, Keep, NewJob, QueueOptions};
+use readpast_devserver::DevServer;
+
+use crate::support::{Fixture, JobCounts, Session, WorkerSession, number, text};
+
+const LOCK_TIMED_OUT: u32 = 1222;
+
+/// A server whose counters are this test's own, and a queue on it.
+struct Counted {
+    server: DevServer,
+    fixture: Fixture,
+    session: Session,
+}
+
+impl Counted {
+    async fn new(name: &str) -> Counted {
+        let server = DevServer::start().await.unwrap();
+        let fixture = Fixture::on(&server, name, QueueOptions::default()).await;
+        let session = fixture.session().await;
+        Counted { server, fixture, session }
+    }
+
+    /// Runs a call that must read `at_most` entries; returns the numbers in its first column.
+    async fn numbers(&mut self, what: &str, at_most: u64, call: &str) -> Vec<i64> {
+        let before = self.server.entries_read();
+        let numbers = self.session.numbers(call).await;
+        let read = self.server.entries_read() - before;
+        println!("{what}: {read} entries read");
+        assert!(read <= at_most, "{what}: {read} entries read");
+        numbers
+    }
+
+    /// Adds `count` rows to `jobs`. `columns` names some of them and `values` gives theirs, from the row's number `n.value` (1, 2, …); the ids
+    /// are `first_id + n.value`.
+    async fn add(&mut self, first_id: i64, count: i64, columns: &str, values: &str) {
+        for first in (1..=count).step_by(100_000) {
+            let last = count.min(first + 99_999);
+            let insert = format!(
+                "INSERT [$(schema)].[jobs] (job_id, queue_id, lifo, payload_utf16, payload, {columns})
+                 SELECT {first_id} + n.value, 1, 0, 0, 0x7B7D, {values}
+                 FROM GENERATE_SERIES(CAST({first} AS bigint), CAST({last} AS bigint)) AS n"
+            );
+            self.session.sql(&insert).await;
+        }
+    }
+
+    /// Dead jobs 1, 2, …; a thousand of them ended in each second from 2020 on. Each `keyed`th has a de-duplication key.
+    async fn add_dead(&mut self, count: i64, keyed: i64) {
+        let values = format!(
+            "4, 1, 0, '2020-01-01', '2020-01-01', DATEADD(SECOND, n.value / 1000, '2020-01-01'),
+             CASE WHEN n.value % {keyed} = 0 THEN CONCAT(N'key ', n.value) END"
+        );
+        self.add(0, count, "state, ended, priority, enqueued_at, due_at, finished_at, dedup_key", &values).await;
+    }
+}
+
+/// The call for the page of 100 finished jobs after the one that `add_dead` made `after`th.
+fn dead_page(after: i64) -> String {
+    format!(
+        "DECLARE @time datetime2(3) = DATEADD(SECOND, {after} / 1000, '2020-01-01');
+         EXEC [$(schema)].[peek] @queue = N'work', @state = 'dead', @after = {after}, @after_time = @time"
+    )
+}
+
+/// What the procedures read when there are `count` dead jobs: see the assertions.
+async fn read_no_more_than_needed(count: i64) {
+    let mut counted = Counted::new("many_dead").await;
+    counted.add_dead(count, 7).await;
+
+    let first_page = "EXEC [$(schema)].[peek] @queue = N'work', @state = 'dead'";
+    let first = counted.numbers("the first page", 300, first_page).await;
+    assert_eq!(first, (1..=100).collect::<Vec<_>>());
+    // In the midst of a thousand jobs that ended at one time, and where those end.
+    for after in [count / 2 + 500, count / 2 + 950] {
+        let page = counted.numbers("a page in the middle", 300, &dead_page(after)).await;
+        assert_eq!(page, (after + 1..=after + 100).collect::<Vec<_>>());
+    }
+    let last = counted.numbers("the last page", 300, &dead_page(count - 60)).await;
+    assert_eq!(last, (count - 59..=count).collect::<Vec<_>>());
+
+    let one = format!("EXEC [$(schema)].[peek] @queue = N'work', @job_id = {}", count / 2);
+    assert_eq!(counted.numbers("one job", 5, &one).await, [count / 2]);
+
+    let keyed = count / 2 - (count / 2) % 7;
+    for (what, job_id) in [("requeue of a job with a key", keyed), ("requeue of a job without", keyed + 1)] {
+        let requeue = format!("EXEC [$(schema)].[requeue] @queue = N'work', @job_id = {job_id}");
+        assert_eq!(counted.numbers(what, 20, &requeue).await, [1]);
+    }
+    let requeue = "EXEC [$(schema)].[requeue] @queue = N'work'";
+    assert_eq!(counted.numbers("requeue of 1,000", 6_000, requeue).await, [1_000]);
+    let purge = "EXEC [$(schema)].[purge] @queue = N'work', @state = 'dead'";
+    assert_eq!(counted.numbers("purge of 1,000", 4_000, purge).await, [1_000]);
+
+    let left = JobCounts { ready: 1_002, dead: count - 2_002, ..JobCounts::default() };
+    assert_eq!(counted.fixture.job_counts().await, left);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn among_many_dead_jobs_nothing_is_read_that_is_not_needed() {
+    read_no_more_than_needed(100_000).await;
+}
+
+/// `cargo test --test tests -- --ignored among_a_million`
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes most of a minute in a debug build"]
+async fn among_a_million_dead_jobs_nothing_is_read_that_is_not_needed() {
+    read_no_more_than_needed(1_000_000).await;
+}
+
+/// Jobs of one priority, and jobs that are due or ended at one time, are as many as a producer enqueues at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_any_state_seeks_past_equal_times_and_priorities() {
+    let count = 5_000;
+    let mut counted = Counted::new("equal_keys").await;
+    let columns = "state, alone, priority, enqueued_at, due_at, finished_at";
+    for (state, alone, first_id) in [(0, 0, 0), (0, 1, 100_000), (1, 0, 200_000), (3, 0, 300_000)] {
+        let values = format!("{state}, {alone}, 3, '2020-01-01', '2020-01-01', '2020-01-01'");
+        counted.add(first_id, count, columns, &values).await;
+    }
+    counted
+        .session
+        .sql(
+            "INSERT [$(schema)].[archive] (job_id, queue_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at,
+                                          payload_utf16, payload)
+             SELECT 100000 + job_id, 1, 3, 1, 1, enqueued_at, due_at, NEWID(), enqueued_at, finished_at, 0, payload
+             FROM [$(schema)].[jobs] WHERE state = 3",
+        )
+        .await;
+
+    let time = "@after_time = '2020-01-01'";
+    for (state, first_id, key) in [
+        ("ready", 0, "@after_priority = 3, @after_alone = 0"),
+        ("ready", 100_000, "@after_priority = 3, @after_alone = 1"),
+        ("scheduled", 200_000, time),
+        ("done", 300_000, time),
+        ("archived", 400_000, time),
+    ] {
+        let after = first_id + count / 2;
+        let page = format!("EXEC [$(schema)].[peek] @queue = N'work', @state = '{state}', @after = {after}, {key}");
+        let ids = counted.numbers(state, 300, &page).await;
+        assert_eq!(ids, (after + 1..=after + 100).collect::<Vec<_>>(), "{state}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn purge_finds_out_at_once_that_no_ready_job_is_old_enough() {
+    let mut counted = Counted::new("none_old").await;
+    for (priority, first_id) in [(0, 0), (1, 100_000), (32_767, 200_000)] {
+        let values = format!("0, {priority}, DATEADD(SECOND, n.value - 20000, SYSUTCDATETIME()), '2020-01-01'");
+        counted.add(first_id, 10_000, "state, priority, enqueued_at, due_at", &values).await;
+    }
+    let purge = "EXEC [$(schema)].[purge] @queue = N'work', @state = 'ready', @older_than_s = ";
+    assert_eq!(counted.numbers("none is old enough", 20, &format!("{purge} 30000")).await, [0]);
+    // Of each priority the first hundred, or one less or more as the clock goes on.
+    let purged = counted.numbers("some are", 4_000, &format!("{purge} 19900")).await;
+    assert!((297..=330).contains(&purged[0]), "{purged:?}");
+    let newest = counted.session.number("SELECT MAX(job_id) FROM [$(schema)].[jobs]").await;
+    assert_eq!(newest, 210_000);
+}
+
+/// All jobs of a state, page by page.
+async fn all_pages(fixture: &Fixture, state: JobState, max: usize) -> Vec<i64> {
+    let mut ids = Vec::new();
+    let mut last: Option<JobRow> = None;
+    loop {
+        let page = fixture.queue.peek(state, last.as_ref(), max).await.unwrap();
+        if page.is_empty() {
+            return ids;
+        }
+        assert!(page.len() <= max);
+        assert!(page.iter().all(|job| job.state == state), "{state:?}");
+        ids.extend(page.iter().map(|job| job.job_id.0));
+        last = page.into_iter().next_back();
+    }
+}
+
+/// The pages, whatever their size, have each job once, in the order of `sorted`.
+async fn pages_have_all(fixture: &Fixture, state: JobState, sorted: &str) {
+    let expected = fixture.session().await.numbers(sorted).await;
+    assert!(expected.len() > 10, "{state:?}");
+    for max in [1, 3, 4, 1_000] {
+        assert_eq!(all_pages(fixture, state, max).await, expected, "{state:?}, pages of {max}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_have_each_job_once_in_the_order_of_its_state() {
+    for (order, newest_first) in [(ClaimOrder::Fifo, ""), (ClaimOrder::Lifo, " DESC")] {
+        let options = QueueOptions { claim_order: Some(order), ..QueueOptions::default() };
+        let fixture = Fixture::with("pages", options).await;
+        let mut session = fixture.session().await;
+        // Twelve of each state, with few different times and priorities.
+        for number in 0..84 {
+            fixture.queue.enqueue(NewJob::text("x").priority([-32_768, 0, 32_767][number % 3])).await.unwrap();
+        }
+        session
+            .sql(
+                "WITH numbered AS (SELECT *, ROW_NUMBER() OVER (ORDER BY job_id) AS n FROM [$(schema)].[jobs])
+                 UPDATE numbered
+                 SET state       = CASE WHEN n <= 24 THEN 0 WHEN n <= 36 THEN 1 WHEN n <= 48 THEN 2 WHEN n <= 60 THEN 3 ELSE 4 END,
+                     alone       = CASE WHEN n BETWEEN 13 AND 24 THEN 1 ELSE 0 END,
+                     worker_id   = NEWID(),
+                     claimed_at  = enqueued_at,
+                     due_at      = DATEADD(MILLISECOND, n % 3, '2020-01-01'),
+                     finished_at = DATEADD(MILLISECOND, n % 4, '2020-01-01');
+                 INSERT [$(schema)].[archive] (job_id, queue_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at,
+                                               finished_at, payload_utf16, payload)
+                 SELECT job_id, queue_id, priority, 1, 1, enqueued_at, due_at, worker_id, claimed_at, finished_at, 0, payload
+                 FROM [$(schema)].[jobs] WHERE state = 4",
+            )
+            .await;
+
+        let by = |condition: &str, order: &str| {
+            format!("SELECT job_id FROM [$(schema)].[jobs] WHERE {condition} ORDER BY {order}")
+        };
+        // Alone first, and those oldest first whatever the queue's order.
+        let ready = by(
+            "state = 0",
+            &format!("alone DESC, priority, CASE WHEN alone = 1 THEN job_id END, job_id{newest_first}"),
+        );
+        pages_have_all(&fixture, JobState::Ready, &ready).await;
+        pages_have_all(&fixture, JobState::Scheduled, &by("state = 1", "due_at, job_id")).await;
+        pages_have_all(&fixture, JobState::Claimed, &by("state = 2", "job_id")).await;
+        pages_have_all(&fixture, JobState::Done, &by("state = 3", "finished_at, job_id")).await;
+        pages_have_all(&fixture, JobState::Dead, &by("state = 4", "finished_at, job_id")).await;
+        let archived = "SELECT job_id FROM [$(schema)].[archive] ORDER BY finished_at, job_id";
+        pages_have_all(&fixture, JobState::Archived, archived).await;
+        fixture.remove().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_cannot_begin_after_a_job_of_another_state() {
+    let fixture = Fixture::new("other_state").await;
+    let ready = fixture.queue.enqueue(NewJob::text("x")).await.unwrap().job_id;
+    let row = fixture.queue.job(ready).await.unwrap().unwrap();
+    let error = fixture.queue.peek(JobState::Dead, Some(&row), 10).await.unwrap_err();
+    assert!(matches!(&error, Error::Refused { message } if message.contains("which is ready")), "{error}");
+    // In T-SQL the columns that are missing show it.
+    let (number, message) =
+        fixture.session().await.refusal("EXEC [$(schema)].[peek] @queue = N'work', @state = 'dead', @after = 1").await;
+    assert_eq!(number, 58003);
+    assert!(message.contains("after_time"), "{message}");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_job_is_found_whatever_its_state() {
+    let options = QueueOptions { completion: Some(Completion::Archive), ..QueueOptions::default() };
+    let fixture = Fixture::with("one_job", options).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let id = fixture.queue.enqueue(NewJob::text("x").kind("resize/v2")).await.unwrap().job_id;
+    let state = async || fixture.queue.job(id).await.unwrap().map(|job| (job.state, job.job_id, job.kind));
+    let expected = |state| Some((state, id, Some("resize/v2".to_string())));
+    assert_eq!(state().await, expected(JobState::Ready));
+    let job = worker.claim_one().await;
+    assert_eq!(state().await, expected(JobState::Claimed));
+    worker.finish(&[job.retry(60_000, "later")]).await;
+    assert_eq!(state().await, expected(JobState::Scheduled));
+    fixture.sql("UPDATE [$(schema)].[jobs] SET state = 0").await;
+    let job = worker.claim_one().await;
+    worker.finish(&[job.dead("no")]).await;
+    assert_eq!(state().await, expected(JobState::Dead));
+    assert_eq!(fixture.queue.requeue(Some(id)).await.unwrap(), 1);
+    let job = worker.claim_one().await;
+    worker.finish(&[job.done()]).await;
+    assert_eq!(state().await, expected(JobState::Archived));
+    assert_eq!(fixture.queue.job(JobId(id.0 + 1)).await.unwrap(), None);
+
+    // Another queue's jobs are not this one's.
+    fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'other'").await;
+    let other = format!("EXEC [$(schema)].[peek] @queue = N'other', @job_id = {}", id.0);
+    assert!(fixture.sql(&other).await.is_empty());
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn payloads_and_outputs_are_shown_as_text_where_they_are_text() {
+    let options = QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() };
+    let fixture = Fixture::with("texts", options).await;
+    let mut session = fixture.session().await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    // The bytes, what T-SQL shows, and what Rust shows.
+    let cases: [(&[u8], Option<&str>, Option<&str>); 6] = [
+        (b"{\"a\": \"]^-[%_\"}\t\r\n", Some("{\"a\": \"]^-[%_\"}\t\r\n"), Some("{\"a\": \"]^-[%_\"}\t\r\n")),
+        (b"", Some(""), Some("")),
+        ("Zoë".as_bytes(), None, Some("Zoë")),
+        (b"a\0b", None, Some("a\0b")),
+        (b"\x7f", None, Some("\x7f")),
+        (b"\xff", None, None),
+    ];
+    for (bytes, in_sql, in_rust) in cases {
+        let id = fixture.queue.enqueue(NewJob::bytes(bytes)).await.unwrap().job_id;
+        let mut done = worker.claim_one().await.done();
+        done.output = Some(bytes.to_vec());
+        worker.finish(&[done]).await;
+        let row = session.row(&format!("EXEC [$(schema)].[peek] @queue = N'work', @job_id = {}", id.0)).await;
+        assert_eq!(text(&row, "payload_text").as_deref(), in_sql, "{bytes:?}");
+        assert_eq!(text(&row, "output_text").as_deref(), in_sql, "{bytes:?}");
+        let job = fixture.queue.job(id).await.unwrap().unwrap();
+        assert_eq!((job.payload_text().as_deref(), job.output_text()), (in_rust, in_rust), "{bytes:?}");
+        assert_eq!((job.payload.as_slice(), job.output.as_deref()), (bytes, Some(bytes)));
+    }
+    let id = session
+        .number("DECLARE @id bigint; EXEC [$(schema)].[enqueue] N'work', @text = N'Zoë 🦀', @job_id = @id OUTPUT; SELECT @id")
+        .await;
+    let row = session.row("EXEC [$(schema)].[peek] @queue = N'work', @state = 'ready'").await;
+    assert_eq!((text(&row, "payload_text").as_deref(), text(&row, "output_text")), (Some("Zoë 🦀"), None));
+    let job = fixture.queue.job(JobId(id)).await.unwrap().unwrap();
+    assert_eq!((job.payload_text().as_deref(), job.output_text()), (Some("Zoë 🦀"), None));
+    fixture.remove().await;
+}
+
+/// Dead jobs with these de-duplication keys, all of one time. Returns their ids.
+async fn dead_jobs(fixture: &Fixture, keys: &[Option<&str>]) -> Vec<i64> {
+    let mut ids = Vec::new();
+    for key in keys {
+        let job = match key {
+            Some(key) => NewJob::text("x").dedup_key(*key),
+            None => NewJob::text("x"),
+        };
+        ids.push(fixture.queue.enqueue(job).await.unwrap().job_id.0);
+    }
+    fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, attempt = 5, finished_at = '2020-01-01'").await;
+    ids
+}
+
+async fn states(fixture: &Fixture, ids: &[i64]) -> Vec<i64> {
+    let list: Vec<String> = ids.iter().map(i64::to_string).collect();
+    let states = format!("SELECT state FROM [$(schema)].[jobs] WHERE job_id IN ({}) ORDER BY job_id", list.join(", "));
+    fixture.session().await.numbers(&states).await
+}
+
+const READY: i64 = 0;
+const DEAD: i64 = 4;
+
+/// Waits until `session_id` waits for a lock.
+async fn until_waiting(session: &mut Session, session_id: i64) {
+    let waits = format!(
+        "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE request_session_id = {session_id} AND request_status = N'WAIT'"
+    );
+    let give_up = std::time::Instant::now() + Duration::from_secs(30);
+    while session.number(&waits).await == 0 {
+        assert!(std::time::Instant::now() < give_up, "it does not wait");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// The unique index says no (2601) after requeue has looked for the key in vain.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_enqueued_while_its_dead_job_comes_back_leaves_that_job_dead() {
+    let fixture = Fixture::new("requeue_race").await;
+    let ids = dead_jobs(&fixture, &[Some("a"), Some("b"), Some("c"), None]).await;
+    // Readers may pass this lock, changes may not: requeue finds all four, and then waits for the first.
+    let mut holder = fixture.session().await;
+    holder.sql("BEGIN TRANSACTION").await;
+    let hold = format!(
+        "SELECT job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, INDEX (jobs_pk)) WHERE job_id = {}",
+        ids[0]
+    );
+    holder.sql(&hold).await;
+    let mut operator = fixture.session().await;
+    let operator_id = operator.number("SELECT @@SPID").await;
+    let requeue = tokio::spawn(async move { operator.number("EXEC [$(schema)].[requeue] @queue = N'work'").await });
+    until_waiting(&mut fixture.session().await, operator_id).await;
+
+    let enqueued = fixture.queue.enqueue(NewJob::text("x").dedup_key("b")).await.unwrap();
+    assert!(!enqueued.duplicate);
+    holder.sql("ROLLBACK TRANSACTION").await;
+
+    assert_eq!(requeue.await.unwrap(), 3);
+    assert_eq!(states(&fixture, &ids).await, [READY, DEAD, READY, READY]);
+    assert_eq!(states(&fixture, &[enqueued.job_id.0]).await, [READY]);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requeue_does_not_wait_for_a_producer_that_has_not_committed_the_key() {
+    let fixture = Fixture::new("requeue_producer").await;
+    let ids = dead_jobs(&fixture, &[Some("a"), Some("b")]).await;
+    let mut producer = fixture.session().await;
+    producer.sql("BEGIN TRANSACTION").await;
+    producer.sql("EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = N'a'").await;
+
+    let mut operator = fixture.session().await;
+    operator.sql("SET LOCK_TIMEOUT 0").await;
+    assert_eq!(operator.number("EXEC [$(schema)].[requeue] @queue = N'work'").await, 1);
+    assert_eq!(states(&fixture, &ids[1..]).await, [READY]);
+
+    producer.sql("ROLLBACK TRANSACTION").await;
+    assert_eq!(operator.number("EXEC [$(schema)].[requeue] @queue = N'work'").await, 1);
+    assert_eq!(states(&fixture, &ids).await, [READY, READY]);
+    fixture.remove().await;
+}
+
+/// Each of these calls in an open transaction, and each of the others beside it.
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_do_not_wait_for_each_other() {
+    let options = QueueOptions { keep_dead: Some(Keep::For(Duration::from_secs(1))), ..QueueOptions::default() };
+    let calls = ["requeue] @queue = N'work'", "purge] @queue = N'work', @state = 'dead'", "expire] @queue = N'work'"];
+    for open in calls {
+        for beside in calls {
+            let fixture = Fixture::with("operators", options).await;
+            dead_jobs(&fixture, &[None, Some("a"), None, Some("b"), None]).await;
+            let mut first = fixture.session().await;
+            first.sql("BEGIN TRANSACTION").await;
+            assert_eq!(first.number(&format!("EXEC [$(schema)].[{open}, @max = 2")).await, 2);
+            let mut second = fixture.session().await;
+            second.sql("SET LOCK_TIMEOUT 0").await;
+            assert_eq!(second.number(&format!("EXEC [$(schema)].[{beside}")).await, 3, "{beside} beside {open}");
+            assert!(second.sql("EXEC [$(schema)].[peek] @queue = N'work', @state = 'dead'").await.is_empty());
+            first.sql("COMMIT TRANSACTION").await;
+            assert_eq!(fixture.job_counts().await.dead, 0, "{beside} beside {open}");
+            fixture.remove().await;
+        }
+    }
+}
+
+/// Nobody deletes or brings back what another has locked, but what stands behind it; a single job that is asked for is worth waiting for.
+#[tokio::test(flavor = "multi_thread")]
+async fn locked_jobs_are_skipped_but_not_the_one_that_is_asked_for() {
+    // The row alone, and the row with its entry of the index.
+    for change in ["error = N'?'", "finished_at = '2019-01-01'"] {
+        let fixture = Fixture::new("skipped").await;
+        let ids = dead_jobs(&fixture, &[None, None, None]).await;
+        let mut holder = fixture.session().await;
+        holder.sql("BEGIN TRANSACTION").await;
+        holder.sql(&format!("UPDATE [$(schema)].[jobs] SET {change} WHERE job_id = {}", ids[0])).await;
+
+        let mut operator = fixture.session().await;
+        operator.sql("SET LOCK_TIMEOUT 0").await;
+        let peek = "EXEC [$(schema)].[peek] @queue = N'work', @state = 'dead'";
+        assert_eq!(operator.numbers(peek).await, ids[1..], "{change}");
+        let one = format!("EXEC [$(schema)].[peek] @queue = N'work', @job_id = {}", ids[0]);
+        assert!(operator.sql(&one).await.is_empty(), "{change}");
+        let requeue = format!("EXEC [$(schema)].[requeue] @queue = N'work', @job_id = {}", ids[0]);
+        assert_eq!(operator.refusal(&requeue).await.0, LOCK_TIMED_OUT, "{change}");
+        assert_eq!(operator.number("EXEC [$(schema)].[requeue] @queue = N'work', @max = 1").await, 1, "{change}");
+        let purge = "EXEC [$(schema)].[purge] @queue = N'work', @state = 'dead', @max = 1";
+        assert_eq!(operator.number(purge).await, 1, "{change}");
+
+        holder.sql("ROLLBACK TRANSACTION").await;
+        assert_eq!(states(&fixture, &ids).await, [DEAD, READY], "{change}");
+        assert_eq!(operator.number(&requeue).await, 1, "{change}");
+        fixture.remove().await;
+    }
+}
+
+/// Two that begin at the same end of the same jobs: what one has locked, the other leaves to it and goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_operators_share_the_work_and_leave_nothing() {
+    let fixture = Fixture::new("two_operators").await;
+    let plain = (0..2_000).map(|_| NewJob::text("x"));
+    let keyed = (0..2_000).map(|number| NewJob::text("x").dedup_key(number.to_string()));
+    fixture.queue.enqueue_many(plain.chain(keyed)).await.unwrap();
+    fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = enqueued_at").await;
+    let other = fixture.connect().await;
+    let (one, two) = tokio::join!(fixture.queue.requeue(None), other.requeue(None));
+    assert_eq!(one.unwrap() + two.unwrap(), 4_000);
+    let (one, two) = tokio::join!(
+        fixture.queue.purge(JobState::Ready, Duration::ZERO),
+        other.purge(JobState::Ready, Duration::ZERO)
+    );
+    assert_eq!(one.unwrap() + two.unwrap(), 4_000);
+    assert_eq!(fixture.job_counts().await, JobCounts::default());
+    fixture.remove().await;
+}
+
+/// A job that came back is found although the claims have gone past its id.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_came_back_is_claimed() {
+    let fixture = Fixture::new("came_back").await;
+    let ids = dead_jobs(&fixture, &[Some("a"), None]).await;
+    fixture.queue.enqueue_many((0..200).map(|_| NewJob::text("x"))).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    let seen = worker.claim(200).await.last().unwrap().job_id;
+    let mark = format!("UPDATE [$(schema)].[marks] SET job_id = {seen}");
+    for (id, requeue) in [(ids[0], "@job_id = "), (ids[1], "@max = ")] {
+        fixture.sql(&mark).await;
+        let parameter = if requeue == "@max = " { 10 } else { id };
+        let requeue = format!("EXEC [$(schema)].[requeue] @queue = N'work', {requeue}{parameter}");
+        assert_eq!(number(&fixture.session().await.row(&requeue).await, 0), 1);
+        let claimed: BTreeSet<i64> = worker.claim(10).await.iter().map(|job| job.job_id).collect();
+        assert!(claimed.contains(&id), "{requeue}");
+    }
+    fixture.remove().await;
+}

@@ -1,0 +1,211 @@
+//! Who may do what: each role may run the procedures that sql/README.md names, and nothing else.
+
+use readpast::{Error, JobState, NewJob, QueueOptions};
+
+use crate::support::scripts::{grants, numbered};
+use crate::support::shipped::file;
+use crate::support::{Fixture, Login, Session, WorkerSession};
+
+const PERMISSION_DENIED: u32 = 229;
+
+const ROLES: [&str; 4] = ["producer", "worker", "operator", "monitor"];
+
+/// The rows of the table: a procedure or table type, and who may use it.
+fn documented() -> Vec<(String, Vec<&'static str>)> {
+    let readme = file("sql/README.md");
+    let section = readme.split("\n## Who may do what\n").nth(1).expect("a section").split("\n## ").next().unwrap();
+    let mut lines = section.lines().filter(|line| line.starts_with('|'));
+    let heading: Vec<&str> = lines.next().unwrap().trim_matches('|').split('|').map(str::trim).collect();
+    assert_eq!(heading[1..], ROLES);
+    let mut rows = Vec::new();
+    for line in lines.skip(1).take_while(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let may = ROLES.into_iter().zip(&cells[1..]).filter(|(_, cell)| **cell == "x").map(|(role, _)| role);
+        rows.push((cells[0].trim_matches('`').to_string(), may.collect()));
+    }
+    rows
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_granted_is_what_the_readme_says() {
+    let fixture = Fixture::new("granted").await;
+    let mut session = fixture.session().await;
+    let granted = grants(&mut session).await;
+    let types = "SELECT name FROM sys.table_types WHERE schema_id = SCHEMA_ID(N'$(schema)')";
+    let types: Vec<String> =
+        session.sql(types).await.iter().map(|row| row.get::<&str, _>(0).unwrap().to_string()).collect();
+    let mut expected = Vec::new();
+    for (name, roles) in documented() {
+        let class = if types.contains(&name) { "TYPE" } else { "OBJECT_OR_COLUMN" };
+        expected.extend(roles.iter().map(|role| format!("GRANT EXECUTE {}_{role} {class} {name}", fixture.schema())));
+    }
+    expected.sort();
+    assert_eq!(granted, expected);
+    fixture.remove().await;
+}
+
+#[test]
+fn the_readme_has_every_procedure_and_type() {
+    let mut documented: Vec<String> = documented().into_iter().map(|(name, _)| name).collect();
+    let mut installed = Vec::new();
+    for (_, text) in numbered() {
+        for statement in ["CREATE OR ALTER PROCEDURE [$(schema)].[", "CREATE TYPE [$(schema)].["] {
+            installed.extend(text.split(statement).skip(1).map(|rest| rest.split(']').next().unwrap().to_string()));
+        }
+    }
+    documented.sort();
+    installed.sort();
+    assert_eq!(documented, installed);
+}
+
+async fn denied(session: &mut Session, sql: &str) {
+    assert_eq!(session.refusal(sql).await.0, PERMISSION_DENIED, "{sql}");
+}
+
+/// No table, and none of the procedures that only others call.
+async fn touches_nothing_else(fixture: &Fixture, login: &Login) {
+    let mut session = fixture.session_as(login).await;
+    let tables = ["queues", "jobs", "archive", "workers", "samples", "duties", "marks", "schema_version"];
+    for table in tables {
+        denied(&mut session, &format!("SELECT * FROM [$(schema)].[{table}]")).await;
+    }
+    denied(&mut session, "UPDATE [$(schema)].[jobs] SET priority = 0").await;
+    denied(&mut session, "DELETE FROM [$(schema)].[jobs]").await;
+    denied(&mut session, "INSERT [$(schema)].[schema_version] (version, min_compatible) VALUES (9, 9)").await;
+    for (procedure, roles) in documented() {
+        if roles.is_empty() {
+            denied(&mut session, &format!("EXEC [$(schema)].[{procedure}]")).await;
+        }
+    }
+}
+
+fn is_denied(error: &Error) -> bool {
+    matches!(error, Error::PermissionDenied { number: 229, .. })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_may_enqueue_and_nothing_else() {
+    let fixture = Fixture::new("producer_role").await;
+    let login = fixture.create_login(Some("producer")).await;
+    let queue = fixture.connect_as(&login).await;
+    queue.enqueue(NewJob::text("x")).await.unwrap();
+    queue.enqueue_many([NewJob::text("y").dedup_key("k"), NewJob::text("z").dedup_key("k")]).await.unwrap();
+    for error in [
+        queue.stats().await.unwrap_err(),
+        queue.pause().await.unwrap_err(),
+        queue.requeue(None).await.unwrap_err(),
+        queue.create(QueueOptions::default()).await.unwrap_err(),
+    ] {
+        assert!(is_denied(&error), "{error}");
+    }
+    let mut session = fixture.session_as(&login).await;
+    denied(&mut session, "EXEC [$(schema)].[claim] @queue = N'work', @worker_id = NULL, @max = 1").await;
+    touches_nothing_else(&fixture, &login).await;
+    drop((queue, session));
+    fixture.drop_login(&login).await;
+    fixture.remove().await;
+}
+
+/// What a worker does calls procedures that it may not run itself: marks, sweeps, leases after an outage.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_may_do_its_work_and_no_operator_s() {
+    let fixture = Fixture::new("worker_role").await;
+    let login = fixture.create_login(Some("worker")).await;
+    fixture.queue.enqueue_many([NewJob::text("x").priority(1), NewJob::text("y")]).await.unwrap();
+    let mut worker = WorkerSession::register_as(&fixture, &login).await;
+    let job = worker.claim_one().await;
+    assert_eq!(worker.finish(&[job.retry(0, "again")]).await, []);
+    worker.claim_one().await;
+    let mut session = fixture.session_as(&login).await;
+    for call in [
+        format!(
+            "DECLARE @known [$(schema)].[job_list]; EXEC [$(schema)].[recover] @queue = N'work', @worker_id = '{}', @known = @known",
+            worker.id
+        ),
+        "EXEC [$(schema)].[promote] @queue = N'work'".into(),
+        "EXEC [$(schema)].[reap] @queue = N'work'".into(),
+        "EXEC [$(schema)].[expire] @queue = N'work'".into(),
+        "EXEC [$(schema)].[sample] @queue = N'work'".into(),
+        "EXEC [$(schema)].[unfinished] @queue = N'work'".into(),
+        "EXEC [$(schema)].[await_jobs] @queue = N'work', @first_ms = 10, @most_ms = 10, @wait_ms = 10".into(),
+        format!("EXEC [$(schema)].[heartbeat] @worker_id = '{}'", worker.id),
+        format!("EXEC [$(schema)].[unregister_worker] @queue = N'work', @worker_id = '{}'", worker.id),
+    ] {
+        session.sql(&call).await;
+    }
+    let queue = fixture.connect_as(&login).await;
+    queue.stats().await.unwrap();
+    for error in [
+        queue.enqueue(NewJob::text("x")).await.unwrap_err(),
+        queue.enqueue_many([NewJob::text("x")]).await.unwrap_err(),
+        queue.pause().await.unwrap_err(),
+        queue.resume().await.unwrap_err(),
+        queue.requeue(None).await.unwrap_err(),
+        queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap_err(),
+        queue.peek(JobState::Ready, None, 1).await.unwrap_err(),
+        queue.create(QueueOptions::default()).await.unwrap_err(),
+    ] {
+        assert!(is_denied(&error), "{error}");
+    }
+    touches_nothing_else(&fixture, &login).await;
+    drop((queue, worker, session));
+    fixture.drop_login(&login).await;
+    fixture.remove().await;
+}
+
+/// The library's worker needs nothing beyond the role.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_library_s_worker_drains_a_queue_as_a_worker() {
+    let fixture = Fixture::new("worker_drains").await;
+    let login = fixture.create_login(Some("worker")).await;
+    fixture.queue.enqueue_many(crate::support::numbers(50)).await.unwrap();
+    let queue = fixture.connect_as(&login).await;
+    let worker =
+        readpast::Worker::start(&queue, &fixture.config.worker, |_, _| Ok(readpast::Output::none())).await.unwrap();
+    assert_eq!(worker.drain().await.unwrap().stats.done, 50);
+    drop(queue);
+    fixture.drop_login(&login).await;
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_may_mend_and_a_monitor_only_look() {
+    let fixture = Fixture::new("operator_role").await;
+    let login = fixture.create_login(Some("operator")).await;
+    let queue = fixture.connect_as(&login).await;
+    queue.create(QueueOptions::default()).await.unwrap();
+    queue.enqueue(NewJob::text("x")).await.unwrap();
+    queue.enqueue_many([NewJob::text("y"), NewJob::text("z")]).await.unwrap();
+    queue.pause().await.unwrap();
+    queue.resume().await.unwrap();
+    fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = enqueued_at").await;
+    assert_eq!(queue.requeue(None).await.unwrap(), 3);
+    assert_eq!(queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap(), 3);
+    let mut session = fixture.session_as(&login).await;
+    denied(&mut session, "EXEC [$(schema)].[claim] @queue = N'work', @worker_id = NULL, @max = 1").await;
+    denied(&mut session, "EXEC [$(schema)].[reap] @queue = N'work'").await;
+    touches_nothing_else(&fixture, &login).await;
+    drop((queue, session));
+    fixture.drop_login(&login).await;
+
+    let login = fixture.create_login(Some("monitor")).await;
+    let queue = fixture.connect_as(&login).await;
+    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    assert_eq!(queue.stats().await.unwrap().ready, 1);
+    assert_eq!(queue.peek(JobState::Ready, None, 10).await.unwrap().len(), 1);
+    for error in [
+        queue.enqueue(NewJob::text("x")).await.unwrap_err(),
+        queue.pause().await.unwrap_err(),
+        queue.requeue(None).await.unwrap_err(),
+        queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap_err(),
+    ] {
+        assert!(is_denied(&error), "{error}");
+    }
+    let mut session = fixture.session_as(&login).await;
+    session.sql("EXEC [$(schema)].[sample] @queue = N'work'").await;
+    session.sql("EXEC [$(schema)].[unfinished] @queue = N'work'").await;
+    touches_nothing_else(&fixture, &login).await;
+    drop((queue, session));
+    fixture.drop_login(&login).await;
+    fixture.remove().await;
+}

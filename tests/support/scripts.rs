@@ -1,0 +1,166 @@
+//! The scripts of sql/ as a DBA runs them, and what a schema looks like in the catalog.
+
+use super::shipped::file;
+use super::{Fixture, Session, text};
+
+/// The folder of the scripts as they were at each version, one file a version.
+pub const FROZEN: &str = "tests/schemas";
+
+/// What the generated install.sql says first.
+const HEADER: &str = "\
+-- readpast, all installation scripts in one: for SQL Server Management Studio, and for sqlcmd on Windows.
+--
+-- SSMS: choose the database in the tool bar and run it as a member of db_owner; SQLCMD mode is not needed.
+-- sqlcmd: sqlcmd -b -S SERVER -d DATABASE -i install.sql
+--
+-- It installs into the schema readpast. For another name, replace the word readpast by it everywhere in this file, with \"Match case\" on:
+-- in capitals, READPAST is a hint of T-SQL. Letters, digits and underscores only.
+--
+-- After an error nothing more is executed, even where the client goes on: read the first error, and run the whole file again.
+--
+-- Generated from the numbered scripts beside it; change those.
+";
+
+/// Before each batch.
+const GUARD: &str = "IF @@ERROR <> 0 SET NOEXEC ON;\nGO\n";
+
+/// After the last: what an error has left behind in a session that goes on.
+const FOOTER: &str = "\
+SET NOEXEC OFF;
+GO
+SET LOCK_TIMEOUT -1;
+IF APPLOCK_MODE(N'public', N'$(schema).install', N'Session') <> N'NoLock'
+    EXEC sys.sp_releaseapplock @Resource = N'$(schema).install', @LockOwner = N'Session';
+GO
+";
+
+/// All scripts that begin with a digit, in the order of their names: name and text.
+pub fn numbered() -> Vec<(String, String)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/sql");
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(|first: char| first.is_ascii_digit())).collect();
+    names.sort();
+    names.into_iter().map(|name| (name.clone(), file(&format!("sql/{name}")))).collect()
+}
+
+/// The same as one text, for [`Session::script`].
+pub fn scripts() -> String {
+    numbered().into_iter().map(|(_, text)| text).collect()
+}
+
+/// What sql/install.sql must be.
+pub fn install_sql() -> String {
+    let mut all = HEADER.to_string();
+    for (name, text) in numbered() {
+        all.push_str(&format!("\n-- {name}\n"));
+        for batch in text.split_inclusive("\nGO\n") {
+            all.push_str(GUARD);
+            all.push_str(batch.trim_start_matches('\n'));
+        }
+    }
+    all.push_str(FOOTER);
+    all.replace("$(schema)", "readpast")
+}
+
+/// Every version that was frozen, in order: number and text, for [`Session::script`].
+pub fn frozen() -> Vec<(i64, String)> {
+    let folder = format!("{}/{FROZEN}", env!("CARGO_MANIFEST_DIR"));
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let version = |name: &str| name.strip_suffix(".sql").and_then(|number| number.parse().ok());
+    let mut versions: Vec<i64> =
+        names.map(|name| version(&name).unwrap_or_else(|| panic!("{FROZEN}/{name}"))).collect();
+    versions.sort_unstable();
+    let text = |version| file(&format!("{FROZEN}/{version}.sql"));
+    versions.into_iter().map(|version| (version, for_schema(&text(version)))).collect()
+}
+
+/// A script for the schema readpast, made one for `$(schema)` in the way that its header says.
+pub fn for_schema(script: &str) -> String {
+    script.replace("readpast", "$(schema)")
+}
+
+/// Everything that is installed: objects, columns, types, indexes with their options, procedures, roles with their rights. The schema's name
+/// in it is "readpast".
+pub async fn contents(fixture: &Fixture, session: &mut Session) -> Vec<String> {
+    let mut queries = vec![
+        "SELECT CONCAT(o.type_desc, ' ', o.name) AS line
+         FROM sys.objects AS o WHERE o.schema_id = SCHEMA_ID(N'$(schema)')",
+        "SELECT CONCAT('type ', t.name) AS line FROM sys.types AS t WHERE t.schema_id = SCHEMA_ID(N'$(schema)')",
+        "SELECT CONCAT('column ', o.name, '.', c.name, ' ', t.name, ' ', c.max_length, ' ', c.precision, ' ', c.scale, ' ', c.collation_name,
+                       CASE c.is_nullable WHEN 1 THEN ' NULL' END, CASE c.is_identity WHEN 1 THEN ' IDENTITY' END, ' ', d.definition) AS line
+         FROM (SELECT object_id, name FROM sys.tables WHERE schema_id = SCHEMA_ID(N'$(schema)')
+               UNION ALL SELECT type_table_object_id, name FROM sys.table_types WHERE schema_id = SCHEMA_ID(N'$(schema)')) AS o
+         INNER JOIN sys.columns AS c ON c.object_id = o.object_id
+         INNER JOIN sys.types AS t ON t.user_type_id = c.user_type_id
+         LEFT JOIN sys.default_constraints AS d ON d.object_id = c.default_object_id",
+        "SELECT CONCAT('escalation ', name, ' ', lock_escalation_desc) AS line FROM sys.tables WHERE schema_id = SCHEMA_ID(N'$(schema)')",
+        "SELECT CONCAT('index ', o.name, '.', i.name, ' ', i.type_desc, ' ', i.is_unique, i.is_primary_key, i.is_unique_constraint, i.is_disabled,
+                       i.ignore_dup_key, i.allow_row_locks, i.allow_page_locks, s.no_recompute, ' ', i.filter_definition) AS line
+         FROM sys.tables AS o
+         INNER JOIN sys.indexes AS i ON i.object_id = o.object_id
+         INNER JOIN sys.stats AS s ON s.object_id = i.object_id AND s.stats_id = i.index_id
+         WHERE o.schema_id = SCHEMA_ID(N'$(schema)')",
+        "SELECT CONCAT('index column ', o.name, '.', i.is_primary_key, CASE o.is_type WHEN 0 THEN i.name END, ' ', k.key_ordinal, ' ', c.name, ' ',
+                       k.is_descending_key, k.is_included_column) AS line
+         FROM (SELECT object_id, name, 0 AS is_type FROM sys.tables WHERE schema_id = SCHEMA_ID(N'$(schema)')
+               UNION ALL SELECT type_table_object_id, name, 1 FROM sys.table_types WHERE schema_id = SCHEMA_ID(N'$(schema)')) AS o
+         INNER JOIN sys.indexes AS i ON i.object_id = o.object_id
+         INNER JOIN sys.index_columns AS k ON k.object_id = i.object_id AND k.index_id = i.index_id
+         INNER JOIN sys.columns AS c ON c.object_id = k.object_id AND c.column_id = k.column_id",
+        "SELECT CONCAT('procedure ', o.name, ' ', m.definition) AS line
+         FROM sys.objects AS o INNER JOIN sys.sql_modules AS m ON m.object_id = o.object_id
+         WHERE o.schema_id = SCHEMA_ID(N'$(schema)')",
+        "SELECT CONCAT('role ', name) AS line FROM sys.database_principals
+         WHERE name IN (N'$(schema)_producer', N'$(schema)_worker', N'$(schema)_operator', N'$(schema)_monitor')",
+    ];
+    // The column exists from SQL Server 2019 on.
+    let version = session.number("SELECT CAST(SERVERPROPERTY('ProductMajorVersion') AS int)").await;
+    if version >= 15 {
+        queries.push(
+            "SELECT CONCAT('sequential ', i.name, ' ', i.optimize_for_sequential_key) AS line
+             FROM sys.tables AS o INNER JOIN sys.indexes AS i ON i.object_id = o.object_id
+             WHERE o.schema_id = SCHEMA_ID(N'$(schema)')",
+        );
+    }
+    let mut lines = Vec::new();
+    for query in queries {
+        let rows = session.sql(query).await;
+        lines.extend(rows.iter().map(|row| text(row, "line").unwrap().replace(fixture.schema(), "readpast")));
+    }
+    let granted = grants(session).await;
+    lines.extend(granted.iter().map(|line| line.replace(fixture.schema(), "readpast")));
+    lines.sort();
+    lines
+}
+
+/// Fails the test where two schemas differ, and says in what.
+pub fn assert_same(found: &[String], expected: &[String], what: &str) {
+    let short = |line: &String| line.chars().take(200).collect::<String>();
+    let only_in = |lines: &[String], others: &[String]| -> Vec<String> {
+        lines.iter().filter(|line| !others.contains(line)).map(short).collect()
+    };
+    let (added, missing) = (only_in(found, expected), only_in(expected, found));
+    assert!(found == expected, "{what}: added {added:#?}, missing {missing:#?}");
+}
+
+/// What was granted on the schema and what is in it: role, and what it is on.
+pub async fn grants(session: &mut Session) -> Vec<String> {
+    let sql = "SELECT CONCAT(g.state_desc, ' ', g.permission_name, ' ', p.name, ' ', g.class_desc, ' ', o.name, t.name, s.name) AS line
+               FROM sys.database_permissions AS g
+               INNER JOIN sys.database_principals AS p ON p.principal_id = g.grantee_principal_id
+               LEFT JOIN sys.objects AS o ON g.class = 1 AND o.object_id = g.major_id
+               LEFT JOIN sys.types AS t ON g.class = 6 AND t.user_type_id = g.major_id
+               LEFT JOIN sys.schemas AS s ON g.class = 3 AND s.schema_id = g.major_id
+               WHERE SCHEMA_ID(N'$(schema)') IN (o.schema_id, t.schema_id, s.schema_id)";
+    let mut lines: Vec<String> = session.sql(sql).await.iter().map(|row| text(row, "line").unwrap()).collect();
+    lines.sort();
+    lines
+}
+
+impl Fixture {
+    /// Puts everything back as the scripts have it, procedures that a test has replaced too. `Queue::install` would see that the version
+    /// is there and do nothing.
+    pub async fn run_scripts(&self) {
+        self.session().await.script(&scripts()).await.unwrap();
+    }
+}

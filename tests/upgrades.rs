@@ -1,0 +1,251 @@
+//! From every version that was ever frozen, `install` comes to this release's under the hands of old workers and producers; and the scripts
+//! do not change without a new version.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use readpast::{NewJob, Output, Worker};
+
+use crate::support::scripts::{FROZEN, assert_same, contents, frozen, install_sql, numbered};
+use crate::support::shipped::file;
+use crate::support::{Fixture, JobCounts, Session, WorkerSession, until};
+
+/// The version that this release installs.
+const VERSION: i32 = 2;
+
+#[test]
+fn the_scripts_have_not_changed_since_their_version_was_frozen() {
+    let path = format!("{FROZEN}/{VERSION}.sql");
+    assert!(
+        file(&path) == install_sql(),
+        "the scripts in sql/ are not those of version {VERSION} ({path}).\n\
+         If version {VERSION} was released, a change needs a new one: a migration (sql/080_migration_2.sql says how), the new number in \
+         sql/000_begin.sql, sql/990_end.sql, SCHEMA_VERSION (src/queue/schema.rs) and VERSION (tests/install.rs, tests/upgrades.rs).\n\
+         Then, and also if it was not released yet, freeze it as it is now:\n\
+         READPAST_WRITE_INSTALL_SQL=1 cargo test --test tests install_sql_is_generated && cp sql/install.sql tests/schemas/<version>.sql"
+    );
+}
+
+#[test]
+fn every_version_is_frozen() {
+    let versions: Vec<i64> = frozen().into_iter().map(|(version, _)| version).collect();
+    assert_eq!(versions, (1..=i64::from(VERSION)).collect::<Vec<_>>());
+}
+
+const ENQUEUE: &str = "
+    DECLARE @jobs [$(schema)].[enqueue_list];
+    INSERT @jobs (ordinal, payload, priority, delay_ms, max_attempts, dedup_key, correlation_id, kind)
+    VALUES (1, 0x01, 0, NULL, NULL, NULL, NULL, NULL),
+           (2, 0x02, 0, NULL, NULL, N'done', NULL, 'render'),
+           (3, 0x03, 0, NULL, 1, N'dead', NULL, NULL),
+           (4, 0x04, 0, NULL, NULL, N'claimed', '00000000-0000-0000-0000-000000000004', 'price'),
+           (5, 0x05, 5, NULL, 9, N'ready', NULL, 'render'),
+           (6, 0x06, -3, 3600000, NULL, N'scheduled', NULL, 'price'),
+           (7, 0x07, 7, NULL, NULL, NULL, '00000000-0000-0000-0000-000000000007', NULL);
+    EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs;
+    EXEC [$(schema)].[enqueue] @queue = N'filed', @text = N'archived', @dedup_key = N'archived';";
+
+/// The rows that nobody touches any more, as they stand in the tables.
+async fn rows(session: &mut Session) -> Vec<String> {
+    let columns = "job_id, ' ', queue_id, ' ', priority, ' ', attempt, ' ', fence, ' ', enqueued_at, ' ', due_at, ' ', worker_id, ' ',
+                   claimed_at, ' ', finished_at, ' ', run_us, ' ', correlation_id, ' ', kind COLLATE DATABASE_DEFAULT, ' ', dedup_key COLLATE DATABASE_DEFAULT, ' ', payload_utf16, ' ',
+                   CONVERT(nvarchar(100), payload, 1), ' ', error, ' ', CONVERT(nvarchar(100), output, 1)";
+    let sql = format!(
+        "SELECT CONCAT(state, ' ', max_attempts, ' ', {columns}) AS line FROM [$(schema)].[jobs] WHERE job_id <= 8
+         UNION ALL SELECT CONCAT('archived ', {columns}) FROM [$(schema)].[archive]"
+    );
+    let mut rows: Vec<String> =
+        session.sql(&sql).await.iter().map(|row| row.get::<&str, _>("line").unwrap().to_string()).collect();
+    rows.sort();
+    rows
+}
+
+/// What an old program does again and again until it is told to stop, and how often it did.
+struct Loop {
+    stop: Arc<AtomicBool>,
+    rounds: Arc<AtomicU64>,
+}
+
+impl Loop {
+    fn new() -> Loop {
+        Loop { stop: Arc::default(), rounds: Arc::default() }
+    }
+
+    fn handle(&self) -> Loop {
+        Loop { stop: self.stop.clone(), rounds: self.rounds.clone() }
+    }
+
+    /// Notes a round; returns whether to go on.
+    fn goes_on(&self) -> bool {
+        self.rounds.fetch_add(1, Ordering::AcqRel);
+        !self.stop.load(Ordering::Acquire)
+    }
+
+    fn rounds(&self) -> u64 {
+        self.rounds.load(Ordering::Acquire)
+    }
+
+    async fn some_more_rounds(&self) {
+        let wanted = self.rounds() + 5;
+        until("some more rounds", || self.rounds() >= wanted).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_old_version_is_upgraded_while_old_programs_work() {
+    let fresh = Fixture::new("fresh").await;
+    let expected = contents(&fresh, &mut fresh.session().await).await;
+    for (version, script) in frozen() {
+        let mut fixture = Fixture::not_installed(&format!("from_{version}")).await;
+        let mut session = fixture.session().await;
+        session.script(&script).await.unwrap();
+        session.sql("EXEC [$(schema)].[create_queue] @queue = N'work', @completion = 'annotate'").await;
+        session.sql("EXEC [$(schema)].[create_queue] @queue = N'filed', @completion = 'archive'").await;
+        session.sql(ENQUEUE).await;
+
+        // Jobs in every state.
+        let mut old_worker = WorkerSession::register(&fixture).await;
+        let jobs = old_worker.claim(4).await;
+        let payloads: Vec<&[u8]> = jobs.iter().map(|job| job.payload.as_slice()).collect();
+        assert_eq!(payloads, [[1], [2], [3], [4]]);
+        let [held, done, dead, also_held] = <[_; 4]>::try_from(jobs).unwrap();
+        assert_eq!(old_worker.finish(&[done.done(), dead.dead("for good")]).await, []);
+        fixture.config.queue.name = "filed".to_string();
+        let mut filing = WorkerSession::register(&fixture).await;
+        let job = filing.claim_one().await;
+        assert_eq!(filing.finish(&[job.done()]).await, []);
+        fixture.config.queue.name = "work".to_string();
+        // The ready ones wait behind those of the old producer.
+        let before = rows(&mut session).await;
+        let counts = JobCounts { ready: 2, scheduled: 1, claimed: 2, done: 1, dead: 1, archived: 1 };
+        assert_eq!(fixture.job_counts().await, counts);
+
+        // Old programs.
+        let (producing, working) = (Loop::new(), Loop::new());
+        let (producer, worker) = (producing.handle(), working.handle());
+        let mut old_producer = fixture.session().await;
+        let producer = tokio::spawn(async move {
+            let mut enqueued = 0;
+            while producer.goes_on() {
+                old_producer.sql("EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @priority = -10").await;
+                enqueued += 1;
+            }
+            enqueued
+        });
+        let worker = tokio::spawn(async move {
+            let mut finished = 0;
+            while worker.goes_on() {
+                let claimed = old_worker.claim(3).await;
+                let (urgent, waiting): (Vec<_>, Vec<_>) = claimed.into_iter().partition(|job| job.priority == -10);
+                let urgent: Vec<_> = urgent.iter().map(|job| job.done()).collect();
+                finished += urgent.len() as i64;
+                assert_eq!(old_worker.finish(&urgent).await, []);
+                // Those were to be ready at the end.
+                for job in waiting {
+                    let release = format!(
+                        "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES ({}, {});
+                         EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
+                        job.job_id, job.fence, old_worker.id
+                    );
+                    old_worker.session.sql(&release).await;
+                }
+            }
+            (finished, old_worker)
+        });
+        producing.some_more_rounds().await;
+        working.some_more_rounds().await;
+
+        assert_eq!(fixture.queue.install().await.unwrap(), VERSION);
+
+        fixture.queue.verify().await.unwrap();
+        assert_same(&contents(&fixture, &mut session).await, &expected, &format!("from version {version}"));
+        let versions = session.numbers("SELECT version FROM [$(schema)].[schema_version] ORDER BY version").await;
+        assert_eq!(versions.first().copied(), Some(version));
+        assert_eq!(versions.last().copied(), Some(i64::from(VERSION)));
+
+        // Both go on, and a new producer and a new worker beside them.
+        producing.some_more_rounds().await;
+        working.some_more_rounds().await;
+        producing.stop.store(true, Ordering::Release);
+        let enqueued: i64 = producer.await.unwrap();
+        working.stop.store(true, Ordering::Release);
+        let (finished, mut old_worker) = worker.await.unwrap();
+        let left = fixture.job_counts().await;
+        let untouched = rows(&mut session).await;
+        // But for the two that the old worker has claimed and released meanwhile, nothing has changed.
+        let others =
+            |rows: &[String]| -> Vec<String> { rows.iter().filter(|row| !row.starts_with("0 ")).cloned().collect() };
+        assert_eq!(others(&untouched), others(&before), "from version {version}");
+        assert_eq!((left.scheduled, left.claimed, left.dead, left.archived), (1, 2, 1, 1));
+        assert_eq!((left.ready, left.done), (2 + enqueued - finished, 1 + finished));
+        assert_eq!(
+            old_worker.finish(&[held.done(), also_held.retry(0, "again")]).await,
+            [],
+            "it held them all the time"
+        );
+
+        let extra = fixture.queue.enqueue(NewJob::text("y").dedup_key("ready")).await.unwrap();
+        assert!(extra.duplicate, "the keys still hold");
+        fixture.queue.enqueue(NewJob::text("y").kind("render")).await.unwrap();
+        let worker = Worker::start(&fixture.queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+        let monitor = worker.monitor();
+        let wanted = (2 + enqueued - finished + 1 + 1) as u64;
+        until("what is ready is done", || monitor.stats().done == wanted).await;
+        worker.shutdown().await.unwrap();
+        let counts = fixture.job_counts().await;
+        assert_eq!((counts.ready, counts.scheduled, counts.claimed, counts.dead), (0, 1, 0, 1));
+        drop((session, filing, old_worker));
+        fixture.remove().await;
+    }
+    fresh.remove().await;
+}
+
+/// The scripts of a version that does not exist yet: with one more migration, which makes an index.
+fn next_version() -> String {
+    let next = VERSION + 1;
+    let mut scripts = String::new();
+    for (name, text) in numbered() {
+        let text = match name.as_str() {
+            "000_begin.sql" => text.replace(&format!("@installed > {VERSION}"), &format!("@installed > {next}")),
+            "990_end.sql" => text
+                .replace(&format!("version = {VERSION})"), &format!("version = {next})"))
+                .replace(&format!("({VERSION}, 1)"), &format!("({next}, {VERSION})")),
+            _ => text,
+        };
+        if name == "100_enqueue_list.sql" {
+            let migration = file("sql/080_migration_2.sql");
+            let migration = migration.replace("version >= 2", &format!("version >= {next}"));
+            scripts.push_str(&migration.replace("archive_finished", "archive_by_number"));
+        }
+        scripts.push_str(&text);
+    }
+    scripts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_runs_once_for_a_fresh_schema_and_once_for_an_old_one() {
+    let is_there = "SELECT COUNT(*) FROM sys.indexes WHERE object_id = OBJECT_ID(N'[$(schema)].[archive]') AND name = N'archive_by_number'";
+    let mut starts: Vec<Option<String>> = frozen().into_iter().map(|(_, script)| Some(script)).collect();
+    starts.push(None);
+    for start in starts {
+        let fixture = Fixture::not_installed("next_version").await;
+        let mut session = fixture.session().await;
+        if let Some(script) = start {
+            session.script(&script).await.unwrap();
+            assert_eq!(session.number(is_there).await, 0);
+        }
+        session.script(&next_version()).await.unwrap();
+        assert_eq!(session.number(is_there).await, 1);
+        let info = session.row("EXEC [$(schema)].[schema_info]").await;
+        assert_eq!(info.get::<i32, _>("version"), Some(VERSION + 1));
+        assert_eq!(info.get::<i32, _>("min_compatible"), Some(VERSION));
+        // This release goes on with it.
+        assert_eq!(fixture.queue.install().await.unwrap(), VERSION + 1);
+        // Installed is installed.
+        session.sql("DROP INDEX archive_by_number ON [$(schema)].[archive]").await;
+        session.script(&next_version()).await.unwrap();
+        assert_eq!(session.number(is_there).await, 0);
+        drop(session);
+        fixture.remove().await;
+    }
+}
