@@ -3,13 +3,16 @@
 //!
 //!     cargo bench --bench metrics
 
+#[allow(dead_code)] // shared with the bench of the whole, which needs more of it
+#[path = "throughput/usage.rs"]
+mod usage;
+
 use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use readpast::metrics::{WorkerMetrics, all};
-use rustix::time::{ClockId, clock_gettime};
 
 /// As many jobs as come between two upkeeps, 5 s, at 2,000 jobs a second.
 const JOBS: u64 = 10_000;
@@ -23,15 +26,10 @@ fn record(metrics: &WorkerMetrics) {
     }
 }
 
-/// The CPU time of this thread.
-fn cpu_time() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).expect("CPU time is not negative")
-}
-
 fn timed(what: impl FnOnce()) -> Duration {
-    let before = cpu_time();
+    let before = usage::thread_cpu();
     what();
-    cpu_time() - before
+    usage::thread_cpu() - before
 }
 
 fn per_job(criterion: &mut Criterion) {

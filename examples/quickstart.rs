@@ -18,7 +18,7 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use indicatif::{ProgressBar, ProgressStyle};
 use readpast::{
-    Completion, Config, Context, Job, JobError, JobId, JobState, NewJob, Output, Progress, Queue, QueueOptions, Worker,
+    Completion, Config, Context, Job, JobError, JobRow, JobState, NewJob, Output, Progress, Queue, QueueOptions, Worker,
 };
 use readpast_devserver::DevServer;
 use serde::{Deserialize, Serialize};
@@ -104,7 +104,7 @@ async fn quickstart() -> Result<bool, Box<dyn Error>> {
     display.bar.finish_and_clear();
 
     let finished = read_back(&queue).await?;
-    let dead = queue.peek(JobState::Dead, JobId(0), 1_000).await?;
+    let dead = queue.peek(JobState::Dead, None, 1_000).await?;
     print_table(&finished, &folder);
     for job in dead.iter().take(10) {
         println!(
@@ -236,18 +236,18 @@ impl Display {
 /// Every finished job's output, page by page.
 async fn read_back(queue: &Queue) -> Result<Vec<Finished>, Box<dyn Error>> {
     let mut finished = Vec::new();
-    let mut after = JobId(0);
+    let mut last: Option<JobRow> = None;
     loop {
-        let page = queue.peek(JobState::Done, after, 1_000).await?;
-        let Some(last) = page.last() else {
+        let page = queue.peek(JobState::Done, last.as_ref(), 1_000).await?;
+        if page.is_empty() {
             return Ok(finished);
-        };
-        after = last.job_id;
-        for job in page {
-            let output = job.output.ok_or("a finished job has no output")?;
-            let facts = serde_json::from_slice(&output)?;
+        }
+        for job in &page {
+            let output = job.output.as_deref().ok_or("a finished job has no output")?;
+            let facts = serde_json::from_slice(output)?;
             finished.push(Finished { facts, run: job.run.unwrap_or_default() });
         }
+        last = page.into_iter().next_back();
     }
 }
 

@@ -90,13 +90,16 @@ impl Client {
         command.bind_param("@queue", queue);
         command.bind_param("@worker_id", worker_id);
         command.bind_param("@max", max);
-        let rows = self.call(command).await.into_iter().last().unwrap_or_default();
-        rows.into_iter()
+        // A result set for each priority.
+        let results = self.call(command).await;
+        results
+            .into_iter()
+            .flatten()
             .map(|row| {
                 let mut columns = row.into_iter();
                 let job_id = take(columns.next());
                 let fence = take(columns.next());
-                let payload = take(columns.nth(8));
+                let payload = take(columns.nth(9));
                 RawJob { job_id, fence, payload }
             })
             .collect()

@@ -23,6 +23,7 @@ mod plots;
 mod proxy;
 mod report;
 mod server;
+mod share;
 mod usage;
 mod work;
 

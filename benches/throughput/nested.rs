@@ -20,7 +20,7 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
     let work = Work::lasting(Duration::from_millis(2));
     let (mut threads_used, mut shares) = (Vec::new(), Vec::new());
     for _ in 0..sizes.rounds {
-        let bare = super::cpu_jobs::bare_rayon(work, PIECES.into());
+        let bare = super::share::bare_rayon(work, PIECES.into());
         let (ended, mut results) = tokio::sync::mpsc::unbounded_channel();
         let worker = Worker::start(&queue, &WorkerConfig::default(), move |_job, _context| {
             let threads = Arc::new(Mutex::new(HashSet::new()));

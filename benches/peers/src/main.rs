@@ -24,6 +24,8 @@ mod report;
 #[allow(dead_code)]
 #[path = "../../throughput/server.rs"]
 mod server;
+#[path = "../../throughput/share.rs"]
+mod share;
 #[allow(dead_code)]
 #[path = "../../throughput/usage.rs"]
 mod usage;
@@ -31,14 +33,14 @@ mod usage;
 mod work;
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rayon::prelude::*;
 use readpast::WorkerConfig;
 
 use bench::{Bench, Run, fill, median, top_up};
 use graphile::Settings;
 use report::{Report, Target};
+use share::{Share, of_bare_rayon};
 use work::Work;
 
 struct Sizes {
@@ -112,17 +114,17 @@ async fn one_ms(report: &mut Report, sizes: &Sizes) {
     let work = Work::lasting(Duration::from_millis(1));
     let mut runs = Runs::new(Settings::for_cpu_jobs());
     for _ in 0..sizes.rounds {
-        let bare = bare_rayon(work, sizes.ms_jobs);
+        let of_bare = of_bare_rayon(work, sizes.ms_jobs);
         // More than are measured, so that none of the stages runs dry before the end.
         fill(&queue, sizes.ms_jobs * 2).await;
         Work::start_counting();
         let run = bench.run_worker(&queue, &WorkerConfig::default(), work, sizes.ms_jobs).await;
-        runs.ours.push(Share::of(&bare, &run));
+        runs.ours.push(Share::of(&run, of_bare));
         queue.purge(readpast::JobState::Ready, Duration::ZERO).await.expect("the rest is deleted");
         for (settings, theirs) in &mut runs.theirs {
             graphile::top_up(sizes.ms_jobs * 2 + settings.held()).await;
             Work::start_counting();
-            theirs.push(Share::of(&bare, &graphile::run_worker(*settings, work, sizes.ms_jobs).await));
+            theirs.push(Share::of(&graphile::run_worker(*settings, work, sizes.ms_jobs).await, of_bare));
         }
     }
     runs.report_most(report, "jobs of 1 ms, share of bare rayon", "", |share| share.as_it_is);
@@ -189,32 +191,4 @@ fn compare(
     if ahead.is_some() {
         report.add(&format!("{measure}, readpast / graphile_worker"), "times", ahead, ratio);
     }
-}
-
-/// What is left for the work.
-struct Share {
-    as_it_is: f64,
-    given_back: f64,
-    overhead_us: f64,
-}
-
-impl Share {
-    /// Of a run whose jobs alone have been counted: what the client uses beyond the work is told by the clocks of the threads that ran them.
-    fn of(bare: &Run, run: &Run) -> Share {
-        let ideal = bare.wall.mul_f64(run.jobs / bare.jobs).as_secs_f64();
-        Share {
-            as_it_is: ideal / run.wall.as_secs_f64(),
-            given_back: ideal / run.wall.saturating_sub(run.server_cpu / cores() as u32).as_secs_f64(),
-            overhead_us: run.client_us_per_job() - Work::cpu_us_per_job(),
-        }
-    }
-}
-
-fn bare_rayon(work: Work, jobs: u64) -> Run {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(cores()).build().expect("threads");
-    let payloads: Vec<Vec<u8>> = (0..jobs).map(|_| bench::payload()).collect();
-    let (started_at, before) = (Instant::now(), usage::cpu());
-    pool.install(|| payloads.par_iter().with_max_len(1).for_each(|_payload| work.run()));
-    let (wall, client_cpu) = (started_at.elapsed(), usage::cpu() - before);
-    Run { jobs: jobs as f64, wall, client_cpu, server_cpu: Duration::ZERO }
 }
