@@ -10,6 +10,9 @@ use super::report::{Report, Target};
 use super::share::{Share, of_bare_rayon};
 use super::work::Work;
 
+/// More than a worker ever holds of jobs this short, with its default config.
+const CLAIMED_AHEAD: u64 = 4_000;
+
 pub async fn measure(report: &mut Report, sizes: &Sizes) {
     one_length(report, sizes, "1 ms", Duration::from_millis(1), sizes.ms_jobs, (0.90, 0.98), Some(15.0)).await;
     one_length(report, sizes, "10 ms", Duration::from_millis(10), sizes.ms_jobs / 8, (0.97, 0.995), None).await;
@@ -30,8 +33,8 @@ async fn one_length(
     let config = WorkerConfig::default();
     let (mut shares, mut given_back, mut overhead) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..sizes.rounds {
-        // More than are measured, so that none of the stages runs dry before the end.
-        fill(&queue, jobs * 2).await;
+        // More than are measured and than the worker claims ahead, so that none of the stages runs dry before the end.
+        fill(&queue, jobs * 2 + CLAIMED_AHEAD).await;
         let of_bare = of_bare_rayon(work, jobs);
         Work::start_counting();
         let share = Share::of(&bench.run_worker(&queue, &config, work, jobs).await, of_bare);
