@@ -10,6 +10,7 @@ IF OBJECT_ID(N'[$(schema)].[workers]', N'U') IS NULL
         registered_at datetime2(3)     NOT NULL,
         lease_until   datetime2(3)     NOT NULL,
         lost_at       datetime2(3)     NULL,
+        unserved      tinyint          NOT NULL CONSTRAINT workers_unserved DEFAULT 0,  -- how often it got a new lease unasked since its last heartbeat, see tend
         CONSTRAINT workers_pk PRIMARY KEY CLUSTERED (worker_id)
     );
 GO

@@ -7,8 +7,6 @@ IF OBJECT_ID(N'[$(schema)].[duties]', N'U') IS NULL
         worker_id uniqueidentifier NULL,
         until     datetime2(3)     NOT NULL CONSTRAINT duties_until DEFAULT '00010101',
         tended_at datetime2(3)     NOT NULL CONSTRAINT duties_tended_at DEFAULT SYSUTCDATETIME(),  -- when somebody last promoted or reaped
-        away_ms   bigint           NOT NULL CONSTRAINT duties_away_ms DEFAULT 0,                   -- the last time that nobody did, for longer than two seconds,
-        back_at   datetime2(3)     NOT NULL CONSTRAINT duties_back_at DEFAULT '00010101',          -- and when somebody did again
         swept_at  datetime2(3)     NOT NULL CONSTRAINT duties_swept_at DEFAULT SYSUTCDATETIME(),   -- when the marks were last compared with the index
         sweep_ms  int              NOT NULL CONSTRAINT duties_sweep_ms DEFAULT 0,                  -- how long that took
         CONSTRAINT duties_pk PRIMARY KEY CLUSTERED (queue_id)

@@ -1,11 +1,12 @@
 -- Creates a queue, or changes the settings of an existing one; NULL leaves a setting as it is (for a new queue: the default).
 -- What is no longer to be kept is deleted by the workers, see expire.
 -- Result: queue_id, created.
+-- Parameters are wider than the longest value, so that a longer one is refused and not cut.
 CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
-    @queue        nvarchar(128),
-    @claim_order  varchar(4)  = NULL,  -- fifo (default), lifo, any
-    @completion   varchar(8)  = NULL,  -- delete (default), annotate, archive
-    @delivery     varchar(13) = NULL,  -- at_least_once (default), at_most_once
+    @queue        nvarchar(129),
+    @claim_order  varchar(32) = NULL,  -- fifo (default), lifo, any
+    @completion   varchar(32) = NULL,  -- delete (default), annotate, archive
+    @delivery     varchar(32) = NULL,  -- at_least_once (default), at_most_once
     @max_attempts int         = NULL,  -- 5 by default; 1 and more
     @keep_done_s  int         = NULL,  -- how many seconds done jobs are kept (annotate, archive), up to ten years; 0: for ever (default)
     @keep_dead_s  int         = NULL   -- the same of dead jobs
@@ -14,7 +15,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @message nvarchar(2048);
 
-IF @queue IS NULL OR LEN(@queue) = 0 OR DATALENGTH(@queue) <> DATALENGTH(LTRIM(RTRIM(@queue)))
+IF @queue IS NULL OR LEN(@queue) = 0 OR DATALENGTH(@queue) > 256 OR DATALENGTH(@queue) <> DATALENGTH(LTRIM(RTRIM(@queue)))
     THROW 58003, N'the name of a queue must have 1 to 128 characters, without spaces at its ends', 1;
 -- In the words' own spelling, whatever the database's collation takes for equal to them.
 SET @claim_order = CASE @claim_order WHEN 'fifo' THEN 'fifo' WHEN 'lifo' THEN 'lifo' WHEN 'any' THEN 'any' ELSE @claim_order END;

@@ -6,12 +6,12 @@
 -- found keeps no lock at all (but where it came in between the look and the insert). So an enqueue waits for nobody but an uncommitted enqueue or acknowledgement of the same key. The unique index decides:
 -- where two sessions insert one key at once, the second gets error 2601, which does not doom the caller's transaction, and looks again.
 CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
-    @queue          nvarchar(128),
+    @queue          nvarchar(129),
     @payload        varbinary(max)   = NULL,  -- bytes; JSON as UTF-8
     @text           nvarchar(max)    = NULL,  -- or text, for producers in T-SQL
     @priority       smallint         = 0,     -- smaller runs first
     @delay_ms       bigint           = NULL,  -- start this long from now, by SQL Server's clock
-    @due_at         datetime2(3)     = NULL,  -- or at this time, UTC
+    @due_at         datetime2(3)     = NULL,  -- or at this time, UTC; a time in the past is now
     @max_attempts   int              = NULL,  -- NULL: the queue's
     @dedup_key      nvarchar(257)    = NULL,  -- up to 256 characters; one more here, so that a longer key is refused and not cut
     @correlation_id uniqueidentifier = NULL,
@@ -45,8 +45,8 @@ IF DATALENGTH(@dedup_key) = 0 OR DATALENGTH(@dedup_key) > 512 OR DATALENGTH(@ded
 IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 64 OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
     THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
 
--- DATEADD counts in int: whole seconds and the rest.
-SET @due = COALESCE(@due_at, DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
+-- A time in the past is now: due_at says since when a job has been ready. DATEADD counts in int: whole seconds and the rest.
+SET @due = COALESCE(CASE WHEN @due_at > @now THEN @due_at END, DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
 SET @job_id = NULL;
 SET @duplicate = 0;
 

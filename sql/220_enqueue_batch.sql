@@ -7,7 +7,7 @@
 -- Where a key came in between the look and the insert, the rejected row keeps its lock on that key's entry until the transaction ends; so the batch's
 -- own transaction is begun anew.
 CREATE OR ALTER PROCEDURE [$(schema)].[enqueue_batch]
-    @queue  nvarchar(128),
+    @queue  nvarchar(129),
     @jobs   [$(schema)].[enqueue_list] READONLY,
     @report bit = 1
 AS
@@ -76,7 +76,7 @@ BEGIN
            n.max_attempts,
            @now,
            -- DATEADD counts in int: whole seconds and the rest.
-           COALESCE(n.due_at, DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
+           COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END, DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
            n.correlation_id,
            n.kind,
            CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
@@ -117,7 +117,7 @@ BEGIN
                        ISNULL(n.priority, 0),
                        n.max_attempts,
                        @now,
-                       COALESCE(n.due_at, DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
+                       COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END, DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
                        n.correlation_id,
                        n.kind,
                        n.dedup_key,

@@ -15,7 +15,7 @@
 -- Each priority is a statement of its own that begins at the priority's mark (see marks): entries of jobs_ready that are deleted but not yet
 -- cleaned up lie below it. The worker says with its next claim where this one ended, and the mark is raised to that.
 CREATE OR ALTER PROCEDURE [$(schema)].[claim]
-    @queue         nvarchar(128),
+    @queue         nvarchar(129),
     @worker_id     uniqueidentifier,
     @max           int,     -- 1 to 1,000: well under the 5,000 locks at which escalation is tried on other tables
     @alone         bit = 0, -- 1: this worker holds no other job and will run no other beside the one it may get

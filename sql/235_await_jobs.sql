@@ -5,7 +5,7 @@
 -- An idle worker calls it on a connection of its own. It costs SQL Server one sleeping worker thread, and a few index seeks for each look; polling
 -- from outside would cost a call each. Whatever it says, only a claim decides who gets a job.
 CREATE OR ALTER PROCEDURE [$(schema)].[await_jobs]
-    @queue         nvarchar(128),
+    @queue         nvarchar(129),
     @first_ms      int,      -- the delay before the first look; it doubles from look to look. 10 at the least
     @most_ms       int,      -- up to this: how long a new job may go unnoticed
     @wait_ms       int,      -- shorter than the caller's command time-out

@@ -7,7 +7,7 @@
 -- so that without the hints the optimizer may scan the table. (FORCESEEK with an INDEX hint, not with index columns, which is not allowed for the
 -- target of a DELETE or UPDATE.) Every finisher locks in the order of job_id.
 CREATE OR ALTER PROCEDURE [$(schema)].[finish]
-    @queue     nvarchar(128),
+    @queue     nvarchar(129),
     @worker_id uniqueidentifier,
     @jobs      [$(schema)].[finish_list] READONLY
 AS

@@ -2,7 +2,7 @@
 -- output (the driver of the Rust crate takes no value over 65,535 bytes into one). Takes part in the caller's transaction.
 -- Result: as finish.
 CREATE OR ALTER PROCEDURE [$(schema)].[finish_one]
-    @queue     nvarchar(128),
+    @queue     nvarchar(129),
     @worker_id uniqueidentifier,
     @job_id    bigint,
     @fence     int,

@@ -5,7 +5,7 @@
 -- Waits for a claim of this worker that is still running on a connection the worker has given up.
 -- Result: job_id, fence.
 CREATE OR ALTER PROCEDURE [$(schema)].[recover]
-    @queue     nvarchar(128),
+    @queue     nvarchar(129),
     @worker_id uniqueidentifier,
     @known     [$(schema)].[job_list] READONLY
 AS

@@ -4,10 +4,10 @@
 -- must run alone: only a worker that holds nothing else gets it (claim). If that worker is lost too, the job is dead; a job that was lost
 -- on its last attempt in company has that attempt once more, alone.
 -- A statement of its own and on a timer: an OR for expired leases in the claim would ruin its plan.
--- Where nobody has promoted or reaped for a while, SQL Server was away, and no worker is called lost for that (tend).
+-- Where nobody has promoted or reaped for a while, SQL Server was away; the workers then have a new lease each (tend).
 -- Results: workers_lost, jobs_ready, jobs_dead; then of each worker that was marked lost, worker_id and name.
 CREATE OR ALTER PROCEDURE [$(schema)].[reap]
-    @queue       nvarchar(128),
+    @queue       nvarchar(129),
     @max         int = 1000,
     @report      bit = 1,
     @jobs_reaped int = NULL OUTPUT
@@ -15,7 +15,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3), @away_ms bigint, @back_at datetime2(3), @elected bit, @queue_id int, @max_attempts int, @first_ready bigint, @message nvarchar(2048);
+DECLARE @now datetime2(3), @elected bit, @queue_id int, @max_attempts int, @first_ready bigint, @message nvarchar(2048);
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL, name nvarchar(128) NOT NULL);
 DECLARE @lost TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED, name nvarchar(128) NOT NULL);
 DECLARE @given_back TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL);
@@ -27,7 +27,7 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 
-EXEC [$(schema)].[tend] @queue_id, NULL, @now OUTPUT, @away_ms OUTPUT, @back_at OUTPUT, @elected OUTPUT;
+EXEC [$(schema)].[tend] @queue_id, NULL, @now OUTPUT, @elected OUTPUT;
 
 -- A lease that ends later than two of its lengths from now was given before the clock was set back: a dead worker's would last until the
 -- clock has caught up. (Not one: a renewal may be newer than @now.)
@@ -35,13 +35,11 @@ UPDATE [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET lease_until = DATEADD(MILLISECOND, lease_ms, @now)
 WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until > DATEADD(MILLISECOND, 2 * lease_ms, @now);
 
--- Not where the queue was not served for a while, and less than a lease has passed since (tend).
 -- From here on the worker's heartbeat is refused. READPAST: a worker whose row is locked is renewing its lease right now.
 UPDATE TOP (@max) [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET lost_at = @now
 OUTPUT inserted.worker_id, inserted.name INTO @lost (worker_id, name)
-WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until < @now
-    AND NOT (@away_ms > lease_ms / 2 AND @now < DATEADD(MILLISECOND, lease_ms, @back_at));
+WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until < @now;
 
 -- Found in the index, changed by their keys: a row before its index entry, as finish does.
 INSERT @held (job_id, worker_id, name)

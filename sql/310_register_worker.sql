@@ -3,7 +3,7 @@
 -- that is the only one of its name and knows that its predecessor is gone.
 -- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs given back).
 CREATE OR ALTER PROCEDURE [$(schema)].[register_worker]
-    @queue     nvarchar(128),
+    @queue     nvarchar(129),
     @worker_id uniqueidentifier,
     @name      nvarchar(128),
     @lease_ms  int,       -- 1,000 to 86,400,000 (a day)
@@ -24,7 +24,7 @@ IF @worker_id IS NULL OR @name IS NULL OR @lease_ms IS NULL OR @lease_ms < 1000 
     THROW 58003, N'a worker needs an id, a name, and lease_ms between 1000 and 86400000 (a day)', 1;
 
 UPDATE [$(schema)].[workers] WITH (ROWLOCK)
-SET lease_until = DATEADD(MILLISECOND, @lease_ms, @now), lease_ms = @lease_ms
+SET lease_until = DATEADD(MILLISECOND, @lease_ms, @now), lease_ms = @lease_ms, unserved = 0
 WHERE worker_id = @worker_id AND queue_id = @queue_id AND lost_at IS NULL;
 IF @@ROWCOUNT = 0
     -- The id of a lost worker is a duplicate key here: a worker that registers anew takes a new id.

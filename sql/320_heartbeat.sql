@@ -13,7 +13,7 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int;
 
 UPDATE [$(schema)].[workers] WITH (ROWLOCK)
-SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), @queue_id = queue_id
+SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id = queue_id
 WHERE worker_id = @worker_id AND lost_at IS NULL;
 IF @@ROWCOUNT = 0
     THROW 58002, N'this worker is not registered for the queue, or its lease was lost; register anew', 1;

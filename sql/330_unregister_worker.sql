@@ -1,7 +1,7 @@
 -- Ends a worker: it is marked lost, and jobs that it still holds are left to the next reap. Its row stays for a day, even where it holds nothing: a
 -- claim of it may still be on its way, and only by this row does reap find the jobs of it. Duties that it had pass to the next heartbeat.
 CREATE OR ALTER PROCEDURE [$(schema)].[unregister_worker]
-    @queue     nvarchar(128),
+    @queue     nvarchar(129),
     @worker_id uniqueidentifier
 AS
 SET NOCOUNT ON;

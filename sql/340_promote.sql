@@ -2,15 +2,14 @@
 -- With @worker_id, it does so only for the worker that has the duties of the queue (see duties), and keeps them for three more seconds.
 -- Result: promoted, elected (the worker has the duties; 1 without @worker_id).
 CREATE OR ALTER PROCEDURE [$(schema)].[promote]
-    @queue     nvarchar(128),
+    @queue     nvarchar(129),
     @max       int              = 1000,
     @worker_id uniqueidentifier = NULL
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3), @away_ms bigint, @back_at datetime2(3), @elected bit, @queue_id int, @first_ready bigint, @promoted int,
-    @message nvarchar(2048);
+DECLARE @now datetime2(3), @elected bit, @queue_id int, @first_ready bigint, @promoted int, @message nvarchar(2048);
 DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
@@ -20,7 +19,7 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 
-EXEC [$(schema)].[tend] @queue_id, @worker_id, @now OUTPUT, @away_ms OUTPUT, @back_at OUTPUT, @elected OUTPUT;
+EXEC [$(schema)].[tend] @queue_id, @worker_id, @now OUTPUT, @elected OUTPUT;
 IF @worker_id IS NOT NULL AND @elected = 0
 BEGIN
     SELECT 0 AS promoted, CAST(0 AS bit) AS elected;

@@ -7,7 +7,7 @@
 -- Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms (NULL: nothing is ready), sample_age_ms (NULL: there is no
 -- sample yet, because another worker is taking the first).
 CREATE OR ALTER PROCEDURE [$(schema)].[sample]
-    @queue      nvarchar(128),
+    @queue      nvarchar(129),
     @max_age_ms int = 10000
 AS
 SET NOCOUNT ON;

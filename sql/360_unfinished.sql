@@ -4,7 +4,7 @@
 -- in none of them. So "nothing" counts when it was said twice in a row.
 -- Result: unfinished.
 CREATE OR ALTER PROCEDURE [$(schema)].[unfinished]
-    @queue nvarchar(128)
+    @queue nvarchar(129)
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;

@@ -2,7 +2,7 @@
 -- returns less than @max; the worker that has the duties of the queue does so every minute. Result: expired.
 -- As purge: first the ids, then the rows in the order of their ids; what others have locked is skipped both times, and goes the next time.
 CREATE OR ALTER PROCEDURE [$(schema)].[expire]
-    @queue nvarchar(128),
+    @queue nvarchar(129),
     @max   int = 1000
 AS
 SET NOCOUNT ON;

@@ -3,7 +3,7 @@
 -- Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled, claimed, done, dead, archived, workers,
 -- oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever).
 CREATE OR ALTER PROCEDURE [$(schema)].[stats]
-    @queue nvarchar(128) = NULL
+    @queue nvarchar(129) = NULL
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;

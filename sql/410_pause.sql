@@ -1,6 +1,6 @@
 -- Stops the claims of a queue; jobs that are claimed already are finished, and enqueueing goes on.
 CREATE OR ALTER PROCEDURE [$(schema)].[pause]
-    @queue nvarchar(128)
+    @queue nvarchar(129)
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;

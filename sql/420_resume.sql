@@ -1,6 +1,6 @@
 -- Lets the claims of a queue go on.
 CREATE OR ALTER PROCEDURE [$(schema)].[resume]
-    @queue nvarchar(128)
+    @queue nvarchar(129)
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;

@@ -6,7 +6,7 @@
 -- key come back by one statement. Of those with a key each is a transaction of its own, because its key's new entry in jobs_dedup may have to wait
 -- for a producer's: waiting for one while holding another could deadlock with a producer that enqueues several.
 CREATE OR ALTER PROCEDURE [$(schema)].[requeue]
-    @queue  nvarchar(128),
+    @queue  nvarchar(129),
     @job_id bigint = NULL,
     @max    int    = 1000
 AS

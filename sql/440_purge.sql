@@ -10,8 +10,8 @@
 -- whose enqueueing had to wait for another with its key, or for a clock that was set back, may be older than their ids say: they go a little later.
 -- Scheduled jobs stand by the time that they are due, which says nothing about their age: with an age, all of them may be read.
 CREATE OR ALTER PROCEDURE [$(schema)].[purge]
-    @queue        nvarchar(128),
-    @state        varchar(9),
+    @queue        nvarchar(129),
+    @state        varchar(32),
     @older_than_s int = 0,
     @max          int = 1000
 AS

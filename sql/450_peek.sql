@@ -14,8 +14,8 @@
 -- The texts are for reading in a tool: UTF-16 as it is, bytes if they are printable ASCII (tabs and line ends, too). NULL where they are not: UTF-8
 -- beyond ASCII cannot be decoded before SQL Server 2019.
 CREATE OR ALTER PROCEDURE [$(schema)].[peek]
-    @queue          nvarchar(128),
-    @state          varchar(9)   = NULL,
+    @queue          nvarchar(129),
+    @state          varchar(32)   = NULL,
     @after          bigint       = NULL,  -- NULL: the first page
     @max            int          = 100,
     @after_time     datetime2(3) = NULL,  -- scheduled: due_at; done, dead, archived: finished_at

@@ -3,7 +3,7 @@
 -- Result: version, min_compatible, database_name, read_only, read_committed_snapshot, wrong_set_options (empty when all is well),
 -- queue_exists (NULL without @queue). Later versions add columns at the end.
 CREATE OR ALTER PROCEDURE [$(schema)].[schema_info]
-    @queue nvarchar(128) = NULL
+    @queue nvarchar(129) = NULL
 AS
 SET NOCOUNT ON;
 DECLARE @version int, @min_compatible int;

@@ -143,7 +143,41 @@ async fn after_an_outage_a_worker_has_a_lease_and_is_lost_then() {
     session.sql("ROLLBACK TRANSACTION").await;
     session.sql(reap).await;
     // A lease after it.
-    session.sql("UPDATE [$(schema)].[duties] SET back_at = DATEADD(SECOND, -61, SYSUTCDATETIME()), tended_at = SYSUTCDATETIME()").await;
+    session.sql(ran_out).await;
+    assert_eq!(number(&session.row(reap).await, "workers_lost"), 1);
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+/// By workers that come and go, or by `reap` from a schedule: each time it looks as if SQL Server had been away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_worker_is_lost_though_the_queue_is_served_only_now_and_then() {
+    let fixture = Fixture::new("now_and_then").await;
+    let mut session = fixture.session().await;
+    let worker = WorkerSession::register(&fixture).await;
+    let a_minute_later = "UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME());
+                          UPDATE [$(schema)].[duties] SET tended_at = DATEADD(SECOND, -61, SYSUTCDATETIME());";
+    let mut lost = Vec::new();
+    for _ in 0..4 {
+        session.sql(a_minute_later).await;
+        lost.push(number(&session.row("EXEC [$(schema)].[reap] @queue = N'work'").await, "workers_lost"));
+    }
+    assert_eq!(lost, [0, 0, 0, 1]);
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+/// Shorter ones than half a lease say nothing, however many, and whatever was before them.
+#[tokio::test(flavor = "multi_thread")]
+async fn short_gaps_after_an_outage_keep_no_dead_worker() {
+    let fixture = Fixture::new("short_gaps").await;
+    let mut session = fixture.session().await;
+    let worker = WorkerSession::register(&fixture).await;
+    let reap = "EXEC [$(schema)].[reap] @queue = N'work'";
+    session.sql("UPDATE [$(schema)].[duties] SET tended_at = DATEADD(HOUR, -1, SYSUTCDATETIME())").await;
+    assert_eq!(number(&session.row(reap).await, "workers_lost"), 0);
+    session.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
+    session.sql("UPDATE [$(schema)].[duties] SET tended_at = DATEADD(SECOND, -3, SYSUTCDATETIME())").await;
     assert_eq!(number(&session.row(reap).await, "workers_lost"), 1);
     drop((session, worker));
     fixture.remove().await;

@@ -262,6 +262,7 @@ IF OBJECT_ID(N'[readpast].[workers]', N'U') IS NULL
         registered_at datetime2(3)     NOT NULL,
         lease_until   datetime2(3)     NOT NULL,
         lost_at       datetime2(3)     NULL,
+        unserved      tinyint          NOT NULL CONSTRAINT workers_unserved DEFAULT 0,  -- how often it got a new lease unasked since its last heartbeat, see tend
         CONSTRAINT workers_pk PRIMARY KEY CLUSTERED (worker_id)
     );
 GO
@@ -298,8 +299,6 @@ IF OBJECT_ID(N'[readpast].[duties]', N'U') IS NULL
         worker_id uniqueidentifier NULL,
         until     datetime2(3)     NOT NULL CONSTRAINT duties_until DEFAULT '00010101',
         tended_at datetime2(3)     NOT NULL CONSTRAINT duties_tended_at DEFAULT SYSUTCDATETIME(),  -- when somebody last promoted or reaped
-        away_ms   bigint           NOT NULL CONSTRAINT duties_away_ms DEFAULT 0,                   -- the last time that nobody did, for longer than two seconds,
-        back_at   datetime2(3)     NOT NULL CONSTRAINT duties_back_at DEFAULT '00010101',          -- and when somebody did again
         swept_at  datetime2(3)     NOT NULL CONSTRAINT duties_swept_at DEFAULT SYSUTCDATETIME(),   -- when the marks were last compared with the index
         sweep_ms  int              NOT NULL CONSTRAINT duties_sweep_ms DEFAULT 0,                  -- how long that took
         CONSTRAINT duties_pk PRIMARY KEY CLUSTERED (queue_id)
@@ -380,11 +379,12 @@ GO
 -- Creates a queue, or changes the settings of an existing one; NULL leaves a setting as it is (for a new queue: the default).
 -- What is no longer to be kept is deleted by the workers, see expire.
 -- Result: queue_id, created.
+-- Parameters are wider than the longest value, so that a longer one is refused and not cut.
 CREATE OR ALTER PROCEDURE [readpast].[create_queue]
-    @queue        nvarchar(128),
-    @claim_order  varchar(4)  = NULL,  -- fifo (default), lifo, any
-    @completion   varchar(8)  = NULL,  -- delete (default), annotate, archive
-    @delivery     varchar(13) = NULL,  -- at_least_once (default), at_most_once
+    @queue        nvarchar(129),
+    @claim_order  varchar(32) = NULL,  -- fifo (default), lifo, any
+    @completion   varchar(32) = NULL,  -- delete (default), annotate, archive
+    @delivery     varchar(32) = NULL,  -- at_least_once (default), at_most_once
     @max_attempts int         = NULL,  -- 5 by default; 1 and more
     @keep_done_s  int         = NULL,  -- how many seconds done jobs are kept (annotate, archive), up to ten years; 0: for ever (default)
     @keep_dead_s  int         = NULL   -- the same of dead jobs
@@ -393,7 +393,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @message nvarchar(2048);
 
-IF @queue IS NULL OR LEN(@queue) = 0 OR DATALENGTH(@queue) <> DATALENGTH(LTRIM(RTRIM(@queue)))
+IF @queue IS NULL OR LEN(@queue) = 0 OR DATALENGTH(@queue) > 256 OR DATALENGTH(@queue) <> DATALENGTH(LTRIM(RTRIM(@queue)))
     THROW 58003, N'the name of a queue must have 1 to 128 characters, without spaces at its ends', 1;
 -- In the words' own spelling, whatever the database's collation takes for equal to them.
 SET @claim_order = CASE @claim_order WHEN 'fifo' THEN 'fifo' WHEN 'lifo' THEN 'lifo' WHEN 'any' THEN 'any' ELSE @claim_order END;
@@ -486,12 +486,12 @@ GO
 -- found keeps no lock at all (but where it came in between the look and the insert). So an enqueue waits for nobody but an uncommitted enqueue or acknowledgement of the same key. The unique index decides:
 -- where two sessions insert one key at once, the second gets error 2601, which does not doom the caller's transaction, and looks again.
 CREATE OR ALTER PROCEDURE [readpast].[enqueue]
-    @queue          nvarchar(128),
+    @queue          nvarchar(129),
     @payload        varbinary(max)   = NULL,  -- bytes; JSON as UTF-8
     @text           nvarchar(max)    = NULL,  -- or text, for producers in T-SQL
     @priority       smallint         = 0,     -- smaller runs first
     @delay_ms       bigint           = NULL,  -- start this long from now, by SQL Server's clock
-    @due_at         datetime2(3)     = NULL,  -- or at this time, UTC
+    @due_at         datetime2(3)     = NULL,  -- or at this time, UTC; a time in the past is now
     @max_attempts   int              = NULL,  -- NULL: the queue's
     @dedup_key      nvarchar(257)    = NULL,  -- up to 256 characters; one more here, so that a longer key is refused and not cut
     @correlation_id uniqueidentifier = NULL,
@@ -525,8 +525,8 @@ IF DATALENGTH(@dedup_key) = 0 OR DATALENGTH(@dedup_key) > 512 OR DATALENGTH(@ded
 IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 64 OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
     THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
 
--- DATEADD counts in int: whole seconds and the rest.
-SET @due = COALESCE(@due_at, DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
+-- A time in the past is now: due_at says since when a job has been ready. DATEADD counts in int: whole seconds and the rest.
+SET @due = COALESCE(CASE WHEN @due_at > @now THEN @due_at END, DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
 SET @job_id = NULL;
 SET @duplicate = 0;
 
@@ -581,7 +581,7 @@ GO
 -- Where a key came in between the look and the insert, the rejected row keeps its lock on that key's entry until the transaction ends; so the batch's
 -- own transaction is begun anew.
 CREATE OR ALTER PROCEDURE [readpast].[enqueue_batch]
-    @queue  nvarchar(128),
+    @queue  nvarchar(129),
     @jobs   [readpast].[enqueue_list] READONLY,
     @report bit = 1
 AS
@@ -650,7 +650,7 @@ BEGIN
            n.max_attempts,
            @now,
            -- DATEADD counts in int: whole seconds and the rest.
-           COALESCE(n.due_at, DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
+           COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END, DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
            n.correlation_id,
            n.kind,
            CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
@@ -691,7 +691,7 @@ BEGIN
                        ISNULL(n.priority, 0),
                        n.max_attempts,
                        @now,
-                       COALESCE(n.due_at, DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
+                       COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END, DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
                        n.correlation_id,
                        n.kind,
                        n.dedup_key,
@@ -923,7 +923,7 @@ GO
 -- Each priority is a statement of its own that begins at the priority's mark (see marks): entries of jobs_ready that are deleted but not yet
 -- cleaned up lie below it. The worker says with its next claim where this one ended, and the mark is raised to that.
 CREATE OR ALTER PROCEDURE [readpast].[claim]
-    @queue         nvarchar(128),
+    @queue         nvarchar(129),
     @worker_id     uniqueidentifier,
     @max           int,     -- 1 to 1,000: well under the 5,000 locks at which escalation is tried on other tables
     @alone         bit = 0, -- 1: this worker holds no other job and will run no other beside the one it may get
@@ -1162,7 +1162,7 @@ GO
 -- An idle worker calls it on a connection of its own. It costs SQL Server one sleeping worker thread, and a few index seeks for each look; polling
 -- from outside would cost a call each. Whatever it says, only a claim decides who gets a job.
 CREATE OR ALTER PROCEDURE [readpast].[await_jobs]
-    @queue         nvarchar(128),
+    @queue         nvarchar(129),
     @first_ms      int,      -- the delay before the first look; it doubles from look to look. 10 at the least
     @most_ms       int,      -- up to this: how long a new job may go unnoticed
     @wait_ms       int,      -- shorter than the caller's command time-out
@@ -1233,7 +1233,7 @@ GO
 -- so that without the hints the optimizer may scan the table. (FORCESEEK with an INDEX hint, not with index columns, which is not allowed for the
 -- target of a DELETE or UPDATE.) Every finisher locks in the order of job_id.
 CREATE OR ALTER PROCEDURE [readpast].[finish]
-    @queue     nvarchar(128),
+    @queue     nvarchar(129),
     @worker_id uniqueidentifier,
     @jobs      [readpast].[finish_list] READONLY
 AS
@@ -1331,7 +1331,7 @@ GO
 -- output (the driver of the Rust crate takes no value over 65,535 bytes into one). Takes part in the caller's transaction.
 -- Result: as finish.
 CREATE OR ALTER PROCEDURE [readpast].[finish_one]
-    @queue     nvarchar(128),
+    @queue     nvarchar(129),
     @worker_id uniqueidentifier,
     @job_id    bigint,
     @fence     int,
@@ -1391,7 +1391,7 @@ GO
 -- Waits for a claim of this worker that is still running on a connection the worker has given up.
 -- Result: job_id, fence.
 CREATE OR ALTER PROCEDURE [readpast].[recover]
-    @queue     nvarchar(128),
+    @queue     nvarchar(129),
     @worker_id uniqueidentifier,
     @known     [readpast].[job_list] READONLY
 AS
@@ -1411,46 +1411,48 @@ GO
 -- 290_tend.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- For promote and reap: notes that the queue is served, and remembers when it was not for a while: SQL Server was not there, or none of the workers was.
--- A lease that ran out meanwhile says nothing about its worker. With @worker_id, only for the worker that has the duties, which keeps them for three
--- more seconds, or that takes them because nobody has them.
+-- For promote and reap: notes that the queue is served. Where nobody has done so for more than two seconds, SQL Server was not there, or none of the
+-- workers was: a lease that ran out meanwhile says nothing about its worker, and each worker whose lease is at most twice as long as that time gets
+-- a new one, three times at the most between two heartbeats: a dead worker is lost in the end, whatever comes and goes.
 --
--- @away_ms and @back_at: how long the queue was not served, and until when. A heartbeat comes at least twice in a lease, and after an outage within
--- a second, so that only an outage of more than half a lease can let a lease run out. reap calls nobody lost before a lease has passed since its end. Of several outages the
--- longest counts for a day.
+-- With @worker_id, only for the worker that has the duties, which keeps them for three more seconds, or that takes them because nobody has them.
+-- The leases come first: whoever sees the new tended_at sees them, too.
 CREATE OR ALTER PROCEDURE [readpast].[tend]
     @queue_id  int,
     @worker_id uniqueidentifier,
     @now       datetime2(3) OUTPUT,
-    @away_ms   bigint OUTPUT,
-    @back_at   datetime2(3) OUTPUT,
     @elected   bit OUTPUT
 AS
 SET NOCOUNT ON;
-DECLARE @gap_ms bigint = 0;
+DECLARE @gap_ms bigint;
 
 SET @now = SYSUTCDATETIME();
 SET @elected = 0;
+SELECT @gap_ms = DATEDIFF_BIG(MILLISECOND, tended_at, @now)
+FROM [readpast].[duties] WITH (NOLOCK)
+WHERE queue_id = @queue_id
+    AND (@worker_id IS NULL OR worker_id = @worker_id OR until < @now OR until > DATEADD(SECOND, 10, @now));  -- the last: the clock was set back
+IF @gap_ms IS NULL
+    RETURN;
+
+-- A worker whose row is locked is renewing its lease right now.
+IF @gap_ms > 2000
+    UPDATE [readpast].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = unserved + 1
+    WHERE queue_id = @queue_id AND lost_at IS NULL AND unserved < 3
+        AND @gap_ms > lease_ms / 2 AND lease_until < DATEADD(MILLISECOND, lease_ms / 2, @now);
+
 -- In a caller's transaction nothing is noted, because the queue's row would stay locked.
 IF @@TRANCOUNT = 0
 BEGIN
     UPDATE [readpast].[duties] WITH (ROWLOCK)
     SET worker_id = ISNULL(@worker_id, worker_id),
         until     = CASE WHEN @worker_id IS NULL THEN until ELSE DATEADD(SECOND, 3, @now) END,
-        tended_at = @now,
-        away_ms   = CASE WHEN DATEDIFF_BIG(MILLISECOND, tended_at, @now) <= 2000 THEN away_ms
-                         WHEN back_at < DATEADD(DAY, -1, @now) OR DATEDIFF_BIG(MILLISECOND, tended_at, @now) > away_ms
-                         THEN DATEDIFF_BIG(MILLISECOND, tended_at, @now) ELSE away_ms END,
-        back_at   = CASE WHEN DATEDIFF_BIG(MILLISECOND, tended_at, @now) <= 2000 THEN back_at ELSE @now END
+        tended_at = @now
     WHERE queue_id = @queue_id
-        AND (@worker_id IS NULL OR worker_id = @worker_id OR until < @now OR until > DATEADD(SECOND, 10, @now));  -- the last: the clock was set back
+        AND (@worker_id IS NULL OR worker_id = @worker_id OR until < @now OR until > DATEADD(SECOND, 10, @now));
     SET @elected = @@ROWCOUNT;
 END;
-
-SELECT @away_ms = away_ms, @back_at = back_at, @gap_ms = DATEDIFF_BIG(MILLISECOND, tended_at, @now)
-FROM [readpast].[duties] WITH (NOLOCK) WHERE queue_id = @queue_id;
-IF @gap_ms > 2000
-    SELECT @away_ms = CASE WHEN @gap_ms > @away_ms THEN @gap_ms ELSE @away_ms END, @back_at = @now;
 GO
 
 -- 300_reap.sql
@@ -1462,10 +1464,10 @@ GO
 -- must run alone: only a worker that holds nothing else gets it (claim). If that worker is lost too, the job is dead; a job that was lost
 -- on its last attempt in company has that attempt once more, alone.
 -- A statement of its own and on a timer: an OR for expired leases in the claim would ruin its plan.
--- Where nobody has promoted or reaped for a while, SQL Server was away, and no worker is called lost for that (tend).
+-- Where nobody has promoted or reaped for a while, SQL Server was away; the workers then have a new lease each (tend).
 -- Results: workers_lost, jobs_ready, jobs_dead; then of each worker that was marked lost, worker_id and name.
 CREATE OR ALTER PROCEDURE [readpast].[reap]
-    @queue       nvarchar(128),
+    @queue       nvarchar(129),
     @max         int = 1000,
     @report      bit = 1,
     @jobs_reaped int = NULL OUTPUT
@@ -1473,7 +1475,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3), @away_ms bigint, @back_at datetime2(3), @elected bit, @queue_id int, @max_attempts int, @first_ready bigint, @message nvarchar(2048);
+DECLARE @now datetime2(3), @elected bit, @queue_id int, @max_attempts int, @first_ready bigint, @message nvarchar(2048);
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL, name nvarchar(128) NOT NULL);
 DECLARE @lost TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED, name nvarchar(128) NOT NULL);
 DECLARE @given_back TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL);
@@ -1485,7 +1487,7 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 
-EXEC [readpast].[tend] @queue_id, NULL, @now OUTPUT, @away_ms OUTPUT, @back_at OUTPUT, @elected OUTPUT;
+EXEC [readpast].[tend] @queue_id, NULL, @now OUTPUT, @elected OUTPUT;
 
 -- A lease that ends later than two of its lengths from now was given before the clock was set back: a dead worker's would last until the
 -- clock has caught up. (Not one: a renewal may be newer than @now.)
@@ -1493,13 +1495,11 @@ UPDATE [readpast].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET lease_until = DATEADD(MILLISECOND, lease_ms, @now)
 WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until > DATEADD(MILLISECOND, 2 * lease_ms, @now);
 
--- Not where the queue was not served for a while, and less than a lease has passed since (tend).
 -- From here on the worker's heartbeat is refused. READPAST: a worker whose row is locked is renewing its lease right now.
 UPDATE TOP (@max) [readpast].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET lost_at = @now
 OUTPUT inserted.worker_id, inserted.name INTO @lost (worker_id, name)
-WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until < @now
-    AND NOT (@away_ms > lease_ms / 2 AND @now < DATEADD(MILLISECOND, lease_ms, @back_at));
+WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until < @now;
 
 -- Found in the index, changed by their keys: a row before its index entry, as finish does.
 INSERT @held (job_id, worker_id, name)
@@ -1554,7 +1554,7 @@ GO
 -- that is the only one of its name and knows that its predecessor is gone.
 -- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs given back).
 CREATE OR ALTER PROCEDURE [readpast].[register_worker]
-    @queue     nvarchar(128),
+    @queue     nvarchar(129),
     @worker_id uniqueidentifier,
     @name      nvarchar(128),
     @lease_ms  int,       -- 1,000 to 86,400,000 (a day)
@@ -1575,7 +1575,7 @@ IF @worker_id IS NULL OR @name IS NULL OR @lease_ms IS NULL OR @lease_ms < 1000 
     THROW 58003, N'a worker needs an id, a name, and lease_ms between 1000 and 86400000 (a day)', 1;
 
 UPDATE [readpast].[workers] WITH (ROWLOCK)
-SET lease_until = DATEADD(MILLISECOND, @lease_ms, @now), lease_ms = @lease_ms
+SET lease_until = DATEADD(MILLISECOND, @lease_ms, @now), lease_ms = @lease_ms, unserved = 0
 WHERE worker_id = @worker_id AND queue_id = @queue_id AND lost_at IS NULL;
 IF @@ROWCOUNT = 0
     -- The id of a lost worker is a duplicate key here: a worker that registers anew takes a new id.
@@ -1613,7 +1613,7 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int;
 
 UPDATE [readpast].[workers] WITH (ROWLOCK)
-SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), @queue_id = queue_id
+SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id = queue_id
 WHERE worker_id = @worker_id AND lost_at IS NULL;
 IF @@ROWCOUNT = 0
     THROW 58002, N'this worker is not registered for the queue, or its lease was lost; register anew', 1;
@@ -1641,7 +1641,7 @@ GO
 -- Ends a worker: it is marked lost, and jobs that it still holds are left to the next reap. Its row stays for a day, even where it holds nothing: a
 -- claim of it may still be on its way, and only by this row does reap find the jobs of it. Duties that it had pass to the next heartbeat.
 CREATE OR ALTER PROCEDURE [readpast].[unregister_worker]
-    @queue     nvarchar(128),
+    @queue     nvarchar(129),
     @worker_id uniqueidentifier
 AS
 SET NOCOUNT ON;
@@ -1665,15 +1665,14 @@ GO
 -- With @worker_id, it does so only for the worker that has the duties of the queue (see duties), and keeps them for three more seconds.
 -- Result: promoted, elected (the worker has the duties; 1 without @worker_id).
 CREATE OR ALTER PROCEDURE [readpast].[promote]
-    @queue     nvarchar(128),
+    @queue     nvarchar(129),
     @max       int              = 1000,
     @worker_id uniqueidentifier = NULL
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3), @away_ms bigint, @back_at datetime2(3), @elected bit, @queue_id int, @first_ready bigint, @promoted int,
-    @message nvarchar(2048);
+DECLARE @now datetime2(3), @elected bit, @queue_id int, @first_ready bigint, @promoted int, @message nvarchar(2048);
 DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
@@ -1683,7 +1682,7 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 
-EXEC [readpast].[tend] @queue_id, @worker_id, @now OUTPUT, @away_ms OUTPUT, @back_at OUTPUT, @elected OUTPUT;
+EXEC [readpast].[tend] @queue_id, @worker_id, @now OUTPUT, @elected OUTPUT;
 IF @worker_id IS NOT NULL AND @elected = 0
 BEGIN
     SELECT 0 AS promoted, CAST(0 AS bit) AS elected;
@@ -1725,7 +1724,7 @@ GO
 -- Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms (NULL: nothing is ready), sample_age_ms (NULL: there is no
 -- sample yet, because another worker is taking the first).
 CREATE OR ALTER PROCEDURE [readpast].[sample]
-    @queue      nvarchar(128),
+    @queue      nvarchar(129),
     @max_age_ms int = 10000
 AS
 SET NOCOUNT ON;
@@ -1855,7 +1854,7 @@ GO
 -- in none of them. So "nothing" counts when it was said twice in a row.
 -- Result: unfinished.
 CREATE OR ALTER PROCEDURE [readpast].[unfinished]
-    @queue nvarchar(128)
+    @queue nvarchar(129)
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -1888,7 +1887,7 @@ GO
 -- returns less than @max; the worker that has the duties of the queue does so every minute. Result: expired.
 -- As purge: first the ids, then the rows in the order of their ids; what others have locked is skipped both times, and goes the next time.
 CREATE OR ALTER PROCEDURE [readpast].[expire]
-    @queue nvarchar(128),
+    @queue nvarchar(129),
     @max   int = 1000
 AS
 SET NOCOUNT ON;
@@ -1976,7 +1975,7 @@ GO
 -- Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled, claimed, done, dead, archived, workers,
 -- oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever).
 CREATE OR ALTER PROCEDURE [readpast].[stats]
-    @queue nvarchar(128) = NULL
+    @queue nvarchar(129) = NULL
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -2022,7 +2021,7 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Stops the claims of a queue; jobs that are claimed already are finished, and enqueueing goes on.
 CREATE OR ALTER PROCEDURE [readpast].[pause]
-    @queue nvarchar(128)
+    @queue nvarchar(129)
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -2041,7 +2040,7 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Lets the claims of a queue go on.
 CREATE OR ALTER PROCEDURE [readpast].[resume]
-    @queue nvarchar(128)
+    @queue nvarchar(129)
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -2066,7 +2065,7 @@ GO
 -- key come back by one statement. Of those with a key each is a transaction of its own, because its key's new entry in jobs_dedup may have to wait
 -- for a producer's: waiting for one while holding another could deadlock with a producer that enqueues several.
 CREATE OR ALTER PROCEDURE [readpast].[requeue]
-    @queue  nvarchar(128),
+    @queue  nvarchar(129),
     @job_id bigint = NULL,
     @max    int    = 1000
 AS
@@ -2192,8 +2191,8 @@ GO
 -- whose enqueueing had to wait for another with its key, or for a clock that was set back, may be older than their ids say: they go a little later.
 -- Scheduled jobs stand by the time that they are due, which says nothing about their age: with an age, all of them may be read.
 CREATE OR ALTER PROCEDURE [readpast].[purge]
-    @queue        nvarchar(128),
-    @state        varchar(9),
+    @queue        nvarchar(129),
+    @state        varchar(32),
     @older_than_s int = 0,
     @max          int = 1000
 AS
@@ -2362,8 +2361,8 @@ GO
 -- The texts are for reading in a tool: UTF-16 as it is, bytes if they are printable ASCII (tabs and line ends, too). NULL where they are not: UTF-8
 -- beyond ASCII cannot be decoded before SQL Server 2019.
 CREATE OR ALTER PROCEDURE [readpast].[peek]
-    @queue          nvarchar(128),
-    @state          varchar(9)   = NULL,
+    @queue          nvarchar(129),
+    @state          varchar(32)   = NULL,
     @after          bigint       = NULL,  -- NULL: the first page
     @max            int          = 100,
     @after_time     datetime2(3) = NULL,  -- scheduled: due_at; done, dead, archived: finished_at
@@ -2581,7 +2580,7 @@ GO
 -- Result: version, min_compatible, database_name, read_only, read_committed_snapshot, wrong_set_options (empty when all is well),
 -- queue_exists (NULL without @queue). Later versions add columns at the end.
 CREATE OR ALTER PROCEDURE [readpast].[schema_info]
-    @queue nvarchar(128) = NULL
+    @queue nvarchar(129) = NULL
 AS
 SET NOCOUNT ON;
 DECLARE @version int, @min_compatible int;
