@@ -130,6 +130,21 @@ async fn uninstalling_leaves_nothing_and_may_be_run_again() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn uninstalling_deletes_nothing_while_a_role_has_members() {
+    let fixture = Fixture::new("members").await;
+    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    let mut session = fixture.session().await;
+    session.sql("CREATE USER [$(schema)_somebody] WITHOUT LOGIN; ALTER ROLE [$(schema)_worker] ADD MEMBER [$(schema)_somebody]").await;
+    let uninstall = include_str!("../sql/uninstall.sql");
+    let error = session.script(uninstall).await.unwrap_err();
+    assert!(error.to_string().contains("DROP MEMBER"), "{error}");
+    assert_eq!(fixture.queue.stats().await.unwrap().ready, 1);
+    session.sql("ALTER ROLE [$(schema)_worker] DROP MEMBER [$(schema)_somebody]; DROP USER [$(schema)_somebody]").await;
+    session.script(uninstall).await.unwrap();
+    assert_eq!(contents(&fixture, &mut session).await, Vec::<String>::new());
+}
+
 // A busy table
 
 /// A report that has read a job of tomorrow and has not ended its transaction: nobody can get Sch-M on the table.

@@ -429,3 +429,22 @@ async fn an_idle_worker_whose_connections_were_forgotten_waits_for_one_time_limi
     assert_eq!((summary.stats.done, summary.stats.lost), (2, 0));
     fixture.remove().await;
 }
+
+/// The calls that one worker makes for all cannot wait for `command_timeout_ms` on a connection that died without a word.
+#[tokio::test(flavor = "multi_thread")]
+async fn delayed_jobs_do_not_wait_for_the_command_time_out_of_a_dead_connection() {
+    let (fixture, proxy, queue) = through_proxy_of("dead_duties", Duration::from_secs(30)).await;
+    let (worker, runs) = counting_worker(&queue, &WorkerConfig::default()).await;
+    fixture.queue.enqueue(NewJob::text("has every connection made")).await.unwrap();
+    until("it is done", || worker.stats().done == 1).await;
+    proxy.swallow();
+    let started_at = Instant::now();
+    fixture.queue.enqueue(NewJob::text("delayed").delay(Duration::from_millis(100))).await.unwrap();
+    until("it is done, too", || worker.stats().done == 2).await;
+    let took = started_at.elapsed();
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    let summary = drained(worker).await;
+    assert_each_once(&runs, 2);
+    assert_eq!((summary.stats.done, summary.stats.lost), (2, 0));
+    fixture.remove().await;
+}

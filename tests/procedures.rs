@@ -155,11 +155,17 @@ async fn create_queue_has_defaults_and_changes_only_what_is_given() {
 async fn create_queue_refuses_what_cannot_be_and_names_it() {
     let fixture = Fixture::new("create_refused").await;
     let mut session = fixture.session().await;
+    let long_name = &*format!("@queue = N'{}'", "q".repeat(129));
     for (parameters, named) in [
         ("@queue = NULL", "1 to 128 characters"),
         ("@queue = N''", "1 to 128 characters"),
         // LEN does not count trailing blanks.
         ("@queue = N'  '", "1 to 128 characters"),
+        (long_name, "1 to 128 characters"),
+        // One character longer than the longest word: not cut to it.
+        ("@queue = N'q', @claim_order = 'fifo!'", "claim_order is 'fifo!'"),
+        ("@queue = N'q', @completion = 'annotated'", "completion is 'annotated'"),
+        ("@queue = N'q', @delivery = 'at_least_once!'", "delivery is 'at_least_once!'"),
         ("@queue = N'q', @claim_order = 'best'", "claim_order is 'best'"),
         ("@queue = N'q', @completion = 'keep'", "completion is 'keep'"),
         ("@queue = N'q', @delivery = 'once'", "delivery is 'once'"),
@@ -257,6 +263,11 @@ async fn enqueue_refuses_what_cannot_be() {
     let (number, message) = session.refusal("EXEC [$(schema)].[enqueue] @queue = N'nowhere', @text = N'x'").await;
     assert_eq!(number, UNKNOWN_QUEUE);
     assert!(message.contains("there is no queue 'nowhere'") && message.contains("create_queue"), "{message}");
+    // Not cut to a name that there is.
+    let longest = "q".repeat(128);
+    session.sql(&format!("EXEC [$(schema)].[create_queue] @queue = N'{longest}'")).await;
+    let longer = format!("EXEC [$(schema)].[enqueue] @queue = N'{longest}q', @text = N'x'");
+    assert_eq!(session.refusal(&longer).await.0, UNKNOWN_QUEUE);
     for parameters in [
         "@priority = 1",
         "@payload = 0x01, @text = N'x'",
@@ -269,6 +280,24 @@ async fn enqueue_refuses_what_cannot_be() {
         assert_eq!(number, REFUSED, "{parameters}");
     }
     assert_eq!(fixture.job_counts().await, JobCounts::default());
+    fixture.remove().await;
+}
+
+/// `due_at` says since when a job is ready: the year 1 would be the age of the oldest ready job.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_in_the_past_is_now() {
+    let fixture = Fixture::new("due_in_the_past").await;
+    let mut session = fixture.session().await;
+    session.sql("EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @due_at = '0001-01-01'").await;
+    session
+        .sql(
+            "DECLARE @jobs [$(schema)].[enqueue_list];
+             INSERT @jobs (ordinal, text, due_at, dedup_key) VALUES (0, N'x', '0001-01-01', NULL), (1, N'x', '0001-01-01', N'k');
+             EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs;",
+        )
+        .await;
+    let as_enqueued = "SELECT COUNT(*) FROM [$(schema)].[jobs] WHERE state = 0 AND due_at = enqueued_at";
+    assert_eq!(session.number(as_enqueued).await, 3);
     fixture.remove().await;
 }
 
@@ -1206,7 +1235,8 @@ async fn purge_deletes_no_more_than_asked() {
 async fn purge_refuses_claimed_jobs_and_unknown_states() {
     let fixture = Fixture::new("purge_refused").await;
     let mut session = fixture.session().await;
-    for state in ["'claimed'", "'all'", "NULL"] {
+    // The last is a word and more: not cut to it.
+    for state in ["'claimed'", "'all'", "NULL", "'scheduled_not'"] {
         assert_eq!(
             session.refusal(&format!("EXEC [$(schema)].[purge] @queue = N'work', @state = {state}")).await.0,
             REFUSED,

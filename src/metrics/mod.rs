@@ -233,8 +233,11 @@ const BUFFER_CAPACITY_JOBS: Metric =
     jobs("readpast_buffer_capacity_jobs", QUEUE, "How many jobs can wait in the buffer at the most");
 const BUFFER_WAIT_SECONDS: Metric =
     times("readpast_buffer_wait_seconds", QUEUE, WAIT_BUCKETS, "From the claim of a job to its start");
-const RELEASED_JOBS: Metric =
-    counter("readpast_released_jobs_total", QUEUE, "Unstarted jobs that were given back: at a shutdown, or claimed too far ahead");
+const RELEASED_JOBS: Metric = counter(
+    "readpast_released_jobs_total",
+    QUEUE,
+    "Unstarted jobs that were given back: at a shutdown, or claimed too far ahead",
+);
 
 const RUNNING_JOBS: Metric = jobs("readpast_running_jobs", QUEUE, "Jobs that run");
 const RUN_THREADS: Metric = jobs("readpast_run_threads", QUEUE, "How many jobs can run at once");

@@ -15,6 +15,7 @@ use crate::queue::workers::{LostWorker, Promoted};
 
 use super::duties::Duties;
 use super::lease::Registration;
+use super::patience::Patience;
 use super::shutdown::{Phase, StopHandle};
 
 /// An interval, a fifth more or less, so that workers which started together drift apart.
@@ -85,6 +86,7 @@ impl Maintenance {
 
     /// Returns when another worker has the duties, or this one stops.
     async fn while_elected(&mut self) {
+        let mut patience = Patience::up_to(self.lane.command_timeout());
         let mut promote = Timer::due_now(self.config.promote_interval_ms);
         let mut reap = Timer::due_now(self.config.reap_interval_ms);
         let mut sample = Timer::due_now(self.config.sample_interval_ms);
@@ -93,25 +95,28 @@ impl Maintenance {
             // Where there is more to do than one call does, the rest comes in the next turn: nothing waits for long behind anything else, and promote
             // keeps the duties.
             if promote.rings() {
-                match self.promote_due().await {
+                match self.promote_due(&mut patience).await {
                     Ok(Promoted { elected: false, .. }) => return,
                     Ok(Promoted { jobs, .. }) => promote.again_if(jobs as usize >= BATCH),
                     Err(error) => self.failed("promote", error),
                 }
             }
             if reap.rings() {
-                match self.reap_lost().await {
+                match self.reap_lost(&mut patience).await {
                     Ok(more) => reap.again_if(more),
                     Err(error) => self.failed("reap", error),
                 }
             }
             if sample.rings()
-                && let Err(error) = self.sample().await
+                && let Err(error) = self.sample(&mut patience).await
             {
                 tracing::warn!(sql_error = error.sql_number(), %error, "the queue's depth could not be sampled");
             }
             if expire.rings() {
-                match self.lane.expire(&self.queue, BATCH).await {
+                let asked_at = Instant::now();
+                let expired = self.lane.within(patience.limit()).expire(&self.queue, BATCH).await;
+                patience.after(asked_at.elapsed(), &expired);
+                match expired {
                     Ok(expired) => expire.again_if(expired as usize >= BATCH),
                     Err(error) => {
                         tracing::warn!(sql_error = error.sql_number(), %error, "finished jobs could not be deleted");
@@ -123,9 +128,12 @@ impl Maintenance {
         }
     }
 
-    async fn promote_due(&mut self) -> Result<Promoted, Error> {
+    async fn promote_due(&mut self, patience: &mut Patience) -> Result<Promoted, Error> {
         let worker_id = self.registration.borrow().worker_id;
-        let promoted = self.lane.promote(&self.queue, worker_id, BATCH).await?;
+        let asked_at = Instant::now();
+        let promoted = self.lane.within(patience.limit()).promote(&self.queue, worker_id, BATCH).await;
+        patience.after(asked_at.elapsed(), &promoted);
+        let promoted = promoted?;
         if promoted.jobs > 0 {
             self.metrics.promoted.increment(u64::from(promoted.jobs));
             self.arrived.notify_one();
@@ -133,17 +141,23 @@ impl Maintenance {
         Ok(promoted)
     }
 
-    async fn sample(&mut self) -> Result<(), Error> {
+    async fn sample(&mut self, patience: &mut Patience) -> Result<(), Error> {
         let max_age = Duration::from_millis(self.config.sample_interval_ms) / 2;
-        if let Some(sample) = self.lane.sample(&self.queue, max_age).await? {
+        let asked_at = Instant::now();
+        let sample = self.lane.within(patience.limit()).sample(&self.queue, max_age).await;
+        patience.after(asked_at.elapsed(), &sample);
+        if let Some(sample) = sample? {
             self.duties.sampled(sample);
         }
         Ok(())
     }
 
     /// Returns whether there is more.
-    async fn reap_lost(&mut self) -> Result<bool, Error> {
-        let reaped = self.lane.reap(&self.queue, BATCH).await?;
+    async fn reap_lost(&mut self, patience: &mut Patience) -> Result<bool, Error> {
+        let asked_at = Instant::now();
+        let reaped = self.lane.within(patience.limit()).reap(&self.queue, BATCH).await;
+        patience.after(asked_at.elapsed(), &reaped);
+        let reaped = reaped?;
         let jobs = (reaped.jobs_ready + reaped.jobs_dead) as usize;
         self.metrics.reaped(&reaped);
         for LostWorker { worker, name } in &reaped.lost {

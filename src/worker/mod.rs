@@ -22,6 +22,7 @@ mod lease;
 mod maintenance;
 mod monitor;
 mod occupancy;
+mod patience;
 mod prefetch;
 mod progress;
 mod renewals;
