@@ -9,7 +9,7 @@ use std::error::Error;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use readpast::{Completion, Config, NewJob, Output, Queue, QueueOptions, Worker};
+use readpast::{CompletionPolicy, Config, NewJob, Output, Queue, QueueOptions, Worker};
 use readpast_devserver::DevServer;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -40,7 +40,7 @@ async fn produce(mut config: Config) -> Result<(), Box<dyn Error>> {
     config.connection.url = url.as_str().into();
     let queue = Queue::connect(&config).await?;
     queue.install().await?;
-    queue.create(QueueOptions { completion: Some(Completion::Archive), ..QueueOptions::default() }).await?;
+    queue.create(QueueOptions { completion: Some(CompletionPolicy::Archive), ..QueueOptions::default() }).await?;
     let archived_before = queue.stats().await?.archived;
 
     let mut workers = [start_worker(&url, "worker-a")?, start_worker(&url, "worker-b")?];

@@ -18,7 +18,8 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use indicatif::{ProgressBar, ProgressStyle};
 use readpast::{
-    Completion, Config, Context, Job, JobError, JobRow, JobState, NewJob, Output, Progress, Queue, QueueOptions, Worker,
+    CompletionPolicy, Config, Context, Job, JobError, JobRow, JobState, NewJob, Output, Progress, Queue, QueueOptions,
+    Worker,
 };
 use readpast_devserver::DevServer;
 use serde::{Deserialize, Serialize};
@@ -81,7 +82,7 @@ async fn quickstart() -> Result<bool, Box<dyn Error>> {
     let queue = Queue::connect(&config).await?;
     queue.install().await?;
     let options =
-        QueueOptions { completion: Some(Completion::Annotate), max_attempts: Some(3), ..QueueOptions::default() };
+        QueueOptions { completion: Some(CompletionPolicy::Annotate), max_attempts: Some(3), ..QueueOptions::default() };
     queue.create(options).await?;
     queue.verify().await?;
     for state in [JobState::Ready, JobState::Scheduled, JobState::Done, JobState::Dead] {

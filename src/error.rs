@@ -9,8 +9,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::job::JobId;
-use crate::queue::Enqueued;
+use crate::enqueued::Enqueued;
+use crate::ids::JobId;
 
 /// What can go wrong, sorted by what to do about it.
 ///

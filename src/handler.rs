@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::config::RetryConfig;
 use crate::error::Error;
 use crate::job::Job;
+use crate::limits::TEN_YEARS;
 
 /// The boxed form in which a worker keeps its handler.
 pub(crate) type Handler = dyn Fn(&Job, &Context) -> Result<Output, JobError> + Send + Sync;
@@ -78,9 +79,6 @@ enum Verdict {
     Dead,
 }
 
-/// The longest delay the procedures take: ten years.
-const MAX_DELAY: Duration = Duration::from_millis(315_360_000_000);
-
 impl JobError {
     /// A failure that is retried by the retry policy.
     pub fn retry(message: impl Display) -> JobError {
@@ -89,7 +87,7 @@ impl JobError {
 
     /// A failure that is retried after `delay` (at most ten years), whatever the retry policy says.
     pub fn retry_in(delay: Duration, message: impl Display) -> JobError {
-        JobError { message: message.to_string(), verdict: Verdict::RetryIn(delay.min(MAX_DELAY)) }
+        JobError { message: message.to_string(), verdict: Verdict::RetryIn(delay.min(TEN_YEARS)) }
     }
 
     /// A failure for good: the job is dead, with this message, until somebody requeues or purges it.

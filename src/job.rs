@@ -4,7 +4,6 @@
 //! and [`Job::text`] and [`Job::json`] read both.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -12,33 +11,8 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::error::Error;
-
-/// The number of a job, given by SQL Server; grows in the order in which jobs are enqueued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(pub i64);
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// Counts the claims of a job. An acknowledgement with an old fence changes nothing, so that a late worker cannot end a
-/// job that another worker runs by now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fence(pub i32);
-
-impl Fence {
-    /// The fence of a job of a queue with delivery `at_most_once`: its row is gone, and there is nothing to
-    /// acknowledge.
-    pub const NONE: Fence = Fence(0);
-}
-
-impl fmt::Display for Fence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+use crate::ids::{Fence, JobId};
+use crate::limits::TEN_YEARS;
 
 /// A claimed job, as a handler gets it.
 #[derive(Debug)]
@@ -198,9 +172,6 @@ const MAX_DEDUP_KEY_UNITS: usize = 256;
 /// The longest kind: the width of the column.
 const MAX_KIND_LENGTH: usize = 64;
 
-/// The longest delay that the procedures take: ten years.
-const MAX_DELAY: Duration = Duration::from_millis(315_360_000_000);
-
 impl NewJob {
     /// A job whose payload is `value` as JSON (UTF-8). The handler reads it with [`Job::json`].
     ///
@@ -282,8 +253,12 @@ impl NewJob {
         if self.delay.is_some() && self.due_at.is_some() {
             return invalid("it has both delay and due_at; set one of them".to_string());
         }
-        if let Some(delay) = self.delay.filter(|delay| *delay > MAX_DELAY) {
-            return invalid(format!("delay is {} s; it must be 315360000 s (ten years) at most", delay.as_secs()));
+        if let Some(delay) = self.delay.filter(|delay| *delay > TEN_YEARS) {
+            return invalid(format!(
+                "delay is {} s; it must be {} s (ten years) at most",
+                delay.as_secs(),
+                TEN_YEARS.as_secs()
+            ));
         }
         if let Some(max_attempts) = self.max_attempts.filter(|max| i32::try_from(*max).is_err() || *max == 0) {
             return invalid(format!("max_attempts is {max_attempts}; it must be 1 to {}", i32::MAX));

@@ -86,21 +86,26 @@
 mod boot_clock;
 mod config;
 mod connection_string;
+mod enqueued;
 mod error;
 mod handler;
+mod ids;
 mod job;
+mod limits;
 pub mod metrics;
+mod outcome;
 mod queue;
 mod worker;
 
 pub use config::{Config, ConnectionConfig, MetricsConfig, QueueConfig, RetryConfig, WorkerConfig};
 pub use connection_string::ConnectionString;
+pub use enqueued::Enqueued;
 pub use error::Error;
 pub use handler::{Context, JobError, Output};
-pub use job::{Fence, Job, JobId, NewJob};
+pub use ids::{Fence, JobId, WorkerId};
+pub use job::{Job, NewJob};
 pub use queue::{
-    ClaimOrder, Completion, Delivery, Enqueued, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, WorkerId,
-    enqueue_in,
+    ClaimOrder, CompletionPolicy, Delivery, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, enqueue_in,
 };
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerStats};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use readpast::{Completion, JobState, NewJob, Output, QueueOptions, Worker};
+use readpast::{CompletionPolicy, JobState, NewJob, Output, QueueOptions, Worker};
 use tokio::sync::Semaphore;
 
 use crate::support::counted::drained;
@@ -12,7 +12,7 @@ use crate::support::{Fixture, numbers, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
-    let options = QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let fixture = Fixture::with("late", options).await;
     fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
     let gate = Arc::new(Semaphore::new(0));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
-use readpast::{Completion, JobError, JobState, NewJob, Output, QueueOptions, Worker, WorkerConfig};
+use readpast::{CompletionPolicy, JobError, JobState, NewJob, Output, QueueOptions, Worker, WorkerConfig};
 
 use crate::support::{Fixture, numbers, until};
 
@@ -78,7 +78,7 @@ async fn a_handler_may_use_rayon_inside_and_other_threads_of_the_pool_help() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_output_and_the_run_time_are_stored() {
-    let options = QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let fixture = Fixture::with("outputs", options).await;
     let enqueued = fixture.queue.enqueue(NewJob::json(&20).unwrap()).await.unwrap();
     let worker = Worker::start(&fixture.queue, &fixture.config.worker, |job, _| {
@@ -164,7 +164,7 @@ async fn a_job_that_outlasts_its_time_limit_is_reported_once_and_its_context_say
 #[tokio::test(flavor = "multi_thread")]
 async fn outputs_and_errors_of_any_size_and_contents_are_stored_or_cut() {
     let options =
-        QueueOptions { completion: Some(Completion::Annotate), max_attempts: Some(1), ..QueueOptions::default() };
+        QueueOptions { completion: Some(CompletionPolicy::Annotate), max_attempts: Some(1), ..QueueOptions::default() };
     let fixture = Fixture::with("any_output", options).await;
     fixture.queue.enqueue_many(numbers(5)).await.unwrap();
     let worker = Worker::start(&fixture.queue, &fixture.config.worker, |job, _| match job.json::<u32>()? {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{Completion, JobState, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{CompletionPolicy, JobState, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
 use tokio::sync::Semaphore;
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
@@ -244,7 +244,7 @@ async fn a_shutdown_while_the_answer_to_a_claim_is_lost_gives_its_jobs_back_at_o
 /// With DELAYED_DURABILITY, or after a fail-over that loses data, transactions that were answered can be gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_whose_acknowledgement_a_crashed_server_has_forgotten_are_run_again() {
-    let options = QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let (fixture, proxy, queue) = through_proxy_with("forgotten", options).await;
     fixture.queue.enqueue_many(jobs(20)).await.unwrap();
     let (worker, runs) = counting_worker(&queue, &long_lease()).await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use readpast::{Completion, Error, Keep, NewJob, Output, QueueOptions, Worker, WorkerConfig};
+use readpast::{CompletionPolicy, Error, Keep, NewJob, Output, QueueOptions, Worker, WorkerConfig};
 
 use crate::support::{Fixture, JobCounts, Session, WorkerSession};
 
@@ -17,9 +17,9 @@ fn keeping(keep_done: Keep, keep_dead: Keep) -> QueueOptions {
 /// Jobs that ended `minutes` ago: done (annotated) ones, dead ones and archived ones, `count` of each.
 async fn finished(fixture: &Fixture, count: usize, minutes: u32) {
     let mut worker = WorkerSession::register(fixture).await;
-    for completion in [Completion::Annotate, Completion::Archive] {
+    for completion in [CompletionPolicy::Annotate, CompletionPolicy::Archive] {
         fixture.queue.create(QueueOptions { completion: Some(completion), ..QueueOptions::default() }).await.unwrap();
-        let jobs = if completion == Completion::Annotate { 2 * count } else { count };
+        let jobs = if completion == CompletionPolicy::Annotate { 2 * count } else { count };
         fixture.queue.enqueue_many((0..jobs).map(|_| NewJob::text("x"))).await.unwrap();
         let mut position = 0;
         while position < jobs {

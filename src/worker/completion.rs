@@ -21,10 +21,11 @@ use tokio::sync::{Mutex, Notify, mpsc};
 
 use crate::config::{RetryConfig, WorkerConfig};
 use crate::error::Error;
-use crate::job::{Fence, JobId};
+use crate::ids::{Fence, JobId};
 use crate::metrics::WorkerMetrics;
-use crate::queue::connection::Lane;
-use crate::queue::finish::{FINISH, Finish, FinishOutcome, FinishResult};
+use crate::outcome::Outcome;
+use crate::queue::finish::{FINISH, Finish, FinishResult};
+use crate::queue::lane::Lane;
 
 use super::backoff::Backoff;
 use super::batch_limit::BatchLimit;
@@ -274,7 +275,7 @@ impl Completion {
                     }
                     if is_time_out_of(&error, FINISH) {
                         limit.timed_out(jobs);
-                        if jobs == 1 && unconfirmed[0].finish.output_bytes() > 0 {
+                        if jobs == 1 && unconfirmed[0].finish.outcome.output_bytes() > 0 {
                             // It does not get through even alone: others shall not wait for it.
                             let job = unconfirmed.remove(0);
                             open -= 1;
@@ -331,14 +332,14 @@ impl Completion {
             }
             let comes_back = finish.fence != Fence::NONE && result != Some(&FinishResult::Dead);
             match &finish.outcome {
-                FinishOutcome::Done { .. } => {
+                Outcome::Done { .. } => {
                     counts.done.fetch_add(1, Ordering::Relaxed);
                     self.shared.metrics.job_done(now.saturating_duration_since(*enqueued_at));
                 }
-                FinishOutcome::Retry { .. } if comes_back => {
+                Outcome::Retry { .. } if comes_back => {
                     counts.retried.fetch_add(1, Ordering::Relaxed);
                 }
-                FinishOutcome::Retry { error, .. } | FinishOutcome::Dead { error } => {
+                Outcome::Retry { error, .. } | Outcome::Dead { error } => {
                     counts.dead.fetch_add(1, Ordering::Relaxed);
                     self.shared.metrics.dead.increment(1);
                     tracing::warn!(job_id = %finish.job_id, attempt = finish.attempt, error, "a job is dead");
@@ -422,7 +423,7 @@ fn split_into_calls(ended: Vec<Ended>) -> Vec<Batch> {
     let mut batches: Vec<(Batch, HashSet<JobId>)> = Vec::new();
     for Ended { held, enqueued_at, ending } in ended {
         let (job_id, bytes) = match &ending {
-            Ending::Finish(finish) => (finish.job_id, finish.output_bytes()),
+            Ending::Finish(finish) => (finish.job_id, finish.outcome.output_bytes()),
             Ending::Release { job_id, .. } => (*job_id, 0),
         };
         let fits = batches.iter_mut().position(|(batch, job_ids)| {

@@ -24,10 +24,12 @@ use tokio::sync::Notify;
 use crate::config::{RetryConfig, WorkerConfig};
 use crate::error::Error;
 use crate::handler::{Cancellation, Context, Handler, JobError, Output};
-use crate::job::{Fence, Job, JobId};
+use crate::ids::{Fence, JobId};
+use crate::job::Job;
 use crate::metrics::WorkerMetrics;
+use crate::outcome::{Outcome, cut};
 use crate::queue::claim::ClaimedUnseen;
-use crate::queue::finish::{Finish, FinishOutcome, cut};
+use crate::queue::finish::Finish;
 
 use super::completion::{CompletionSender, Ended, Ending};
 use super::counts::Counts;
@@ -360,7 +362,7 @@ impl Shared {
         self.metrics.run_ended(&outcome, run);
         let finish = Finish { job_id: job.id(), fence: job.fence(), attempt: job.attempt(), outcome, run };
         let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
-        let output_bytes = finish.output_bytes();
+        let output_bytes = finish.outcome.output_bytes();
         if output_bytes > 0 {
             self.counts.output_bytes.fetch_add(output_bytes as u64, Ordering::Relaxed);
         }
@@ -372,10 +374,10 @@ impl Shared {
         ended_at
     }
 
-    fn outcome(&self, job: &Job, result: Result<Output, JobError>) -> FinishOutcome {
+    fn outcome(&self, job: &Job, result: Result<Output, JobError>) -> Outcome {
         let error = match result {
             Ok(output) => {
-                return FinishOutcome::Done { output: output.into_bytes() };
+                return Outcome::Done { output: output.into_bytes() };
             }
             Err(error) => error,
         };
@@ -421,12 +423,12 @@ impl Shared {
 }
 
 /// What becomes of a job whose attempt failed.
-fn failure(error: &JobError, policy: &RetryConfig, attempt: u32) -> FinishOutcome {
+fn failure(error: &JobError, policy: &RetryConfig, attempt: u32) -> Outcome {
     // No more than is sent: nobody counts its bytes.
     let message = cut(error.message()).to_owned();
     match error.retry_delay(policy, attempt) {
-        Some(delay) => FinishOutcome::Retry { delay, error: message },
-        None => FinishOutcome::Dead { error: message },
+        Some(delay) => Outcome::Retry { delay, error: message },
+        None => Outcome::Dead { error: message },
     }
 }
 

@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::handler::JobError;
-use crate::queue::Completion as CompletionPolicy;
-use crate::queue::connection::Lane;
-use crate::queue::finish::{FINISH_ONE, Finish, FinishOutcome, FinishResult};
+use crate::outcome::Outcome;
+use crate::queue::CompletionPolicy;
+use crate::queue::finish::{FINISH_ONE, Finish, FinishResult};
+use crate::queue::lane::Lane;
 
 use super::completion::{Completion, Ran, Retry, is_time_out_of};
 use super::lease::Registration;
@@ -145,9 +146,9 @@ impl Completion {
     fn failed(&self, large: &LargeOutput, limit: Duration) -> Finish {
         let Finish { job_id, fence, attempt, run, .. } = large.job.finish;
         if large.job.held.registration().settings.completion == CompletionPolicy::Delete {
-            return Finish { job_id, fence, attempt, outcome: FinishOutcome::Done { output: None }, run };
+            return Finish { job_id, fence, attempt, outcome: Outcome::Done { output: None }, run };
         }
-        let bytes = large.job.finish.output_bytes();
+        let bytes = large.job.finish.outcome.output_bytes();
         let message = format!(
             "its output of {bytes} bytes could not be delivered in {} tries of {} ms",
             large.tries,
@@ -155,7 +156,7 @@ impl Completion {
         );
         let error = JobError::retry(message);
         let delay = error.retry_delay(&self.retry, attempt).unwrap_or_default();
-        let outcome = FinishOutcome::Retry { delay, error: error.message().to_owned() };
+        let outcome = Outcome::Retry { delay, error: error.message().to_owned() };
         Finish { job_id, fence, attempt, outcome, run }
     }
 

@@ -22,10 +22,9 @@ use crate::boot_clock::BootClock;
 use crate::config::WorkerConfig;
 use crate::error::Error;
 use crate::handler::Cancellation;
-use crate::job::{Fence, JobId};
+use crate::ids::{Fence, JobId, WorkerId};
 use crate::metrics::WorkerMetrics;
-use crate::queue::WorkerId;
-use crate::queue::connection::Lane;
+use crate::queue::lane::Lane;
 use crate::queue::schema::check_compatible;
 use crate::queue::workers::QueueSettings;
 
@@ -301,7 +300,7 @@ mod tests {
     use super::*;
     use crate::handler::{Context, Output};
     use crate::job::Job;
-    use crate::queue::{ClaimOrder, Completion, Delivery};
+    use crate::queue::{ClaimOrder, CompletionPolicy, Delivery};
 
     const LEASE: Duration = Duration::from_secs(60);
 
@@ -322,7 +321,7 @@ mod tests {
         let (executor, starts) = counting_executor(&clock);
         let settings = QueueSettings {
             claim_order: ClaimOrder::Fifo,
-            completion: Completion::Delete,
+            completion: CompletionPolicy::Delete,
             delivery: Delivery::AtLeastOnce,
             max_attempts: 5,
             paused: false,

@@ -10,8 +10,8 @@ use tokio::sync::{Notify, watch};
 use crate::config::WorkerConfig;
 use crate::error::Error;
 use crate::metrics::WorkerMetrics;
-use crate::queue::connection::Lane;
-use crate::queue::workers::{LostWorker, Promoted};
+use crate::queue::lane::Lane;
+use crate::queue::{LostWorker, Promoted};
 
 use super::duties::Duties;
 use super::lease::Registration;
@@ -145,7 +145,7 @@ impl Maintenance {
     async fn reap_lost(&mut self) -> Result<bool, Error> {
         let reaped = self.lane.reap(&self.queue, BATCH).await?;
         let jobs = (reaped.jobs_ready + reaped.jobs_dead) as usize;
-        self.metrics.reaped(&reaped);
+        self.metrics.reaped(reaped.lost.len(), reaped.jobs_ready, reaped.jobs_dead);
         for LostWorker { worker, name } in &reaped.lost {
             tracing::warn!(lost_worker = name, lost_worker_id = %worker, "a worker was lost: its lease ran out");
         }

@@ -42,7 +42,7 @@ use crate::handler::{Context, Handler, JobError, Output};
 use crate::job::Job;
 use crate::metrics::{Levels, WorkerMetrics};
 use crate::queue::Queue;
-use crate::queue::connection::Lane;
+use crate::queue::lane::Lane;
 
 use completion::Completion;
 use counts::Counts;

@@ -15,11 +15,11 @@ use tokio::sync::{Notify, watch};
 
 use crate::config::WorkerConfig;
 use crate::error::Error;
-use crate::job::JobId;
+use crate::ids::JobId;
 use crate::metrics::WorkerMetrics;
 use crate::queue::Delivery;
 use crate::queue::claim::{ClaimAnswer, ClaimEnd, ClaimRequest, ClaimedUnseen};
-use crate::queue::connection::Lane;
+use crate::queue::lane::Lane;
 
 use super::backoff::Backoff;
 use super::batch_limit::BatchLimit;

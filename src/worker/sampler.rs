@@ -23,7 +23,9 @@ pub(crate) async fn keep_shown(queue: Queue, duties: Arc<Duties>, stop: StopHand
         let last = *samples.borrow_and_update();
         if let Some(last) = last {
             let metrics = metrics.get_or_insert_with(|| SampleMetrics::new(queue.name()));
-            metrics.sampled(&last.sample);
+            let sample = last.sample;
+            let jobs = [sample.ready, sample.scheduled, sample.claimed, sample.dead];
+            metrics.sampled(jobs, sample.oldest_ready, sample.workers, sample.paused);
             metrics.aged(last.at.elapsed());
         }
         queue.close_idle(); // the producers' connections of this process; a second is often enough for that, too

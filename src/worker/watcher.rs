@@ -21,8 +21,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::config::WorkerConfig;
 use crate::error::Error;
-use crate::queue::claim::Awaited;
-use crate::queue::connection::Lane;
+use crate::queue::Awaited;
+use crate::queue::lane::Lane;
 
 use super::backoff::Backoff;
 use super::maintenance::jittered;
