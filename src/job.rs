@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::error::Error;
+use crate::error::{Error, InvalidPayload};
 use crate::ids::{Fence, JobId};
 use crate::limits::TEN_YEARS;
 
@@ -116,8 +116,33 @@ impl Job {
         parsed.map_err(|error| self.payload_error(format!("it is not the expected JSON: {error}")))
     }
 
+    /// A job as a worker would get it that claims it for the first time, for a test of a handler. Its number and its fence are 1.
+    ///
+    /// ```
+    /// use readpast::{Job, NewJob};
+    ///
+    /// let job = Job::for_test(NewJob::text("to be").max_attempts(3));
+    /// assert_eq!((job.text().unwrap().as_ref(), job.attempt(), job.is_last_attempt()), ("to be", 1, false));
+    /// ```
+    pub fn for_test(job: NewJob) -> Job {
+        Job {
+            id: JobId(1),
+            fence: Fence(1),
+            attempt: 1,
+            max_attempts: job.max_attempts.unwrap_or(5),
+            priority: job.priority,
+            waited: Duration::ZERO,
+            age: Duration::ZERO,
+            dedup_key: job.dedup_key,
+            correlation_id: job.correlation_id,
+            kind: job.kind,
+            payload_utf16: false,
+            payload: job.payload,
+        }
+    }
+
     fn payload_error(&self, reason: String) -> Error {
-        Error::Payload { job_id: self.id, reason }
+        Error::Payload { job_id: self.id, reason: InvalidPayload::new(reason) }
     }
 }
 
@@ -171,6 +196,14 @@ const MAX_DEDUP_KEY_UNITS: usize = 256;
 
 /// The longest kind: the width of the column.
 const MAX_KIND_LENGTH: usize = 64;
+
+/// What [`is_kind`] accepts.
+pub(crate) const ALLOWED_KIND: &str = "1 to 64 printable ASCII characters, no spaces";
+
+/// Whether this can be the kind of a job.
+pub(crate) fn is_kind(kind: &str) -> bool {
+    (1..=MAX_KIND_LENGTH).contains(&kind.len()) && kind.bytes().all(|byte| byte.is_ascii_graphic())
+}
 
 impl NewJob {
     /// A job whose payload is `value` as JSON (UTF-8). The handler reads it with [`Job::json`].
@@ -273,12 +306,8 @@ impl NewJob {
                 return invalid(format!("dedup_key is '{key}'; it must not have spaces at its ends"));
             }
         }
-        if let Some(kind) = &self.kind
-            && (kind.is_empty() || kind.len() > MAX_KIND_LENGTH || !kind.bytes().all(|byte| byte.is_ascii_graphic()))
-        {
-            return invalid(format!(
-                "kind is '{kind}'; it must have 1 to {MAX_KIND_LENGTH} printable ASCII characters, no spaces"
-            ));
+        if let Some(kind) = self.kind.as_deref().filter(|kind| !is_kind(kind)) {
+            return invalid(format!("kind is '{kind}'; it must be {ALLOWED_KIND}"));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use readpast::{CompletionPolicy, JobState, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
 use readpast_devserver::error::SqlError;
 use tokio::sync::Semaphore;
 
@@ -45,13 +45,18 @@ async fn gated_worker(queue: &Queue) -> (Worker, Arc<Semaphore>) {
     let config = WorkerConfig { threads: 2, lease_ms: 60_000, heartbeat_interval_ms: 300, ..WorkerConfig::default() };
     let gate = Arc::new(Semaphore::new(0));
     let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
-    let worker = Worker::start(queue, &config, move |job, _| {
-        runtime.block_on(handler_gate.acquire())?.forget();
-        match job.json::<usize>()? {
-            0 => Ok(Output::none()),
-            bytes => Ok(Output::bytes(vec![7; bytes])),
-        }
-    });
+    let worker = Worker::builder(
+        queue,
+        Handlers::any(move |job, _| {
+            runtime.block_on(handler_gate.acquire())?.forget();
+            match job.json::<usize>()? {
+                0 => Ok(None),
+                bytes => Ok(Some(Output::bytes(vec![7; bytes]))),
+            }
+        }),
+    )
+    .config(&config)
+    .start();
     (worker.await.unwrap(), gate)
 }
 

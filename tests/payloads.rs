@@ -1,6 +1,6 @@
 //! Payloads of every size and text of every script come back as they went in.
 
-use readpast::{CompletionPolicy, JobState, NewJob, Output, QueueOptions, Worker};
+use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Output, QueueOptions, Worker};
 use serde::{Deserialize, Serialize};
 
 use crate::support::{Finish, Fixture, WorkerSession, literal, text};
@@ -76,8 +76,11 @@ async fn every_size_survives_a_worker() {
     let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let fixture = Fixture::with("worker_sizes", options).await;
     fixture.queue.enqueue_many(SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
-    let worker =
-        Worker::start(&fixture.queue, &fixture.config.worker, |job, _| Ok(Output::bytes(job.payload()))).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|job, _| Ok(Output::bytes(job.payload()))))
+        .config(&fixture.config.worker)
+        .start()
+        .await
+        .unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.lost), (SIZES.len() as u64, 0));
     let mut done = fixture.queue.peek(JobState::Done, None, 10).await.unwrap();
@@ -152,10 +155,15 @@ async fn text_from_t_sql_is_utf_16_and_read_as_json() {
         let json = serde_json::to_string(&Invoice { number: 4711, customer: customer.to_string() }).unwrap();
         session.sql(&format!("EXEC [$(schema)].[enqueue] @queue = N'work', @text = {}", literal(&json))).await;
     }
-    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |job, _| {
-        let invoice: Invoice = job.json()?;
-        Ok(Output::bytes(invoice.customer))
-    })
+    let worker = Worker::builder(
+        &fixture.queue,
+        Handlers::any(|job, _| {
+            let invoice: Invoice = job.json()?;
+            Ok(Output::bytes(invoice.customer))
+        }),
+    )
+    .config(&fixture.config.worker)
+    .start()
     .await
     .unwrap();
     worker.drain().await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use readpast::{CompletionPolicy, Error, Keep, NewJob, Output, QueueOptions, Worker, WorkerConfig};
+use readpast::{CompletionPolicy, Error, Handlers, Keep, NewJob, QueueOptions, Worker};
 
 use crate::support::{Fixture, JobCounts, Session, WorkerSession};
 
@@ -185,7 +185,7 @@ async fn a_worker_deletes_what_is_too_old() {
     let fixture = Fixture::with("worker", keeping(Keep::For(HOUR), Keep::For(HOUR))).await;
     finished(&fixture, 1_100, 100).await; // more than one batch of each
     finished(&fixture, 2, 10).await;
-    let worker = Worker::start(&fixture.queue, &WorkerConfig::default(), |_, _| Ok(Output::none())).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     let stop = worker.stop_handle();
     let running = tokio::spawn(worker.run());
     let give_up = Instant::now() + Duration::from_secs(30);

@@ -10,9 +10,7 @@
 //! the pool's deques short: a handler that uses `par_iter` finds idle threads that steal its pieces. Nothing in the pool ever waits for a
 //! channel or a lock: whoever frees a slot or adds a job calls [`Executor::pump`], and that is all the scheduling there is.
 
-use std::any::Any;
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -23,11 +21,10 @@ use tokio::sync::Notify;
 
 use crate::config::{RetryConfig, WorkerConfig};
 use crate::error::Error;
-use crate::handler::{Cancellation, Context, Handler, JobError, Output};
+use crate::handler::{Context, Handlers, JobError, Ran, Surroundings, failure, panic_message};
 use crate::ids::{Fence, JobId};
 use crate::job::Job;
 use crate::metrics::WorkerMetrics;
-use crate::outcome::{Outcome, cut};
 use crate::queue::claim::ClaimedUnseen;
 use crate::queue::finish::Finish;
 
@@ -58,7 +55,7 @@ pub(crate) struct Executor {
 
 struct Shared {
     pool: rayon::ThreadPool,
-    handler: Arc<Handler>,
+    handlers: Handlers,
     buffer: Sender<Claimed>,
     waiting: Receiver<Claimed>,
     slots: usize,
@@ -71,9 +68,9 @@ struct Shared {
     /// No further job is started; those that would be are given back.
     closed: AtomicBool,
     lease: Arc<LeaseClock>,
-    stop_now: Cancellation,
+    surroundings: Arc<Surroundings>,
     retry: RetryConfig,
-    time_limit: Option<TimeLimit>,
+    limited: TimeLimited,
     completion: CompletionSender,
     metrics: Arc<WorkerMetrics>,
     /// The worker's, the parent of each job's.
@@ -91,9 +88,9 @@ impl Executor {
         config: &WorkerConfig,
         threads: usize,
         capacity: usize,
-        handler: Arc<Handler>,
+        handlers: Handlers,
         lease: Arc<LeaseClock>,
-        stop_now: Cancellation,
+        surroundings: Surroundings,
         prefetch_wake: Arc<Notify>,
         completion: CompletionSender,
         counts: Arc<Counts>,
@@ -110,10 +107,9 @@ impl Executor {
             .map_err(Error::Threads)?;
         let look_ahead = if config.look_ahead == 0 { threads } else { config.look_ahead };
         let (buffer, waiting) = crossbeam_channel::bounded(capacity);
-        let time_limit = (config.job_time_limit_ms > 0).then(|| TimeLimit::new(config.job_time_limit_ms));
         let shared = Shared {
             pool,
-            handler,
+            handlers,
             buffer,
             waiting,
             slots: threads + look_ahead,
@@ -124,9 +120,9 @@ impl Executor {
             idle: Notify::new(),
             closed: AtomicBool::new(false),
             lease,
-            stop_now,
+            surroundings: Arc::new(surroundings),
             retry: config.retry,
-            time_limit,
+            limited: TimeLimited::default(),
             completion,
             metrics,
             span: tracing::Span::current(),
@@ -161,8 +157,7 @@ impl Executor {
         let ClaimedUnseen { job_id, fence, attempt, .. } = job;
         let ending = match error {
             Some(error) => {
-                let error = JobError::retry(error);
-                let outcome = failure(&error, &self.shared.retry, attempt);
+                let outcome = failure(&JobError::retry(error), &self.shared.retry, attempt);
                 Ending::Finish(Finish { job_id, fence, attempt, outcome, run: Duration::ZERO })
             }
             None => Ending::Release { job_id, fence },
@@ -204,9 +199,8 @@ impl Executor {
     }
 
     fn report_overdue(&self) {
-        let Some(limit) = &self.shared.time_limit else { return };
-        for (job_id, fence) in limit.newly_overdue() {
-            tracing::warn!(%job_id, %fence, limit = ?limit.limit, "a job runs longer than its time limit");
+        for (job_id, fence, limit) in self.shared.limited.newly_overdue() {
+            tracing::warn!(%job_id, %fence, ?limit, "a job runs longer than its time limit");
             self.shared.counts.overdue.fetch_add(1, Ordering::Relaxed);
             self.shared.metrics.overdue.increment(1);
         }
@@ -239,23 +233,21 @@ impl Executor {
     }
 }
 
-/// How long a job may run, and those that run now.
-struct TimeLimit {
-    limit: Duration,
-    /// Until when each may run; `None`: it was reported.
-    running: Mutex<HashMap<(JobId, Fence), Option<Instant>>>,
+/// Jobs that run and have a time limit.
+#[derive(Default)]
+struct TimeLimited {
+    running: Mutex<HashMap<(JobId, Fence), Limit>>,
 }
 
-impl TimeLimit {
-    fn new(limit_ms: u64) -> TimeLimit {
-        TimeLimit { limit: Duration::from_millis(limit_ms), running: Mutex::default() }
-    }
+struct Limit {
+    limit: Duration,
+    /// `None`: it was reported.
+    deadline: Option<Instant>,
+}
 
-    /// Notes a start; returns until when the job may run.
-    fn started(&self, job: &Job, at: Instant) -> Instant {
-        let deadline = at + self.limit;
-        self.running.lock().insert((job.id(), job.fence()), Some(deadline));
-        deadline
+impl TimeLimited {
+    fn started(&self, job: &Job, limit: Duration, deadline: Instant) {
+        self.running.lock().insert((job.id(), job.fence()), Limit { limit, deadline: Some(deadline) });
     }
 
     fn ended(&self, job: &Job) {
@@ -263,10 +255,12 @@ impl TimeLimit {
     }
 
     /// Those whose time is over and that were not returned before.
-    fn newly_overdue(&self) -> Vec<(JobId, Fence)> {
+    fn newly_overdue(&self) -> Vec<(JobId, Fence, Duration)> {
         let now = Instant::now();
         let mut running = self.running.lock();
-        let overdue = running.iter_mut().filter_map(|(job, deadline)| deadline.take_if(|at| *at <= now).map(|_| *job));
+        let overdue = running.iter_mut().filter_map(|((job_id, fence), limited)| {
+            limited.deadline.take_if(|at| *at <= now).map(|_| (*job_id, *fence, limited.limit))
+        });
         overdue.collect()
     }
 }
@@ -321,7 +315,7 @@ impl Shared {
             self.drop_lost(claimed);
             return Instant::now();
         }
-        if has_row && (self.closed.load(Ordering::Acquire) || self.stop_now.is_cancelled()) {
+        if has_row && (self.closed.load(Ordering::Acquire) || self.surroundings.is_stopping_now()) {
             self.give_back(claimed);
             return Instant::now();
         }
@@ -330,35 +324,31 @@ impl Shared {
 
     fn run(&self, claimed: Claimed) -> Instant {
         let Claimed { job, mut held, claimed_at } = claimed;
+        let handler = self.handlers.find(job.kind()).expect("there is one for the rest");
         let started_at = Instant::now();
         self.metrics.started(started_at - claimed_at);
         self.counts.running.fetch_add(1, Ordering::AcqRel);
         self.left_unstarted();
 
-        let deadline = self.time_limit.as_ref().map(|limit| limit.started(&job, started_at));
-        let context = Context::new(held.registration().lost().clone(), self.stop_now.clone(), deadline);
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            // Entered, not named as the parent: this thread may have another subscriber than the one that made it, which would panic
-            // at a span that it does not know.
-            let span = self.span.in_scope(|| tracing::info_span!("job", job_id = %job.id(), attempt = job.attempt()));
-            span.in_scope(|| (self.handler)(&job, &context))
-        }));
-        if let Some(limit) = &self.time_limit {
-            limit.ended(&job);
+        let deadline = handler.time_limit.map(|limit| {
+            let deadline = started_at + limit;
+            self.limited.started(&job, limit, deadline);
+            deadline
+        });
+        let lease_lost = held.registration().lost().clone();
+        let context = Context::new(job, lease_lost, deadline, self.surroundings.clone());
+        let Ran { outcome, panicked, ended_at } = handler.run(&context, &self.span);
+        let job = context.into_job();
+        if deadline.is_some() {
+            self.limited.ended(&job);
         }
 
-        let ended_at = Instant::now();
         let run = ended_at - started_at;
         self.counts.ended_jobs.fetch_add(1, Ordering::Relaxed);
         self.counts.ended_ns.fetch_add(run.as_nanos() as u64, Ordering::Relaxed);
-        let result = result.unwrap_or_else(|panic| {
+        if panicked {
             self.metrics.panics.increment(1);
-            let error = JobError::retry(format!("the handler panicked: {}", panic_message(&*panic)));
-            // A panic's payload is the handler's, and its drop may panic as well.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
-            Err(error)
-        });
-        let outcome = self.outcome(&job, result);
+        }
         self.metrics.run_ended(&outcome, run);
         let finish = Finish { job_id: job.id(), fence: job.fence(), attempt: job.attempt(), outcome, run };
         let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
@@ -372,17 +362,6 @@ impl Shared {
         self.counts.running.fetch_sub(1, Ordering::AcqRel);
         self.wake_after_end();
         ended_at
-    }
-
-    fn outcome(&self, job: &Job, result: Result<Output, JobError>) -> Outcome {
-        let error = match result {
-            Ok(output) => {
-                return Outcome::Done { output: output.into_bytes() };
-            }
-            Err(error) => error,
-        };
-        tracing::debug!(job_id = %job.id(), attempt = job.attempt(), error = error.message(), "a job failed");
-        failure(&error, &self.retry, job.attempt())
     }
 
     fn give_back(&self, claimed: Claimed) {
@@ -419,26 +398,5 @@ impl Shared {
             self.prefetch_wake.notify_one();
             self.idle.notify_waiters();
         }
-    }
-}
-
-/// What becomes of a job whose attempt failed.
-fn failure(error: &JobError, policy: &RetryConfig, attempt: u32) -> Outcome {
-    // No more than is sent: nobody counts its bytes.
-    let message = cut(error.message()).to_owned();
-    match error.retry_delay(policy, attempt) {
-        Some(delay) => Outcome::Retry { delay, error: message },
-        None => Outcome::Dead { error: message },
-    }
-}
-
-/// The text of a panic, as far as it has one.
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    if let Some(message) = panic.downcast_ref::<&str>() {
-        message
-    } else if let Some(message) = panic.downcast_ref::<String>() {
-        message
-    } else {
-        "no message"
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::handler::JobError;
+use crate::handler::retry_delay;
 use crate::outcome::Outcome;
 use crate::queue::CompletionPolicy;
 use crate::queue::finish::{FINISH_ONE, Finish, FinishResult};
@@ -154,9 +154,7 @@ impl Completion {
             large.tries,
             limit.as_millis()
         );
-        let error = JobError::retry(message);
-        let delay = error.retry_delay(&self.retry, attempt).unwrap_or_default();
-        let outcome = Outcome::Retry { delay, error: error.message().to_owned() };
+        let outcome = Outcome::Retry { delay: retry_delay(&self.retry, attempt), error: message };
         Finish { job_id, fence, attempt, outcome, run }
     }
 

@@ -298,8 +298,8 @@ mod tests {
     use super::super::executor::{Claimed, Executor};
     use super::super::held::Held;
     use super::*;
-    use crate::handler::{Context, Output};
-    use crate::job::Job;
+    use crate::handler::{Context, Handlers, Surroundings};
+    use crate::job::{Job, NewJob};
     use crate::queue::{ClaimOrder, CompletionPolicy, Delivery};
 
     const LEASE: Duration = Duration::from_secs(60);
@@ -334,7 +334,7 @@ mod tests {
         assert!(!registration.is_held() && clock.is_in_doubt(), "at once, without a look at SQL Server");
         assert!(clock.age() >= LEASE);
         let counts = Arc::default();
-        let held = Held::payloads(&registration, &counts, vec![job()]);
+        let held = Held::payloads(&registration, &counts, vec![Job::for_test(NewJob::text(""))]);
         executor.submit(held.map(|(job, held)| Claimed { job, held, claimed_at: Instant::now() }).collect());
         executor.pump();
         tokio::time::sleep(Duration::from_millis(20)).await; // a start would take microseconds
@@ -359,24 +359,6 @@ mod tests {
         assert!(started_at.elapsed() < LONGEST_SLEEP + Duration::from_secs(4), "{:?}", started_at.elapsed());
     }
 
-    /// A job that can have a row: it has a fence.
-    fn job() -> Job {
-        Job {
-            id: JobId(1),
-            fence: Fence(1),
-            attempt: 1,
-            max_attempts: 5,
-            priority: 0,
-            waited: Duration::ZERO,
-            age: Duration::ZERO,
-            dedup_key: None,
-            correlation_id: None,
-            kind: None,
-            payload_utf16: false,
-            payload: Vec::new(),
-        }
-    }
-
     fn counting_executor(clock: &Arc<LeaseClock>) -> (Executor, Arc<AtomicU64>) {
         let config = WorkerConfig::default();
         let (wake, counts) = (Arc::<Notify>::default(), Arc::<Counts>::default());
@@ -388,12 +370,12 @@ mod tests {
         let counted = starts.clone();
         let handler = move |_: &Job, _: &Context| {
             counted.fetch_add(1, Ordering::AcqRel);
-            Ok(Output::none())
+            Ok(())
         };
         let clock = clock.clone();
-        let cancellation = stop.cancellation();
+        let handlers = Handlers::any(handler).checked(&config).unwrap();
         let executor =
-            Executor::new(&config, 1, 1, Arc::new(handler), clock, cancellation, wake, ended, counts, metrics);
+            Executor::new(&config, 1, 1, handlers, clock, Surroundings::default(), wake, ended, counts, metrics);
         (executor.unwrap(), starts)
     }
 }

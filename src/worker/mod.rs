@@ -11,6 +11,7 @@
 
 mod backoff;
 mod batch_limit;
+mod builder;
 mod completion;
 mod counts;
 mod demand;
@@ -38,12 +39,12 @@ use tracing::Instrument;
 
 use crate::config::WorkerConfig;
 use crate::error::Error;
-use crate::handler::{Context, Handler, JobError, Output};
-use crate::job::Job;
+use crate::handler::Handlers;
 use crate::metrics::{Levels, WorkerMetrics};
 use crate::queue::Queue;
 use crate::queue::lane::Lane;
 
+pub use builder::WorkerBuilder;
 use completion::Completion;
 use counts::Counts;
 pub use counts::WorkerStats;
@@ -68,7 +69,7 @@ const COMPLETION_LANES: usize = 2;
 /// the jobs of one that takes longer are given back when it has ended.
 const CLAIM_GRACE: Duration = Duration::from_secs(1);
 
-/// A running worker. Made by [`Worker::start`], ended by [`run`](Self::run), [`drain`](Self::drain) or [`shutdown`](Self::shutdown).
+/// A running worker. Made by [`WorkerBuilder::start`], ended by [`run`](Self::run), [`drain`](Self::drain) or [`shutdown`](Self::shutdown).
 ///
 /// Dropping it stops it at once: what it holds runs again when its lease is reaped.
 pub struct Worker {
@@ -101,53 +102,10 @@ pub struct Summary {
 }
 
 impl Worker {
-    /// Registers a worker for `queue` and starts claiming.
-    ///
-    /// `config` is normally [`Config::worker`](crate::Config). The handler runs on `config.threads` threads at once. It may block its thread and
-    /// use rayon inside, but must hold no lock and no `RefCell` borrow across a rayon call: the thread that waits in it may run another job
-    /// meanwhile, which would wait for that lock for ever.
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), readpast::Error> {
-    /// use readpast::{Config, Output, Queue, Worker};
-    ///
-    /// let config = Config::load(None)?;
-    /// let queue = Queue::connect(&config).await?;
-    /// let worker = Worker::start(&queue, &config.worker, |job, _context| {
-    ///     let number: u64 = job.json()?;
-    ///     Output::json(&number.count_ones())
-    /// })
-    /// .await?;
-    /// worker.stop_handle().stop_on_signals().expect("signals can be listened to");
-    /// let summary = worker.run().await?;
-    /// println!("{} jobs done", summary.stats.done);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Settings that cannot work ([`Error::Config`]), and whatever keeps the worker from connecting and registering; nothing is retried
-    /// here, so that a wrong setting is seen at once.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves nothing behind but, possibly, a registration without jobs, whose lease runs out.
-    pub async fn start<F>(queue: &Queue, config: &WorkerConfig, handler: F) -> Result<Worker, Error>
-    where
-        F: Fn(&Job, &Context) -> Result<Output, JobError> + Send + Sync + 'static,
-    {
-        config.validate()?;
-        config.check_timeouts(queue.connector().timeouts())?;
-        let name = config.worker_name();
-        let span = tracing::info_span!("worker", queue = queue.name(), worker = %name);
-        Worker::start_in(queue, config, Arc::new(handler), span.clone()).instrument(span).await
-    }
-
     async fn start_in(
         queue: &Queue,
         config: &WorkerConfig,
-        handler: Arc<Handler>,
+        handlers: Handlers,
         span: tracing::Span,
     ) -> Result<Worker, Error> {
         let metrics = Arc::new(WorkerMetrics::new(queue.name()));
@@ -169,13 +127,14 @@ impl Worker {
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             threads => threads,
         };
+        let has_time_limits = handlers.have_time_limits();
         let executor = Executor::new(
             config,
             threads,
             Prefetcher::capacity(config, threads),
-            handler,
+            handlers,
             keeper.clock(),
-            stop.cancellation(),
+            stop.surroundings(),
             wake.clone(),
             ended,
             counts.clone(),
@@ -212,7 +171,7 @@ impl Worker {
         metrics.limits(threads, Prefetcher::capacity(config, threads), config);
         tasks.spawn(monitor.clone().keep_gauges(metrics.clone()));
         tasks.spawn(sampler::keep_shown(queue.clone(), duties, stop.clone()));
-        if config.job_time_limit_ms > 0 {
+        if has_time_limits {
             tasks.spawn(executor.clone().keep_reporting_overdue().in_current_span());
         }
         let (watch_sender, watcher) = Watcher::new(lane(), name(), config, arrived.clone(), stop.clone());

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::error::Error;
-use crate::handler::Cancellation;
+use crate::handler::{Cancellation, Surroundings};
 
 /// How far the end of a worker has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,25 +29,28 @@ pub(crate) enum Phase {
 pub struct StopHandle {
     phase: Arc<watch::Sender<Phase>>,
     failure: Arc<Mutex<Option<Error>>>,
-    cancellation: Cancellation,
+    stopping: Cancellation,
+    stopping_now: Cancellation,
 }
 
 impl StopHandle {
     pub(crate) fn new() -> StopHandle {
         let (phase, _) = watch::channel(Phase::Running);
-        StopHandle { phase: Arc::new(phase), failure: Arc::default(), cancellation: Cancellation::default() }
+        let (stopping, stopping_now) = (Cancellation::default(), Cancellation::default());
+        StopHandle { phase: Arc::new(phase), failure: Arc::default(), stopping, stopping_now }
     }
 
     /// Stops the worker in order: no more claims, unstarted jobs are given back, running jobs may end within
     /// `worker.shutdown_deadline_ms`, results are acknowledged. Asked twice, nothing changes.
     pub fn stop(&self) {
+        self.stopping.cancel();
         self.advance(Phase::Stopping);
     }
 
     /// Stops the worker without waiting for anything: [`Context::is_cancelled`](crate::Context::is_cancelled) turns true, results that
     /// are not acknowledged yet are dropped, and their jobs run again when this worker's lease is reaped.
     pub fn stop_now(&self) {
-        self.cancellation.cancel();
+        self.stopping_now.cancel();
         self.advance(Phase::StoppingNow);
     }
 
@@ -86,8 +89,9 @@ impl StopHandle {
         self.failure.lock().take()
     }
 
-    pub(crate) fn cancellation(&self) -> Cancellation {
-        self.cancellation.clone()
+    /// What handlers can see of it.
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        Surroundings::new(self.stopping.clone(), self.stopping_now.clone())
     }
 
     pub(crate) fn is_running(&self) -> bool {
