@@ -1,6 +1,7 @@
 //! How a worker is made.
 
 use std::fmt;
+use std::sync::Arc;
 
 use tracing::Instrument;
 
@@ -10,6 +11,7 @@ use crate::handler::Handlers;
 use crate::queue::Queue;
 
 use super::Worker;
+use super::shared::Shared;
 
 /// A worker that has not started. Made by [`Worker::builder`].
 #[must_use = "a worker does nothing until it is started"]
@@ -69,9 +71,9 @@ impl WorkerBuilder {
         config.validate()?;
         config.check_timeouts(queue.connector().timeouts())?;
         let handlers = handlers.checked(&config)?;
-        let name = config.worker_name();
-        let span = tracing::info_span!("worker", queue = queue.name(), worker = %name);
-        Worker::start_in(&queue, &config, handlers, span.clone()).instrument(span).await
+        let span = tracing::info_span!("worker", queue = queue.name(), worker = %config.worker_name());
+        let shared = Arc::new(Shared::new(&queue, config));
+        Worker::start_in(queue, shared, handlers, span.clone()).instrument(span).await
     }
 }
 
