@@ -9,7 +9,7 @@ use std::error::Error;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use readpast::{Completion, Config, NewJob, Output, Queue, QueueOptions, Worker};
+use readpast::{CompletionPolicy, Config, Handlers, Json, NewJob, Queue, QueueOptions, Worker};
 use readpast_devserver::DevServer;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -40,7 +40,7 @@ async fn produce(mut config: Config) -> Result<(), Box<dyn Error>> {
     config.connection.url = url.as_str().into();
     let queue = Queue::connect(&config).await?;
     queue.install().await?;
-    queue.create(QueueOptions { completion: Some(Completion::Archive), ..QueueOptions::default() }).await?;
+    queue.create(QueueOptions { completion: Some(CompletionPolicy::Archive), ..QueueOptions::default() }).await?;
     let archived_before = queue.stats().await?.archived;
 
     let mut workers = [start_worker(&url, "worker-a")?, start_worker(&url, "worker-b")?];
@@ -85,15 +85,15 @@ fn start_worker(url: &str, name: &str) -> std::io::Result<Child> {
 async fn work(mut config: Config, name: String) -> Result<(), Box<dyn Error>> {
     config.worker.name = name.clone();
     let queue = Queue::connect(&config).await?;
-    let worker = Worker::start(&queue, &config.worker, |job, _context| {
+    let handlers = Handlers::any(|job, _context| {
         let order: Order = job.json()?;
         let until = Instant::now() + order.work;
         while Instant::now() < until {
             std::hint::spin_loop();
         }
-        Output::json(&order.number)
-    })
-    .await?;
+        Ok(Json(order.number))
+    });
+    let worker = Worker::builder(&queue, handlers).config(&config.worker).start().await?;
     let stop = worker.stop_handle();
     stop.stop_on_signals()?;
     tokio::spawn(async move {

@@ -18,7 +18,8 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use indicatif::{ProgressBar, ProgressStyle};
 use readpast::{
-    Completion, Config, Context, Job, JobError, JobRow, JobState, NewJob, Output, Progress, Queue, QueueOptions, Worker,
+    BoxError, CompletionPolicy, Config, Context, Handlers, Job, JobRow, JobState, Json, NewJob, Progress, Queue,
+    QueueOptions, Worker,
 };
 use readpast_devserver::DevServer;
 use serde::{Deserialize, Serialize};
@@ -81,7 +82,7 @@ async fn quickstart() -> Result<bool, Box<dyn Error>> {
     let queue = Queue::connect(&config).await?;
     queue.install().await?;
     let options =
-        QueueOptions { completion: Some(Completion::Annotate), max_attempts: Some(3), ..QueueOptions::default() };
+        QueueOptions { completion: Some(CompletionPolicy::Annotate), max_attempts: Some(3), ..QueueOptions::default() };
     queue.create(options).await?;
     queue.verify().await?;
     for state in [JobState::Ready, JobState::Scheduled, JobState::Done, JobState::Dead] {
@@ -92,7 +93,7 @@ async fn quickstart() -> Result<bool, Box<dyn Error>> {
     enqueue(&queue, &files).await?;
     println!("enqueued {} jobs in {:.2} s", files.len(), enqueue_started.elapsed().as_secs_f64());
 
-    let worker = Worker::start(&queue, &config.worker, examine).await?;
+    let worker = Worker::builder(&queue, Handlers::any(examine)).config(&config.worker).start().await?;
     worker.stop_handle().stop_on_signals()?;
     if let Some(pause) = arguments.every {
         tokio::spawn(keep_enqueueing(queue.clone(), files, pause));
@@ -195,14 +196,14 @@ fn list_files(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
 }
 
 /// The handler: a plain function.
-fn examine(job: &Job, _context: &Context) -> Result<Output, JobError> {
+fn examine(job: &Job, _context: &Context) -> Result<Json<FileFacts>, BoxError> {
     let FileJob { path } = job.json()?;
     let content = std::fs::read(&path)?;
     let mut deflate = DeflateEncoder::new(Vec::new(), Compression::best());
     deflate.write_all(&content)?;
     let deflated = deflate.finish()?.len() as u64;
     let sha256 = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
-    Output::json(&FileFacts { path, bytes: content.len() as u64, sha256, deflated })
+    Ok(Json(FileFacts { path, bytes: content.len() as u64, sha256, deflated }))
 }
 
 /// A bar on a terminal, plain lines elsewhere.

@@ -9,8 +9,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::job::JobId;
-use crate::queue::Enqueued;
+use crate::enqueued::Enqueued;
+use crate::ids::JobId;
 
 /// What can go wrong, sorted by what to do about it.
 ///
@@ -233,7 +233,8 @@ pub enum Error {
         /// The job.
         job_id: JobId,
         /// What is wrong with it.
-        reason: String,
+        #[source]
+        reason: InvalidPayload,
     },
 
     /// A value cannot be written as JSON, for example a map whose keys are no strings.
@@ -252,6 +253,17 @@ pub enum Error {
     /// threads.
     #[error("the worker's threads cannot be started")]
     Threads(#[source] rayon::ThreadPoolBuildError),
+}
+
+/// What is wrong with a payload. A cause of its own, so that it is still recognised when the error was wrapped into others.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidPayload(String);
+
+impl InvalidPayload {
+    pub(crate) fn new(reason: String) -> InvalidPayload {
+        InvalidPayload(reason)
+    }
 }
 
 /// Logins that SQL Server refuses for good: password wrong, expired, must be changed, account locked or disabled, not

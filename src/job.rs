@@ -4,41 +4,15 @@
 //! and [`Job::text`] and [`Job::json`] read both.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::error::Error;
-
-/// The number of a job, given by SQL Server; grows in the order in which jobs are enqueued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(pub i64);
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// Counts the claims of a job. An acknowledgement with an old fence changes nothing, so that a late worker cannot end a
-/// job that another worker runs by now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fence(pub i32);
-
-impl Fence {
-    /// The fence of a job of a queue with delivery `at_most_once`: its row is gone, and there is nothing to
-    /// acknowledge.
-    pub const NONE: Fence = Fence(0);
-}
-
-impl fmt::Display for Fence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+use crate::error::{Error, InvalidPayload};
+use crate::ids::{Fence, JobId};
+use crate::limits::TEN_YEARS;
 
 /// A claimed job, as a handler gets it.
 #[derive(Debug)]
@@ -142,8 +116,33 @@ impl Job {
         parsed.map_err(|error| self.payload_error(format!("it is not the expected JSON: {error}")))
     }
 
+    /// A job as a worker would get it that claims it for the first time, for a test of a handler. Its number and its fence are 1.
+    ///
+    /// ```
+    /// use readpast::{Job, NewJob};
+    ///
+    /// let job = Job::for_test(NewJob::text("to be").max_attempts(3));
+    /// assert_eq!((job.text().unwrap().as_ref(), job.attempt(), job.is_last_attempt()), ("to be", 1, false));
+    /// ```
+    pub fn for_test(job: NewJob) -> Job {
+        Job {
+            id: JobId(1),
+            fence: Fence(1),
+            attempt: 1,
+            max_attempts: job.max_attempts.unwrap_or(5),
+            priority: job.priority,
+            waited: Duration::ZERO,
+            age: Duration::ZERO,
+            dedup_key: job.dedup_key,
+            correlation_id: job.correlation_id,
+            kind: job.kind,
+            payload_utf16: false,
+            payload: job.payload,
+        }
+    }
+
     fn payload_error(&self, reason: String) -> Error {
-        Error::Payload { job_id: self.id, reason }
+        Error::Payload { job_id: self.id, reason: InvalidPayload::new(reason) }
     }
 }
 
@@ -198,8 +197,13 @@ const MAX_DEDUP_KEY_UNITS: usize = 256;
 /// The longest kind: the width of the column.
 const MAX_KIND_LENGTH: usize = 64;
 
-/// The longest delay that the procedures take: ten years.
-const MAX_DELAY: Duration = Duration::from_millis(315_360_000_000);
+/// What [`is_kind`] accepts.
+pub(crate) const ALLOWED_KIND: &str = "1 to 64 printable ASCII characters, no spaces";
+
+/// Whether this can be the kind of a job.
+pub(crate) fn is_kind(kind: &str) -> bool {
+    (1..=MAX_KIND_LENGTH).contains(&kind.len()) && kind.bytes().all(|byte| byte.is_ascii_graphic())
+}
 
 impl NewJob {
     /// A job whose payload is `value` as JSON (UTF-8). The handler reads it with [`Job::json`].
@@ -282,8 +286,12 @@ impl NewJob {
         if self.delay.is_some() && self.due_at.is_some() {
             return invalid("it has both delay and due_at; set one of them".to_string());
         }
-        if let Some(delay) = self.delay.filter(|delay| *delay > MAX_DELAY) {
-            return invalid(format!("delay is {} s; it must be 315360000 s (ten years) at most", delay.as_secs()));
+        if let Some(delay) = self.delay.filter(|delay| *delay > TEN_YEARS) {
+            return invalid(format!(
+                "delay is {} s; it must be {} s (ten years) at most",
+                delay.as_secs(),
+                TEN_YEARS.as_secs()
+            ));
         }
         if let Some(max_attempts) = self.max_attempts.filter(|max| i32::try_from(*max).is_err() || *max == 0) {
             return invalid(format!("max_attempts is {max_attempts}; it must be 1 to {}", i32::MAX));
@@ -298,12 +306,8 @@ impl NewJob {
                 return invalid(format!("dedup_key is '{key}'; it must not have spaces at its ends"));
             }
         }
-        if let Some(kind) = &self.kind
-            && (kind.is_empty() || kind.len() > MAX_KIND_LENGTH || !kind.bytes().all(|byte| byte.is_ascii_graphic()))
-        {
-            return invalid(format!(
-                "kind is '{kind}'; it must have 1 to {MAX_KIND_LENGTH} printable ASCII characters, no spaces"
-            ));
+        if let Some(kind) = self.kind.as_deref().filter(|kind| !is_kind(kind)) {
+            return invalid(format!("kind is '{kind}'; it must be {ALLOWED_KIND}"));
         }
         Ok(())
     }

@@ -15,11 +15,10 @@
 //! ```
 //!
 //! ```no_run
-//! use readpast::{Config, Context, Job, JobError, NewJob, Output, Queue, QueueOptions, Worker};
+//! use readpast::{BoxError, Config, Context, Handlers, Job, Json, NewJob, Queue, QueueOptions, Worker};
 //!
-//! fn count_words(job: &Job, _context: &Context) -> Result<Output, JobError> {
-//!     let words = job.text()?.split_whitespace().count();
-//!     Output::json(&words)
+//! fn count_words(job: &Job, _context: &Context) -> Result<Json<usize>, BoxError> {
+//!     Ok(Json(job.text()?.split_whitespace().count()))
 //! }
 //!
 //! # async fn example() -> Result<(), readpast::Error> {
@@ -29,7 +28,7 @@
 //! queue.create(QueueOptions::default()).await?;
 //! queue.enqueue_many(["to be", "or not to be"].map(NewJob::text)).await?;
 //!
-//! let worker = Worker::start(&queue, &config.worker, count_words).await?;
+//! let worker = Worker::builder(&queue, Handlers::any(count_words)).config(&config.worker).start().await?;
 //! let summary = worker.drain().await?;
 //! println!("{} jobs done", summary.stats.done);
 //! # Ok(())
@@ -70,14 +69,14 @@
 //! A dead worker's jobs are ready again after at most `lease_ms` + 1.2 × `reap_interval_ms`; those of a claim whose
 //! answer was lost, after `command_timeout_ms` and the next claim. A worker that cannot renew its lease starts nothing
 //! more when it may have run out, by its own clock, which on Linux runs on while the machine is suspended. When SQL
-//! Server was away for longer than half a lease, nobody is called lost for it. [`Worker::start`] refuses settings that cannot work
+//! Server was away for longer than half a lease, nobody is called lost for it. [`WorkerBuilder::start`] refuses settings that cannot work
 //! together: `heartbeat_interval_ms` must be less than half of `lease_ms`, `connect_timeout_ms` and
 //! `command_timeout_ms` at most `lease_ms`. Wall clocks of workers have no part in anything.
 //!
 //! # Where things are
 //!
-//! [`Queue`], [`NewJob`] and [`enqueue_in`] are for producers; [`Worker`], [`Job`], [`Context`], [`Output`] and
-//! [`JobError`] for workers; [`Config`] and [`Error`] for both. [`tiberius`] is the driver underneath, for
+//! [`Queue`], [`NewJob`] and [`enqueue_in`] are for producers; [`Worker`], [`Handlers`], [`Job`], [`Context`], [`Output`] and
+//! [`JobError`] for workers; [`TypedJob`], [`Config`] and [`Error`] for both. [`tiberius`] is the driver underneath, for
 //! [`enqueue_in`].
 
 #![forbid(unsafe_code)]
@@ -86,23 +85,28 @@
 mod boot_clock;
 mod config;
 mod connection_string;
+mod enqueued;
 mod error;
 mod handler;
+mod ids;
 mod job;
+mod limits;
 pub mod metrics;
+mod outcome;
 mod queue;
 mod worker;
 
 pub use config::{Config, ConnectionConfig, MetricsConfig, QueueConfig, RetryConfig, WorkerConfig};
 pub use connection_string::ConnectionString;
-pub use error::Error;
-pub use handler::{Context, JobError, Output};
-pub use job::{Fence, Job, JobId, NewJob};
+pub use enqueued::Enqueued;
+pub use error::{Error, InvalidPayload};
+pub use handler::{BoxError, Context, Handlers, IntoOutput, JobError, Json, KindOptions, Output, TypedJob};
+pub use ids::{Fence, JobId, WorkerId};
+pub use job::{Job, NewJob};
 pub use queue::{
-    ClaimOrder, Completion, Delivery, Enqueued, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, WorkerId,
-    enqueue_in,
+    ClaimOrder, CompletionPolicy, Delivery, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, enqueue_in,
 };
-pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerStats};
+pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
 
 /// The traits that [`enqueue_in`] and the driver ask of a connection.
 pub use futures_io;

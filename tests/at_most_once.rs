@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use readpast::{Delivery, JobError, Output, QueueOptions, Worker};
+use readpast::{Delivery, Handlers, JobError, QueueOptions, Worker};
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::{Fixture, numbers};
@@ -16,10 +16,15 @@ async fn fixture(name: &str) -> Fixture {
 async fn what_has_run_counts_as_done_and_a_failure_as_dead() {
     let fixture = fixture("once").await;
     fixture.queue.enqueue_many(numbers(10)).await.unwrap();
-    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |job, _| match job.json::<u32>()? {
-        3 => Err(JobError::retry("there is no second time")),
-        _ => Ok(Output::none()),
-    })
+    let worker = Worker::builder(
+        &fixture.queue,
+        Handlers::any(|job, _| match job.json::<u32>()? {
+            3 => Err(JobError::retry("there is no second time").into()),
+            _ => Ok(()),
+        }),
+    )
+    .config(&fixture.config.worker)
+    .start()
     .await
     .unwrap();
     let stats = worker.drain().await.unwrap().stats;

@@ -2,7 +2,7 @@
 //! is named, with the rule.
 
 use proptest::prelude::*;
-use readpast::{Config, Error, NewJob, Output, Queue, QueueOptions, Worker};
+use readpast::{Config, Error, Handlers, NewJob, Queue, QueueOptions, Worker};
 
 use crate::support::counted::{counting_worker, drained};
 use crate::support::{Fixture, literal, numbers, tampered};
@@ -297,11 +297,16 @@ async fn a_payload_of_any_bytes_is_one_job_that_ends() {
             format!("DECLARE @text nvarchar(max) = {text}; EXEC [$(schema)].[enqueue] @queue = N'work', @text = @text");
         session.sql(&enqueue).await;
     }
-    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |job, _| {
-        let _ = job.text();
-        let _: serde_json::Value = job.json()?;
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        &fixture.queue,
+        Handlers::any(|job, _| {
+            let _ = job.text();
+            let _: serde_json::Value = job.json()?;
+            Ok(())
+        }),
+    )
+    .config(&fixture.config.worker)
+    .start()
     .await
     .unwrap();
     let stats = drained(worker).await.stats;

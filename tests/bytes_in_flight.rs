@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{JobError, Limit, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{Handlers, JobError, Limit, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
 use readpast_devserver::error::SqlError;
 use tokio::sync::Semaphore;
 
@@ -47,10 +47,15 @@ async fn claims_of_large_jobs_are_as_large_as_memory_and_a_slow_link_allow() {
     let config = WorkerConfig { threads: 2, buffer: 500, max_in_flight_bytes: LIMIT as u64, ..WorkerConfig::default() };
     let gate = Arc::new(Semaphore::new(0));
     let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
-    let worker = Worker::start(&queue, &config, move |_, _| {
-        runtime.block_on(handler_gate.acquire())?.forget();
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        &queue,
+        Handlers::any(move |_, _| {
+            runtime.block_on(handler_gate.acquire())?.forget();
+            Ok(())
+        }),
+    )
+    .config(&config)
+    .start()
     .await
     .unwrap();
     let most = never_more_than(LIMIT + JOB, &worker);
@@ -76,7 +81,11 @@ async fn outputs_that_cannot_be_acknowledged_hold_back_claims_and_nothing_is_los
     dev_server().await.faults().on_call(&finish_one, |_| Some(SqlError::new(40501, "busy").severity(16)));
     fixture.queue.enqueue_many(numbers(100)).await.unwrap();
     let config = WorkerConfig { threads: 2, max_in_flight_bytes: LIMIT as u64, ..WorkerConfig::default() };
-    let worker = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::bytes(vec![1; OUTPUT]))).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(Output::bytes(vec![1; OUTPUT]))))
+        .config(&config)
+        .start()
+        .await
+        .unwrap();
     let monitor = worker.monitor();
     let most = never_more_than(LIMIT + OUTPUT, &worker);
     until("memory is full", || monitor.stats().awaiting_finish == LIMIT / OUTPUT).await;
@@ -100,17 +109,22 @@ async fn whatever_becomes_of_a_job_its_bytes_are_given_back() {
     let config = WorkerConfig { threads: 1, buffer: 20, ..WorkerConfig::default() };
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = parking_lot::Mutex::new(gate);
-    let worker = Worker::start(&fixture.queue, &config, move |job, _| match job.text()?.trim() {
-        "output" => Ok(Output::bytes(vec![1; 5_000])),
-        "nothing" => Ok(Output::none()),
-        "dead" => Err(JobError::dead("dead")),
-        "retry" => Err(JobError::retry("again")),
-        "waits" => {
-            gate.lock().recv_timeout(Duration::from_secs(60))?;
-            Ok(Output::none())
-        }
-        _ => panic!("a panic of a test"),
-    })
+    let worker = Worker::builder(
+        &fixture.queue,
+        Handlers::any(move |job, _| match job.text()?.trim() {
+            "output" => Ok(Some(Output::bytes(vec![1; 5_000]))),
+            "nothing" => Ok(None),
+            "dead" => Err(JobError::dead("dead").into()),
+            "retry" => Err(JobError::retry("again").into()),
+            "waits" => {
+                gate.lock().recv_timeout(Duration::from_secs(60))?;
+                Ok(None)
+            }
+            _ => panic!("a panic of a test"),
+        }),
+    )
+    .config(&config)
+    .start()
     .await
     .unwrap();
     let monitor = worker.monitor();

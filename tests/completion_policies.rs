@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use readpast::{ClaimOrder, Completion, Delivery, JobState, NewJob, QueueOptions};
+use readpast::{ClaimOrder, CompletionPolicy, Delivery, JobState, NewJob, QueueOptions};
 use uuid::Uuid;
 
 use crate::support::{Claimed, Finish, Fixture, JobCounts, WorkerSession, number};
 
-fn completing(completion: Completion) -> QueueOptions {
+fn completing(completion: CompletionPolicy) -> QueueOptions {
     QueueOptions { completion: Some(completion), ..QueueOptions::default() }
 }
 
@@ -17,7 +17,7 @@ fn done_with(job: &Claimed, run_us: i64, output: &[u8]) -> Finish {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn delete_leaves_no_trace() {
-    let fixture = Fixture::with("delete", completing(Completion::Delete)).await;
+    let fixture = Fixture::with("delete", completing(CompletionPolicy::Delete)).await;
     fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
@@ -28,7 +28,7 @@ async fn delete_leaves_no_trace() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn annotate_keeps_the_job_with_its_times_and_output() {
-    let fixture = Fixture::with("annotate", completing(Completion::Annotate)).await;
+    let fixture = Fixture::with("annotate", completing(CompletionPolicy::Annotate)).await;
     fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
@@ -47,7 +47,7 @@ async fn annotate_keeps_the_job_with_its_times_and_output() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn archive_moves_the_whole_job() {
-    let fixture = Fixture::with("archive", completing(Completion::Archive)).await;
+    let fixture = Fixture::with("archive", completing(CompletionPolicy::Archive)).await;
     let job = NewJob::text("x").priority(-3).dedup_key("key").correlation_id(Uuid::new_v4());
     fixture.queue.enqueue(job).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
@@ -73,8 +73,8 @@ async fn archive_moves_the_whole_job() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_output_and_an_empty_output_are_two_things() {
-    for completion in [Completion::Annotate, Completion::Archive] {
-        let state = if completion == Completion::Annotate { JobState::Done } else { JobState::Archived };
+    for completion in [CompletionPolicy::Annotate, CompletionPolicy::Archive] {
+        let state = if completion == CompletionPolicy::Annotate { JobState::Done } else { JobState::Archived };
         let fixture = Fixture::with("empty_output", completing(completion)).await;
         fixture.queue.enqueue_many([NewJob::text("none"), NewJob::text("empty")]).await.unwrap();
         let mut worker = WorkerSession::register(&fixture).await;
@@ -89,7 +89,7 @@ async fn no_output_and_an_empty_output_are_two_things() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_jobs_stay_whatever_the_policy() {
-    for completion in [Completion::Delete, Completion::Annotate, Completion::Archive] {
+    for completion in [CompletionPolicy::Delete, CompletionPolicy::Annotate, CompletionPolicy::Archive] {
         let fixture = Fixture::with("dead_stays", completing(completion)).await;
         fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
         let mut worker = WorkerSession::register(&fixture).await;
@@ -104,11 +104,11 @@ async fn dead_jobs_stay_whatever_the_policy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_policy_at_the_time_of_the_finish_decides() {
-    let fixture = Fixture::with("policy_changed", completing(Completion::Delete)).await;
+    let fixture = Fixture::with("policy_changed", completing(CompletionPolicy::Delete)).await;
     fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
-    fixture.queue.create(completing(Completion::Archive)).await.unwrap();
+    fixture.queue.create(completing(CompletionPolicy::Archive)).await.unwrap();
     worker.finish(&[job.done()]).await;
     assert_eq!(fixture.job_counts().await, JobCounts { archived: 1, ..JobCounts::default() });
     fixture.remove().await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use readpast::{Completion, Error, JobId, NewJob, Queue, QueueOptions};
+use readpast::{CompletionPolicy, Error, JobId, NewJob, Queue, QueueOptions};
 use tokio::sync::Barrier;
 
 use crate::support::{Fixture, JobCounts, Session, WorkerSession, literal, number};
@@ -79,7 +79,7 @@ async fn a_key_is_taken_while_its_job_is_ready_scheduled_or_claimed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_free_again_when_its_job_is_done_or_dead() {
-    for completion in [Completion::Delete, Completion::Annotate, Completion::Archive] {
+    for completion in [CompletionPolicy::Delete, CompletionPolicy::Annotate, CompletionPolicy::Archive] {
         let options = QueueOptions { completion: Some(completion), ..QueueOptions::default() };
         let fixture = Fixture::with("free_again", options).await;
         let mut worker = WorkerSession::register(&fixture).await;

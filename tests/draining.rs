@@ -4,14 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use readpast::{NewJob, Output, Worker, WorkerConfig};
+use readpast::{Handlers, NewJob, Worker, WorkerConfig};
 
 use crate::support::{Fixture, numbers, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_queue_is_drained_at_once() {
     let fixture = Fixture::new("empty").await;
-    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(())))
+        .config(&fixture.config.worker)
+        .start()
+        .await
+        .unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.dead, stats.lost), (0, 0, 0));
     fixture.remove().await;
@@ -23,7 +27,7 @@ async fn a_delayed_job_is_waited_for() {
     fixture.queue.enqueue(NewJob::bytes("x").delay(Duration::from_millis(300))).await.unwrap();
     let mut config = fixture.config.worker.clone();
     config.promote_interval_ms = 50;
-    let worker = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 1);
     fixture.remove().await;
 }
@@ -35,10 +39,15 @@ async fn a_paused_queue_is_waited_for() {
     fixture.queue.pause().await.unwrap();
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();
-    let worker = Worker::start(&fixture.queue, &fixture.config.worker, move |_, _| {
-        counted.fetch_add(1, Ordering::Relaxed);
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        &fixture.queue,
+        Handlers::any(move |_, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }),
+    )
+    .config(&fixture.config.worker)
+    .start()
     .await
     .unwrap();
     let draining = tokio::spawn(worker.drain());
@@ -54,9 +63,11 @@ async fn a_paused_queue_is_waited_for() {
 async fn two_workers_share_a_queue_and_both_end_when_it_is_empty() {
     let fixture = Fixture::new("two_workers").await;
     fixture.queue.enqueue_many(numbers(2_000)).await.unwrap();
-    let work = |_: &readpast::Job, _: &readpast::Context| Ok(Output::none());
-    let first = Worker::start(&fixture.queue, &fixture.config.worker, work).await.unwrap();
-    let second = Worker::start(&fixture.queue, &fixture.config.worker, work).await.unwrap();
+    let work = |_: &readpast::Job, _: &readpast::Context| Ok(());
+    let first =
+        Worker::builder(&fixture.queue, Handlers::any(work)).config(&fixture.config.worker).start().await.unwrap();
+    let second =
+        Worker::builder(&fixture.queue, Handlers::any(work)).config(&fixture.config.worker).start().await.unwrap();
     let (first, second) = tokio::join!(first.drain(), second.drain());
     assert_eq!(first.unwrap().stats.done + second.unwrap().stats.done, 2_000);
     fixture.remove().await;
@@ -69,12 +80,17 @@ async fn a_drain_tells_its_progress_up_to_the_end() {
     let gate = Arc::new(AtomicU32::new(0));
     let open = gate.clone();
     let config = WorkerConfig { threads: 2, ..fixture.config.worker.clone() };
-    let worker = Worker::start(&fixture.queue, &config, move |_, context| {
-        while open.load(Ordering::Acquire) == 0 && !context.is_cancelled() {
-            std::thread::yield_now();
-        }
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        &fixture.queue,
+        Handlers::any(move |_, context| {
+            while open.load(Ordering::Acquire) == 0 && !context.is_cancelled() {
+                std::thread::yield_now();
+            }
+            Ok(())
+        }),
+    )
+    .config(&config)
+    .start()
     .await
     .unwrap();
     // A sample reads past locks, and would count a job twice that is being claimed at that moment.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use readpast::{Output, Worker, WorkerConfig};
+use readpast::{Handlers, Worker, WorkerConfig};
 use tokio::sync::Semaphore;
 
 use crate::support::{Fixture, numbers, until};
@@ -14,12 +14,17 @@ use crate::support::{Fixture, numbers, until};
 async fn start(fixture: &Fixture, gate: &Arc<Semaphore>, free: u32) -> Worker {
     let config = WorkerConfig { threads: 1, ..fixture.config.worker.clone() };
     let (gate, runtime, started) = (gate.clone(), tokio::runtime::Handle::current(), AtomicU32::new(0));
-    Worker::start(&fixture.connect().await, &config, move |_, _| {
-        if started.fetch_add(1, Ordering::Relaxed) >= free {
-            runtime.block_on(gate.acquire()).unwrap().forget();
-        }
-        Ok(Output::none())
-    })
+    Worker::builder(
+        &fixture.connect().await,
+        Handlers::any(move |_, _| {
+            if started.fetch_add(1, Ordering::Relaxed) >= free {
+                runtime.block_on(gate.acquire()).unwrap().forget();
+            }
+            Ok(())
+        }),
+    )
+    .config(&config)
+    .start()
     .await
     .unwrap()
 }

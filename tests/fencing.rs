@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use readpast::{Completion, JobState, NewJob, Output, QueueOptions, Worker};
+use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Output, QueueOptions, Worker};
 use tokio::sync::Semaphore;
 
 use crate::support::counted::drained;
@@ -12,7 +12,7 @@ use crate::support::{Fixture, numbers, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
-    let options = QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let fixture = Fixture::with("late", options).await;
     fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
     let gate = Arc::new(Semaphore::new(0));
@@ -21,10 +21,15 @@ async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
     // The slow worker holds one job and no more, or it might claim the same job again under its next registration.
     let mut slow_config = fixture.config.worker.clone();
     (slow_config.batch_size, slow_config.finish_batch_size, slow_config.max_in_flight) = (1, 1, 1);
-    let slow = Worker::start(&fixture.queue, &slow_config, move |_, _| {
-        runtime.block_on(handler_gate.acquire()).unwrap().forget();
-        Ok(Output::bytes("slow"))
-    })
+    let slow = Worker::builder(
+        &fixture.queue,
+        Handlers::any(move |_, _| {
+            runtime.block_on(handler_gate.acquire()).unwrap().forget();
+            Ok(Output::bytes("slow"))
+        }),
+    )
+    .config(&slow_config)
+    .start()
     .await
     .unwrap();
     let monitor = slow.monitor();
@@ -36,10 +41,15 @@ async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
     let counted = runs.clone();
     let mut config = fixture.config.worker.clone();
     config.reap_interval_ms = 100;
-    let fast = Worker::start(&fixture.queue, &config, move |_, _| {
-        counted.fetch_add(1, Ordering::Relaxed);
-        Ok(Output::bytes("fast"))
-    })
+    let fast = Worker::builder(
+        &fixture.queue,
+        Handlers::any(move |_, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok(Output::bytes("fast"))
+        }),
+    )
+    .config(&config)
+    .start()
     .await
     .unwrap();
     assert_eq!(fast.drain().await.unwrap().stats.done, 1);
@@ -57,7 +67,11 @@ async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_lost_lease_the_worker_registers_anew_and_goes_on() {
     let fixture = Fixture::new("anew").await;
-    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(())))
+        .config(&fixture.config.worker)
+        .start()
+        .await
+        .unwrap();
     fixture.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
     fixture.queue.enqueue_many(numbers(50)).await.unwrap();
     let summary = worker.drain().await.unwrap();
@@ -76,14 +90,19 @@ async fn of_two_living_workers_of_one_name_the_second_takes_over_and_the_first_g
     fixture.queue.enqueue_many(numbers(1)).await.unwrap();
     let gate = Arc::new(Semaphore::new(0));
     let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
-    let first = Worker::start(&fixture.queue, &config, move |_, _| {
-        runtime.block_on(handler_gate.acquire()).unwrap().forget();
-        Ok(Output::none())
-    })
+    let first = Worker::builder(
+        &fixture.queue,
+        Handlers::any(move |_, _| {
+            runtime.block_on(handler_gate.acquire()).unwrap().forget();
+            Ok(())
+        }),
+    )
+    .config(&config)
+    .start()
     .await
     .unwrap();
     until("the job runs", || first.stats().running == 1).await;
-    let second = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();
+    let second = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     until("the second has run it", || second.stats().done == 1).await;
 
     gate.add_permits(10);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use readpast::{NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
 use readpast_devserver::DevServer;
 use tokio::sync::mpsc;
 
@@ -73,10 +73,15 @@ async fn idle_fleet(workers: usize, look_for: Duration, max_idle: Duration) {
         let queue = fixture.connect().await; // a process of its own
         queue.set_max_idle(max_idle);
         let started = started.clone();
-        let worker = Worker::start(&queue, &config, move |_, _| {
-            let _ = started.send(std::time::Instant::now());
-            Ok(Output::none())
-        });
+        let worker = Worker::builder(
+            &queue,
+            Handlers::any(move |_, _| {
+                let _ = started.send(std::time::Instant::now());
+                Ok(())
+            }),
+        )
+        .config(&config)
+        .start();
         fleet.push(worker.await.unwrap());
         drop(queue);
     }
@@ -146,7 +151,7 @@ async fn one_worker_of_a_queue_does_what_one_must_and_another_follows_it() {
         connection.connection.command_timeout_ms = 2_000;
         connection.connection.connect_timeout_ms = 2_000;
         let queue = Queue::connect(&connection).await.unwrap();
-        fleet.push(Worker::start(&queue, &config, |_, _| Ok(Output::none())).await.unwrap());
+        fleet.push(Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap());
     }
     // The others have asked once each, at their start.
     let begun = calls.of("promote");

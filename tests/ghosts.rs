@@ -3,7 +3,7 @@
 //! SQL Server leaves a deleted index entry where it is, as a ghost, until a background task has passed; a long snapshot or a readable secondary
 //! holds that task back ("Ghost cleanup process guide"). The dev server is told to keep them, and counts the entries that scans read.
 
-use readpast::{NewJob, Output, QueueOptions, Worker, WorkerConfig};
+use readpast::{Handlers, NewJob, QueueOptions, Worker};
 use readpast_devserver::DevServer;
 use tiberius::Row;
 use uuid::Uuid;
@@ -89,8 +89,7 @@ async fn work_off(jobs: u32) {
     server.faults().keep_ghosts(true);
     let fixture = Fixture::on(&server, "ghosts", QueueOptions::default()).await;
     fixture.queue.enqueue_many(numbers(jobs)).await.unwrap();
-    let worker =
-        Worker::start(&fixture.queue, &WorkerConfig::default(), |_, _| Ok(Output::none())).await.expect("it starts");
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.expect("it starts");
     assert_eq!(worker.drain().await.unwrap().stats.done, u64::from(jobs));
 
     let mut claimer = Claimer::register(&fixture).await;
@@ -150,7 +149,7 @@ async fn a_worker_finds_what_was_put_back_or_committed_below_the_mark() {
     let mut holder = Claimer::register(&fixture).await;
     fixture.queue.enqueue_many(numbers(2)).await.unwrap();
     let held = holder.claim(2).await;
-    let worker = Worker::start(&fixture.queue, &WorkerConfig::default(), |_, _| Ok(Output::none())).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     fixture.queue.enqueue_many(numbers(2_000)).await.unwrap();
     let monitor = worker.monitor();
     crate::support::until("the others are done", || monitor.stats().done == 2_000).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use readpast::{Error, NewJob, Output, Queue, QueueOptions, Worker};
+use readpast::{Error, Handlers, NewJob, Queue, QueueOptions, Worker};
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::scripts::{assert_same, contents, for_schema, install_sql, numbered, scripts};
@@ -279,7 +279,12 @@ async fn a_schema_that_needs_a_newer_release_is_refused_by_every_call() {
         fixture.connect().await.pause().await.unwrap_err(),
         fixture.connect().await.create(QueueOptions::default()).await.unwrap_err(),
         fixture.connect().await.install().await.unwrap_err(),
-        Worker::start(&fixture.connect().await, &fixture.config.worker, |_, _| Ok(Output::none())).await.err().unwrap(),
+        Worker::builder(&fixture.connect().await, Handlers::any(|_, _| Ok(())))
+            .config(&fixture.config.worker)
+            .start()
+            .await
+            .err()
+            .unwrap(),
     ] {
         assert!(too_new(&error), "{error}");
         assert!(error.to_string().contains("use a newer release"), "{error}");
@@ -305,7 +310,12 @@ async fn an_older_schema_is_refused_and_a_newer_compatible_one_is_worked_with() 
     for error in [
         fixture.connect().await.verify().await.unwrap_err(),
         fixture.connect().await.enqueue(NewJob::text("x")).await.unwrap_err(),
-        Worker::start(&fixture.connect().await, &fixture.config.worker, |_, _| Ok(Output::none())).await.err().unwrap(),
+        Worker::builder(&fixture.connect().await, Handlers::any(|_, _| Ok(())))
+            .config(&fixture.config.worker)
+            .start()
+            .await
+            .err()
+            .unwrap(),
     ] {
         assert!(matches!(error, Error::SchemaTooOld { found: 1, wanted: VERSION }), "{error}");
         assert!(error.to_string().contains("Queue::install"), "{error}");
@@ -314,7 +324,8 @@ async fn an_older_schema_is_refused_and_a_newer_compatible_one_is_worked_with() 
     let queue = fixture.connect().await;
     queue.verify().await.unwrap();
     queue.enqueue(NewJob::text("x")).await.unwrap();
-    let worker = Worker::start(&queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let worker =
+        Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 1);
     fixture.remove().await;
 }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use readpast::{JobId, NewJob, Output, Worker, WorkerConfig};
+use readpast::{Handlers, JobId, NewJob, Worker, WorkerConfig};
 
 use crate::support::{Fixture, Session, WorkerSession, literal, number};
 
@@ -152,10 +152,15 @@ async fn producers_of_the_same_keys(rounds: usize) {
     for _ in 0..2 {
         let runs = runs.clone();
         let config = WorkerConfig::default();
-        let worker = Worker::start(&fixture.queue, &config, move |job, _| {
-            runs.lock().push(job.id());
-            Ok(Output::none())
-        });
+        let worker = Worker::builder(
+            &fixture.queue,
+            Handlers::any(move |job, _| {
+                runs.lock().push(job.id());
+                Ok(())
+            }),
+        )
+        .config(&config)
+        .start();
         workers.push(worker.await.unwrap());
     }
     let mut producers = Vec::new();

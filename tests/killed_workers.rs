@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use readpast::{Completion, JobState, NewJob, QueueOptions};
+use readpast::{CompletionPolicy, JobState, NewJob, QueueOptions};
 
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::{Fixture, dev_server, number, text, until};
@@ -94,7 +94,7 @@ async fn twenty_thousand_jobs_survive_workers_that_are_killed_again_and_again() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_was_stopped_for_longer_than_its_lease_changes_nothing_and_goes_on() {
     let options =
-        QueueOptions { max_attempts: PLENTY, completion: Some(Completion::Annotate), ..QueueOptions::default() };
+        QueueOptions { max_attempts: PLENTY, completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let fixture = Fixture::with("stopped", options).await;
     let jobs = fixture.queue.enqueue_many((0..20).map(|_| NewJob::text("100000"))).await.unwrap();
     let ledger = Ledger::new();

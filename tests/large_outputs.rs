@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use readpast::{Completion, JobState, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
 use readpast_devserver::error::SqlError;
 use tokio::sync::Semaphore;
 
@@ -18,7 +18,7 @@ const LARGE: usize = 100_000;
 /// A fixture whose jobs stay, with their outputs, and die of their first failure; and a queue that reaches it by a proxy, with a command
 /// time-out of a second.
 async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
-    let completion = Some(Completion::Annotate);
+    let completion = Some(CompletionPolicy::Annotate);
     let options = QueueOptions { completion, max_attempts: Some(1), ..QueueOptions::default() };
     let fixture = Fixture::with(test_name, options).await;
     let proxy = Proxy::start(&server_url().await).await;
@@ -32,7 +32,7 @@ async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
 
 /// The same on the dev server, whatever `READPAST_URL` says, without a proxy and with more attempts.
 async fn on_dev_server(test_name: &str) -> (Fixture, Queue) {
-    let options = QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let fixture = Fixture::on(dev_server().await, test_name, options).await;
     let mut config = fixture.config.clone();
     config.connection.command_timeout_ms = 1_000;
@@ -45,13 +45,18 @@ async fn gated_worker(queue: &Queue) -> (Worker, Arc<Semaphore>) {
     let config = WorkerConfig { threads: 2, lease_ms: 60_000, heartbeat_interval_ms: 300, ..WorkerConfig::default() };
     let gate = Arc::new(Semaphore::new(0));
     let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
-    let worker = Worker::start(queue, &config, move |job, _| {
-        runtime.block_on(handler_gate.acquire())?.forget();
-        match job.json::<usize>()? {
-            0 => Ok(Output::none()),
-            bytes => Ok(Output::bytes(vec![7; bytes])),
-        }
-    });
+    let worker = Worker::builder(
+        queue,
+        Handlers::any(move |job, _| {
+            runtime.block_on(handler_gate.acquire())?.forget();
+            match job.json::<usize>()? {
+                0 => Ok(None),
+                bytes => Ok(Some(Output::bytes(vec![7; bytes]))),
+            }
+        }),
+    )
+    .config(&config)
+    .start();
     (worker.await.unwrap(), gate)
 }
 

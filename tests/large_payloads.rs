@@ -1,6 +1,6 @@
 //! A payload that a link cannot carry in time: after some tries its job has failed an attempt and gives way; the others run.
 
-use readpast::{JobState, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{Handlers, JobState, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
 
 use crate::support::proxy::Proxy;
 use crate::support::{Fixture, numbers, server_url, until};
@@ -20,7 +20,7 @@ async fn a_payload_that_never_arrives_does_not_stop_the_queue() {
     proxy.throttle(1_500_000); // eight seconds for the large one
     let mut worker = WorkerConfig { lease_ms: 60_000, heartbeat_interval_ms: 300, ..WorkerConfig::default() };
     worker.retry.base_ms = 100;
-    let worker = Worker::start(&queue, &worker, |_, _| Ok(Output::none())).await.unwrap();
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&worker).start().await.unwrap();
     let monitor = worker.monitor();
 
     until("the others are done", || monitor.stats().done == 300).await;

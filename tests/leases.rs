@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{Handlers, Queue, QueueOptions, Worker, WorkerConfig};
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::counted::drained;
@@ -98,7 +98,7 @@ async fn more_lost_workers_than_one_call_takes_are_reaped_at_once() {
         .await;
     // The next interval is an hour away.
     let config = WorkerConfig { promote_interval_ms: 10, reap_interval_ms: 3_600_000, ..WorkerConfig::default() };
-    let worker = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     until_one(
         &fixture,
         "SELECT CASE WHEN EXISTS (SELECT 1 FROM [$(schema)].[workers] WHERE name = N'gone' AND lost_at IS NULL) THEN 0 ELSE 1 END AS n",
@@ -141,7 +141,8 @@ impl Leased {
             heartbeat_interval_ms: 200_000,
             ..WorkerConfig::default()
         };
-        let reaper = Worker::start(&fixture.queue, &reaps, |_, _| Ok(Output::none())).await.unwrap();
+        let reaper =
+            Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&reaps).start().await.unwrap();
         Leased { fixture, proxy, worker, reaper }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use readpast::{Limit, Monitor, Output, Worker, WorkerConfig};
+use readpast::{Handlers, Limit, Monitor, Worker, WorkerConfig};
 use tokio::sync::Semaphore;
 
 use crate::support::blocked::blocked_worker;
@@ -26,7 +26,11 @@ async fn busy_threads_are_bound_by_the_cpu_and_starve_when_the_queue_is_empty() 
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_that_are_not_answered_bind_the_worker() {
     let fixture = Fixture::new("claim").await;
-    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(())))
+        .config(&fixture.config.worker)
+        .start()
+        .await
+        .unwrap();
     let monitor = worker.monitor();
     limited_by(&monitor, Limit::Starved).await;
     // Every claim reads the worker's row first, and there is something to claim.
@@ -56,10 +60,15 @@ async fn acknowledgements_that_are_not_answered_bind_the_worker() {
         max_in_flight: 20,
         ..fixture.config.worker.clone()
     };
-    let worker = Worker::start(&fixture.queue, &config, move |_, _| {
-        runtime.block_on(handler_gate.acquire()).unwrap().forget();
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        &fixture.queue,
+        Handlers::any(move |_, _| {
+            runtime.block_on(handler_gate.acquire()).unwrap().forget();
+            Ok(())
+        }),
+    )
+    .config(&config)
+    .start()
     .await
     .unwrap();
     let monitor = worker.monitor();

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use readpast::{Config, JobError, Output, Queue, QueueOptions, Worker};
+use readpast::{Config, Handlers, JobError, Queue, QueueOptions, Worker};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Level, Subscriber};
@@ -131,7 +131,7 @@ async fn a_start_and_a_stop_are_a_line_each_and_jobs_are_none() {
     let fixture = Fixture::new("start_stop").await;
     let (config, queue) = logged_queue(&fixture, "logs: start and stop").await;
     queue.enqueue_many(numbers(50)).await.unwrap();
-    let worker = Worker::start(&queue, &config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config.worker).start().await.unwrap();
     worker.drain().await.unwrap();
     assert_eq!(messages(queue.name()), ["the worker has started", "the worker has ended"]);
     let started = line(queue.name(), "the worker has started");
@@ -150,10 +150,19 @@ async fn a_handler_runs_in_a_span_with_job_and_attempt() {
     config.worker.retry.base_ms = 0;
     config.worker.promote_interval_ms = 10;
     let job_id = queue.enqueue_many(numbers(1)).await.unwrap()[0].job_id;
-    let worker = Worker::start(&queue, &config.worker, |job, _| {
-        tracing::info!("inside");
-        if job.attempt() < 2 { Err(JobError::retry("once more")) } else { Err(JobError::dead("enough")) }
-    })
+    let worker = Worker::builder(
+        &queue,
+        Handlers::any(|job, _| {
+            tracing::info!("inside");
+            if job.attempt() < 2 {
+                Err::<(), _>(JobError::retry("once more").into())
+            } else {
+                Err(JobError::dead("enough").into())
+            }
+        }),
+    )
+    .config(&config.worker)
+    .start()
     .await
     .unwrap();
     worker.drain().await.unwrap();
@@ -176,7 +185,7 @@ async fn a_lost_lease_and_the_new_registration_are_a_line_each() {
     let fixture = Fixture::new("lost").await;
     let (mut config, queue) = logged_queue(&fixture, "logs: lost").await;
     config.worker.heartbeat_interval_ms = 100;
-    let worker = Worker::start(&queue, &config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config.worker).start().await.unwrap();
     let first_id = line(queue.name(), "the worker has started").field("worker_id").to_string();
     fixture.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
     let anew = logged(queue.name(), "registered anew").await;
@@ -196,7 +205,8 @@ async fn reconnecting_is_a_line_and_what_failed_before_is_too() {
     let (mut config, queue) = logged_queue(&fixture, "logs: reconnect").await;
     config.connection.url = proxy.connection_string().into();
     let through_proxy = Queue::connect(&config).await.unwrap();
-    let worker = Worker::start(&through_proxy, &config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let worker =
+        Worker::builder(&through_proxy, Handlers::any(|_, _| Ok(()))).config(&config.worker).start().await.unwrap();
     let monitor = worker.monitor();
     until("a claim is answered", || monitor.stats().last_claim_succeeded).await;
     proxy.block();
@@ -223,7 +233,7 @@ async fn each_reaped_worker_is_a_line() {
     let mut config = fixture.config.worker.clone();
     config.name = format!("reaper of {}", fixture.schema());
     config.reap_interval_ms = 100;
-    let worker = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 3);
     let of_reaper = |message: &str| -> Vec<Line> {
         let lines = lines_of("work").into_iter();
@@ -249,7 +259,7 @@ async fn an_error_of_sql_server_is_logged_with_its_number() {
     let fixture = Fixture::new("number").await;
     let (mut config, queue) = logged_queue(&fixture, "logs: number").await;
     config.worker.heartbeat_interval_ms = 100;
-    let worker = Worker::start(&queue, &config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config.worker).start().await.unwrap();
     fixture
         .sql("CREATE OR ALTER PROCEDURE [$(schema)].[heartbeat] @worker_id uniqueidentifier AS THROW 50001, N'closed for repairs', 1")
         .await;
@@ -272,8 +282,11 @@ fn a_worker_of_another_subscriber_runs_its_jobs() {
         let done = runtime.block_on(async {
             let fixture = Fixture::new("other_subscriber").await;
             fixture.queue.enqueue_many(numbers(3)).await.unwrap();
-            let worker =
-                Worker::start(&fixture.queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+            let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(())))
+                .config(&fixture.config.worker)
+                .start()
+                .await
+                .unwrap();
             let drained = tokio::time::timeout(Duration::from_secs(30), worker.drain()).await.expect("every job ends");
             fixture.remove().await;
             drained.unwrap().stats.done

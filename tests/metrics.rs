@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use readpast::{ClaimOrder, Error, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{ClaimOrder, Error, Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
 use readpast_devserver::error::SqlError;
 use tiberius::Row;
 
@@ -34,10 +34,15 @@ async fn every_stage_of_a_job_shows_up_in_what_is_served() {
     let fixture = Fixture::new("served").await;
     let (queue, address) = queue_with_metrics(&fixture, "served").await;
     queue.enqueue_many(numbers(20)).await.unwrap();
-    let worker = Worker::start(&queue, &fixture.config.worker, |job, _| match job.json::<u32>()? {
-        7 => Err(readpast::JobError::dead("seven")),
-        _ => Ok(Output::none()),
-    })
+    let worker = Worker::builder(
+        &queue,
+        Handlers::any(|job, _| match job.json::<u32>()? {
+            7 => Err(readpast::JobError::dead("seven").into()),
+            _ => Ok(()),
+        }),
+    )
+    .config(&fixture.config.worker)
+    .start()
     .await
     .unwrap();
     worker.drain().await.unwrap();
@@ -79,7 +84,8 @@ async fn errors_are_counted_by_procedure_and_by_sql_server_s_number() {
             Some(SqlError::new(number, "raised by a test").severity(17))
         });
     }
-    let worker = Worker::start(&queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let worker =
+        Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker).start().await.unwrap();
     assert_eq!(drained(worker).await.stats.done, 20);
 
     let (_, text) = get(address, "/metrics").await;
@@ -112,7 +118,8 @@ async fn ready_means_a_lease_and_an_answered_claim() {
     assert_eq!(get(address, "/readyz").await, (503, "not ready: no worker is running\n".to_string()));
     assert_eq!(get(address, "/").await.0, 404);
 
-    let worker = Worker::start(&queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let worker =
+        Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker).start().await.unwrap();
     let monitor = worker.monitor();
     until("a claim is answered", || monitor.stats().last_claim_succeeded).await;
     assert_eq!(get(address, "/readyz").await, (200, "ready\n".to_string()));
@@ -153,7 +160,7 @@ async fn without_its_lease_a_worker_is_not_ready() {
         fixture.config.connection.connect_timeout_ms = 1_000;
         fixture.config.connection.command_timeout_ms = 1_000;
         let (queue, address) = queue_with_metrics(&fixture, name).await;
-        let worker = Worker::start(&queue, &config, |_, _| Ok(Output::none())).await.unwrap();
+        let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
         let monitor = worker.monitor();
         until_ready(address).await;
 
@@ -315,7 +322,8 @@ async fn a_worker_shows_the_depth_of_its_queue_and_how_old_its_knowledge_is() {
     let (queue, address) = queue_with_metrics(&fixture, "depth").await;
     queue.pause().await.unwrap();
     queue.enqueue_many(numbers(4)).await.unwrap();
-    let worker = Worker::start(&queue, &fixture.config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let worker =
+        Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker).start().await.unwrap();
     let give_up = Instant::now() + Duration::from_secs(30);
     let text = loop {
         let (_, text) = get(address, "/metrics").await;
@@ -341,7 +349,7 @@ async fn a_worker_knows_how_old_a_sample_is_that_another_has_taken() {
     session.row("EXEC [$(schema)].[sample] @queue = N'old_sample', @max_age_ms = 0").await;
     session.sql(SAMPLED_EARLIER).await;
     let config = WorkerConfig { sample_interval_ms: 3_600_000, ..WorkerConfig::default() };
-    let worker = Worker::start(&queue, &config, |_, _| Ok(Output::none())).await.unwrap();
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     let first = age_above(address, 0.0).await;
     assert!((600.0..1_200.0).contains(&first), "{first}");
     // It does not ask again within the hour, and yet the age goes on.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{Completion, JobState, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
 use tokio::sync::Semaphore;
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
@@ -152,11 +152,16 @@ async fn a_look_for_lost_jobs_that_arrives_late_takes_nothing_from_the_worker() 
     let starts = Arc::new(AtomicUsize::new(0));
     let (handler_gate, counted, runtime) = (gate.clone(), starts.clone(), tokio::runtime::Handle::current());
     fixture.queue.enqueue_many(jobs(10)).await.unwrap();
-    let worker = Worker::start(&queue, &WorkerConfig { threads: 1, buffer: 20, ..long_lease() }, move |_, _| {
-        counted.fetch_add(1, Ordering::Relaxed);
-        runtime.block_on(handler_gate.acquire()).unwrap().forget();
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        &queue,
+        Handlers::any(move |_, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            runtime.block_on(handler_gate.acquire()).unwrap().forget();
+            Ok(())
+        }),
+    )
+    .config(&WorkerConfig { threads: 1, buffer: 20, ..long_lease() })
+    .start()
     .await
     .unwrap();
     // The look that was given up was repeated, and the jobs claimed again.
@@ -185,10 +190,15 @@ async fn a_finish_that_did_not_arrive_is_lost_and_not_done_when_the_job_was_give
         heartbeat_interval_ms: 25_000,
         ..long_lease()
     };
-    let cut_off = Worker::start(&queue, &one, move |_, _| {
-        runtime.block_on(handler_gate.acquire()).unwrap().forget();
-        Ok(Output::none())
-    })
+    let cut_off = Worker::builder(
+        &queue,
+        Handlers::any(move |_, _| {
+            runtime.block_on(handler_gate.acquire()).unwrap().forget();
+            Ok(())
+        }),
+    )
+    .config(&one)
+    .start()
     .await
     .unwrap();
     until("the job runs", || cut_off.stats().running == 1).await;
@@ -244,7 +254,7 @@ async fn a_shutdown_while_the_answer_to_a_claim_is_lost_gives_its_jobs_back_at_o
 /// With DELAYED_DURABILITY, or after a fail-over that loses data, transactions that were answered can be gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_whose_acknowledgement_a_crashed_server_has_forgotten_are_run_again() {
-    let options = QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let (fixture, proxy, queue) = through_proxy_with("forgotten", options).await;
     fixture.queue.enqueue_many(jobs(20)).await.unwrap();
     let (worker, runs) = counting_worker(&queue, &long_lease()).await;
@@ -285,11 +295,16 @@ async fn a_network_that_is_gone_for_longer_than_the_lease_costs_the_jobs_in_hand
     let gate = parking_lot::Mutex::new(gate);
     let config =
         WorkerConfig { threads: 1, buffer: 10, lease_ms: 1_000, heartbeat_interval_ms: 200, ..WorkerConfig::default() };
-    let cut_off = Worker::start(&queue, &config, move |_, context| {
-        gate.lock().recv_timeout(Duration::from_secs(60))?;
-        assert!(context.is_cancelled(), "the context says that there is no more use");
-        Ok(Output::none())
-    })
+    let cut_off = Worker::builder(
+        &queue,
+        Handlers::any(move |_, context| {
+            gate.lock().recv_timeout(Duration::from_secs(60))?;
+            assert!(context.is_cancelled(), "the context says that there is no more use");
+            Ok(())
+        }),
+    )
+    .config(&config)
+    .start()
     .await
     .unwrap();
     until("it runs one and holds four", || cut_off.stats().running == 1 && cut_off.stats().buffered == 4).await;
@@ -339,10 +354,15 @@ async fn while_the_server_is_unreachable_results_are_held_and_the_backlog_is_bou
     };
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = parking_lot::Mutex::new(gate);
-    let worker = Worker::start(&queue, &config, move |_, _| {
-        gate.lock().recv_timeout(Duration::from_secs(60))?;
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        &queue,
+        Handlers::any(move |_, _| {
+            gate.lock().recv_timeout(Duration::from_secs(60))?;
+            Ok(())
+        }),
+    )
+    .config(&config)
+    .start()
     .await
     .unwrap();
     until("jobs run and wait", || worker.stats().running == 2 && worker.stats().buffered > 20).await;
@@ -367,10 +387,15 @@ async fn a_shutdown_without_the_server_ends_at_its_deadline_and_what_was_held_ru
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = parking_lot::Mutex::new(gate);
     let config = WorkerConfig { threads: 1, buffer: 20, shutdown_deadline_ms: 300, ..long_lease() };
-    let worker = Worker::start(&queue, &config, move |_, _| {
-        gate.lock().recv_timeout(Duration::from_secs(60))?;
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        &queue,
+        Handlers::any(move |_, _| {
+            gate.lock().recv_timeout(Duration::from_secs(60))?;
+            Ok(())
+        }),
+    )
+    .config(&config)
+    .start()
     .await
     .unwrap();
     until("it holds them all", || worker.stats().running == 1 && worker.stats().buffered == 19).await;

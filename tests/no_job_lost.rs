@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use readpast::{JobState, Output, Worker};
+use readpast::{Handlers, JobState, Worker};
 use tokio::sync::Semaphore;
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
@@ -25,10 +25,15 @@ async fn a_worker_holds_what_the_table_says_and_never_more_than_allowed() {
     config.batch_size = 10;
     config.finish_batch_size = 10;
     config.max_in_flight = 10;
-    let worker = Worker::start(&fixture.queue, &config, move |_, _| {
-        runtime.block_on(handler_gate.acquire()).unwrap().forget();
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        &fixture.queue,
+        Handlers::any(move |_, _| {
+            runtime.block_on(handler_gate.acquire()).unwrap().forget();
+            Ok(())
+        }),
+    )
+    .config(&config)
+    .start()
     .await
     .unwrap();
     let monitor = worker.monitor();
@@ -63,11 +68,16 @@ async fn cut_connections_lose_nothing_and_repeat_only_what_was_in_flight() {
     fixture.queue.enqueue_many(numbers(JOBS)).await.unwrap();
     let runs = Arc::new(Mutex::new(HashMap::<u32, u32>::new()));
     let ledger = runs.clone();
-    let worker = Worker::start(&through_proxy, &fixture.config.worker, move |job, _| {
-        std::thread::sleep(Duration::from_micros(200)); // the work
-        *ledger.lock().entry(job.json()?).or_default() += 1;
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        &through_proxy,
+        Handlers::any(move |job, _| {
+            std::thread::sleep(Duration::from_micros(200)); // the work
+            *ledger.lock().entry(job.json()?).or_default() += 1;
+            Ok(())
+        }),
+    )
+    .config(&fixture.config.worker)
+    .start()
     .await
     .unwrap();
     let monitor = worker.monitor();

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use readpast::{ClaimOrder, Completion, Error, JobId, JobRow, JobState, Keep, NewJob, QueueOptions};
+use readpast::{ClaimOrder, CompletionPolicy, Error, JobId, JobRow, JobState, Keep, NewJob, QueueOptions};
 use readpast_devserver::DevServer;
 
 use crate::support::{Fixture, JobCounts, Session, WorkerSession, number, text};
@@ -254,7 +254,7 @@ async fn a_page_cannot_begin_after_a_job_of_another_state() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_job_is_found_whatever_its_state() {
-    let options = QueueOptions { completion: Some(Completion::Archive), ..QueueOptions::default() };
+    let options = QueueOptions { completion: Some(CompletionPolicy::Archive), ..QueueOptions::default() };
     let fixture = Fixture::with("one_job", options).await;
     let mut worker = WorkerSession::register(&fixture).await;
     let id = fixture.queue.enqueue(NewJob::text("x").kind("resize/v2")).await.unwrap().job_id;
@@ -284,7 +284,7 @@ async fn one_job_is_found_whatever_its_state() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn payloads_and_outputs_are_shown_as_text_where_they_are_text() {
-    let options = QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let fixture = Fixture::with("texts", options).await;
     let mut session = fixture.session().await;
     let mut worker = WorkerSession::register(&fixture).await;

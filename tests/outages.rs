@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use readpast::{JobId, Output, Queue, QueueOptions, Worker, WorkerConfig, WorkerStats};
+use readpast::{Handlers, JobId, Queue, QueueOptions, Worker, WorkerConfig, WorkerStats};
 use readpast_devserver::DevServer;
 
 use crate::support::proxy::Proxy;
@@ -46,14 +46,19 @@ async fn workers(fixture: &Fixture, url: &str) -> (Vec<Worker>, Runs) {
         let queue = Queue::connect(&config).await.unwrap();
         let noted = runs.clone();
         let worker_config = worker_config();
-        let worker = Worker::start(&queue, &worker_config, move |job, _| {
-            std::thread::sleep(LEASE); // the work
-            let mut noted = noted.lock();
-            let (runs, attempt) = noted.entry(job.id()).or_default();
-            *runs += 1;
-            *attempt = job.attempt().max(*attempt);
-            Ok(Output::none())
-        });
+        let worker = Worker::builder(
+            &queue,
+            Handlers::any(move |job, _| {
+                std::thread::sleep(LEASE); // the work
+                let mut noted = noted.lock();
+                let (runs, attempt) = noted.entry(job.id()).or_default();
+                *runs += 1;
+                *attempt = job.attempt().max(*attempt);
+                Ok(())
+            }),
+        )
+        .config(&worker_config)
+        .start();
         workers.push(worker.await.unwrap());
     }
     (workers, runs)

@@ -1,6 +1,6 @@
 //! Payloads of every size and text of every script come back as they went in.
 
-use readpast::{Completion, JobState, NewJob, Output, QueueOptions, Worker};
+use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Output, QueueOptions, Worker};
 use serde::{Deserialize, Serialize};
 
 use crate::support::{Finish, Fixture, WorkerSession, literal, text};
@@ -53,7 +53,7 @@ async fn every_size_survives_enqueue_and_claim() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_size_survives_finish_and_peek() {
-    let options = QueueOptions { completion: Some(Completion::Archive), ..QueueOptions::default() };
+    let options = QueueOptions { completion: Some(CompletionPolicy::Archive), ..QueueOptions::default() };
     let fixture = Fixture::with("output_sizes", options).await;
     fixture.queue.enqueue_many(SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
@@ -73,11 +73,14 @@ async fn every_size_survives_finish_and_peek() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_size_survives_a_worker() {
-    let options = QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let fixture = Fixture::with("worker_sizes", options).await;
     fixture.queue.enqueue_many(SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
-    let worker =
-        Worker::start(&fixture.queue, &fixture.config.worker, |job, _| Ok(Output::bytes(job.payload()))).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|job, _| Ok(Output::bytes(job.payload()))))
+        .config(&fixture.config.worker)
+        .start()
+        .await
+        .unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.lost), (SIZES.len() as u64, 0));
     let mut done = fixture.queue.peek(JobState::Done, None, 10).await.unwrap();
@@ -145,17 +148,22 @@ async fn text_from_t_sql_is_utf_16_and_read_as_json() {
         number: u32,
         customer: String,
     }
-    let options = QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let fixture = Fixture::with("utf16", options).await;
     let mut session = fixture.session().await;
     for customer in TEXTS {
         let json = serde_json::to_string(&Invoice { number: 4711, customer: customer.to_string() }).unwrap();
         session.sql(&format!("EXEC [$(schema)].[enqueue] @queue = N'work', @text = {}", literal(&json))).await;
     }
-    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |job, _| {
-        let invoice: Invoice = job.json()?;
-        Ok(Output::bytes(invoice.customer))
-    })
+    let worker = Worker::builder(
+        &fixture.queue,
+        Handlers::any(|job, _| {
+            let invoice: Invoice = job.json()?;
+            Ok(Output::bytes(invoice.customer))
+        }),
+    )
+    .config(&fixture.config.worker)
+    .start()
     .await
     .unwrap();
     worker.drain().await.unwrap();

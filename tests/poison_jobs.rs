@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use readpast::{JobState, NewJob, Output, QueueOptions, Worker, WorkerConfig};
+use readpast::{Handlers, JobState, NewJob, QueueOptions, Worker, WorkerConfig};
 use tokio::sync::Semaphore;
 
 use crate::support::child::{ChildWorker, Ledger};
@@ -194,16 +194,21 @@ async fn a_job_that_must_run_alone_waits_for_the_others_and_the_others_for_it() 
     let (handler_gates, noted) = (gates.clone(), started.clone());
     let runtime = tokio::runtime::Handle::current();
     let config = WorkerConfig { threads: 4, ..WorkerConfig::default() };
-    let worker = Worker::start(&fixture.queue, &config, move |job, _| {
-        let name = job.text()?.to_string();
-        noted.lock().push(name.clone());
-        match name.as_str() {
-            "first" => runtime.block_on(handler_gates[0].acquire())?.forget(),
-            "suspect" => runtime.block_on(handler_gates[1].acquire())?.forget(),
-            _ => {}
-        }
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        &fixture.queue,
+        Handlers::any(move |job, _| {
+            let name = job.text()?.to_string();
+            noted.lock().push(name.clone());
+            match name.as_str() {
+                "first" => runtime.block_on(handler_gates[0].acquire())?.forget(),
+                "suspect" => runtime.block_on(handler_gates[1].acquire())?.forget(),
+                _ => {}
+            }
+            Ok(())
+        }),
+    )
+    .config(&config)
+    .start()
     .await
     .unwrap();
     let has_started = |name: &str| started.lock().iter().any(|started| started == name);

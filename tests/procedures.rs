@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use readpast::{ClaimOrder, Completion, JobState, NewJob, QueueOptions};
+use readpast::{ClaimOrder, CompletionPolicy, JobState, NewJob, QueueOptions};
 use uuid::Uuid;
 
 use crate::support::{Fixture, JobCounts, Session, bytes, number, optional_number, text};
@@ -545,7 +545,7 @@ async fn finish_reports_as_lost_what_is_not_the_workers_and_leaves_it_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn finish_again_reports_everything_as_lost_and_changes_nothing() {
-    for completion in [Completion::Delete, Completion::Annotate] {
+    for completion in [CompletionPolicy::Delete, CompletionPolicy::Annotate] {
         let fixture =
             Fixture::with("finish_twice", QueueOptions { completion: Some(completion), ..QueueOptions::default() })
                 .await;
@@ -705,7 +705,7 @@ async fn recover_lists_what_the_worker_does_not_know_of_and_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn register_worker_returns_the_queues_settings() {
     let options =
-        QueueOptions { completion: Some(Completion::Archive), max_attempts: Some(3), ..QueueOptions::default() };
+        QueueOptions { completion: Some(CompletionPolicy::Archive), max_attempts: Some(3), ..QueueOptions::default() };
     let fixture = Fixture::with("register", options).await;
     let mut session = fixture.session().await;
     let sql = format!(
@@ -1005,9 +1005,11 @@ async fn reap_without_report_answers_in_its_output_parameter() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stats_counts_each_state() {
-    let fixture =
-        Fixture::with("stats", QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() })
-            .await;
+    let fixture = Fixture::with(
+        "stats",
+        QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() },
+    )
+    .await;
     let mut session = fixture.session().await;
     register(&mut session, ANNE).await;
     register(&mut session, BERT).await;
@@ -1257,7 +1259,7 @@ async fn purge_refuses_claimed_jobs_and_unknown_states() {
 async fn peek_shows_each_state_and_only_that() {
     let fixture = Fixture::with(
         "peek_states",
-        QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() },
+        QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() },
     )
     .await;
     let mut session = fixture.session().await;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{JobError, NewJob, Output, Queue, QueueOptions, Worker};
+use readpast::{Handlers, JobError, NewJob, Queue, QueueOptions, Worker};
 use serde_json::Value;
 
 use crate::support::http::get;
@@ -161,12 +161,17 @@ async fn every_expression_returns_data_from_a_worker_under_load() {
     config.worker.retry.base_ms = 10;
     let queue = Queue::connect(&config).await.unwrap();
     queue.create(QueueOptions { max_attempts: Some(2), ..QueueOptions::default() }).await.unwrap();
-    let worker = Worker::start(&queue, &config.worker, |job, _| match job.json::<u64>()? % 100 {
-        13 => Err(JobError::dead("thirteen")),
-        14 => Err(JobError::retry("fourteen")),
-        15 => panic!("fifteen"),
-        _ => Ok(Output::none()),
-    })
+    let worker = Worker::builder(
+        &queue,
+        Handlers::any(|job, _| match job.json::<u64>()? % 100 {
+            13 => Err(JobError::dead("thirteen").into()),
+            14 => Err(JobError::retry("fourteen").into()),
+            15 => panic!("fifteen"),
+            _ => Ok(()),
+        }),
+    )
+    .config(&config.worker)
+    .start()
     .await
     .unwrap();
     let stop = worker.stop_handle();

@@ -13,7 +13,7 @@ fn the_readme_s_code_is_the_example_s() {
     let readme = file("README.md");
     let example = file("examples/typed_payload.rs");
     let snippets: Vec<&str> = readme.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert_eq!(snippets.len(), 3);
+    assert_eq!(snippets.len(), 4);
     for snippet in snippets {
         assert!(example.contains(snippet), "not in examples/typed_payload.rs:\n{snippet}");
     }

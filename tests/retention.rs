@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use readpast::{Completion, Error, Keep, NewJob, Output, QueueOptions, Worker, WorkerConfig};
+use readpast::{CompletionPolicy, Error, Handlers, Keep, NewJob, QueueOptions, Worker};
 
 use crate::support::{Fixture, JobCounts, Session, WorkerSession};
 
@@ -17,9 +17,9 @@ fn keeping(keep_done: Keep, keep_dead: Keep) -> QueueOptions {
 /// Jobs that ended `minutes` ago: done (annotated) ones, dead ones and archived ones, `count` of each.
 async fn finished(fixture: &Fixture, count: usize, minutes: u32) {
     let mut worker = WorkerSession::register(fixture).await;
-    for completion in [Completion::Annotate, Completion::Archive] {
+    for completion in [CompletionPolicy::Annotate, CompletionPolicy::Archive] {
         fixture.queue.create(QueueOptions { completion: Some(completion), ..QueueOptions::default() }).await.unwrap();
-        let jobs = if completion == Completion::Annotate { 2 * count } else { count };
+        let jobs = if completion == CompletionPolicy::Annotate { 2 * count } else { count };
         fixture.queue.enqueue_many((0..jobs).map(|_| NewJob::text("x"))).await.unwrap();
         let mut position = 0;
         while position < jobs {
@@ -185,7 +185,7 @@ async fn a_worker_deletes_what_is_too_old() {
     let fixture = Fixture::with("worker", keeping(Keep::For(HOUR), Keep::For(HOUR))).await;
     finished(&fixture, 1_100, 100).await; // more than one batch of each
     finished(&fixture, 2, 10).await;
-    let worker = Worker::start(&fixture.queue, &WorkerConfig::default(), |_, _| Ok(Output::none())).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     let stop = worker.stop_handle();
     let running = tokio::spawn(worker.run());
     let give_up = Instant::now() + Duration::from_secs(30);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use readpast::{JobError, JobState, NewJob, Output, QueueOptions, Worker};
+use readpast::{Handlers, JobError, JobState, NewJob, QueueOptions, Worker};
 
 use crate::support::Fixture;
 
@@ -15,10 +15,15 @@ async fn a_failing_job_is_tried_as_often_as_allowed_then_dead_with_its_last_erro
     fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
     let attempts = Arc::new(Mutex::new(Vec::new()));
     let seen = attempts.clone();
-    let worker = Worker::start(&fixture.queue, &fixture.config.worker, move |job, _| {
-        seen.lock().push((job.attempt(), job.is_last_attempt()));
-        Err(JobError::retry(format!("failure {}", job.attempt())))
-    })
+    let worker = Worker::builder(
+        &fixture.queue,
+        Handlers::any(move |job, _| {
+            seen.lock().push((job.attempt(), job.is_last_attempt()));
+            Err::<(), _>(JobError::retry(format!("failure {}", job.attempt())).into())
+        }),
+    )
+    .config(&fixture.config.worker)
+    .start()
     .await
     .unwrap();
     let summary = worker.drain().await.unwrap();
@@ -33,8 +38,11 @@ async fn a_failing_job_is_tried_as_often_as_allowed_then_dead_with_its_last_erro
 async fn a_job_s_own_maximum_overrides_the_queue_s() {
     let fixture = Fixture::new("own_maximum").await;
     fixture.queue.enqueue(NewJob::bytes("x").max_attempts(1)).await.unwrap();
-    let worker =
-        Worker::start(&fixture.queue, &fixture.config.worker, |_, _| Err(JobError::retry("no"))).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Err::<(), _>(JobError::retry("no").into())))
+        .config(&fixture.config.worker)
+        .start()
+        .await
+        .unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.retried, summary.stats.dead), (0, 1));
     fixture.remove().await;
@@ -44,9 +52,12 @@ async fn a_job_s_own_maximum_overrides_the_queue_s() {
 async fn retry_in_waits_as_long_as_it_says() {
     let fixture = Fixture::new("retry_in").await;
     fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
-    let worker = Worker::start(&fixture.queue, &fixture.config.worker, |_, _| {
-        Err(JobError::retry_in(Duration::from_secs(3_600), "in an hour"))
-    })
+    let worker = Worker::builder(
+        &fixture.queue,
+        Handlers::any(|_, _| Err::<(), _>(JobError::retry_in(Duration::from_secs(3_600), "in an hour").into())),
+    )
+    .config(&fixture.config.worker)
+    .start()
     .await
     .unwrap();
     let monitor = worker.monitor();
@@ -65,16 +76,22 @@ async fn a_requeued_job_starts_from_its_first_attempt_with_a_higher_fence() {
     let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
     let fixture = Fixture::with("requeued", options).await;
     fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
-    let fail = |_: &readpast::Job, _: &readpast::Context| Err(JobError::retry("no"));
-    let worker = Worker::start(&fixture.queue, &fixture.config.worker, fail).await.unwrap();
+    let fail = |_: &readpast::Job, _: &readpast::Context| Err::<(), _>(JobError::retry("no").into());
+    let worker =
+        Worker::builder(&fixture.queue, Handlers::any(fail)).config(&fixture.config.worker).start().await.unwrap();
     worker.drain().await.unwrap();
     assert_eq!(fixture.queue.requeue(None).await.unwrap(), 1);
     let seen = Arc::new(Mutex::new(None));
     let sink = seen.clone();
-    let worker = Worker::start(&fixture.queue, &fixture.config.worker, move |job, _| {
-        *sink.lock() = Some((job.attempt(), job.fence().0));
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        &fixture.queue,
+        Handlers::any(move |job, _| {
+            *sink.lock() = Some((job.attempt(), job.fence().0));
+            Ok(())
+        }),
+    )
+    .config(&fixture.config.worker)
+    .start()
     .await
     .unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 1);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 
-use readpast::{Config, JobError, Queue, QueueOptions, Worker};
+use readpast::{Config, Handlers, JobError, Queue, QueueOptions, Worker};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Subscriber};
@@ -80,10 +80,15 @@ async fn one_life(everything: &Everything) -> String {
         let queue = Queue::connect(&config).await.unwrap();
         everything.note((&queue, queue.verify().await, queue.install().await));
         everything.note((queue.create(QueueOptions::default()).await, queue.enqueue_many(numbers(20)).await));
-        let worker = Worker::start(&queue, &config.worker, |job, context| {
-            let shown = format!("{job:?} {context:?}");
-            Err(JobError::dead(shown))
-        })
+        let worker = Worker::builder(
+            &queue,
+            Handlers::any(|job, context| {
+                let shown = format!("{job:?} {context:?}");
+                Err::<(), _>(JobError::dead(shown).into())
+            }),
+        )
+        .config(&config.worker)
+        .start()
         .await
         .unwrap();
         everything.note((worker.stop_handle(), worker.monitor(), worker.stats()));

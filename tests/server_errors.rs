@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use readpast::{Error, JobError, NewJob, Output, QueueOptions, Worker, WorkerConfig};
+use readpast::{Error, Handlers, JobError, NewJob, QueueOptions, Worker, WorkerConfig};
 use readpast_devserver::DevServer;
 use readpast_devserver::error::SqlError;
 
@@ -350,14 +350,19 @@ async fn a_clock_that_jumps_back_and_forth_over_jobs_in_every_state_loses_none()
     let hour = Duration::from_secs(3_600);
     fixture.queue.enqueue_many([NewJob::text("repeated"), NewJob::text("runs"), NewJob::text("waits")]).await.unwrap();
     fixture.queue.enqueue(NewJob::text("scheduled").delay(hour)).await.unwrap();
-    let worker = Worker::start(&fixture.queue, &config, move |job, _| {
-        counted.fetch_add(1, Ordering::Relaxed);
-        if job.text()? == "repeated" && job.attempt() == 1 {
-            return Err(JobError::retry_in(hour, "again in an hour"));
-        }
-        gate.lock().recv_timeout(Duration::from_secs(60))?;
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        &fixture.queue,
+        Handlers::any(move |job, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            if job.text()? == "repeated" && job.attempt() == 1 {
+                return Err(JobError::retry_in(hour, "again in an hour").into());
+            }
+            gate.lock().recv_timeout(Duration::from_secs(60))?;
+            Ok(())
+        }),
+    )
+    .config(&config)
+    .start()
     .await
     .unwrap();
     let stats = || worker.stats();

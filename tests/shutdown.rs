@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use readpast::{JobState, NewJob, Output, Summary, Worker, WorkerConfig};
+use readpast::{Handlers, JobState, NewJob, Summary, Worker, WorkerConfig};
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::child::{ChildWorker, Ledger};
@@ -40,15 +40,20 @@ async fn a_second_request_stops_at_once_and_the_running_job_is_told() {
     let (told, was_told) = std::sync::mpsc::channel();
     let (let_it_end, may_end) = std::sync::mpsc::channel::<()>();
     let may_end = Mutex::new(may_end);
-    let worker = Worker::start(&fixture.queue, &fixture.config.worker, move |_, context| {
-        while !context.is_cancelled() {
-            std::thread::yield_now();
-        }
-        told.send(()).unwrap();
-        // Its result must not be there in time to be acknowledged all the same.
-        let _ = may_end.lock().unwrap().recv();
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        &fixture.queue,
+        Handlers::any(move |_, context| {
+            while !context.is_cancelled() {
+                std::thread::yield_now();
+            }
+            told.send(()).unwrap();
+            // Its result must not be there in time to be acknowledged all the same.
+            let _ = may_end.lock().unwrap().recv();
+            Ok(())
+        }),
+    )
+    .config(&fixture.config.worker)
+    .start()
     .await
     .unwrap();
     let monitor = worker.monitor();
@@ -84,7 +89,7 @@ async fn a_worker_that_died_is_reaped_and_its_jobs_are_run_by_another() {
     fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
     let mut config = fixture.config.worker.clone();
     config.reap_interval_ms = 100;
-    let second = Worker::start(&fixture.queue, &config, |_, _| Ok(Output::none())).await.unwrap();
+    let second = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     assert_eq!(drained(second).await.stats.done, 10);
     fixture.remove().await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use readpast::{NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
 
 use crate::support::{Fixture, Session, numbers, until};
 
@@ -11,7 +11,7 @@ const REFUSED: u32 = 58003;
 
 /// A worker that has found its queue empty.
 async fn idle_worker(queue: &Queue, config: WorkerConfig) -> Worker {
-    let worker = Worker::start(queue, &config, |_, _| Ok(Output::none())).await.unwrap();
+    let worker = Worker::builder(queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     let monitor = worker.monitor();
     until("the first claim was answered", || monitor.stats().last_claim_succeeded).await;
     worker

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{Config, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{Config, Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
 
 use super::client::Client;
 use super::server::Server;
@@ -104,11 +104,16 @@ impl Bench {
         let available = queue.stats().await.expect("the queue exists").ready;
         let ended = Arc::new(AtomicU64::new(0));
         let counted = ended.clone();
-        let worker = Worker::start(queue, config, move |_job, _context| {
-            work.run();
-            counted.fetch_add(1, Ordering::Relaxed);
-            Ok(Output::none())
-        })
+        let worker = Worker::builder(
+            queue,
+            Handlers::any(move |_job, _context| {
+                work.run();
+                counted.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }),
+        )
+        .config(config)
+        .start()
         .await
         .expect("the worker starts");
         let monitor = worker.monitor();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{Output, Worker, WorkerConfig};
+use readpast::{Handlers, Worker, WorkerConfig};
 
 use super::Sizes;
 use super::bench::{Bench, fill};
@@ -40,17 +40,22 @@ async fn last_end(sizes: &Sizes, speeds: [Duration; 3], tiny: u64) -> f64 {
         let (tiny_left, long_left, times) = (tiny_left.clone(), long_left.clone(), times.clone());
         let config = WorkerConfig { threads: 1, ..WorkerConfig::default() };
         let own = bench.queue("fairness").await;
-        let started = Worker::start(&own, &config, move |_job, _context| {
-            let is_tiny =
-                tiny_left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok();
-            if !is_tiny {
-                let _ = times.send(Instant::now());
-                std::thread::sleep(speed);
-                long_left.fetch_sub(1, Ordering::AcqRel);
-                let _ = times.send(Instant::now());
-            }
-            Ok(Output::none())
-        });
+        let started = Worker::builder(
+            &own,
+            Handlers::any(move |_job, _context| {
+                let is_tiny =
+                    tiny_left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok();
+                if !is_tiny {
+                    let _ = times.send(Instant::now());
+                    std::thread::sleep(speed);
+                    long_left.fetch_sub(1, Ordering::AcqRel);
+                    let _ = times.send(Instant::now());
+                }
+                Ok(())
+            }),
+        )
+        .config(&config)
+        .start();
         workers.push(started.await.expect("the worker starts"));
     }
     let mut seen = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use readpast::{NewJob, Output, Queue, Worker, WorkerConfig};
+use readpast::{Handlers, NewJob, Queue, Worker, WorkerConfig};
 use tokio::sync::mpsc;
 
 use super::Sizes;
@@ -22,10 +22,15 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
     let queue = bench.queue("idle").await;
     let (started, mut starts) = mpsc::unbounded_channel();
     let config = WorkerConfig::default();
-    let worker = Worker::start(&queue, &config, move |_job, _context| {
-        let _ = started.send(Instant::now());
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        &queue,
+        Handlers::any(move |_job, _context| {
+            let _ = started.send(Instant::now());
+            Ok(())
+        }),
+    )
+    .config(&config)
+    .start()
     .await
     .expect("the worker starts");
 
@@ -66,8 +71,11 @@ async fn requests_at_rest(report: &mut Report, sizes: &Sizes, bench: &Bench) {
     // The last of several equal keys counts.
     config.connection.url = format!("{};Server=tcp:127.0.0.1,{}", bench.server.url, proxy.port).into();
     let queue = Queue::connect(&config).await.expect("the library connects");
-    let worker =
-        Worker::start(&queue, &config.worker, |_job, _context| Ok(Output::none())).await.expect("the worker starts");
+    let worker = Worker::builder(&queue, Handlers::any(|_job, _context| Ok(())))
+        .config(&config.worker)
+        .start()
+        .await
+        .expect("the worker starts");
     tokio::time::sleep(UNTIL_AT_REST).await;
     let before = proxy.requests();
     tokio::time::sleep(sizes.at_rest).await;

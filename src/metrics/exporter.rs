@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! [metrics] listen ─▶ Queue::connect ─▶ recorder (one per process) and listener (one per address)
-//! Worker::start ────▶ its Monitor is asked by /readyz
+//! a worker's start ────▶ its Monitor is asked by /readyz
 //! ```
 //!
 //! All queues of a process that name the same address share one listener, which ends with the last of them.

@@ -5,10 +5,9 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, Histogram};
 
 use crate::config::WorkerConfig;
+use crate::enqueued::Enqueued;
 use crate::error::Error;
-use crate::queue::finish::FinishOutcome;
-use crate::queue::workers::Reaped;
-use crate::queue::{Enqueued, QueueSample};
+use crate::outcome::Outcome;
 
 use super::*;
 
@@ -211,11 +210,11 @@ impl WorkerMetrics {
         self.buffer_wait.record(waited);
     }
 
-    pub(crate) fn run_ended(&self, outcome: &FinishOutcome, run: Duration) {
+    pub(crate) fn run_ended(&self, outcome: &Outcome, run: Duration) {
         match outcome {
-            FinishOutcome::Done { .. } => self.run_done(run),
-            FinishOutcome::Retry { .. } => self.run_retry.record(run),
-            FinishOutcome::Dead { .. } => self.run_dead.record(run),
+            Outcome::Done { .. } => self.run_done(run),
+            Outcome::Retry { .. } => self.run_retry.record(run),
+            Outcome::Dead { .. } => self.run_dead.record(run),
         }
     }
 
@@ -254,10 +253,11 @@ impl WorkerMetrics {
         self.lost_jobs.increment(jobs as u64);
     }
 
-    pub(crate) fn reaped(&self, reaped: &Reaped) {
-        self.reaped_workers.increment(reaped.lost.len() as u64);
-        self.reaped_jobs.increment(u64::from(reaped.jobs_ready + reaped.jobs_dead));
-        self.dead.increment(u64::from(reaped.jobs_dead));
+    /// Workers were lost, and jobs of lost workers are ready again or dead.
+    pub(crate) fn reaped(&self, workers: usize, jobs_ready: u32, jobs_dead: u32) {
+        self.reaped_workers.increment(workers as u64);
+        self.reaped_jobs.increment(u64::from(jobs_ready + jobs_dead));
+        self.dead.increment(u64::from(jobs_dead));
     }
 }
 
@@ -284,15 +284,20 @@ impl SampleMetrics {
         }
     }
 
-    pub(crate) fn sampled(&self, sample: &QueueSample) {
-        let depths = [sample.ready, sample.scheduled, sample.claimed, sample.dead];
-        for (gauge, jobs) in self.jobs.iter().zip(depths) {
+    /// `jobs` in the order of [`STATES`].
+    pub(crate) fn sampled(
+        &self,
+        jobs: [u64; STATES.len()],
+        oldest_ready: Option<Duration>,
+        workers: u64,
+        paused: bool,
+    ) {
+        for (gauge, jobs) in self.jobs.iter().zip(jobs) {
             gauge.set(jobs as f64);
         }
-        self.oldest_ready.set(sample.oldest_ready.unwrap_or_default().as_secs_f64());
-        self.workers.set(sample.workers as f64);
-        self.paused.set(if sample.paused { 1.0 } else { 0.0 });
-        self.aged(sample.age);
+        self.oldest_ready.set(oldest_ready.unwrap_or_default().as_secs_f64());
+        self.workers.set(workers as f64);
+        self.paused.set(if paused { 1.0 } else { 0.0 });
     }
 
     pub(crate) fn aged(&self, age: Duration) {

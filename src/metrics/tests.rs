@@ -10,7 +10,6 @@ use metrics::{
 use parking_lot::Mutex;
 
 use crate::error::Error;
-use crate::queue::QueueSample;
 
 use super::{ERRORS, Kind, Levels, PROCEDURES, QueueMetrics, STAGES, SampleMetrics, WorkerMetrics, all};
 
@@ -167,7 +166,8 @@ fn recording_allocates_nothing() {
         queue.answered("claim", time);
         queue.answered("finish", time);
         queue.enqueued(&[], time);
-        sample.sampled(&QueueSample::default());
+        sample.sampled([0; 4], None, 0, false);
+        sample.aged(Duration::ZERO);
     });
     assert_eq!(allocated.count_total, 0);
 }

@@ -1,13 +1,14 @@
 //! Claiming: up to N ready jobs become this worker's, in one statement and one round trip.
 
-use std::time::Duration;
-
 use tiberius::Command;
 
-use super::connection::{Columns, Lane, all_rows};
-use super::{ClaimOrder, WorkerId};
+use super::columns::{Columns, all_rows};
+use super::lane::Lane;
+use super::options::ClaimOrder;
+use super::parameters::int;
 use crate::error::Error;
-use crate::job::{Fence, Job, JobId};
+use crate::ids::{Fence, JobId, WorkerId};
+use crate::job::Job;
 
 /// What a worker asks for.
 #[derive(Debug, Clone, Copy)]
@@ -126,49 +127,6 @@ impl Lane {
     }
 }
 
-impl Lane {
-    /// Waits in SQL Server until the queue has a job to claim, or for about `wait`. It looks after `first`, then after pauses that double up to
-    /// `most`. Where enough sessions wait already, it looks once and does not wait.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::UnknownQueue`] and the connection's. Nothing is changed, whatever happens.
-    pub(crate) async fn await_jobs(
-        &mut self,
-        queue: &str,
-        first: Duration,
-        most: Duration,
-        wait: Duration,
-    ) -> Result<Awaited, Error> {
-        let mut command = self.command("await_jobs");
-        command.bind_param("@queue", queue);
-        command.bind_param("@first_ms", int_ms(first));
-        command.bind_param("@most_ms", int_ms(most.max(first)));
-        command.bind_param("@wait_ms", int_ms(wait));
-        let mut row = self.row("await_jobs", command).await?;
-        Ok(Awaited { found: row.required("found")?, waited: row.required("waited")? })
-    }
-}
-
-/// What became of waiting for jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Awaited {
-    /// The queue has a job to claim.
-    pub(crate) found: bool,
-    /// SQL Server waited. Otherwise enough sessions do.
-    pub(crate) waited: bool,
-}
-
-/// Whole milliseconds, at least one; the callers' are an hour at the most.
-fn int_ms(time: Duration) -> i32 {
-    i32::try_from(time.as_millis()).unwrap_or(i32::MAX).max(1)
-}
-
-/// Counts go over the wire as int; the callers' are bounded far below its maximum.
-pub(super) fn int(count: usize) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
-}
-
 fn read_job(mut row: Columns) -> Result<Job, Error> {
     Ok(Job {
         id: JobId(row.required("job_id")?),
@@ -176,8 +134,8 @@ fn read_job(mut row: Columns) -> Result<Job, Error> {
         attempt: row.count("attempt")?,
         max_attempts: row.count("max_attempts")?,
         priority: row.required("priority")?,
-        waited: row.duration_ms("waited_ms")?,
-        age: row.duration_ms("age_ms")?,
+        waited: row.required_ms("waited_ms")?,
+        age: row.required_ms("age_ms")?,
         dedup_key: row.optional("dedup_key")?,
         correlation_id: row.optional("correlation_id")?,
         kind: row.optional("kind")?,

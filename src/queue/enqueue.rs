@@ -5,21 +5,15 @@ use std::borrow::Cow;
 use futures_io::{AsyncRead, AsyncWrite};
 use tiberius::{ColumnData, Command, CommandResult, SqlTableDataRow, TableValueRow};
 
-use super::connection::{
-    Columns, Lane, MAX_TABLE_VALUE_BYTES, checked_schema, into_rows, procedure, table_type, to_datetime2,
-};
-use super::finish::millis;
+use super::columns::{Columns, into_rows};
+use super::datetime2::to_datetime2;
+use super::lane::Lane;
+use super::parameters::{MAX_TABLE_VALUE_BYTES, int, ms, procedure, table_type};
+use crate::config::check_schema;
+use crate::enqueued::Enqueued;
 use crate::error::Error;
-use crate::job::{JobId, NewJob};
-
-/// What became of a job that was handed in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Enqueued {
-    /// The job's number; that of the unfinished job with the same de-duplication key if this is a `duplicate`.
-    pub job_id: JobId,
-    /// Whether nothing was added, because an unfinished job of the queue had the same de-duplication key at that moment.
-    pub duplicate: bool,
-}
+use crate::ids::JobId;
+use crate::job::NewJob;
 
 /// The most jobs of one chunk: a transaction that locks few rows, and no more work to repeat after an error than that.
 const MAX_CHUNK_JOBS: usize = 1_000;
@@ -85,7 +79,7 @@ pub async fn enqueue_in<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let schema = checked_schema(schema)?;
+    check_schema(schema)?;
     for job in jobs {
         job.check()?;
         due_at(job)?;
@@ -161,13 +155,13 @@ fn enqueue_command<'a>(schema: &str, queue: &'a str, job: &'a NewJob) -> Result<
     command.bind_param("@payload", job.payload.as_slice());
     command.bind_param("@priority", job.priority);
     if let Some(delay) = job.delay {
-        command.bind_param("@delay_ms", millis(delay));
+        command.bind_param("@delay_ms", ms(delay));
     }
     if due_at != ColumnData::DateTime2(None) {
         command.bind_param("@due_at", due_at);
     }
     if let Some(max_attempts) = job.max_attempts {
-        command.bind_param("@max_attempts", attempts(max_attempts));
+        command.bind_param("@max_attempts", int(max_attempts));
     }
     if let Some(key) = &job.dedup_key {
         command.bind_param("@dedup_key", key.as_str());
@@ -235,9 +229,9 @@ impl<'a> TableValueRow<'a> for EnqueueRow<'a> {
         row.add_field(self.job.payload.as_slice());
         row.add_field(None::<Cow<'a, str>>);
         row.add_field(self.job.priority);
-        row.add_field(self.job.delay.map(millis));
+        row.add_field(self.job.delay.map(ms));
         row.add_field(self.due_at.clone());
-        row.add_field(self.job.max_attempts.map(attempts));
+        row.add_field(self.job.max_attempts.map(int));
         row.add_field(self.job.dedup_key.as_deref());
         row.add_field(self.job.correlation_id);
         row.add_field(self.job.kind.as_deref());
@@ -256,11 +250,6 @@ fn due_at(job: &NewJob) -> Result<ColumnData<'static>, Error> {
         Some(time) => Ok(ColumnData::DateTime2(Some(time))),
         None => Err(Error::InvalidJob { reason: "due_at must be between the years 1 and 9999".to_string() }),
     }
-}
-
-/// Checked by [`NewJob::check`] before.
-fn attempts(max_attempts: u32) -> i32 {
-    i32::try_from(max_attempts).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]

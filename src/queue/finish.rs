@@ -1,16 +1,17 @@
-//! Acknowledging: what became of jobs that were run (`finish`), and giving back those that were not (`release`,
-//! `recover`).
+//! Acknowledging what became of jobs that were run.
 //!
-//! Every list goes in the order of job ids, which is the order in which SQL Server locks the rows.
+//! A list goes in the order of job ids, which is the order in which SQL Server locks the rows.
 
 use std::time::Duration;
 
 use tiberius::{Command, SqlTableDataRow, TableValueRow};
 
-use super::WorkerId;
-use super::connection::{Columns, Lane, MAX_TABLE_VALUE_BYTES, table_type};
+use super::columns::Columns;
+use super::lane::Lane;
+use super::parameters::{MAX_TABLE_VALUE_BYTES, ms, table_type, us};
 use crate::error::Error;
-use crate::job::{Fence, JobId};
+use crate::ids::{Fence, JobId, WorkerId};
+use crate::outcome::{Outcome, cut};
 
 /// The acknowledgement of one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,17 +20,9 @@ pub(crate) struct Finish {
     pub(crate) fence: Fence,
     /// For the log; SQL Server knows it.
     pub(crate) attempt: u32,
-    pub(crate) outcome: FinishOutcome,
+    pub(crate) outcome: Outcome,
     /// How long the run took, by this process's monotonic clock.
     pub(crate) run: Duration,
-}
-
-/// What became of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum FinishOutcome {
-    Done { output: Option<Vec<u8>> },
-    Retry { delay: Duration, error: String },
-    Dead { error: String },
 }
 
 /// How a job ended that did not end as asked.
@@ -44,9 +37,6 @@ pub(crate) enum FinishResult {
 /// The calls by name, as an [`Error::TimedOut`] has it.
 pub(crate) const FINISH: &str = "finish";
 pub(crate) const FINISH_ONE: &str = "finish_one";
-
-/// The width of the column `error`, in UTF-16 units.
-const MAX_ERROR_UNITS: usize = 4_000;
 
 impl Lane {
     /// Acknowledges jobs that have a row, at most 1,000, each once, and none that [is large](Finish::is_large). Returns those that did not
@@ -67,7 +57,7 @@ impl Lane {
         let mut command = self.command(FINISH);
         command.bind_param("@queue", queue);
         command.bind_param("@worker_id", worker.0);
-        command.bind_table_with_dbtype("@jobs", &list, jobs.into_iter().map(FinishRow));
+        command.bind_table_with_dbtype("@jobs", &list, jobs.into_iter());
         ended_otherwise(self.rows(FINISH, command).await?)
     }
 
@@ -89,53 +79,6 @@ impl Lane {
         let results = ended_otherwise(self.rows(FINISH_ONE, command).await?)?;
         Ok(results.first().map(|(_, result)| *result))
     }
-
-    /// Gives back jobs that were not started; their attempt does not count. Returns those that were not this worker's
-    /// any more.
-    ///
-    /// # Errors
-    ///
-    /// After any error, run it again with the same jobs: those that were given back are reported as not this worker's.
-    pub(crate) async fn release(&mut self, worker: WorkerId, jobs: &[(JobId, Fence)]) -> Result<Vec<JobId>, Error> {
-        let list = table_type(self.schema(), "job_list");
-        let mut command = self.command("release");
-        command.bind_param("@worker_id", worker.0);
-        command.bind_table_with_dbtype("@jobs", &list, job_rows(jobs));
-        let mut not_ours = Vec::new();
-        for mut row in self.rows("release", command).await? {
-            not_ours.push(JobId(row.required("job_id")?));
-        }
-        Ok(not_ours)
-    }
-
-    /// Gives back the jobs that are claimed for this worker but not among `known`: those of a claim whose answer was
-    /// lost. Returns how many there were. By their fences: a call that arrives after it was given up, when this worker has
-    /// claimed again, gives back nothing that it runs.
-    ///
-    /// # Errors
-    ///
-    /// After any error, run it again.
-    pub(crate) async fn recover(
-        &mut self,
-        queue: &str,
-        worker: WorkerId,
-        known: &[(JobId, Fence)],
-    ) -> Result<usize, Error> {
-        let list = table_type(self.schema(), "job_list");
-        let mut command = self.command("recover");
-        command.bind_param("@queue", queue);
-        command.bind_param("@worker_id", worker.0);
-        command.bind_table_with_dbtype("@known", &list, job_rows(known));
-        let mut unknown = Vec::new();
-        for mut row in self.rows("recover", command).await? {
-            unknown.push((JobId(row.required("job_id")?), Fence(row.required("fence")?)));
-        }
-        if unknown.is_empty() {
-            return Ok(0);
-        }
-        let not_ours = self.release(worker, &unknown).await?;
-        Ok(unknown.len() - not_ours.len())
-    }
 }
 
 fn ended_otherwise(rows: Vec<Columns>) -> Result<Vec<(JobId, FinishResult)>, Error> {
@@ -145,128 +88,68 @@ fn ended_otherwise(rows: Vec<Columns>) -> Result<Vec<(JobId, FinishResult)>, Err
 }
 
 /// An outcome as the procedures take it.
-struct OutcomeColumns<'a> {
-    outcome: u8,
-    retry_ms: Option<i64>,
-    error: Option<&'a str>,
-    output: Option<&'a [u8]>,
-}
-
-impl Finish {
-    fn columns(&self) -> OutcomeColumns<'_> {
-        let (outcome, retry_ms, error, output) = match &self.outcome {
-            FinishOutcome::Done { output } => (0, None, None, output.as_deref()),
-            FinishOutcome::Retry { delay, error } => (1, Some(millis(*delay)), Some(cut(error)), None),
-            FinishOutcome::Dead { error } => (2, None, Some(cut(error)), None),
-        };
-        OutcomeColumns { outcome, retry_ms, error, output }
-    }
-
-    fn run_us(&self) -> i64 {
-        i64::try_from(self.run.as_micros()).unwrap_or(i64::MAX)
-    }
-
-    pub(crate) fn output_bytes(&self) -> usize {
-        match &self.outcome {
-            FinishOutcome::Done { output: Some(output) } => output.len(),
-            _ => 0,
+impl Outcome {
+    fn code(&self) -> u8 {
+        match self {
+            Outcome::Done { .. } => 0,
+            Outcome::Retry { .. } => 1,
+            Outcome::Dead { .. } => 2,
         }
     }
 
+    fn retry_ms(&self) -> Option<i64> {
+        match self {
+            Outcome::Retry { delay, .. } => Some(ms(*delay)),
+            Outcome::Done { .. } | Outcome::Dead { .. } => None,
+        }
+    }
+
+    fn error(&self) -> Option<&str> {
+        match self {
+            Outcome::Retry { error, .. } | Outcome::Dead { error } => Some(cut(error)),
+            Outcome::Done { .. } => None,
+        }
+    }
+
+    fn output(&self) -> Option<&[u8]> {
+        match self {
+            Outcome::Done { output } => output.as_deref(),
+            Outcome::Retry { .. } | Outcome::Dead { .. } => None,
+        }
+    }
+}
+
+impl Finish {
     /// Whether its output is too large for a table-valued parameter: [`finish_one`](Lane::finish_one) takes it.
     pub(crate) fn is_large(&self) -> bool {
-        self.output_bytes() > MAX_TABLE_VALUE_BYTES
+        self.outcome.output_bytes() > MAX_TABLE_VALUE_BYTES
     }
 
     /// As parameters of `finish_one`.
     fn bind<'a>(&'a self, command: &mut Command<'a>) {
-        let columns = self.columns();
         command.bind_param("@job_id", self.job_id.0);
         command.bind_param("@fence", self.fence.0);
-        command.bind_param("@outcome", columns.outcome);
-        command.bind_param("@retry_ms", columns.retry_ms);
-        command.bind_param("@run_us", self.run_us());
-        command.bind_param("@error", columns.error);
-        command.bind_param("@output", columns.output);
+        command.bind_param("@outcome", self.outcome.code());
+        command.bind_param("@retry_ms", self.outcome.retry_ms());
+        command.bind_param("@run_us", us(self.run));
+        command.bind_param("@error", self.outcome.error());
+        command.bind_param("@output", self.outcome.output());
     }
 }
 
-/// One row of the table type `finish_list`.
-struct FinishRow<'a>(&'a Finish);
-
-impl<'a> TableValueRow<'a> for FinishRow<'a> {
+/// As a row of the table type `finish_list`.
+impl<'a> TableValueRow<'a> for &'a Finish {
     fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
-        let columns = self.0.columns();
-        row.add_field(self.0.job_id.0);
-        row.add_field(self.0.fence.0);
-        row.add_field(columns.outcome);
-        row.add_field(columns.retry_ms);
-        row.add_field(self.0.run_us());
-        row.add_field(columns.error);
-        row.add_field(columns.output);
+        row.add_field(self.job_id.0);
+        row.add_field(self.fence.0);
+        row.add_field(self.outcome.code());
+        row.add_field(self.outcome.retry_ms());
+        row.add_field(us(self.run));
+        row.add_field(self.outcome.error());
+        row.add_field(self.outcome.output());
     }
 
     fn get_db_type() -> &'static str {
         "finish_list"
-    }
-}
-
-/// One row of the table type `job_list`.
-struct JobRow(JobId, Fence);
-
-impl<'a> TableValueRow<'a> for JobRow {
-    fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
-        row.add_field(self.0.0);
-        row.add_field(self.1.0);
-    }
-
-    fn get_db_type() -> &'static str {
-        "job_list"
-    }
-}
-
-fn job_rows(jobs: &[(JobId, Fence)]) -> Vec<JobRow> {
-    let mut rows: Vec<JobRow> = jobs.iter().map(|(job_id, fence)| JobRow(*job_id, *fence)).collect();
-    rows.sort_unstable_by_key(|row| row.0);
-    rows
-}
-
-/// Whole milliseconds, rounded up: a delay must not end too early.
-pub(super) fn millis(delay: Duration) -> i64 {
-    i64::try_from(delay.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
-}
-
-/// As much of an error's text as the column holds, without cutting a character in two.
-pub(crate) fn cut(error: &str) -> &str {
-    let mut units = 0;
-    for (position, character) in error.char_indices() {
-        units += character.len_utf16();
-        if units > MAX_ERROR_UNITS {
-            return &error[..position];
-        }
-    }
-    error
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_is_cut_to_the_column_at_a_character() {
-        assert_eq!(cut("short"), "short");
-        let exact = "🦀".repeat(2_000);
-        assert_eq!(cut(&exact), exact);
-        let long = format!("x{exact}");
-        let kept = cut(&long);
-        assert_eq!(kept.encode_utf16().count(), 3_999);
-        assert!(long.starts_with(kept));
-    }
-
-    #[test]
-    fn a_delay_is_rounded_up() {
-        assert_eq!(millis(Duration::ZERO), 0);
-        assert_eq!(millis(Duration::from_nanos(1)), 1);
-        assert_eq!(millis(Duration::from_micros(2_000)), 2);
     }
 }

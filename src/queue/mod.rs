@@ -1,191 +1,77 @@
-//! SQL Server's side of a queue, seen from Rust: a file per group of procedures.
+//! SQL Server's side of a queue, seen from Rust.
 //!
 //! [`Queue`] is what producers and operators use. A worker's stages own a [`Lane`] each and call the procedures on it
 //! directly.
 //!
+//! | files | what they hold |
+//! |---|---|
+//! | `connection`, `lane`, `pool` | making a connection; owning one; lending several |
+//! | `parameters`, `columns`, `datetime2` | what is sent to procedures and what comes back |
+//! | `schema`, `batches` | installing, and checking what is installed |
+//! | `options`, `stats`, `operators`, `peek` with `job_row` and `job_state` | what operators call |
+//! | `enqueue` | what producers call |
+//! | the others | what workers call, a file for each procedure or two |
+//!
 //! There is no SQL here but calls of procedures by name, and the embedded scripts of the installation.
 
-pub(crate) mod admin;
+mod await_jobs;
+mod batches;
+mod columns;
+mod datetime2;
+mod expire;
+mod job_row;
+mod job_state;
+mod operators;
+mod options;
+mod parameters;
+mod peek;
+mod pool;
+mod promote;
+mod reap;
+mod release;
+mod stats;
+mod unfinished;
+
 pub(crate) mod claim;
 pub(crate) mod connection;
 pub(crate) mod enqueue;
 pub(crate) mod finish;
+pub(crate) mod lane;
 pub(crate) mod sample;
 pub(crate) mod schema;
 pub(crate) mod workers;
 
-use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deadpool::managed::{self, RecycleResult};
+use deadpool::managed;
 use tokio::sync::{OnceCell, watch};
-use uuid::Uuid;
 
 use crate::config::{Config, QueueConfig};
 use crate::connection_string::ConnectionString;
+use crate::enqueued::Enqueued;
 use crate::error::Error;
-use crate::job::{JobId, NewJob};
+use crate::ids::JobId;
+use crate::job::NewJob;
 use crate::metrics::Exporter;
 
-pub use admin::{JobRow, JobState};
-use connection::{Connector, Lane};
-pub use enqueue::{Enqueued, enqueue_in};
-pub(crate) use sample::QueueSample;
+pub(crate) use await_jobs::Awaited;
+pub use enqueue::enqueue_in;
+pub use job_row::JobRow;
+pub use job_state::JobState;
+pub use options::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions};
+pub(crate) use promote::Promoted;
+pub(crate) use reap::LostWorker;
+pub use stats::QueueStats;
 
+use connection::Connector;
 use enqueue::Chunk;
-
-/// The id of a worker: new at each start of its process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct WorkerId(pub Uuid);
-
-impl WorkerId {
-    /// A new id.
-    pub(crate) fn new() -> WorkerId {
-        WorkerId(Uuid::new_v4())
-    }
-}
-
-impl fmt::Display for WorkerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// In which order a queue's jobs are claimed; always within a priority.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ClaimOrder {
-    /// The oldest first.
-    Fifo,
-    /// The newest first.
-    Lifo,
-    /// Whatever SQL Server finds first; ignores priorities too.
-    Any,
-}
-
-impl ClaimOrder {
-    pub(crate) const WORDS: [(&'static str, ClaimOrder); 3] =
-        [("fifo", ClaimOrder::Fifo), ("lifo", ClaimOrder::Lifo), ("any", ClaimOrder::Any)];
-
-    fn word(self) -> &'static str {
-        word(&ClaimOrder::WORDS, self)
-    }
-}
-
-/// What becomes of a job's row when the job is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Completion {
-    /// It is deleted.
-    Delete,
-    /// It stays, with its times and output, until it is purged.
-    Annotate,
-    /// It moves to the archive table, with its times and output, until it is purged.
-    Archive,
-}
-
-impl Completion {
-    pub(crate) const WORDS: [(&'static str, Completion); 3] =
-        [("delete", Completion::Delete), ("annotate", Completion::Annotate), ("archive", Completion::Archive)];
-
-    fn word(self) -> &'static str {
-        word(&Completion::WORDS, self)
-    }
-}
-
-/// What a claim promises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Delivery {
-    /// A job whose worker dies runs again.
-    AtLeastOnce,
-    /// The claim deletes the row: a job never runs twice, and is gone when its worker dies.
-    AtMostOnce,
-}
-
-impl Delivery {
-    pub(crate) const WORDS: [(&'static str, Delivery); 2] =
-        [("at_least_once", Delivery::AtLeastOnce), ("at_most_once", Delivery::AtMostOnce)];
-
-    fn word(self) -> &'static str {
-        word(&Delivery::WORDS, self)
-    }
-}
-
-fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'static str {
-    let (word, _) = words.iter().find(|(_, listed)| *listed == meaning).expect("each meaning has its word");
-    word
-}
-
-/// A queue's settings, for [`Queue::create`]. What is `None` stays as it is; for a new queue it is the default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct QueueOptions {
-    /// Default: [`ClaimOrder::Fifo`]. To and from [`ClaimOrder::Lifo`], a queue can change only while it has no jobs.
-    pub claim_order: Option<ClaimOrder>,
-    /// Default: [`Completion::Delete`].
-    pub completion: Option<Completion>,
-    /// Default: [`Delivery::AtLeastOnce`].
-    pub delivery: Option<Delivery>,
-    /// After how many attempts a job is dead, unless the job says otherwise; 1 and more. Default: 5.
-    pub max_attempts: Option<u32>,
-    /// How long done jobs stay, in the table (`annotate`) or in the archive. Default: [`Keep::Forever`].
-    pub keep_done: Option<Keep>,
-    /// How long dead jobs stay. Default: [`Keep::Forever`].
-    pub keep_dead: Option<Keep>,
-}
-
-/// How long finished jobs stay, counted from their end. What is older is deleted by one of the queue's workers, a thousand at a time, once a
-/// minute; while no worker runs, nothing is deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Keep {
-    /// Until an operator purges them.
-    Forever,
-    /// 1 s to ten years (315,360,000 s). In whole seconds: a part of one counts as one.
-    For(Duration),
-}
-
-/// A queue's settings and how many jobs it has. Counted without locks: a sample, not a balance.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct QueueStats {
-    /// The queue's name.
-    pub queue: String,
-    /// In which order jobs are claimed.
-    pub claim_order: ClaimOrder,
-    /// What becomes of done jobs.
-    pub completion: Completion,
-    /// What a claim promises.
-    pub delivery: Delivery,
-    /// After how many attempts a job is dead.
-    pub max_attempts: u32,
-    /// Whether claims find nothing.
-    pub paused: bool,
-    /// Jobs that wait to be claimed.
-    pub ready: u64,
-    /// Jobs that wait for their time.
-    pub scheduled: u64,
-    /// Jobs that workers hold.
-    pub claimed: u64,
-    /// Done jobs that are kept (`annotate`).
-    pub done: u64,
-    /// Dead jobs.
-    pub dead: u64,
-    /// Jobs in the archive.
-    pub archived: u64,
-    /// Workers with a lease.
-    pub workers: u64,
-    /// How long the oldest ready job has been ready.
-    pub oldest_ready: Option<Duration>,
-    /// How long done jobs stay.
-    pub keep_done: Keep,
-    /// How long dead jobs stay.
-    pub keep_dead: Keep,
-}
-
-/// The most connections that one [`Queue`] and its clones use at once for enqueueing and operating. More callers wait
-/// their turn.
-const MAX_CONNECTIONS: usize = 8;
+use lane::Lane;
+use pool::{LaneManager, Pool};
+use sample::QueueSample;
 
 /// How many jobs one call of `requeue` or `purge` changes: a transaction that locks few rows.
 const OPERATOR_BATCH: usize = 1_000;
@@ -221,7 +107,7 @@ const OPERATOR_BATCH: usize = 1_000;
 pub struct Queue {
     name: Arc<str>,
     connector: Arc<Connector>,
-    lanes: managed::Pool<LaneManager>,
+    lanes: Pool,
     /// Whether the installed schema is one that this release works with has been asked.
     checked: Arc<OnceCell<()>>,
     exporter: Option<Arc<Exporter>>,
@@ -235,25 +121,6 @@ impl fmt::Debug for Queue {
             .field("name", &self.name)
             .field("schema", &self.connector.schema())
             .finish_non_exhaustive()
-    }
-}
-
-/// Makes lanes for the pool. A lane connects by itself and mends itself, so that making one cannot fail.
-#[derive(Debug)]
-struct LaneManager {
-    connector: Arc<Connector>,
-}
-
-impl managed::Manager for LaneManager {
-    type Type = Lane;
-    type Error = Infallible;
-
-    async fn create(&self) -> Result<Lane, Infallible> {
-        Ok(Lane::new(self.connector.clone()))
-    }
-
-    async fn recycle(&self, _: &mut Lane, _: &managed::Metrics) -> RecycleResult<Infallible> {
-        Ok(()) // a lane looks itself whether its connection has idled for too long
     }
 }
 
@@ -275,20 +142,15 @@ impl Queue {
             None => None,
         };
         let connector = Arc::new(Connector::new(&config.connection, &config.queue.name)?);
-        let manager = LaneManager { connector: connector.clone() };
-        let lanes = managed::Pool::builder(manager)
-            .max_size(MAX_CONNECTIONS)
-            .build()
-            .expect("a pool without time limits needs no runtime");
         let queue = Queue {
             name: config.queue.name.as_str().into(),
+            lanes: Pool::new(connector.clone()),
             connector,
-            lanes,
             checked: Arc::default(),
             exporter,
             enqueued: watch::Sender::new(()),
         };
-        queue.any_lane().await.ensure_connected().await?;
+        queue.lanes.lend().await.ensure_connected().await?;
         Ok(queue)
     }
 
@@ -343,13 +205,9 @@ impl Queue {
         }
     }
 
-    async fn any_lane(&self) -> managed::Object<LaneManager> {
-        self.lanes.get().await.expect("the pool is never closed and making a lane cannot fail")
-    }
-
     /// A lane for calls; before the first of them, the installed schema's version is asked.
     async fn lane(&self) -> Result<managed::Object<LaneManager>, Error> {
-        let mut lane = self.any_lane().await;
+        let mut lane = self.lanes.lend().await;
         self.checked.get_or_try_init(|| lane.check_version()).await?;
         Ok(lane)
     }
@@ -360,18 +218,14 @@ impl Queue {
     ///
     /// Where no schema is installed that this release works with.
     pub(crate) async fn take_lane(&self) -> Result<Lane, Error> {
-        let at_once = managed::Timeouts { wait: Some(Duration::ZERO), ..managed::Timeouts::default() };
-        let mut lane = match self.lanes.timeout_get(&at_once).await {
-            Ok(lane) => managed::Object::take(lane),
-            Err(_) => Lane::new(self.connector.clone()), // producers use all of them
-        };
+        let mut lane = self.lanes.give().await;
         self.checked.get_or_try_init(|| lane.check_version()).await?;
         Ok(lane)
     }
 
     /// Closes connections that nobody has used for so long that the next call would make others.
     pub(crate) fn close_idle(&self) {
-        self.lanes.retain(|lane, _| !lane.is_idle_too_long());
+        self.lanes.close_idle();
     }
 
     /// Installs the schema, or upgrades an older one. Where this release's version is installed, or a newer one that this release works
@@ -384,7 +238,7 @@ impl Queue {
     /// release has been with whose schema this one does not work; any other error of SQL Server, among them 58012: a table would have to
     /// be changed and is in use for long. An installation that broke off is completed by running it again.
     pub async fn install(&self) -> Result<i32, Error> {
-        self.any_lane().await.install().await
+        self.lanes.lend().await.install().await
     }
 
     /// Checks everything that would keep this queue from being used, in the order in which one would mend it:
@@ -395,7 +249,7 @@ impl Queue {
     ///
     /// The first thing that is wrong; the documentation of each [`Error`] says what to do.
     pub async fn verify(&self) -> Result<(), Error> {
-        self.any_lane().await.verify(&self.name).await
+        self.lanes.lend().await.verify(&self.name).await
     }
 
     /// Creates the queue, or changes its settings if it exists. Returns whether it is new.

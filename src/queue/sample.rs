@@ -1,9 +1,10 @@
-//! The depth of a queue for metrics: sampled by one worker at a time, seen by all. And whether there is anything left of it.
+//! The depth of a queue for metrics: sampled by one worker at a time, seen by all.
 
 use std::time::Duration;
 
-use super::connection::{Columns, Lane};
-use super::finish::millis;
+use super::columns::Columns;
+use super::lane::Lane;
+use super::parameters::{int, ms};
 use crate::error::Error;
 
 /// How deep a queue is, as `sample` (sql/350_sample.sql) counts and estimates it.
@@ -34,16 +35,9 @@ impl Lane {
     pub(crate) async fn sample(&mut self, queue: &str, max_age: Duration) -> Result<Option<QueueSample>, Error> {
         let mut command = self.command("sample");
         command.bind_param("@queue", queue);
-        command.bind_param("@max_age_ms", i32::try_from(millis(max_age)).unwrap_or(i32::MAX));
+        command.bind_param("@max_age_ms", int(ms(max_age)));
         let mut row = self.row("sample", command).await?;
         read_sample(&mut row)
-    }
-
-    /// Whether jobs are ready, scheduled or claimed. One that moves from one state to another meanwhile can be missed.
-    pub(crate) async fn has_unfinished(&mut self, queue: &str) -> Result<bool, Error> {
-        let mut command = self.command("unfinished");
-        command.bind_param("@queue", queue);
-        self.row("unfinished", command).await?.required("unfinished")
     }
 }
 
@@ -55,9 +49,9 @@ pub(super) fn read_sample(row: &mut Columns) -> Result<Option<QueueSample>, Erro
     let dead: Option<i64> = row.optional("dead")?;
     let workers: Option<i64> = row.optional("workers")?;
     let paused = row.required("paused")?;
-    let oldest_ready = row.optional::<i64>("oldest_ready_ms")?.map(from_ms);
+    let oldest_ready = row.optional_ms("oldest_ready_ms")?;
     let count = |column: Option<i64>| column.and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
-    Ok(row.optional::<i64>("sample_age_ms")?.map(|age| QueueSample {
+    Ok(row.optional_ms("sample_age_ms")?.map(|age| QueueSample {
         ready: count(ready),
         scheduled: count(scheduled),
         claimed: count(claimed),
@@ -65,11 +59,6 @@ pub(super) fn read_sample(row: &mut Columns) -> Result<Option<QueueSample>, Erro
         workers: count(workers),
         paused,
         oldest_ready,
-        age: from_ms(age),
+        age,
     }))
-}
-
-/// Less than none, where SQL Server's clock was set back, counts as none.
-fn from_ms(ms: i64) -> Duration {
-    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::config::WorkerConfig;
 
-use super::counts::{Counts, RunTimes};
+use super::in_flight::InFlight;
+use super::tally::RunTimes;
 
 /// For how much time jobs are kept in memory, at least: ten claims a second at the most when jobs are short.
 const MIN_HORIZON: Duration = Duration::from_millis(100);
@@ -114,13 +115,13 @@ impl Demand {
     }
 
     /// How many more jobs fit into memory; one at least where it holds none. `None`: no job has told yet how large they are.
-    pub(super) fn jobs_that_fit(&self, counts: &Counts) -> Option<usize> {
+    pub(super) fn jobs_that_fit(&self, in_flight: &InFlight) -> Option<usize> {
         let (payload, job) = (self.payload?, self.job_bytes()?);
         // Those that have not ended will hold their output instead of their payload.
-        let growth = (self.output.0 - payload.0).max(0.0) * (counts.unstarted() + counts.running()) as f64;
-        let free = self.max_bytes - counts.held_bytes() as f64 - growth;
+        let growth = (self.output.0 - payload.0).max(0.0) * (in_flight.unstarted() + in_flight.running()) as f64;
+        let free = self.max_bytes - in_flight.bytes() as f64 - growth;
         let fit = (free / job).max(0.0) as usize;
-        Some(if counts.in_flight() == 0 { fit.max(1) } else { fit })
+        Some(if in_flight.jobs() == 0 { fit.max(1) } else { fit })
     }
 
     /// Whether so many outputs, of the mean size, are most of what may be held.
@@ -194,8 +195,8 @@ impl Look {
 
 #[cfg(test)]
 mod tests {
+    use super::super::in_flight::Stage;
     use super::*;
-    use std::sync::atomic::Ordering;
 
     fn ahead(mean_run: Duration, claim: Duration) -> usize {
         let mut demand = Demand::new(&WorkerConfig::default(), 8);
@@ -258,34 +259,34 @@ mod tests {
 
     #[test]
     fn no_more_is_claimed_than_fits_by_the_mean_size() {
-        let counts = Counts::default();
-        assert_eq!(Demand::new(&WorkerConfig::default(), 2).jobs_that_fit(&counts), None, "nothing is known yet");
+        let in_flight = InFlight::default();
+        assert_eq!(Demand::new(&WorkerConfig::default(), 2).jobs_that_fit(&in_flight), None, "nothing is known yet");
 
         let mut demand = of_sizes(2 << 20, 0);
-        assert_eq!(demand.jobs_that_fit(&counts), Some(32));
+        assert_eq!(demand.jobs_that_fit(&in_flight), Some(32));
         assert_eq!(demand.ahead(demand.seen), 30, "beside two that run");
-        counts.unstarted.store(20, Ordering::Release);
-        counts.held_bytes.store(40 << 20, Ordering::Release);
-        assert_eq!(demand.jobs_that_fit(&counts), Some(12));
-        counts.held_bytes.store(100 << 20, Ordering::Release);
-        assert_eq!(demand.jobs_that_fit(&counts), Some(0));
+        in_flight.enter(Stage::Unstarted, 20);
+        in_flight.grow(40 << 20);
+        assert_eq!(demand.jobs_that_fit(&in_flight), Some(12));
+        in_flight.grow(60 << 20);
+        assert_eq!(demand.jobs_that_fit(&in_flight), Some(0));
 
-        let counts = Counts::default();
-        assert_eq!(of_sizes(1 << 30, 0).jobs_that_fit(&counts), Some(1), "one is always allowed");
-        counts.running.store(1, Ordering::Release);
-        counts.held_bytes.store(1 << 30, Ordering::Release);
-        assert_eq!(of_sizes(1 << 30, 0).jobs_that_fit(&counts), Some(0));
+        let in_flight = InFlight::default();
+        assert_eq!(of_sizes(1 << 30, 0).jobs_that_fit(&in_flight), Some(1), "one is always allowed");
+        in_flight.enter(Stage::Running, 1);
+        in_flight.grow(1 << 30);
+        assert_eq!(of_sizes(1 << 30, 0).jobs_that_fit(&in_flight), Some(0));
     }
 
     #[test]
     fn jobs_that_will_leave_large_outputs_count_as_if_they_had() {
         let demand = of_sizes(100, 4 << 20);
-        let counts = Counts::default();
-        assert_eq!(demand.jobs_that_fit(&counts), Some(16));
-        counts.running.store(2, Ordering::Release);
-        counts.unstarted.store(8, Ordering::Release);
-        counts.held_bytes.store(1_000, Ordering::Release);
-        assert_eq!(demand.jobs_that_fit(&counts), Some(6));
+        let in_flight = InFlight::default();
+        assert_eq!(demand.jobs_that_fit(&in_flight), Some(16));
+        in_flight.enter(Stage::Running, 2);
+        in_flight.enter(Stage::Unstarted, 8);
+        in_flight.grow(1_000);
+        assert_eq!(demand.jobs_that_fit(&in_flight), Some(6));
         assert!(demand.outputs_are_most(9) && !demand.outputs_are_most(8));
     }
 

@@ -12,30 +12,30 @@ use std::time::Instant;
 
 use tokio::sync::{Notify, watch};
 
-use crate::queue::QueueSample;
+use crate::queue::sample::QueueSample;
 use crate::queue::workers::Heartbeat;
 
 /// The queue's depth, and when it was sampled by the local clock.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sampled {
-    pub(crate) sample: QueueSample,
-    pub(crate) at: Instant,
+pub(super) struct Sampled {
+    pub(super) sample: QueueSample,
+    pub(super) at: Instant,
 }
 
 /// What the heartbeats say that is not about the lease.
 #[derive(Debug)]
-pub(crate) struct Duties {
+pub(super) struct Duties {
     elected: Notify,
     samples: watch::Sender<Option<Sampled>>,
 }
 
 impl Duties {
-    pub(crate) fn new() -> Duties {
+    pub(super) fn new() -> Duties {
         Duties { elected: Notify::new(), samples: watch::Sender::new(None) }
     }
 
     /// Takes note of a heartbeat's answer.
-    pub(crate) fn heard(&self, heartbeat: &Heartbeat) {
+    pub(super) fn heard(&self, heartbeat: &Heartbeat) {
         if heartbeat.elected {
             self.elected.notify_one();
         }
@@ -45,18 +45,18 @@ impl Duties {
     }
 
     /// Takes note of a sample.
-    pub(crate) fn sampled(&self, sample: QueueSample) {
+    pub(super) fn sampled(&self, sample: QueueSample) {
         let at = Instant::now().checked_sub(sample.age).unwrap_or_else(Instant::now);
         self.samples.send_replace(Some(Sampled { sample, at }));
     }
 
     /// Returns when a heartbeat says that this worker has the duties. It may have lost them again by then.
-    pub(crate) async fn elected(&self) {
+    pub(super) async fn elected(&self) {
         self.elected.notified().await;
     }
 
     /// The last sample, now and whenever there is another.
-    pub(crate) fn samples(&self) -> watch::Receiver<Option<Sampled>> {
+    pub(super) fn samples(&self) -> watch::Receiver<Option<Sampled>> {
         self.samples.subscribe()
     }
 }

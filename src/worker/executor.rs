@@ -10,93 +10,76 @@
 //! the pool's deques short: a handler that uses `par_iter` finds idle threads that steal its pieces. Nothing in the pool ever waits for a
 //! channel or a lock: whoever frees a slot or adds a job calls [`Executor::pump`], and that is all the scheduling there is.
 
-use std::any::Any;
-use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
-use parking_lot::Mutex;
-use tokio::sync::Notify;
 
-use crate::config::{RetryConfig, WorkerConfig};
 use crate::error::Error;
-use crate::handler::{Cancellation, Context, Handler, JobError, Output};
-use crate::job::{Fence, Job, JobId};
-use crate::metrics::WorkerMetrics;
+use crate::handler::{self, Context, Handlers, JobError, Surroundings, failure, panic_message};
+use crate::ids::Fence;
+use crate::job::Job;
 use crate::queue::claim::ClaimedUnseen;
-use crate::queue::finish::{Finish, FinishOutcome, cut};
+use crate::queue::finish::Finish;
 
-use super::completion::{CompletionSender, Ended, Ending};
-use super::counts::Counts;
+use super::completion::{CompletionSender, Ended, Ran};
+use super::demand::most_ahead;
 use super::held::Held;
-use super::lease::{LeaseClock, Registration};
+use super::lease_clock::LeaseClock;
+use super::overdue::Overdue;
+use super::registration::Registration;
+use super::shared::Shared;
 
 /// How long one task goes on taking jobs before it goes back to the pool. Handing a task to rayon costs about a microsecond: with jobs
 /// shorter than this the cost is shared by several, longer jobs get a task each.
 const TASK_SLICE: Duration = Duration::from_micros(200);
 
-/// How often jobs are looked for that run longer than they may.
-const OVERDUE_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A job in memory.
-pub(crate) struct Claimed {
-    pub(crate) job: Job,
-    pub(crate) held: Held,
-    pub(crate) claimed_at: Instant,
+/// A job in memory, as the prefetcher hands it over.
+pub(super) struct Claimed {
+    pub(super) job: Job,
+    pub(super) held: Held,
+    pub(super) claimed_at: Instant,
 }
 
-/// What the executor shares with the stage before it.
+/// The stage, as the one before it sees it.
 #[derive(Clone)]
-pub(crate) struct Executor {
-    shared: Arc<Shared>,
+pub(super) struct Executor {
+    slots: Arc<Slots>,
 }
 
-struct Shared {
+/// What the slots run with.
+struct Slots {
+    shared: Arc<Shared>,
     pool: rayon::ThreadPool,
-    handler: Arc<Handler>,
+    handlers: Handlers,
+    surroundings: Arc<Surroundings>,
     buffer: Sender<Claimed>,
     waiting: Receiver<Claimed>,
-    slots: usize,
-    used_slots: AtomicUsize,
-    counts: Arc<Counts>,
-    /// The prefetcher wants to be woken when `unstarted` is at most this.
-    low_water: AtomicUsize,
-    prefetch_wake: Arc<Notify>,
-    idle: Notify,
+    most: usize,
+    used: AtomicUsize,
     /// No further job is started; those that would be are given back.
     closed: AtomicBool,
     lease: Arc<LeaseClock>,
-    stop_now: Cancellation,
-    retry: RetryConfig,
-    time_limit: Option<TimeLimit>,
+    overdue: Arc<Overdue>,
     completion: CompletionSender,
-    metrics: Arc<WorkerMetrics>,
     /// The worker's, the parent of each job's.
     span: tracing::Span,
 }
 
 impl Executor {
-    /// Makes the pool. `capacity` is how many jobs can wait in the channel.
+    /// Makes the pool.
     ///
     /// # Errors
     ///
     /// [`Error::Threads`] when the operating system gives no threads.
-    #[allow(clippy::too_many_arguments)] // one constructor, called once: a struct for it would be the same list again
-    pub(crate) fn new(
-        config: &WorkerConfig,
-        threads: usize,
-        capacity: usize,
-        handler: Arc<Handler>,
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        handlers: Handlers,
         lease: Arc<LeaseClock>,
-        stop_now: Cancellation,
-        prefetch_wake: Arc<Notify>,
         completion: CompletionSender,
-        counts: Arc<Counts>,
-        metrics: Arc<WorkerMetrics>,
     ) -> Result<Executor, Error> {
+        let threads = shared.threads;
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|index| format!("readpast-{index}"))
@@ -106,39 +89,34 @@ impl Executor {
             })
             .build()
             .map_err(Error::Threads)?;
-        let look_ahead = if config.look_ahead == 0 { threads } else { config.look_ahead };
-        let (buffer, waiting) = crossbeam_channel::bounded(capacity);
-        let time_limit = (config.job_time_limit_ms > 0).then(|| TimeLimit::new(config.job_time_limit_ms));
-        let shared = Shared {
+        let look_ahead = if shared.config.look_ahead == 0 { threads } else { shared.config.look_ahead };
+        let (buffer, waiting) = crossbeam_channel::bounded(most_ahead(&shared.config) + threads);
+        let slots = Slots {
+            shared: shared.clone(),
             pool,
-            handler,
+            handlers,
+            surroundings: Arc::new(shared.stop.surroundings()),
             buffer,
             waiting,
-            slots: threads + look_ahead,
-            used_slots: AtomicUsize::new(0),
-            counts,
-            low_water: AtomicUsize::new(0),
-            prefetch_wake,
-            idle: Notify::new(),
+            most: threads + look_ahead,
+            used: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             lease,
-            stop_now,
-            retry: config.retry,
-            time_limit,
+            overdue: Arc::default(),
             completion,
-            metrics,
             span: tracing::Span::current(),
         };
-        Ok(Executor { shared: Arc::new(shared) })
+        Ok(Executor { slots: Arc::new(slots) })
     }
 
-    pub(crate) fn threads(&self) -> usize {
-        self.shared.pool.current_num_threads()
+    /// How many jobs can wait for a thread.
+    pub(super) fn capacity(&self) -> usize {
+        self.slots.buffer.capacity().unwrap_or(usize::MAX)
     }
 
-    /// Sets at how many unstarted jobs the prefetcher is woken.
-    pub(crate) fn set_low_water(&self, jobs: usize) {
-        self.shared.low_water.store(jobs, Ordering::Release);
+    /// The jobs that run too long, where there is a time limit.
+    pub(super) fn overdue(&self) -> Option<Arc<Overdue>> {
+        self.slots.handlers.have_time_limits().then(|| self.slots.overdue.clone())
     }
 
     /// Takes jobs over. Never waits.
@@ -146,158 +124,97 @@ impl Executor {
     /// # Panics
     ///
     /// When more jobs come than the channel has room for: the prefetcher, the only caller, claims no more than that.
-    pub(crate) fn submit(&self, jobs: Vec<Claimed>) {
-        self.shared.counts.unstarted.fetch_add(jobs.len(), Ordering::AcqRel);
+    pub(super) fn submit(&self, jobs: Vec<Claimed>) {
         for claimed in jobs {
-            self.shared.buffer.try_send(claimed).expect("the prefetcher claims no more than the channel has room for");
+            self.slots.buffer.try_send(claimed).expect("the prefetcher claims no more than the channel has room for");
         }
         self.pump();
     }
 
     /// Acknowledges a job whose payload did not arrive: as a failed attempt with `error`, or as not started where that is `None`.
-    pub(crate) fn not_delivered(&self, registration: &Arc<Registration>, job: ClaimedUnseen, error: Option<String>) {
+    pub(super) fn not_delivered(&self, registration: &Arc<Registration>, job: ClaimedUnseen, error: Option<String>) {
         let ClaimedUnseen { job_id, fence, attempt, .. } = job;
-        let ending = match error {
+        let Slots { shared, completion, .. } = &*self.slots;
+        let mut held = Held::unseen(registration, &shared.in_flight);
+        held.ended(0);
+        completion.send(match error {
             Some(error) => {
-                let error = JobError::retry(error);
-                let outcome = failure(&error, &self.shared.retry, attempt);
-                Ending::Finish(Finish { job_id, fence, attempt, outcome, run: Duration::ZERO })
+                let outcome = failure(&JobError::retry(error), &shared.config.retry, attempt);
+                let finish = Finish { job_id, fence, attempt, outcome, run: Duration::ZERO };
+                Ended::Ran(Ran { finish, enqueued_at: Instant::now(), held })
             }
-            None => Ending::Release { job_id, fence },
-        };
-        let held = Held::nothing(registration, &self.shared.counts);
-        self.shared.completion.send(Ended { held, enqueued_at: Instant::now(), ending });
+            None => Ended::Unstarted { job_id, fence, held },
+        });
     }
 
     /// Fills free slots from the channel. Called whenever a slot, a job or the lease may have become available.
-    pub(crate) fn pump(&self) {
-        pump(&self.shared);
+    pub(super) fn pump(&self) {
+        pump(&self.slots);
     }
 
     /// Starts nothing any more and gives back what has not started. Jobs of `at_most_once` queues cannot be given back, they have no
     /// row any more: they still run.
-    pub(crate) fn close(&self) {
-        self.shared.closed.store(true, Ordering::Release);
+    pub(super) fn close(&self) {
+        self.slots.closed.store(true, Ordering::Release);
         let mut no_way_back = Vec::new();
-        while let Ok(claimed) = self.shared.waiting.try_recv() {
+        while let Ok(claimed) = self.slots.waiting.try_recv() {
             if claimed.job.fence() == Fence::NONE {
                 no_way_back.push(claimed);
             } else {
-                self.shared.give_back(claimed);
+                self.slots.give_back(claimed);
             }
         }
         for claimed in no_way_back {
-            self.shared.buffer.try_send(claimed).expect("they have just been taken out of the channel");
+            self.slots.buffer.try_send(claimed).expect("they have just been taken out of the channel");
         }
         self.pump();
     }
 
-    /// Reports jobs that run longer than they may, each once; never returns.
-    pub(crate) async fn keep_reporting_overdue(self) {
-        let mut ticks = tokio::time::interval(OVERDUE_INTERVAL);
-        loop {
-            ticks.tick().await;
-            self.report_overdue();
-        }
-    }
-
-    fn report_overdue(&self) {
-        let Some(limit) = &self.shared.time_limit else { return };
-        for (job_id, fence) in limit.newly_overdue() {
-            tracing::warn!(%job_id, %fence, limit = ?limit.limit, "a job runs longer than its time limit");
-            self.shared.counts.overdue.fetch_add(1, Ordering::Relaxed);
-            self.shared.metrics.overdue.increment(1);
-        }
-    }
-
-    /// Gives back up to `jobs` of those that have not started, the oldest first: whoever claims them runs them at once.
-    pub(crate) fn give_back(&self, jobs: usize) {
+    /// Gives back up to `jobs` of those that have not started, the oldest first: another worker that claims them runs them at once.
+    pub(super) fn give_back(&self, jobs: usize) {
         for _ in 0..jobs {
-            let Ok(claimed) = self.shared.waiting.try_recv() else {
+            let Ok(claimed) = self.slots.waiting.try_recv() else {
                 return;
             };
             if claimed.job.fence() == Fence::NONE {
                 // There is no row to be given back to, and so it is with all jobs of this queue.
-                self.shared.buffer.try_send(claimed).expect("it has just been taken out of the channel");
+                self.slots.buffer.try_send(claimed).expect("it has just been taken out of the channel");
                 return self.pump();
             }
-            self.shared.give_back(claimed);
-        }
-    }
-
-    /// Returns when no job is running or waiting to run.
-    pub(crate) async fn idle(&self) {
-        loop {
-            let notified = self.shared.idle.notified();
-            if self.shared.counts.unstarted() == 0 && self.shared.counts.running() == 0 {
-                return;
-            }
-            notified.await;
+            self.slots.give_back(claimed);
         }
     }
 }
 
-/// How long a job may run, and those that run now.
-struct TimeLimit {
-    limit: Duration,
-    /// Until when each may run; `None`: it was reported.
-    running: Mutex<HashMap<(JobId, Fence), Option<Instant>>>,
-}
-
-impl TimeLimit {
-    fn new(limit_ms: u64) -> TimeLimit {
-        TimeLimit { limit: Duration::from_millis(limit_ms), running: Mutex::default() }
-    }
-
-    /// Notes a start; returns until when the job may run.
-    fn started(&self, job: &Job, at: Instant) -> Instant {
-        let deadline = at + self.limit;
-        self.running.lock().insert((job.id(), job.fence()), Some(deadline));
-        deadline
-    }
-
-    fn ended(&self, job: &Job) {
-        self.running.lock().remove(&(job.id(), job.fence()));
-    }
-
-    /// Those whose time is over and that were not returned before.
-    fn newly_overdue(&self) -> Vec<(JobId, Fence)> {
-        let now = Instant::now();
-        let mut running = self.running.lock();
-        let overdue = running.iter_mut().filter_map(|(job, deadline)| deadline.take_if(|at| *at <= now).map(|_| *job));
-        overdue.collect()
-    }
-}
-
-fn pump(shared: &Arc<Shared>) {
-    for _ in 0..shared.waiting.len() {
-        let reserved = shared
-            .used_slots
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| (used < shared.slots).then_some(used + 1));
+fn pump(slots: &Arc<Slots>) {
+    for _ in 0..slots.waiting.len() {
+        let reserved = slots
+            .used
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| (used < slots.most).then_some(used + 1));
         if reserved.is_err() {
-            return; // whoever ends a slot pumps again
+            return; // the end of a slot pumps again
         }
-        let slot = shared.clone();
-        shared.pool.spawn_fifo(move || run_slot(&slot));
+        let slot = slots.clone();
+        slots.pool.spawn_fifo(move || run_slot(&slot));
     }
 }
 
 /// Runs jobs for a while, then frees the slot.
-fn run_slot(shared: &Arc<Shared>) {
+fn run_slot(slots: &Arc<Slots>) {
     let slice_end = Instant::now() + TASK_SLICE;
-    while let Some(claimed) = shared.take() {
-        if shared.start(claimed) >= slice_end {
+    while let Some(claimed) = slots.take() {
+        if slots.start(claimed) >= slice_end {
             break;
         }
     }
-    shared.used_slots.fetch_sub(1, Ordering::AcqRel);
+    slots.used.fetch_sub(1, Ordering::AcqRel);
     // Jobs that came after the last look into the channel may have found no free slot. In doubt about the lease, its keeper pumps.
-    if shared.may_start() {
-        pump(shared);
+    if slots.may_start() {
+        pump(slots);
     }
 }
 
-impl Shared {
+impl Slots {
     /// Whether jobs may leave the channel: not while the lease is in doubt, because they may be running elsewhere already. After
     /// [`Executor::close`] only jobs without a row still run, and no lease holds those.
     fn may_start(&self) -> bool {
@@ -319,7 +236,7 @@ impl Shared {
             self.drop_lost(claimed);
             return Instant::now();
         }
-        if has_row && (self.closed.load(Ordering::Acquire) || self.stop_now.is_cancelled()) {
+        if has_row && (self.closed.load(Ordering::Acquire) || self.surroundings.is_stopping_now()) {
             self.give_back(claimed);
             return Instant::now();
         }
@@ -328,115 +245,124 @@ impl Shared {
 
     fn run(&self, claimed: Claimed) -> Instant {
         let Claimed { job, mut held, claimed_at } = claimed;
+        let Shared { tally, metrics, .. } = &*self.shared;
+        let handler = self.handlers.find(job.kind()).expect("there is one for the rest");
         let started_at = Instant::now();
-        self.metrics.started(started_at - claimed_at);
-        self.counts.running.fetch_add(1, Ordering::AcqRel);
-        self.left_unstarted();
+        metrics.started(started_at - claimed_at);
+        held.started();
 
-        let deadline = self.time_limit.as_ref().map(|limit| limit.started(&job, started_at));
-        let context = Context::new(held.registration().lost().clone(), self.stop_now.clone(), deadline);
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            // Entered, not named as the parent: this thread may have another subscriber than the one that made it, which would panic
-            // at a span that it does not know.
-            let span = self.span.in_scope(|| tracing::info_span!("job", job_id = %job.id(), attempt = job.attempt()));
-            span.in_scope(|| (self.handler)(&job, &context))
-        }));
-        if let Some(limit) = &self.time_limit {
-            limit.ended(&job);
-        }
+        let watched = handler.time_limit.map(|limit| self.overdue.watch(&job, started_at, limit));
+        let deadline = watched.as_ref().map(|watched| watched.deadline);
+        let lease_lost = held.registration().lost().clone();
+        let context = Context::new(job, lease_lost, deadline, self.surroundings.clone());
+        let handler::Ran { outcome, panicked, ended_at } = handler.run(&context, &self.span);
+        drop(watched);
+        let job = context.into_job();
 
-        let ended_at = Instant::now();
         let run = ended_at - started_at;
-        self.counts.ended_jobs.fetch_add(1, Ordering::Relaxed);
-        self.counts.ended_ns.fetch_add(run.as_nanos() as u64, Ordering::Relaxed);
-        let result = result.unwrap_or_else(|panic| {
-            self.metrics.panics.increment(1);
-            let error = JobError::retry(format!("the handler panicked: {}", panic_message(&*panic)));
-            // A panic's payload is the handler's, and its drop may panic as well.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
-            Err(error)
-        });
-        let outcome = self.outcome(&job, result);
-        self.metrics.run_ended(&outcome, run);
+        if panicked {
+            metrics.panics.increment(1);
+        }
+        metrics.run_ended(&outcome, run);
         let finish = Finish { job_id: job.id(), fence: job.fence(), attempt: job.attempt(), outcome, run };
         let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
-        let output_bytes = finish.output_bytes();
-        if output_bytes > 0 {
-            self.counts.output_bytes.fetch_add(output_bytes as u64, Ordering::Relaxed);
-        }
+        let output_bytes = finish.outcome.output_bytes();
+        tally.ran(run, output_bytes);
         drop(job);
-        held.becomes(output_bytes);
-        self.completion.send(Ended { held, enqueued_at, ending: Ending::Finish(finish) });
-        self.counts.running.fetch_sub(1, Ordering::AcqRel);
-        self.wake_after_end();
+        held.ended(output_bytes);
+        self.completion.send(Ended::Ran(Ran { finish, enqueued_at, held }));
         ended_at
     }
 
-    fn outcome(&self, job: &Job, result: Result<Output, JobError>) -> FinishOutcome {
-        let error = match result {
-            Ok(output) => {
-                return FinishOutcome::Done { output: output.into_bytes() };
-            }
-            Err(error) => error,
-        };
-        tracing::debug!(job_id = %job.id(), attempt = job.attempt(), error = error.message(), "a job failed");
-        failure(&error, &self.retry, job.attempt())
-    }
-
     fn give_back(&self, claimed: Claimed) {
-        let Claimed { job, mut held, claimed_at } = claimed;
-        let ending = Ending::Release { job_id: job.id(), fence: job.fence() };
+        let Claimed { job, mut held, .. } = claimed;
+        let (job_id, fence) = (job.id(), job.fence());
         drop(job);
-        held.becomes(0);
-        self.completion.send(Ended { held, enqueued_at: claimed_at, ending });
-        self.left_unstarted();
-        self.wake_after_end();
+        held.ended(0);
+        self.completion.send(Ended::Unstarted { job_id, fence, held });
     }
 
     fn drop_lost(&self, claimed: Claimed) {
         let Claimed { job, held, .. } = claimed;
         held.registration().forget(std::iter::once((job.id(), job.fence())));
         drop((job, held));
-        self.metrics.lost(1);
-        self.counts.lost.fetch_add(1, Ordering::Relaxed);
-        self.left_unstarted();
-        self.wake_after_end();
-    }
-
-    /// One job less waits to be started.
-    fn left_unstarted(&self) {
-        let left = self.counts.unstarted.fetch_sub(1, Ordering::AcqRel) - 1;
-        if left <= self.low_water.load(Ordering::Acquire) {
-            self.prefetch_wake.notify_one();
-        }
-    }
-
-    /// A thread may be free now: it wants a job, or somebody waits for the last one to end.
-    fn wake_after_end(&self) {
-        if self.counts.unstarted() == 0 {
-            self.prefetch_wake.notify_one();
-            self.idle.notify_waiters();
-        }
+        self.shared.metrics.lost(1);
+        self.shared.tally.lost(1);
     }
 }
 
-/// What becomes of a job whose attempt failed.
-fn failure(error: &JobError, policy: &RetryConfig, attempt: u32) -> FinishOutcome {
-    // No more than is sent: nobody counts its bytes.
-    let message = cut(error.message()).to_owned();
-    match error.retry_delay(policy, attempt) {
-        Some(delay) => FinishOutcome::Retry { delay, error: message },
-        None => FinishOutcome::Dead { error: message },
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::super::completion;
+    use super::*;
+    use crate::config::WorkerConfig;
+    use crate::ids::{JobId, WorkerId};
+    use crate::queue::workers::QueueSettings;
+    use crate::queue::{ClaimOrder, CompletionPolicy, Delivery};
 
-/// The text of a panic, as far as it has one.
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    if let Some(message) = panic.downcast_ref::<&str>() {
-        message
-    } else if let Some(message) = panic.downcast_ref::<String>() {
-        message
-    } else {
-        "no message"
+    const LEASE: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn after_a_suspension_nothing_is_started_until_a_heartbeat_was_answered() {
+        let clock = Arc::new(LeaseClock::default());
+        clock.renewed(clock.now(), LEASE);
+        let shared = Arc::new(Shared::for_test(WorkerConfig { threads: 1, ..WorkerConfig::default() }));
+        let (executor, starts) = counting_executor(&shared, &clock);
+        let settings = QueueSettings {
+            claim_order: ClaimOrder::Fifo,
+            completion: CompletionPolicy::Delete,
+            delivery: Delivery::AtLeastOnce,
+            max_attempts: 5,
+            paused: false,
+            taken_over: 0,
+        };
+        let registration = Arc::new(Registration::new(WorkerId::new(), settings, clock.clone()));
+        assert!(registration.is_held());
+
+        clock.shift(LEASE);
+        assert!(!registration.is_held() && clock.is_in_doubt(), "at once, without a look at SQL Server");
+        assert!(clock.age() >= LEASE);
+        let claimed = Held::claimed(&registration, &shared.in_flight, vec![job()]);
+        let claimed_at = Instant::now();
+        executor.submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at }).collect());
+        executor.pump();
+        tokio::time::sleep(Duration::from_millis(20)).await; // a start would take microseconds
+        assert_eq!(starts.load(Ordering::Acquire), 0);
+
+        clock.renewed(clock.now(), LEASE);
+        executor.pump();
+        shared.in_flight.idle().await;
+        assert_eq!(starts.load(Ordering::Acquire), 1);
+    }
+
+    /// A job that can have a row: it has a fence.
+    fn job() -> Job {
+        Job {
+            id: JobId(1),
+            fence: Fence(1),
+            attempt: 1,
+            max_attempts: 5,
+            priority: 0,
+            waited: Duration::ZERO,
+            age: Duration::ZERO,
+            dedup_key: None,
+            correlation_id: None,
+            kind: None,
+            payload_utf16: false,
+            payload: Vec::new(),
+        }
+    }
+
+    fn counting_executor(shared: &Arc<Shared>, clock: &Arc<LeaseClock>) -> (Executor, Arc<AtomicUsize>) {
+        let (completion, ..) = completion::channel(shared);
+        let starts = Arc::new(AtomicUsize::new(0));
+        let counted = starts.clone();
+        let handler = move |_: &Job, _: &Context| {
+            counted.fetch_add(1, Ordering::AcqRel);
+            Ok(())
+        };
+        let handlers = Handlers::any(handler).checked(&shared.config).unwrap();
+        let executor = Executor::new(shared, handlers, clock.clone(), completion);
+        (executor.unwrap(), starts)
     }
 }

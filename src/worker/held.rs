@@ -1,26 +1,29 @@
-//! What a job in memory hangs on to: the registration under which it was claimed, and its share of `worker.max_in_flight_bytes`.
+//! What a job in memory hangs on to: the registration under which it was claimed, its place among the jobs in flight, and its share of
+//! `worker.max_in_flight_bytes`.
 //!
 //! ```text
-//! claim ──▶ Held: the payload ──▶ the handler returns ──▶ Held: the output ──▶ confirmed, or lost: dropped, and given back
+//! claim ──▶ Held: unstarted, the payload ──▶ running ──▶ awaiting its finish, the output ──▶ confirmed, or lost: dropped
 //! ```
+//!
+//! What it counts for is given back when it is dropped, so that no way out of memory can forget it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::job::Job;
 
-use super::counts::Counts;
-use super::lease::Registration;
+use super::in_flight::{InFlight, Stage};
+use super::registration::Registration;
 
 /// What the jobs of one claim have in common, so that each of them needs one pointer only.
 struct Source {
     registration: Arc<Registration>,
-    counts: Arc<Counts>,
+    in_flight: Arc<InFlight>,
 }
 
-/// The bytes that one job holds. They are given back when this is dropped, so that no way out of memory can forget them.
-pub(crate) struct Held {
+/// The place of one job in memory.
+pub(super) struct Held {
     source: Arc<Source>,
+    stage: Stage,
     bytes: usize,
 }
 
@@ -29,45 +32,58 @@ pub(crate) struct Held {
 const WASTE: usize = 64 << 10;
 
 impl Held {
-    /// Holds the payloads of the jobs of one claim.
-    pub(crate) fn payloads(
+    /// Holds the unstarted jobs of one claim.
+    pub(super) fn claimed(
         registration: &Arc<Registration>,
-        counts: &Arc<Counts>,
+        in_flight: &Arc<InFlight>,
         jobs: Vec<Job>,
-    ) -> impl Iterator<Item = (Job, Held)> {
-        let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
-        counts.held_bytes.fetch_add(bytes, Ordering::AcqRel);
-        let source = Arc::new(Source { registration: registration.clone(), counts: counts.clone() });
-        jobs.into_iter().map(move |mut job| {
+    ) -> Vec<(Job, Held)> {
+        let source = Arc::new(Source { registration: registration.clone(), in_flight: in_flight.clone() });
+        in_flight.enter(Stage::Unstarted, jobs.len());
+        in_flight.grow(jobs.iter().map(|job| job.payload.len()).sum());
+        let hold = |mut job: Job| {
             if job.payload.capacity() - job.payload.len() >= WASTE {
                 job.payload.shrink_to_fit();
             }
-            let held = Held { source: source.clone(), bytes: job.payload.len() };
+            let held = Held { source: source.clone(), stage: Stage::Unstarted, bytes: job.payload.len() };
             (job, held)
-        })
+        };
+        jobs.into_iter().map(hold).collect()
     }
 
-    /// Of a job that has left nothing in memory.
-    pub(crate) fn nothing(registration: &Arc<Registration>, counts: &Arc<Counts>) -> Held {
-        let source = Arc::new(Source { registration: registration.clone(), counts: counts.clone() });
-        Held { source, bytes: 0 }
+    /// Holds a claimed job whose payload is not in memory.
+    pub(super) fn unseen(registration: &Arc<Registration>, in_flight: &Arc<InFlight>) -> Held {
+        let source = Arc::new(Source { registration: registration.clone(), in_flight: in_flight.clone() });
+        in_flight.enter(Stage::Unstarted, 1);
+        Held { source, stage: Stage::Unstarted, bytes: 0 }
     }
 
-    pub(crate) fn registration(&self) -> &Arc<Registration> {
+    pub(super) fn registration(&self) -> &Arc<Registration> {
         &self.source.registration
     }
 
-    /// The job holds `bytes` now, and no longer what it held before.
-    pub(crate) fn becomes(&mut self, bytes: usize) {
-        let counted = &self.source.counts.held_bytes;
+    /// The job runs from now on.
+    pub(super) fn started(&mut self) {
+        self.moves_to(Stage::Running);
+    }
+
+    /// The job has ended, or is given back: its payload is gone, and an output of `bytes` waits to be confirmed.
+    pub(super) fn ended(&mut self, bytes: usize) {
+        self.holds(bytes);
+        self.moves_to(Stage::AwaitingFinish);
+    }
+
+    fn moves_to(&mut self, stage: Stage) {
+        self.source.in_flight.enter(stage, 1); // first, so that nobody takes the job for gone
+        self.source.in_flight.leave(self.stage);
+        self.stage = stage;
+    }
+
+    fn holds(&mut self, bytes: usize) {
         match bytes.checked_sub(self.bytes) {
             Some(0) => {}
-            Some(more) => {
-                counted.fetch_add(more, Ordering::AcqRel);
-            }
-            None => {
-                counted.fetch_sub(self.bytes - bytes, Ordering::AcqRel);
-            }
+            Some(more) => self.source.in_flight.grow(more),
+            None => self.source.in_flight.shrink(self.bytes - bytes),
         }
         self.bytes = bytes;
     }
@@ -75,6 +91,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.becomes(0);
+        self.holds(0);
+        self.source.in_flight.leave(self.stage);
     }
 }

@@ -14,14 +14,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::error::Error;
-use crate::handler::JobError;
-use crate::queue::Completion as CompletionPolicy;
-use crate::queue::connection::Lane;
-use crate::queue::finish::{FINISH_ONE, Finish, FinishOutcome, FinishResult};
+use tokio::sync::mpsc;
 
-use super::completion::{Completion, Ran, Retry, is_time_out_of};
-use super::lease::Registration;
+use crate::error::Error;
+use crate::handler::retry_delay;
+use crate::outcome::Outcome;
+use crate::queue::CompletionPolicy;
+use crate::queue::finish::{FINISH_ONE, Finish, FinishResult};
+use crate::queue::lane::Lane;
+
+use super::completion::{Completion, Ran, is_time_out_of};
+use super::registration::Registration;
+use super::repeats::Repeats;
 
 /// After how many tries an output counts as impossible to deliver. Each takes the whole command time-out: a link that is slow only for a
 /// while is given that long.
@@ -64,12 +68,30 @@ impl LargeOutput {
     }
 }
 
+/// The way into the lane.
+#[derive(Clone)]
+pub(super) struct LargeOutputSender(mpsc::UnboundedSender<LargeOutput>);
+
+impl LargeOutputSender {
+    pub(super) fn send(&self, job: LargeOutput) {
+        let _ = self.0.send(job); // refused only when the completion was ended
+    }
+}
+
+/// The lane's end of it.
+pub(super) struct LargeOutputs(mpsc::UnboundedReceiver<LargeOutput>);
+
+pub(super) fn channel() -> (LargeOutputSender, LargeOutputs) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    (LargeOutputSender(sender), LargeOutputs(receiver))
+}
+
 impl Completion {
     /// The lane; runs until its task is ended.
-    pub(crate) async fn run_lane_of_large_outputs(self: Arc<Completion>, mut lane: Lane) {
-        let mut arriving = self.large.lock().await;
+    pub(super) async fn run_lane_of_large_outputs(self: Arc<Completion>, mut lane: Lane, arriving: LargeOutputs) {
+        let LargeOutputs(mut arriving) = arriving;
         let mut line = VecDeque::new();
-        let mut retry = Retry::new(&self.shared);
+        let mut repeats = Repeats::new(&self.acknowledging);
         loop {
             if line.is_empty() {
                 let first = match tokio::time::timeout(IDLE, arriving.recv()).await {
@@ -87,28 +109,28 @@ impl Completion {
             let Some(next) = line.pop_front() else {
                 return; // every sender is gone
             };
-            match self.try_one(&mut lane, next, &mut retry).await {
+            match self.try_one(&mut lane, next, &mut repeats).await {
                 Some(again) => line.push_back(again),
-                None => retry = Retry::new(&self.shared),
+                None => repeats = Repeats::new(&self.acknowledging),
             }
         }
     }
 
     /// One try; returns the job if there must be another.
-    async fn try_one(&self, lane: &mut Lane, mut large: LargeOutput, retry: &mut Retry<'_>) -> Option<LargeOutput> {
+    async fn try_one(&self, lane: &mut Lane, mut large: LargeOutput, repeats: &mut Repeats<'_>) -> Option<LargeOutput> {
         let registration = large.job.held.registration().clone();
         let limit = lane.command_timeout();
         let started_at = Instant::now();
         large.tried_since.get_or_insert(started_at);
         let failed = large.is_undeliverable(limit).then(|| self.failed(&large, limit));
         let finish = failed.as_ref().unwrap_or(&large.job.finish);
-        let error = match lane.finish_one(&self.queue, registration.worker_id, finish).await {
+        let error = match lane.finish_one(&self.shared.queue, registration.worker_id, finish).await {
             Ok(mut result) => {
                 let is_lost = result == Some(FinishResult::Lost);
-                if is_lost && large.failed_is_open && self.had_effect(lane, &registration, retry).await {
+                if is_lost && large.failed_is_open && self.had_effect(lane, &registration, repeats).await {
                     result = None; // that it failed has arrived, and the answer was lost
                     large.job.finish = self.failed(&large, limit);
-                } else if is_lost && large.is_open && self.had_effect(lane, &registration, retry).await {
+                } else if is_lost && large.is_open && self.had_effect(lane, &registration, repeats).await {
                     result = None; // the output has arrived after all
                 } else if let Some(failed) = failed {
                     tracing::warn!(job_id = %failed.job_id, attempt = failed.attempt, "an output could not be delivered");
@@ -127,11 +149,11 @@ impl Completion {
         let timed_out = is_time_out_of(&error, FINISH_ONE);
         let got_no_answer = timed_out || matches!(error, Error::ConnectionLost { .. });
         if timed_out {
-            retry.note(FINISH_ONE, 1, error, Duration::ZERO);
+            repeats.note(FINISH_ONE, 1, error, Duration::ZERO);
         } else {
-            retry.pause(FINISH_ONE, 1, error).await;
+            repeats.pause(FINISH_ONE, 1, error).await;
         }
-        if got_no_answer && self.is_there(lane, &registration, retry).await {
+        if got_no_answer && self.is_there(lane, &registration, repeats).await {
             match failed {
                 None => large.tries += 1,
                 // So small an acknowledgement was not answered either: the output is not the reason.
@@ -145,26 +167,25 @@ impl Completion {
     fn failed(&self, large: &LargeOutput, limit: Duration) -> Finish {
         let Finish { job_id, fence, attempt, run, .. } = large.job.finish;
         if large.job.held.registration().settings.completion == CompletionPolicy::Delete {
-            return Finish { job_id, fence, attempt, outcome: FinishOutcome::Done { output: None }, run };
+            return Finish { job_id, fence, attempt, outcome: Outcome::Done { output: None }, run };
         }
-        let bytes = large.job.finish.output_bytes();
+        let bytes = large.job.finish.outcome.output_bytes();
         let message = format!(
             "its output of {bytes} bytes could not be delivered in {} tries of {} ms",
             large.tries,
             limit.as_millis()
         );
-        let error = JobError::retry(message);
-        let delay = error.retry_delay(&self.retry, attempt).unwrap_or_default();
-        let outcome = FinishOutcome::Retry { delay, error: error.message().to_owned() };
+        let delay = retry_delay(&self.shared.config.retry, attempt);
+        let outcome = Outcome::Retry { delay, error: message };
         Finish { job_id, fence, attempt, outcome, run }
     }
 
     /// Whether SQL Server answers another call at once, after one that it did not answer.
-    async fn is_there(&self, lane: &mut Lane, registration: &Registration, retry: &mut Retry<'_>) -> bool {
+    async fn is_there(&self, lane: &mut Lane, registration: &Registration, repeats: &mut Repeats<'_>) -> bool {
         match lane.heartbeat(registration.worker_id).await {
             Ok(_) | Err(Error::LeaseLost) => true,
             Err(error) => {
-                retry.pause("heartbeat", 0, error).await;
+                repeats.pause("heartbeat", 0, error).await;
                 false
             }
         }

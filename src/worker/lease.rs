@@ -5,142 +5,73 @@
 //! A renewal that SQL Server refuses means that the worker was marked lost: whatever it holds may run elsewhere. The [`Registration`]
 //! is then marked lost, its unstarted jobs are dropped, and the worker registers anew under a new id.
 //!
-//! SQL Server's clock alone decides. The only thing decided here by the local clock is a refusal: when the last renewal is longer ago
-//! than the lease, the lease is in doubt and no further job is started until SQL Server has answered. That clock runs on while the machine
-//! is suspended ([`BootClock`]), as SQL Server's does.
+//! SQL Server's clock alone decides. The only thing decided here by the local clock ([`LeaseClock`]) is a refusal: when the last renewal
+//! is longer ago than the lease, the lease is in doubt and no further job is started until SQL Server has answered.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-use crate::boot_clock::BootClock;
-use crate::config::WorkerConfig;
 use crate::error::Error;
-use crate::handler::Cancellation;
-use crate::job::{Fence, JobId};
-use crate::metrics::WorkerMetrics;
-use crate::queue::WorkerId;
-use crate::queue::connection::Lane;
+use crate::ids::WorkerId;
+use crate::queue::lane::Lane;
 use crate::queue::schema::check_compatible;
-use crate::queue::workers::QueueSettings;
 
-use super::backoff::Backoff;
 use super::duties::Duties;
+use super::lease_clock::{LONGEST_SLEEP, LeaseClock};
+use super::pauses::Pauses;
+use super::registration::Registration;
 use super::renewals::{Answer, Renewals};
-use super::shutdown::{Phase, StopHandle};
+use super::shared::Shared;
+use super::stop::Phase;
 
-/// One life of this worker in SQL Server: an id, and the jobs that were claimed under it.
-#[derive(Debug)]
-pub(crate) struct Registration {
-    pub(crate) worker_id: WorkerId,
-    pub(crate) settings: QueueSettings,
+/// What the other stages see of the lease.
+#[derive(Clone)]
+pub(super) struct Lease {
+    current: watch::Receiver<Arc<Registration>>,
+    refused: Arc<Notify>,
     clock: Arc<LeaseClock>,
-    lost: Cancellation,
-    held: Mutex<HashMap<JobId, Fence>>,
 }
 
-impl Registration {
-    fn new(worker_id: WorkerId, settings: QueueSettings, clock: Arc<LeaseClock>) -> Registration {
-        Registration { worker_id, settings, clock, lost: Cancellation::default(), held: Mutex::default() }
+impl Lease {
+    /// The registration under which is claimed now.
+    pub(super) fn registration(&self) -> Arc<Registration> {
+        self.current.borrow().clone()
     }
 
-    /// Whether the worker is certainly still registered, so that nobody else can have taken its jobs.
-    pub(crate) fn is_held(&self) -> bool {
-        !self.lost.is_cancelled() && !self.clock.is_in_doubt()
-    }
-
-    pub(crate) fn clock(&self) -> &LeaseClock {
-        &self.clock
-    }
-
-    /// Turns true when SQL Server has said that this worker is lost.
-    pub(crate) fn lost(&self) -> &Cancellation {
-        &self.lost
-    }
-
-    /// Remembers jobs that were claimed.
-    pub(crate) fn hold(&self, jobs: impl Iterator<Item = (JobId, Fence)>) {
-        self.held.lock().extend(jobs);
-    }
-
-    /// Forgets jobs whose finish or release SQL Server has confirmed. A job that was claimed again meanwhile has another fence and stays.
-    pub(crate) fn forget(&self, jobs: impl Iterator<Item = (JobId, Fence)>) {
-        let mut held = self.held.lock();
-        for (job_id, fence) in jobs {
-            if let Entry::Occupied(entry) = held.entry(job_id)
-                && *entry.get() == fence
-            {
-                entry.remove();
-            }
-        }
-    }
-
-    /// Everything this process knows that it holds, for `recover`.
-    pub(crate) fn held(&self) -> Vec<(JobId, Fence)> {
-        self.held.lock().iter().map(|(job_id, fence)| (*job_id, *fence)).collect()
-    }
-}
-
-/// Until when the lease is certainly held, by the local clock. Counted from before the renewal was sent, so that it is never later than
-/// what SQL Server believes.
-#[derive(Debug, Default)]
-pub(crate) struct LeaseClock {
-    clock: BootClock,
-    renewed_ns: AtomicU64,
-    held_until_ns: AtomicU64,
-}
-
-impl LeaseClock {
-    fn now(&self) -> Duration {
-        self.clock.now()
-    }
-
-    fn renewed(&self, sent_at: Duration, lease: Duration) {
-        self.renewed_ns.store(sent_at.as_nanos() as u64, Ordering::Release);
-        self.held_until_ns.store((sent_at + lease).as_nanos() as u64, Ordering::Release);
+    /// Whether the worker is certainly registered.
+    pub(super) fn is_held(&self) -> bool {
+        self.current.borrow().is_held()
     }
 
     /// Since the last renewal that SQL Server has confirmed was sent.
-    pub(crate) fn age(&self) -> Duration {
-        self.now().saturating_sub(Duration::from_nanos(self.renewed_ns.load(Ordering::Acquire)))
+    pub(super) fn age(&self) -> Duration {
+        self.clock.age()
     }
 
-    /// Whether the lease may have run out: nothing new is started then.
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        self.now().as_nanos() as u64 >= self.held_until_ns.load(Ordering::Acquire)
+    /// Until when it is certainly held.
+    pub(super) fn clock(&self) -> Arc<LeaseClock> {
+        self.clock.clone()
     }
 
-    /// Returns at that time, or within [`LONGEST_SLEEP`] of the end of a suspension during which it came: timers sleep with the machine.
-    async fn reaches(&self, time: Duration) {
-        loop {
-            let left = time.saturating_sub(self.now());
-            if left.is_zero() {
-                return;
-            }
-            tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
-        }
+    /// SQL Server has refused a claim under this registration. Returns when there is another.
+    pub(super) async fn replaced(&mut self, registration: &Registration) {
+        self.refused.notify_one();
+        let is_another = |current: &Arc<Registration>| current.worker_id != registration.worker_id;
+        let _ = self.current.wait_for(is_another).await; // an error: the keeper has ended, and the worker with it
     }
 }
 
-/// How long the keeper sleeps at the most before it looks at the clock again.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-
 /// Registers the worker and keeps its lease.
-pub(crate) struct LeaseKeeper {
+pub(super) struct LeaseKeeper {
+    shared: Arc<Shared>,
     renewals: Renewals,
-    queue: String,
-    config: WorkerConfig,
     clock: Arc<LeaseClock>,
     current: watch::Sender<Arc<Registration>>,
     /// The prefetcher's word that SQL Server refused a claim because the worker is lost.
     refused: Arc<Notify>,
     duties: Arc<Duties>,
-    metrics: Arc<WorkerMetrics>,
 }
 
 impl LeaseKeeper {
@@ -149,40 +80,34 @@ impl LeaseKeeper {
     /// # Errors
     ///
     /// Whatever keeps the worker from registering; nothing is retried here, so that a wrong setting is seen at the start.
-    pub(crate) async fn register(
-        mut lane: Lane,
-        queue: String,
-        config: WorkerConfig,
-        duties: Arc<Duties>,
-        metrics: Arc<WorkerMetrics>,
-    ) -> Result<LeaseKeeper, Error> {
-        let clock = Arc::new(LeaseClock::default());
-        let registration = register_once(&mut lane, &queue, &config, config.take_over, &clock).await?;
+    pub(super) async fn register(mut lane: Lane, shared: &Arc<Shared>) -> Result<LeaseKeeper, Error> {
+        let (config, clock) = (&shared.config, Arc::new(LeaseClock::default()));
+        let registration = register_once(&mut lane, shared, config.take_over, &clock).await?;
         let (current, _) = watch::channel(Arc::new(registration));
         // An answer that comes when the lease has run out is worth something still: perhaps nobody has reaped the worker. An interval is
         // added for that.
         let renewals = Renewals::new(lane, Duration::from_millis(config.lease_ms + config.heartbeat_interval_ms));
-        Ok(LeaseKeeper { renewals, queue, config, clock, current, refused: Arc::default(), duties, metrics })
+        let (refused, duties) = (Arc::default(), Arc::new(Duties::new()));
+        Ok(LeaseKeeper { shared: shared.clone(), renewals, clock, current, refused, duties })
     }
 
-    pub(crate) fn clock(&self) -> Arc<LeaseClock> {
-        self.clock.clone()
+    /// For the other stages.
+    pub(super) fn lease(&self) -> Lease {
+        Lease { current: self.current.subscribe(), refused: self.refused.clone(), clock: self.clock.clone() }
     }
 
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<Registration>> {
-        self.current.subscribe()
-    }
-
-    pub(crate) fn refused(&self) -> Arc<Notify> {
-        self.refused.clone()
+    /// What the heartbeats say that is not about the lease.
+    pub(super) fn duties(&self) -> Arc<Duties> {
+        self.duties.clone()
     }
 
     /// Renews until the worker is told to stop at once or the task is ended; `resumed` is called after each renewal: the lease
     /// may have been in doubt until then.
-    pub(crate) async fn keep(mut self, stop: StopHandle, resumed: impl Fn() + Send + 'static) {
-        let interval = Duration::from_millis(self.config.heartbeat_interval_ms);
-        let lease = Duration::from_millis(self.config.lease_ms);
-        let mut backoff = Backoff::new(Duration::from_millis(50), interval.min(LONGEST_SLEEP));
+    pub(super) async fn keep(mut self, resumed: impl Fn() + Send + 'static) {
+        let Shared { config, stop, metrics, .. } = &*self.shared.clone();
+        let interval = Duration::from_millis(config.heartbeat_interval_ms);
+        let lease = Duration::from_millis(config.lease_ms);
+        let mut pauses = Pauses::new(Duration::from_millis(50), interval.min(LONGEST_SLEEP));
         let clock = self.clock.clone();
         let mut due_at = clock.now() + interval;
         loop {
@@ -213,20 +138,20 @@ impl LeaseKeeper {
                     {
                         stop.fail(too_new);
                     }
-                    self.metrics.lease_renewals.increment(1);
+                    metrics.lease_renewals.increment(1);
                     resumed();
-                    backoff.reset();
+                    pauses.reset();
                     // Not from the answer on: where answers are slow, the lease would run out between them.
                     due_at = self.renewals.last_sent_at().unwrap_or(sent_at) + interval;
                 }
                 Err(Error::LeaseLost) => {
                     self.renewals.give_up();
-                    self.replace_registration(&stop).await;
+                    self.replace_registration().await;
                     resumed();
                     due_at = clock.now() + interval;
                 }
                 Err(error) if error.is_transient() => {
-                    let pause = backoff.next();
+                    let pause = pauses.next();
                     due_at = clock.now() + pause;
                     let sql_error = error.sql_number();
                     tracing::warn!(%worker_id, sql_error, %error, retry_in = ?pause, "the lease could not be renewed");
@@ -241,19 +166,19 @@ impl LeaseKeeper {
     }
 
     /// Marks the present registration lost and registers anew, until it succeeds or the worker stops.
-    async fn replace_registration(&mut self, stop: &StopHandle) {
+    async fn replace_registration(&mut self) {
+        let Shared { config, stop, metrics, .. } = &*self.shared.clone();
         let old = self.current.borrow().clone();
         if old.lost().is_cancelled() {
             return; // the worker is stopping and does not register anew
         }
         old.lost().cancel();
-        self.metrics.leases_lost.increment(1);
+        metrics.leases_lost.increment(1);
         tracing::warn!(worker_id = %old.worker_id, held = old.held().len(), "the lease was lost");
-        let mut backoff =
-            Backoff::new(Duration::from_millis(50), Duration::from_millis(self.config.heartbeat_interval_ms));
+        let mut pauses = Pauses::new(Duration::from_millis(50), Duration::from_millis(config.heartbeat_interval_ms));
         let mut lane = self.renewals.lane();
         while stop.is_running() {
-            match register_once(&mut lane, &self.queue, &self.config, false, &self.clock).await {
+            match register_once(&mut lane, &self.shared, false, &self.clock).await {
                 Ok(registration) => {
                     tracing::info!(worker_id = %registration.worker_id, "registered anew");
                     self.current.send_replace(Arc::new(registration));
@@ -261,7 +186,7 @@ impl LeaseKeeper {
                 }
                 Err(error) if error.is_transient() => {
                     tracing::warn!(sql_error = error.sql_number(), %error, "could not register anew, trying again");
-                    stop.pause(backoff.next()).await;
+                    stop.pause(pauses.next()).await;
                 }
                 Err(error) => {
                     stop.fail(error);
@@ -275,126 +200,16 @@ impl LeaseKeeper {
 
 async fn register_once(
     lane: &mut Lane,
-    queue: &str,
-    config: &WorkerConfig,
+    shared: &Shared,
     take_over: bool,
     clock: &Arc<LeaseClock>,
 ) -> Result<Registration, Error> {
     let worker_id = WorkerId::new();
-    let lease = Duration::from_millis(config.lease_ms);
+    let lease = Duration::from_millis(shared.config.lease_ms);
     let sent_at = clock.now();
-    let name = config.worker_name();
-    let settings = lane.within(lease).register_worker(queue, worker_id, &name, lease, take_over).await?;
+    let name = shared.config.worker_name();
+    let settings = lane.within(lease).register_worker(&shared.queue, worker_id, &name, lease, take_over).await?;
     clock.renewed(sent_at, lease);
     tracing::debug!(%worker_id, ?settings, "registered");
     Ok(Registration::new(worker_id, settings, clock.clone()))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use super::super::completion::Completion as CompletionStage;
-    use super::super::counts::Counts;
-    use super::super::executor::{Claimed, Executor};
-    use super::super::held::Held;
-    use super::*;
-    use crate::handler::{Context, Output};
-    use crate::job::Job;
-    use crate::queue::{ClaimOrder, Completion, Delivery};
-
-    const LEASE: Duration = Duration::from_secs(60);
-
-    #[test]
-    fn a_lease_is_in_doubt_before_the_first_renewal_and_after_it_ran_out() {
-        let clock = LeaseClock::default();
-        assert!(clock.is_in_doubt());
-        clock.renewed(clock.now(), LEASE);
-        assert!(!clock.is_in_doubt());
-        clock.renewed(clock.now(), Duration::ZERO);
-        assert!(clock.is_in_doubt());
-    }
-
-    #[tokio::test]
-    async fn after_a_suspension_nothing_is_started_until_a_heartbeat_was_answered() {
-        let clock = Arc::new(LeaseClock::default());
-        clock.renewed(clock.now(), LEASE);
-        let (executor, starts) = counting_executor(&clock);
-        let settings = QueueSettings {
-            claim_order: ClaimOrder::Fifo,
-            completion: Completion::Delete,
-            delivery: Delivery::AtLeastOnce,
-            max_attempts: 5,
-            paused: false,
-            taken_over: 0,
-        };
-        let registration = Arc::new(Registration::new(WorkerId::new(), settings, clock.clone()));
-        assert!(registration.is_held());
-
-        clock.clock.shift(LEASE);
-        assert!(!registration.is_held() && clock.is_in_doubt(), "at once, without a look at SQL Server");
-        assert!(clock.age() >= LEASE);
-        let counts = Arc::default();
-        let held = Held::payloads(&registration, &counts, vec![job()]);
-        executor.submit(held.map(|(job, held)| Claimed { job, held, claimed_at: Instant::now() }).collect());
-        executor.pump();
-        tokio::time::sleep(Duration::from_millis(20)).await; // a start would take microseconds
-        assert_eq!(starts.load(Ordering::Acquire), 0);
-
-        clock.renewed(clock.now(), LEASE);
-        executor.pump();
-        executor.idle().await;
-        assert_eq!(starts.load(Ordering::Acquire), 1);
-    }
-
-    #[tokio::test]
-    async fn a_heartbeat_that_fell_due_during_a_suspension_is_sent_soon_after_it() {
-        let clock = LeaseClock::default();
-        let due_at = clock.now() + LEASE;
-        let started_at = Instant::now();
-        let resumes = async {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            clock.clock.shift(LEASE);
-        };
-        tokio::join!(clock.reaches(due_at), resumes);
-        assert!(started_at.elapsed() < LONGEST_SLEEP + Duration::from_secs(4), "{:?}", started_at.elapsed());
-    }
-
-    /// A job that can have a row: it has a fence.
-    fn job() -> Job {
-        Job {
-            id: JobId(1),
-            fence: Fence(1),
-            attempt: 1,
-            max_attempts: 5,
-            priority: 0,
-            waited: Duration::ZERO,
-            age: Duration::ZERO,
-            dedup_key: None,
-            correlation_id: None,
-            kind: None,
-            payload_utf16: false,
-            payload: Vec::new(),
-        }
-    }
-
-    fn counting_executor(clock: &Arc<LeaseClock>) -> (Executor, Arc<AtomicU64>) {
-        let config = WorkerConfig::default();
-        let (wake, counts) = (Arc::<Notify>::default(), Arc::<Counts>::default());
-        let metrics = Arc::new(WorkerMetrics::new("suspended"));
-        let stop = StopHandle::new();
-        let (ended, _) =
-            CompletionStage::new("q".into(), &config, stop.clone(), wake.clone(), counts.clone(), metrics.clone());
-        let starts = Arc::new(AtomicU64::new(0));
-        let counted = starts.clone();
-        let handler = move |_: &Job, _: &Context| {
-            counted.fetch_add(1, Ordering::AcqRel);
-            Ok(Output::none())
-        };
-        let clock = clock.clone();
-        let cancellation = stop.cancellation();
-        let executor =
-            Executor::new(&config, 1, 1, Arc::new(handler), clock, cancellation, wake, ended, counts, metrics);
-        (executor.unwrap(), starts)
-    }
 }

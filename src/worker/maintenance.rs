@@ -5,23 +5,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, watch};
-
-use crate::config::WorkerConfig;
 use crate::error::Error;
-use crate::metrics::WorkerMetrics;
-use crate::queue::connection::Lane;
-use crate::queue::workers::{LostWorker, Promoted};
+use crate::queue::lane::Lane;
+use crate::queue::{LostWorker, Promoted};
 
 use super::duties::Duties;
-use super::lease::Registration;
+use super::lease::Lease;
 use super::patience::Patience;
-use super::shutdown::{Phase, StopHandle};
-
-/// An interval, a fifth more or less, so that workers which started together drift apart.
-pub(super) fn jittered(interval: Duration) -> Duration {
-    interval.mul_f64(0.8 + 0.4 * fastrand::f64())
-}
+use super::pauses::jittered;
+use super::shared::Shared;
+use super::stop::Phase;
 
 /// How many jobs one call promotes or gives back, and how many workers it calls lost: the cap of every batch.
 const BATCH: usize = 1_000;
@@ -29,16 +22,13 @@ const BATCH: usize = 1_000;
 /// How often what is no longer to be kept is looked for.
 const EXPIRE_EVERY: Duration = Duration::from_secs(60);
 
-pub(crate) struct Maintenance {
-    pub(crate) lane: Lane,
-    pub(crate) queue: String,
-    pub(crate) config: WorkerConfig,
-    pub(crate) registration: watch::Receiver<Arc<Registration>>,
-    pub(crate) duties: Arc<Duties>,
-    /// Notified when jobs have become ready.
-    pub(crate) arrived: Arc<Notify>,
-    pub(crate) stop: StopHandle,
-    pub(crate) metrics: Arc<WorkerMetrics>,
+/// The task.
+pub(super) struct Maintenance {
+    shared: Arc<Shared>,
+    lane: Lane,
+    lease: Lease,
+    duties: Arc<Duties>,
+    patience: Patience,
 }
 
 /// Something that is done at an interval.
@@ -71,51 +61,58 @@ impl Timer {
 }
 
 impl Maintenance {
+    pub(super) fn new(shared: &Arc<Shared>, lease: Lease, duties: Arc<Duties>) -> Maintenance {
+        let lane = shared.lane();
+        let patience = Patience::up_to(lane.command_timeout());
+        Maintenance { shared: shared.clone(), lane, lease, duties, patience }
+    }
+
     /// Does the duties while this worker has them, until it stops.
-    pub(crate) async fn run(mut self) {
+    pub(super) async fn run(mut self) {
+        let stop = self.shared.stop.clone();
         // The first worker of a queue has them at once; a later one asks once, and from then on its heartbeat says.
-        while self.stop.is_running() {
+        while stop.is_running() {
             self.while_elected().await;
             self.lane.disconnect();
             tokio::select! {
                 () = self.duties.elected() => {}
-                () = self.stop.reached(Phase::Stopping) => {}
+                () = stop.reached(Phase::Stopping) => {}
             }
         }
     }
 
     /// Returns when another worker has the duties, or this one stops.
     async fn while_elected(&mut self) {
-        let mut patience = Patience::up_to(self.lane.command_timeout());
-        let mut promote = Timer::due_now(self.config.promote_interval_ms);
-        let mut reap = Timer::due_now(self.config.reap_interval_ms);
-        let mut sample = Timer::due_now(self.config.sample_interval_ms);
+        let Shared { queue, config, stop, .. } = &*self.shared.clone();
+        let mut promote = Timer::due_now(config.promote_interval_ms);
+        let mut reap = Timer::due_now(config.reap_interval_ms);
+        let mut sample = Timer::due_now(config.sample_interval_ms);
         let mut expire = Timer { every: EXPIRE_EVERY, due_at: Instant::now() };
-        while self.stop.is_running() {
+        while stop.is_running() {
             // Where there is more to do than one call does, the rest comes in the next turn: nothing waits for long behind anything else, and promote
             // keeps the duties.
             if promote.rings() {
-                match self.promote_due(&mut patience).await {
+                match self.promote_due().await {
                     Ok(Promoted { elected: false, .. }) => return,
                     Ok(Promoted { jobs, .. }) => promote.again_if(jobs as usize >= BATCH),
                     Err(error) => self.failed("promote", error),
                 }
             }
             if reap.rings() {
-                match self.reap_lost(&mut patience).await {
+                match self.reap_lost().await {
                     Ok(more) => reap.again_if(more),
                     Err(error) => self.failed("reap", error),
                 }
             }
             if sample.rings()
-                && let Err(error) = self.sample(&mut patience).await
+                && let Err(error) = self.sample().await
             {
                 tracing::warn!(sql_error = error.sql_number(), %error, "the queue's depth could not be sampled");
             }
             if expire.rings() {
                 let asked_at = Instant::now();
-                let expired = self.lane.within(patience.limit()).expire(&self.queue, BATCH).await;
-                patience.after(asked_at.elapsed(), &expired);
+                let expired = self.lane.within(self.patience.limit()).expire(queue, BATCH).await;
+                self.patience.after(asked_at.elapsed(), &expired);
                 match expired {
                     Ok(expired) => expire.again_if(expired as usize >= BATCH),
                     Err(error) => {
@@ -124,28 +121,28 @@ impl Maintenance {
                 }
             }
             let next = promote.due_at.min(reap.due_at).min(sample.due_at).min(expire.due_at);
-            self.stop.pause(next.saturating_duration_since(Instant::now())).await;
+            stop.pause(next.saturating_duration_since(Instant::now())).await;
         }
     }
 
-    async fn promote_due(&mut self, patience: &mut Patience) -> Result<Promoted, Error> {
-        let worker_id = self.registration.borrow().worker_id;
+    async fn promote_due(&mut self) -> Result<Promoted, Error> {
+        let worker_id = self.lease.registration().worker_id;
         let asked_at = Instant::now();
-        let promoted = self.lane.within(patience.limit()).promote(&self.queue, worker_id, BATCH).await;
-        patience.after(asked_at.elapsed(), &promoted);
+        let promoted = self.lane.within(self.patience.limit()).promote(&self.shared.queue, worker_id, BATCH).await;
+        self.patience.after(asked_at.elapsed(), &promoted);
         let promoted = promoted?;
         if promoted.jobs > 0 {
-            self.metrics.promoted.increment(u64::from(promoted.jobs));
-            self.arrived.notify_one();
+            self.shared.metrics.promoted.increment(u64::from(promoted.jobs));
+            self.shared.arrivals.expect();
         }
         Ok(promoted)
     }
 
-    async fn sample(&mut self, patience: &mut Patience) -> Result<(), Error> {
-        let max_age = Duration::from_millis(self.config.sample_interval_ms) / 2;
+    async fn sample(&mut self) -> Result<(), Error> {
+        let max_age = Duration::from_millis(self.shared.config.sample_interval_ms) / 2;
         let asked_at = Instant::now();
-        let sample = self.lane.within(patience.limit()).sample(&self.queue, max_age).await;
-        patience.after(asked_at.elapsed(), &sample);
+        let sample = self.lane.within(self.patience.limit()).sample(&self.shared.queue, max_age).await;
+        self.patience.after(asked_at.elapsed(), &sample);
         if let Some(sample) = sample? {
             self.duties.sampled(sample);
         }
@@ -153,19 +150,19 @@ impl Maintenance {
     }
 
     /// Returns whether there is more.
-    async fn reap_lost(&mut self, patience: &mut Patience) -> Result<bool, Error> {
+    async fn reap_lost(&mut self) -> Result<bool, Error> {
         let asked_at = Instant::now();
-        let reaped = self.lane.within(patience.limit()).reap(&self.queue, BATCH).await;
-        patience.after(asked_at.elapsed(), &reaped);
+        let reaped = self.lane.within(self.patience.limit()).reap(&self.shared.queue, BATCH).await;
+        self.patience.after(asked_at.elapsed(), &reaped);
         let reaped = reaped?;
         let jobs = (reaped.jobs_ready + reaped.jobs_dead) as usize;
-        self.metrics.reaped(&reaped);
+        self.shared.metrics.reaped(reaped.lost.len(), reaped.jobs_ready, reaped.jobs_dead);
         for LostWorker { worker, name } in &reaped.lost {
             tracing::warn!(lost_worker = name, lost_worker_id = %worker, "a worker was lost: its lease ran out");
         }
         if jobs > 0 {
             tracing::warn!(ready = reaped.jobs_ready, dead = reaped.jobs_dead, "gave back the jobs of lost workers");
-            self.arrived.notify_one();
+            self.shared.arrivals.expect();
         }
         Ok(jobs >= BATCH || reaped.lost.len() >= BATCH)
     }
@@ -175,22 +172,7 @@ impl Maintenance {
             let sql_error = error.sql_number();
             tracing::warn!(procedure, sql_error, %error, "will be tried again at the next interval");
         } else {
-            self.stop.fail(error);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// On which rests how long a dead worker's jobs wait at the most: README, "The arithmetic of the time limits".
-    #[test]
-    fn an_interval_is_a_fifth_longer_at_the_most() {
-        let interval = Duration::from_secs(5);
-        for _ in 0..10_000 {
-            let pause = jittered(interval);
-            assert!((Duration::from_secs(4)..=Duration::from_secs(6)).contains(&pause), "{pause:?}");
+            self.shared.stop.fail(error);
         }
     }
 }

@@ -6,89 +6,115 @@
 //!            maintenance: due jobs become ready, jobs of lost workers are given back
 //! ```
 //!
-//! One file a stage: [`prefetch`], [`executor`], [`completion`] (and [`large_outputs`]), [`lease`] (and [`renewals`]), [`duties`] and
-//! [`maintenance`], [`watcher`], [`shutdown`]. A stage knows the one after it and wakes the one before it.
+//! The way of a job. A stage knows the one after it, and the type that passes stands with the stage that takes it:
+//!
+//! | stage | file | takes | gives |
+//! |---|---|---|---|
+//! | claim | [`prefetch`] | room, as [`demand`] and [`in_flight`] have it | [`Claimed`](executor::Claimed) |
+//! | run | [`executor`] | [`Claimed`](executor::Claimed) | [`Ended`](completion::Ended) |
+//! | acknowledge | [`completion`], [`large_outputs`] | [`Ended`](completion::Ended) | a call of `finish` or `release` |
+//!
+//! A job's [`Held`](held::Held) goes with it all the way: it counts the job in [`in_flight`], and that is the one signal that goes back.
+//! What each stage has done goes into the [`tally`].
+//!
+//! | beside it | file | tells |
+//! |---|---|---|
+//! | the lease | [`lease`], [`registration`], [`lease_clock`], [`renewals`] | whether jobs may start, under which id is claimed |
+//! | what one worker does for the queue | [`maintenance`], elected by [`duties`] | [`arrivals`] |
+//! | the look at an empty queue | [`watcher`] | [`arrivals`] |
+//! | how it ends | [`shutdown`], on the signal of [`stop`]; [`drain`] | |
+//! | what it shows | [`stats`] by [`monitor`], [`gauges`], [`queue_depth`], [`drain_progress`] | |
 
-mod backoff;
+mod alone;
+mod arrivals;
 mod batch_limit;
+mod builder;
 mod completion;
-mod counts;
 mod demand;
+mod drain;
+mod drain_progress;
 mod duties;
 mod executor;
+mod gauges;
 mod held;
+mod in_flight;
 mod large_outputs;
 mod lease;
+mod lease_clock;
+mod limited_by;
 mod maintenance;
 mod monitor;
-mod occupancy;
+mod overdue;
 mod patience;
+mod pauses;
 mod prefetch;
-mod progress;
+mod queue_depth;
+mod registration;
 mod renewals;
-mod sampler;
+mod repeats;
+mod shared;
 mod shutdown;
+mod stats;
+mod stop;
+mod strays;
+mod tally;
+mod undelivered;
 mod watcher;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-use crate::config::WorkerConfig;
 use crate::error::Error;
-use crate::handler::{Context, Handler, JobError, Output};
-use crate::job::Job;
-use crate::metrics::{Levels, WorkerMetrics};
+use crate::handler::Handlers;
 use crate::queue::Queue;
-use crate::queue::connection::Lane;
 
-use completion::Completion;
-use counts::Counts;
-pub use counts::WorkerStats;
-use duties::Duties;
+use drain_progress::Readings;
 use executor::Executor;
-use lease::LeaseKeeper;
+use lease::{Lease, LeaseKeeper};
 use maintenance::Maintenance;
-pub use monitor::Monitor;
-pub use occupancy::Limit;
-use occupancy::Occupancy;
 use prefetch::Prefetcher;
-pub use progress::Progress;
-use progress::Readings;
-use shutdown::Phase;
-pub use shutdown::StopHandle;
+use shared::Shared;
 use watcher::Watcher;
+
+pub use builder::WorkerBuilder;
+pub use drain_progress::Progress;
+pub use limited_by::Limit;
+pub use monitor::Monitor;
+pub use stats::WorkerStats;
+pub use stop::StopHandle;
 
 /// How many acknowledgements are under way at once: one collects while the other waits for SQL Server.
 const COMPLETION_LANES: usize = 2;
 
-/// How long a shutdown waits for a claim that is under way before it gives back what has not started: a claim takes milliseconds, and
-/// the jobs of one that takes longer are given back when it has ended.
-const CLAIM_GRACE: Duration = Duration::from_secs(1);
-
-/// A running worker. Made by [`Worker::start`], ended by [`run`](Self::run), [`drain`](Self::drain) or [`shutdown`](Self::shutdown).
+/// A running worker. Made by [`WorkerBuilder::start`], ended by [`run`](Self::run), [`drain`](Self::drain) or [`shutdown`](Self::shutdown).
 ///
 /// Dropping it stops it at once: what it holds runs again when its lease is reaped.
 pub struct Worker {
     queue: Queue,
-    config: WorkerConfig,
+    shared: Arc<Shared>,
+    lease: Lease,
     executor: Executor,
-    completion: Arc<Completion>,
-    monitor: Monitor,
-    found_nothing: Arc<Notify>,
-    arrived: Arc<Notify>,
-    prefetch: JoinSet<()>,
-    /// Every other task; they end with the worker.
-    tasks: JoinSet<()>,
-    unregister: Lane,
-    registration: tokio::sync::watch::Receiver<Arc<lease::Registration>>,
-    metrics: Arc<WorkerMetrics>,
+    stages: Stages,
     started_at: Instant,
     span: tracing::Span,
-    stop: StopHandle,
+}
+
+/// The tasks of a worker. They end with it.
+#[derive(Default)]
+struct Stages {
+    /// The first stage alone: when it has ended, nothing more comes.
+    prefetch: JoinSet<()>,
+    others: JoinSet<()>,
+}
+
+impl Stages {
+    fn spawn(&mut self, stage: impl Future<Output = ()> + Send + 'static) {
+        self.others.spawn(stage.in_current_span());
+    }
 }
 
 /// What a worker did from its start to its end.
@@ -102,180 +128,66 @@ pub struct Summary {
 }
 
 impl Worker {
-    /// Registers a worker for `queue` and starts claiming.
-    ///
-    /// `config` is normally [`Config::worker`](crate::Config). The handler runs on `config.threads` threads at once. It may block its thread and
-    /// use rayon inside, but must hold no lock and no `RefCell` borrow across a rayon call: the thread that waits in it may run another job
-    /// meanwhile, which would wait for that lock for ever.
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), readpast::Error> {
-    /// use readpast::{Config, Output, Queue, Worker};
-    ///
-    /// let config = Config::load(None)?;
-    /// let queue = Queue::connect(&config).await?;
-    /// let worker = Worker::start(&queue, &config.worker, |job, _context| {
-    ///     let number: u64 = job.json()?;
-    ///     Output::json(&number.count_ones())
-    /// })
-    /// .await?;
-    /// worker.stop_handle().stop_on_signals().expect("signals can be listened to");
-    /// let summary = worker.run().await?;
-    /// println!("{} jobs done", summary.stats.done);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Settings that cannot work ([`Error::Config`]), and whatever keeps the worker from connecting and registering; nothing is retried
-    /// here, so that a wrong setting is seen at once.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves nothing behind but, possibly, a registration without jobs, whose lease runs out.
-    pub async fn start<F>(queue: &Queue, config: &WorkerConfig, handler: F) -> Result<Worker, Error>
-    where
-        F: Fn(&Job, &Context) -> Result<Output, JobError> + Send + Sync + 'static,
-    {
-        config.validate()?;
-        config.check_timeouts(queue.connector().timeouts())?;
-        let name = config.worker_name();
-        let span = tracing::info_span!("worker", queue = queue.name(), worker = %name);
-        Worker::start_in(queue, config, Arc::new(handler), span.clone()).instrument(span).await
-    }
-
+    /// Registers, makes the stages from the last to the first, and starts them.
     async fn start_in(
-        queue: &Queue,
-        config: &WorkerConfig,
-        handler: Arc<Handler>,
+        queue: Queue,
+        shared: Arc<Shared>,
+        handlers: Handlers,
         span: tracing::Span,
     ) -> Result<Worker, Error> {
-        let metrics = Arc::new(WorkerMetrics::new(queue.name()));
-        let stop = StopHandle::new();
-        let counts = Arc::new(Counts::default());
-        let wake = Arc::new(Notify::new());
-        let arrived = Arc::new(Notify::new());
-        let found_nothing = Arc::new(Notify::new());
-        let name = || queue.name().to_owned();
-        let lane = || Lane::new(queue.connector());
-
-        let duties = Arc::new(Duties::new());
         // The first lane of a queue asks for the schema's version.
-        let first = queue.take_lane().await?;
-        let keeper = LeaseKeeper::register(first, name(), config.clone(), duties.clone(), metrics.clone()).await?;
-        let (ended, completion) =
-            Completion::new(name(), config, stop.clone(), wake.clone(), counts.clone(), metrics.clone());
-        let threads = match config.threads {
-            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            threads => threads,
-        };
-        let executor = Executor::new(
-            config,
-            threads,
-            Prefetcher::capacity(config, threads),
-            handler,
-            keeper.clock(),
-            stop.cancellation(),
-            wake.clone(),
-            ended,
-            counts.clone(),
-            metrics.clone(),
-        )?;
-        let registration = keeper.subscribe();
-        let lease_refused = keeper.refused();
+        let keeper = LeaseKeeper::register(queue.take_lane().await?, &shared).await?;
+        let (lease, duties) = (keeper.lease(), keeper.duties());
+        let (ended, completion, large_outputs) = completion::channel(&shared);
+        let executor = Executor::new(&shared, handlers, lease.clock(), ended)?;
+        let (watch, watcher) = Watcher::new(&shared);
+        let prefetcher = Prefetcher::new(&shared, lease.clone(), executor.clone(), watch, queue.enqueued());
 
-        let mut tasks = JoinSet::new();
-        for _ in 0..COMPLETION_LANES {
-            tasks.spawn(completion.clone().run_lane(lane()).in_current_span());
-        }
-        tasks.spawn(completion.clone().run_lane_of_large_outputs(lane()).in_current_span());
+        let mut stages = Stages::default();
         let resumed = executor.clone();
-        tasks.spawn(keeper.keep(stop.clone(), move || resumed.pump()).in_current_span());
-        let maintenance = Maintenance {
-            lane: lane(),
-            queue: name(),
-            config: config.clone(),
-            registration: registration.clone(),
-            duties: duties.clone(),
-            arrived: arrived.clone(),
-            stop: stop.clone(),
-            metrics: metrics.clone(),
-        };
-        tasks.spawn(maintenance.run().in_current_span());
-        let occupancy = Arc::new(Occupancy::new(threads, counts.clone()));
-        let monitor = Monitor {
-            counts: counts.clone(),
-            occupancy: occupancy.clone(),
-            registration: registration.clone(),
-            stop: stop.clone(),
-        };
-        metrics.limits(threads, Prefetcher::capacity(config, threads), config);
-        tasks.spawn(monitor.clone().keep_gauges(metrics.clone()));
-        tasks.spawn(sampler::keep_shown(queue.clone(), duties, stop.clone()));
-        if config.job_time_limit_ms > 0 {
-            tasks.spawn(executor.clone().keep_reporting_overdue().in_current_span());
+        stages.spawn(keeper.keep(move || resumed.pump()));
+        for _ in 0..COMPLETION_LANES {
+            stages.spawn(completion.clone().run_lane(shared.lane()));
         }
-        let (watch_sender, watcher) = Watcher::new(lane(), name(), config, arrived.clone(), stop.clone());
-        tasks.spawn(watcher.run().in_current_span());
-        let prefetcher = Prefetcher {
-            lane: lane(),
-            queue: name(),
-            config: config.clone(),
-            executor: executor.clone(),
-            counts,
-            occupancy,
-            registration: registration.clone(),
-            lease_refused,
-            wake,
-            arrived: arrived.clone(),
-            enqueued: queue.enqueued(),
-            watcher: watch_sender,
-            found_nothing: found_nothing.clone(),
-            stop: stop.clone(),
-            metrics: metrics.clone(),
-            undelivered: prefetch::Undelivered::default(),
-        };
-        let mut prefetch = JoinSet::new();
-        prefetch.spawn(prefetcher.run().in_current_span());
-        if let Some(exporter) = queue.exporter() {
-            exporter.watch(monitor.clone());
+        stages.spawn(completion.run_lane_of_large_outputs(shared.lane(), large_outputs));
+        stages.spawn(watcher.run());
+        stages.spawn(Maintenance::new(&shared, lease.clone(), duties.clone()).run());
+        stages.spawn(gauges::keep_shown(shared.clone(), lease.clone()));
+        stages.spawn(queue_depth::keep_shown(queue.clone(), duties, shared.stop.clone()));
+        if let Some(overdue) = executor.overdue() {
+            stages.spawn(overdue.keep_reporting(shared.clone()));
         }
-        let (worker_id, batch_size) = (registration.borrow().worker_id, config.batch_size);
+        stages.prefetch.spawn(prefetcher.run().in_current_span());
+
+        let worker = Worker { queue, shared, lease, executor, stages, started_at: Instant::now(), span };
+        worker.has_started();
+        Ok(worker)
+    }
+
+    fn has_started(&self) {
+        let Shared { config, threads, metrics, .. } = &*self.shared;
+        metrics.limits(*threads, self.executor.capacity(), config);
+        if let Some(exporter) = self.queue.exporter() {
+            exporter.watch(self.monitor());
+        }
+        let (worker_id, batch_size) = (self.lease.registration().worker_id, config.batch_size);
         tracing::info!(%worker_id, threads, batch_size, "the worker has started");
-        Ok(Worker {
-            queue: queue.clone(),
-            config: config.clone(),
-            executor,
-            completion,
-            monitor,
-            found_nothing,
-            arrived,
-            prefetch,
-            tasks,
-            unregister: lane(),
-            registration,
-            metrics,
-            started_at: Instant::now(),
-            span,
-            stop,
-        })
     }
 
     /// A handle that stops this worker from elsewhere.
     pub fn stop_handle(&self) -> StopHandle {
-        self.stop.clone()
+        self.shared.stop.clone()
     }
 
     /// A source of [`WorkerStats`] that outlives [`run`](Self::run) and [`drain`](Self::drain), which consume the worker: for a progress
     /// bar or a health page.
     pub fn monitor(&self) -> Monitor {
-        self.monitor.clone()
+        Monitor { shared: self.shared.clone(), lease: self.lease.clone() }
     }
 
     /// What the worker holds and has done at this moment.
     pub fn stats(&self) -> WorkerStats {
-        self.monitor.stats()
+        self.monitor().stats()
     }
 
     /// Works until it is stopped by a [`StopHandle`] or cannot go on, then ends in order: no more claims, unstarted jobs are given back,
@@ -296,21 +208,10 @@ impl Worker {
     /// Dropping the future drops the worker, which stops it at once.
     pub async fn run(mut self) -> Result<Summary, Error> {
         self.stopping().await;
-        let deadline = tokio::time::Instant::now() + Duration::from_millis(self.config.shutdown_deadline_ms);
-        let stop = self.stop.clone();
-        let ended_in_order = tokio::select! {
-            () = self.end_in_order() => true,
-            () = tokio::time::sleep_until(deadline) => {
-                tracing::warn!("the shutdown deadline has passed; what is unacknowledged will run again");
-                false
-            }
-            () = stop.reached(Phase::StoppingNow) => false,
-        };
-        self.stop.stop_now();
+        let ended_in_order = shutdown::end(&mut self).await;
         let stats = self.stats();
-        self.metrics.levels(&Levels::default());
         self.span.in_scope(|| tracing::info!(ended_in_order, ?stats, "the worker has ended"));
-        match self.stop.take_failure() {
+        match self.shared.stop.take_failure() {
             Some(error) => Err(error),
             None => Ok(Summary { stats, elapsed: self.started_at.elapsed() }),
         }
@@ -326,7 +227,7 @@ impl Worker {
     ///
     /// As for [`run`](Self::run).
     pub async fn shutdown(self) -> Result<Summary, Error> {
-        self.stop.stop();
+        self.shared.stop.stop();
         self.run().await
     }
 
@@ -341,10 +242,7 @@ impl Worker {
     ///
     /// As for [`run`](Self::run).
     pub async fn drain(mut self) -> Result<Summary, Error> {
-        let pause = Duration::from_millis(self.config.poll_max_ms);
-        let found_nothing = self.found_nothing.clone();
-        let empty = stop_when_empty(self.queue.clone(), found_nothing, self.arrived.clone(), pause, self.stop.clone());
-        self.tasks.spawn(empty);
+        self.stages.spawn(drain::stop_when_empty(self.queue.clone(), self.shared.clone()));
         self.run().await
     }
 
@@ -372,7 +270,7 @@ impl Worker {
         let mut readings = Readings::default();
         let summary = tokio::select! {
             summary = self.drain() => summary,
-            never = progress::report(&queue, &monitor, every, &mut readings, &mut show) => match never {},
+            never = drain_progress::report(&queue, &monitor, every, &mut readings, &mut show) => match never {},
         }?;
         let unfinished = queue.sample(Duration::ZERO).await.ok().flatten().map(|sample| sample.unfinished());
         show(&readings.progress(Instant::now(), unfinished, summary.stats));
@@ -381,11 +279,12 @@ impl Worker {
 
     /// Returns when the worker is told to stop. No stage ends before that, unless it panics.
     async fn stopping(&mut self) {
+        let Worker { shared, stages, .. } = self;
         loop {
             let ended = tokio::select! {
-                () = self.stop.reached(Phase::Stopping) => return,
-                Some(ended) = self.prefetch.join_next() => ended,
-                Some(ended) = self.tasks.join_next() => ended,
+                () = shared.stop.reached(stop::Phase::Stopping) => return,
+                Some(ended) = stages.prefetch.join_next() => ended,
+                Some(ended) = stages.others.join_next() => ended,
             };
             if let Err(error) = ended
                 && error.is_panic()
@@ -394,56 +293,11 @@ impl Worker {
             }
         }
     }
-
-    async fn prefetch_ended(&mut self) {
-        while self.prefetch.join_next().await.is_some() {}
-    }
-
-    async fn end_in_order(&mut self) {
-        // A claim that is under way ends first, lest it takes again what is given back; one that hangs is not waited for.
-        let _ = tokio::time::timeout(CLAIM_GRACE, self.prefetch_ended()).await;
-        self.executor.close();
-        self.prefetch_ended().await;
-        self.executor.idle().await;
-        self.completion.flushed().await;
-        let worker_id = self.registration.borrow().worker_id;
-        if let Err(error) = self.unregister.unregister_worker(self.queue.name(), worker_id).await {
-            tracing::warn!(%error, "could not unregister; the lease will run out");
-        }
-    }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
         // The tasks end with their JoinSets; handlers that still run are told.
-        self.stop.stop_now();
+        self.shared.stop.stop_now();
     }
-}
-
-/// Stops the worker when a claim found nothing and SQL Server says, twice in a row, that nothing is unfinished: it looks for one state after
-/// the other, and a job that moves from one to another meanwhile can be missed.
-///
-/// While other workers still run jobs, or some are scheduled, it has the prefetcher look again after each `pause`.
-async fn stop_when_empty(
-    queue: Queue,
-    found_nothing: Arc<Notify>,
-    arrived: Arc<Notify>,
-    pause: Duration,
-    stop: StopHandle,
-) {
-    let mut empty_readings = 0;
-    while empty_readings < 2 {
-        found_nothing.notified().await;
-        match queue.has_unfinished().await {
-            Ok(false) => empty_readings += 1,
-            Ok(true) => empty_readings = 0,
-            Err(error) if error.is_transient() => tracing::warn!(%error, "cannot see whether the queue is empty"),
-            Err(error) => return stop.fail(error),
-        }
-        if empty_readings == 0 {
-            stop.pause(pause).await;
-        }
-        arrived.notify_one();
-    }
-    stop.stop();
 }

@@ -15,8 +15,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::queue::WorkerId;
-use crate::queue::connection::{Connector, Lane};
+use crate::ids::WorkerId;
+use crate::queue::connection::Connector;
+use crate::queue::lane::Lane;
 use crate::queue::workers::Heartbeat;
 
 /// How many heartbeats are under way at the most.

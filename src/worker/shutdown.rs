@@ -1,164 +1,49 @@
-//! How a worker ends, and the signal that every stage listens to.
+//! How a worker ends.
 //!
 //! ```text
-//! running ──stop──▶ stopping: no more claims ─▶ unstarted jobs are released ─▶ running jobs end ─▶ results are flushed ─▶ unregister
-//!    └──────────────────┴──── stop now, or the deadline has passed ──▶ everything is dropped; the reaper gives the jobs back
+//! stopping: no more claims ─▶ unstarted jobs are released ─▶ running jobs end ─▶ results are flushed ─▶ unregister
+//!    └────────── stop now, or the deadline has passed ──▶ everything is dropped; the reaper gives the jobs back
 //! ```
-//!
-//! The order is written out in [`super::Worker::run`]; this file holds the signal.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::sync::watch;
+use crate::metrics::Levels;
 
-use crate::error::Error;
-use crate::handler::Cancellation;
+use super::Worker;
+use super::stop::Phase;
 
-/// How far the end of a worker has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
-    Running,
-    Stopping,
-    StoppingNow,
-}
+/// How long a shutdown waits for a claim that is under way before it gives back what has not started: a claim takes milliseconds, and
+/// the jobs of one that takes longer are given back when it has ended.
+const CLAIM_GRACE: Duration = Duration::from_secs(1);
 
-/// Asks a worker to stop, from any task or thread.
-#[derive(Debug, Clone)]
-pub struct StopHandle {
-    phase: Arc<watch::Sender<Phase>>,
-    failure: Arc<Mutex<Option<Error>>>,
-    cancellation: Cancellation,
-}
-
-impl StopHandle {
-    pub(crate) fn new() -> StopHandle {
-        let (phase, _) = watch::channel(Phase::Running);
-        StopHandle { phase: Arc::new(phase), failure: Arc::default(), cancellation: Cancellation::default() }
-    }
-
-    /// Stops the worker in order: no more claims, unstarted jobs are given back, running jobs may end within
-    /// `worker.shutdown_deadline_ms`, results are acknowledged. Asked twice, nothing changes.
-    pub fn stop(&self) {
-        self.advance(Phase::Stopping);
-    }
-
-    /// Stops the worker without waiting for anything: [`Context::is_cancelled`](crate::Context::is_cancelled) turns true, results that
-    /// are not acknowledged yet are dropped, and their jobs run again when this worker's lease is reaped.
-    pub fn stop_now(&self) {
-        self.cancellation.cancel();
-        self.advance(Phase::StoppingNow);
-    }
-
-    /// Stops on SIGINT (Ctrl-C) and SIGTERM: the first as [`stop`](Self::stop), the second as [`stop_now`](Self::stop_now).
-    /// From then on these signals do not end the process by themselves, even when the worker has ended.
-    ///
-    /// # Errors
-    ///
-    /// When the process cannot listen to signals.
-    ///
-    /// # Panics
-    ///
-    /// When called outside a tokio runtime.
-    pub fn stop_on_signals(&self) -> std::io::Result<()> {
-        let mut signals = Signals::new()?;
-        let stop = self.clone();
-        tokio::spawn(async move {
-            signals.next().await;
-            tracing::info!("stopping: no more claims, running jobs may end; a second signal stops at once");
-            stop.stop();
-            signals.next().await;
-            tracing::warn!("stopping at once: unacknowledged jobs will run again");
-            stop.stop_now();
-        });
-        Ok(())
-    }
-
-    /// Stops the worker in order because it cannot go on; the first such error is the one that the worker returns.
-    pub(crate) fn fail(&self, error: Error) {
-        tracing::error!(sql_error = error.sql_number(), %error, "the worker cannot go on and stops");
-        self.failure.lock().get_or_insert(error);
-        self.stop();
-    }
-
-    pub(crate) fn take_failure(&self) -> Option<Error> {
-        self.failure.lock().take()
-    }
-
-    pub(crate) fn cancellation(&self) -> Cancellation {
-        self.cancellation.clone()
-    }
-
-    pub(crate) fn is_running(&self) -> bool {
-        *self.phase.borrow() == Phase::Running
-    }
-
-    pub(crate) fn has_ended(&self) -> bool {
-        *self.phase.borrow() == Phase::StoppingNow
-    }
-
-    /// Returns when the worker is at `phase` or further.
-    pub(crate) async fn reached(&self, phase: Phase) {
-        let mut changes = self.phase.subscribe();
-        // The sender lives in `self`, so the channel cannot be closed while we wait.
-        let _ = changes.wait_for(|now| *now >= phase).await;
-    }
-
-    /// Waits for `pause`, or less when the worker stops. Returns whether it is still running.
-    pub(crate) async fn pause(&self, pause: Duration) -> bool {
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = self.reached(Phase::Stopping) => {}
+/// Ends a worker that was told to stop. Returns whether it ended in order.
+pub(super) async fn end(worker: &mut Worker) -> bool {
+    let shared = worker.shared.clone();
+    let deadline = Duration::from_millis(shared.config.shutdown_deadline_ms);
+    let ended_in_order = tokio::select! {
+        () = end_in_order(worker) => true,
+        () = tokio::time::sleep(deadline) => {
+            tracing::warn!("the shutdown deadline has passed; what is unacknowledged will run again");
+            false
         }
-        self.is_running()
-    }
-
-    fn advance(&self, to: Phase) {
-        self.phase.send_if_modified(|phase| {
-            let further = to > *phase;
-            if further {
-                *phase = to;
-            }
-            further
-        });
-    }
+        () = shared.stop.reached(Phase::StoppingNow) => false,
+    };
+    shared.stop.stop_now();
+    shared.metrics.levels(&Levels::default());
+    ended_in_order
 }
 
-/// The signals that ask a process to end.
-#[cfg(unix)]
-struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl Signals {
-    fn new() -> std::io::Result<Signals> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-}
-
-#[cfg(windows)]
-struct Signals {
-    ctrl_c: tokio::signal::windows::CtrlC,
-}
-
-#[cfg(windows)]
-impl Signals {
-    fn new() -> std::io::Result<Signals> {
-        Ok(Signals { ctrl_c: tokio::signal::windows::ctrl_c()? })
-    }
-
-    async fn next(&mut self) {
-        self.ctrl_c.recv().await;
+async fn end_in_order(worker: &mut Worker) {
+    let Worker { shared, lease, executor, stages, .. } = worker;
+    let mut prefetch_ended = async || while stages.prefetch.join_next().await.is_some() {};
+    // A claim that is under way ends first, so that it does not take again what is given back; one that hangs is not waited for.
+    let _ = tokio::time::timeout(CLAIM_GRACE, prefetch_ended()).await;
+    executor.close();
+    prefetch_ended().await;
+    shared.in_flight.idle().await;
+    shared.in_flight.flushed().await;
+    let worker_id = lease.registration().worker_id;
+    if let Err(error) = shared.lane().unregister_worker(&shared.queue, worker_id).await {
+        tracing::warn!(%error, "could not unregister; the lease will run out");
     }
 }

@@ -17,16 +17,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
-use crate::config::WorkerConfig;
 use crate::error::Error;
-use crate::queue::claim::Awaited;
-use crate::queue::connection::Lane;
+use crate::queue::Awaited;
+use crate::queue::lane::Lane;
 
-use super::backoff::Backoff;
-use super::maintenance::jittered;
-use super::shutdown::{Phase, StopHandle};
+use super::pauses::{Pauses, jittered};
+use super::shared::Shared;
+use super::stop::Phase;
 
 /// How long one call waits at the most.
 const WAIT: Duration = Duration::from_secs(2);
@@ -38,54 +37,45 @@ const WAIT_GRACE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// The prefetcher's end: after which pause to look for the first time; `None`: do not look.
-pub(crate) struct WatchSender(watch::Sender<Option<Duration>>);
+pub(super) struct WatchSender(watch::Sender<Option<Duration>>);
 
 impl WatchSender {
     /// Asks for a watch, which goes on until something was found or [`end`](Self::end) is called.
-    pub(crate) fn begin(&self, first_look: Duration) {
+    pub(super) fn begin(&self, first_look: Duration) {
         self.0.send_replace(Some(first_look));
     }
 
-    pub(crate) fn end(&self) {
+    pub(super) fn end(&self) {
         self.0.send_if_modified(|watch| watch.take().is_some());
     }
 }
 
-pub(crate) struct Watcher {
+/// The task.
+pub(super) struct Watcher {
+    shared: Arc<Shared>,
     lane: Lane,
-    queue: String,
     poll_max: Duration,
     wait: Duration,
     watches: watch::Receiver<Option<Duration>>,
-    /// Notified when there may be jobs.
-    arrived: Arc<Notify>,
-    failed: Backoff,
-    stop: StopHandle,
+    failed: Pauses,
 }
 
 impl Watcher {
-    pub(crate) fn new(
-        lane: Lane,
-        queue: String,
-        config: &WorkerConfig,
-        arrived: Arc<Notify>,
-        stop: StopHandle,
-    ) -> (WatchSender, Watcher) {
+    pub(super) fn new(shared: &Arc<Shared>) -> (WatchSender, Watcher) {
         let (sender, watches) = watch::channel(None);
+        let lane = shared.lane();
         let wait = WAIT.min(lane.command_timeout() / 2);
-        let poll_max = Duration::from_millis(config.poll_max_ms);
-        (
-            WatchSender(sender),
-            Watcher { lane, queue, poll_max, wait, watches, arrived, failed: Backoff::for_errors(), stop },
-        )
+        let poll_max = Duration::from_millis(shared.config.poll_max_ms);
+        let watcher = Watcher { shared: shared.clone(), lane, poll_max, wait, watches, failed: Pauses::for_errors() };
+        (WatchSender(sender), watcher)
     }
 
     /// Watches when it is asked to, until the worker stops.
-    pub(crate) async fn run(mut self) {
-        let stop = self.stop.clone();
+    pub(super) async fn run(mut self) {
+        let shared = self.shared.clone();
         tokio::select! {
             () = self.watch() => {}
-            () = stop.reached(Phase::Stopping) => {}
+            () = shared.stop.reached(Phase::Stopping) => {}
         }
     }
 
@@ -95,7 +85,7 @@ impl Watcher {
             if let Some(first_look) = asked
                 && self.finds_jobs(first_look).await
             {
-                self.arrived.notify_one();
+                self.shared.arrivals.expect();
             }
             let changed = tokio::select! {
                 changed = self.watches.changed() => changed,
@@ -125,7 +115,7 @@ impl Watcher {
                     return true; // a claim says whether SQL Server is there, and finds what was missed
                 }
                 Err(error) => {
-                    self.stop.fail(error);
+                    self.shared.stop.fail(error);
                     return false;
                 }
             }
@@ -151,6 +141,6 @@ impl Watcher {
         // Connecting has a time limit of its own.
         self.lane.ensure_connected().await?;
         let (first_look, poll_max, wait) = (pause - slept, self.poll_max.min(self.wait), self.wait);
-        self.lane.within(wait + WAIT_GRACE).await_jobs(&self.queue, first_look, poll_max, wait).await
+        self.lane.within(wait + WAIT_GRACE).await_jobs(&self.shared.queue, first_look, poll_max, wait).await
     }
 }

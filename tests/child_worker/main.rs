@@ -12,7 +12,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::time::Duration;
 
-use readpast::{Config, Job, JobError, Output, Queue, Worker};
+use readpast::{BoxError, Config, Handlers, Job, Output, Queue, Worker};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 #[tokio::main]
@@ -22,7 +22,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = Config::load(None)?;
     let queue = Queue::connect(&config).await?;
     let ledger = Ledger { file, worker: config.worker.name.clone() };
-    let worker = Worker::start(&queue, &config.worker, move |job, _| work(&ledger, job)).await?;
+    let worker =
+        Worker::builder(&queue, Handlers::any(move |job, _| work(&ledger, job))).config(&config.worker).start().await?;
     println!("ready");
     let stop = worker.stop_handle();
     stop.stop_on_signals()?;
@@ -49,18 +50,18 @@ impl Ledger {
     }
 }
 
-fn work(ledger: &Ledger, job: &Job) -> Result<Output, JobError> {
+fn work(ledger: &Ledger, job: &Job) -> Result<Option<Output>, BoxError> {
     ledger.note("start", job)?;
     let text = job.text()?;
     match text.split(' ').next().unwrap_or_default() {
         "abort" => std::process::abort(),
         "echo" => {
             ledger.note("end", job)?;
-            return Ok(Output::bytes(job.payload()));
+            return Ok(Some(Output::bytes(job.payload())));
         }
         "0" => {}
         micros => std::thread::sleep(Duration::from_micros(micros.parse()?)),
     }
     ledger.note("end", job)?;
-    Ok(Output::none())
+    Ok(None)
 }

@@ -248,7 +248,7 @@ impl SideBySide {
 async fn the_server_does_what_the_model_does() {
     let options = QueueOptions {
         max_attempts: Some(u32::from(MAX_ATTEMPTS)),
-        completion: Some(readpast::Completion::Annotate),
+        completion: Some(readpast::CompletionPolicy::Annotate),
         ..QueueOptions::default()
     };
     for seed in 0..12 {

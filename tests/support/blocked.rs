@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use readpast::{Output, Queue, Worker, WorkerConfig};
+use readpast::{Handlers, Queue, Worker, WorkerConfig};
 use tokio::sync::Semaphore;
 
 use super::{Fixture, numbers, until};
@@ -25,11 +25,16 @@ pub async fn blocked_worker(fixture: &Fixture, queue: &Queue, config: WorkerConf
     let (handler_gate, counted) = (gate.clone(), starts.clone());
     let runtime = tokio::runtime::Handle::current();
     let config = WorkerConfig { threads: 1, buffer: 20, ..config };
-    let worker = Worker::start(queue, &config, move |_, _| {
-        counted.fetch_add(1, Ordering::Relaxed);
-        runtime.block_on(handler_gate.acquire()).unwrap().forget();
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        queue,
+        Handlers::any(move |_, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            runtime.block_on(handler_gate.acquire()).unwrap().forget();
+            Ok(())
+        }),
+    )
+    .config(&config)
+    .start()
     .await
     .unwrap();
     let monitor = worker.monitor();

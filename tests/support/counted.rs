@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use readpast::{JobId, Output, Queue, Summary, Worker, WorkerConfig};
+use readpast::{Handlers, JobId, Queue, Summary, Worker, WorkerConfig};
 
 /// How often each job was started, and its highest attempt.
 pub type Runs = Arc<Mutex<HashMap<JobId, (u32, u32)>>>;
@@ -13,13 +13,18 @@ pub type Runs = Arc<Mutex<HashMap<JobId, (u32, u32)>>>;
 pub async fn counting_worker(queue: &Queue, config: &WorkerConfig) -> (Worker, Runs) {
     let runs = Runs::default();
     let ledger = runs.clone();
-    let worker = Worker::start(queue, config, move |job, _| {
-        let mut ledger = ledger.lock();
-        let (times, attempt) = ledger.entry(job.id()).or_default();
-        *times += 1;
-        *attempt = job.attempt().max(*attempt);
-        Ok(Output::none())
-    })
+    let worker = Worker::builder(
+        queue,
+        Handlers::any(move |job, _| {
+            let mut ledger = ledger.lock();
+            let (times, attempt) = ledger.entry(job.id()).or_default();
+            *times += 1;
+            *attempt = job.attempt().max(*attempt);
+            Ok(())
+        }),
+    )
+    .config(config)
+    .start()
     .await
     .unwrap();
     (worker, runs)

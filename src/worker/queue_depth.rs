@@ -10,20 +10,22 @@ use crate::metrics::SampleMetrics;
 use crate::queue::Queue;
 
 use super::duties::Duties;
-use super::shutdown::StopHandle;
+use super::stop::StopHandle;
 
 /// How often the age of the sample is brought up to date.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Shows each sample, and its age, until the worker stops. A sample that is not taken shows in its age.
-pub(crate) async fn keep_shown(queue: Queue, duties: Arc<Duties>, stop: StopHandle) {
+pub(super) async fn keep_shown(queue: Queue, duties: Arc<Duties>, stop: StopHandle) {
     let mut samples = duties.samples();
     let mut metrics: Option<SampleMetrics> = None;
     while stop.is_running() {
         let last = *samples.borrow_and_update();
         if let Some(last) = last {
             let metrics = metrics.get_or_insert_with(|| SampleMetrics::new(queue.name()));
-            metrics.sampled(&last.sample);
+            let sample = last.sample;
+            let jobs = [sample.ready, sample.scheduled, sample.claimed, sample.dead];
+            metrics.sampled(jobs, sample.oldest_ready, sample.workers, sample.paused);
             metrics.aged(last.at.elapsed());
         }
         queue.close_idle(); // the producers' connections of this process; a second is often enough for that, too

@@ -1,6 +1,6 @@
-//! What limits a worker right now, by occupancy: where its time goes while not every thread has a job.
+//! What limits a worker right now: where its time goes while not every thread has a job.
 //!
-//! The prefetcher is always in one of few situations, and says so at each change ([`Occupancy::begin`]): claiming, waiting for room,
+//! The prefetcher is always in one of few situations, and says so at each change ([`LimitedBy::begin`]): claiming, waiting for room,
 //! waiting for jobs to come. Each stretch of time is put down to one of four limits:
 //!
 //! | the threads were | the prefetcher | the limit |
@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::counts::Counts;
+use super::in_flight::InFlight;
+use super::tally::Tally;
 
 /// What limits a worker: where more would make it faster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -52,9 +53,10 @@ type Totals = [Duration; 4];
 
 /// Where the time of a worker goes.
 #[derive(Debug)]
-pub(crate) struct Occupancy {
+pub(super) struct LimitedBy {
     threads: usize,
-    counts: Arc<Counts>,
+    in_flight: Arc<InFlight>,
+    tally: Arc<Tally>,
     state: Mutex<State>,
 }
 
@@ -75,27 +77,27 @@ struct Stretch {
     ended: Duration,
 }
 
-impl Occupancy {
-    pub(crate) fn new(threads: usize, counts: Arc<Counts>) -> Occupancy {
+impl LimitedBy {
+    pub(super) fn new(threads: usize, in_flight: Arc<InFlight>, tally: Arc<Tally>) -> LimitedBy {
         let present = Stretch { limit: Limit::Starved, since: Instant::now(), ended: Duration::ZERO };
         let state = State { totals: Totals::default(), present, readings: VecDeque::from([Totals::default()]) };
-        Occupancy { threads, counts, state: Mutex::new(state) }
+        LimitedBy { threads, in_flight, tally, state: Mutex::new(state) }
     }
 
     /// The prefetcher's situation changes: should threads be idle from now on, it is because of `limit`.
-    pub(crate) fn begin(&self, limit: Limit) {
+    pub(super) fn begin(&self, limit: Limit) {
         let mut state = self.state.lock();
         self.settle(&mut state);
         state.present.limit = limit;
     }
 
     /// It turns out that the present situation is another, and was since the last change or reading.
-    pub(crate) fn correct(&self, limit: Limit) {
+    pub(super) fn correct(&self, limit: Limit) {
         self.state.lock().present.limit = limit;
     }
 
     /// The shares of the last seconds, in the order of [`Limit::ALL`], and the largest of them.
-    pub(crate) fn shares(&self) -> ([f64; 4], Limit) {
+    pub(super) fn shares(&self) -> ([f64; 4], Limit) {
         let state = self.state.lock();
         let now = self.totals(&state);
         let then = state.readings.front().copied().unwrap_or_default();
@@ -114,7 +116,7 @@ impl Occupancy {
     }
 
     /// Moves the window on; called once a second.
-    pub(crate) fn read(&self) {
+    pub(super) fn read(&self) {
         let mut state = self.state.lock();
         self.settle(&mut state); // so that a correction later on does not take away what was read
         let totals = state.totals;
@@ -128,7 +130,7 @@ impl Occupancy {
     fn settle(&self, state: &mut State) {
         state.totals = self.totals(state);
         state.present.since = Instant::now();
-        state.present.ended = self.counts.run_times().total;
+        state.present.ended = self.tally.run_times().total;
     }
 
     /// The totals with the present stretch.
@@ -136,7 +138,7 @@ impl Occupancy {
         let Stretch { limit, since, ended } = &state.present;
         let took = since.elapsed();
         // The run time of a job counts when it ends; a thread whose job has not ended yet is taken to be busy since the change.
-        let ran = self.counts.run_times().total.saturating_sub(*ended) + took * self.counts.running() as u32;
+        let ran = self.tally.run_times().total.saturating_sub(*ended) + took * self.in_flight.running() as u32;
         let busy = ran.as_secs_f64() >= BUSY * took.as_secs_f64() * self.threads as f64;
         let limit = if busy { Limit::Cpu } else { *limit };
         let mut totals = state.totals;
@@ -147,74 +149,74 @@ impl Occupancy {
 
 #[cfg(test)]
 mod tests {
+    use super::super::in_flight::Stage;
     use super::*;
-    use std::sync::atomic::Ordering;
 
-    fn occupancy() -> Occupancy {
-        Occupancy::new(2, Arc::default())
+    fn limited_by() -> LimitedBy {
+        LimitedBy::new(2, Arc::default(), Arc::default())
     }
 
     /// Lets the present stretch have begun `ms` ago.
-    fn passed(occupancy: &Occupancy, ms: u64) {
-        occupancy.state.lock().present.since -= Duration::from_millis(ms);
+    fn passed(limited_by: &LimitedBy, ms: u64) {
+        limited_by.state.lock().present.since -= Duration::from_millis(ms);
     }
 
     #[test]
     fn time_goes_to_the_situation_that_the_prefetcher_is_in() {
-        let occupancy = occupancy();
+        let limited_by = limited_by();
         for (limit, ms) in [(Limit::Starved, 100_000), (Limit::Claim, 300_000), (Limit::Finish, 600_000)] {
-            occupancy.begin(limit);
-            passed(&occupancy, ms);
+            limited_by.begin(limit);
+            passed(&limited_by, ms);
         }
-        let (shares, largest) = occupancy.shares();
+        let (shares, largest) = limited_by.shares();
         assert_eq!(shares.map(|share| (share * 10.0).round()), [1.0, 3.0, 0.0, 6.0]);
         assert_eq!(largest, Limit::Finish);
     }
 
     #[test]
     fn busy_threads_are_the_limit_whatever_the_prefetcher_does() {
-        let running = occupancy();
+        let running = limited_by();
         running.begin(Limit::Claim);
-        running.counts.running.store(2, Ordering::Release);
+        running.in_flight.enter(Stage::Running, 2);
         passed(&running, 1_000);
         assert_eq!(running.shares().1, Limit::Cpu);
 
-        let ended = occupancy();
+        let ended = limited_by();
         ended.begin(Limit::Claim);
-        ended.counts.ended_ns.store(1_900_000_000, Ordering::Relaxed);
+        ended.tally.ran(Duration::from_millis(1_900), 0);
         passed(&ended, 1_000);
         assert_eq!(ended.shares().1, Limit::Cpu);
 
-        let half_idle = occupancy();
+        let half_idle = limited_by();
         half_idle.begin(Limit::Claim);
-        half_idle.counts.running.store(1, Ordering::Release);
+        half_idle.in_flight.enter(Stage::Running, 1);
         passed(&half_idle, 1_000);
         assert_eq!(half_idle.shares().1, Limit::Claim);
     }
 
     #[test]
     fn a_correction_holds_since_the_last_reading() {
-        let occupancy = occupancy();
-        occupancy.begin(Limit::Claim);
-        passed(&occupancy, 1_000);
-        occupancy.read();
-        passed(&occupancy, 2_000);
-        occupancy.correct(Limit::Starved);
-        let (shares, largest) = occupancy.shares();
+        let limited_by = limited_by();
+        limited_by.begin(Limit::Claim);
+        passed(&limited_by, 1_000);
+        limited_by.read();
+        passed(&limited_by, 2_000);
+        limited_by.correct(Limit::Starved);
+        let (shares, largest) = limited_by.shares();
         assert_eq!(shares.map(|share| (share * 3.0).round()), [2.0, 1.0, 0.0, 0.0]);
         assert_eq!(largest, Limit::Starved);
     }
 
     #[test]
     fn what_is_older_than_the_window_is_forgotten() {
-        let occupancy = occupancy();
-        occupancy.begin(Limit::Finish);
-        passed(&occupancy, 60_000);
+        let limited_by = limited_by();
+        limited_by.begin(Limit::Finish);
+        passed(&limited_by, 60_000);
         for _ in 0..WINDOW {
-            occupancy.read();
+            limited_by.read();
         }
-        occupancy.begin(Limit::Claim);
-        passed(&occupancy, 1_000);
-        assert_eq!(occupancy.shares().1, Limit::Claim);
+        limited_by.begin(Limit::Claim);
+        passed(&limited_by, 1_000);
+        assert_eq!(limited_by.shares().1, Limit::Claim);
     }
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::queue::Queue;
 
-use super::counts::WorkerStats;
 use super::monitor::Monitor;
+use super::stats::WorkerStats;
 
 /// Over how much time the rate is taken.
 const WINDOW: Duration = Duration::from_secs(10);

@@ -1,0 +1,187 @@
+//! What a running handler can ask about its run.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+
+use super::cancellation::Cancellation;
+use crate::job::Job;
+
+/// What a running handler can ask about its run.
+#[derive(Debug)]
+pub struct Context {
+    job: Job,
+    lease_lost: Cancellation,
+    deadline: Option<Instant>,
+    surroundings: Arc<Surroundings>,
+}
+
+/// What all runs of one worker have in common.
+#[derive(Default)]
+pub(crate) struct Surroundings {
+    stopping: Cancellation,
+    stopping_now: Cancellation,
+    /// Made by the first [`Context::block_on`].
+    runtime: OnceLock<Runtime>,
+}
+
+impl Surroundings {
+    pub(crate) fn new(stopping: Cancellation, stopping_now: Cancellation) -> Surroundings {
+        Surroundings { stopping, stopping_now, runtime: OnceLock::new() }
+    }
+
+    pub(crate) fn is_stopping_now(&self) -> bool {
+        self.stopping_now.is_cancelled()
+    }
+
+    /// A runtime that no code of the program can block or end: it has a thread of its own for what is spawned, for timers and for sockets.
+    fn runtime(&self) -> &Runtime {
+        self.runtime.get_or_init(|| {
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .thread_name("readpast-async")
+                .enable_all()
+                .build()
+                .expect("the operating system gives a thread")
+        })
+    }
+}
+
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Surroundings { stopping, stopping_now, runtime: _ } = self;
+        f.debug_struct("Surroundings").field("stopping", stopping).field("stopping_now", stopping_now).finish()
+    }
+}
+
+impl Drop for Surroundings {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background(); // the last context may go on a thread that must not wait
+        }
+    }
+}
+
+impl Context {
+    pub(crate) fn new(
+        job: Job,
+        lease_lost: Cancellation,
+        deadline: Option<Instant>,
+        surroundings: Arc<Surroundings>,
+    ) -> Context {
+        Context { job, lease_lost, deadline, surroundings }
+    }
+
+    /// The job that runs.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// Which attempt this is; 1 is the first.
+    pub fn attempt(&self) -> u32 {
+        self.job.attempt()
+    }
+
+    /// Whether there is no more use in going on: the worker's lease was lost (another worker may be running this job already, and
+    /// this one's result will be refused), the job's time limit has passed, or the process is stopping at once.
+    ///
+    /// A handler with a long loop should look at it now and then and return an error when it is true. Costs a few nanoseconds
+    /// (and a look at the clock where there is a time limit).
+    pub fn is_cancelled(&self) -> bool {
+        self.lease_lost.is_cancelled()
+            || self.surroundings.is_stopping_now()
+            || self.time_left() == Some(Duration::ZERO)
+    }
+
+    /// Whether the worker has been told to stop. The job may still run for `worker.shutdown_deadline_ms`: a job that takes longer can save
+    /// what it has, and return [`JobError::snooze`](crate::JobError::snooze) to run again elsewhere without having used up an attempt.
+    ///
+    /// Stays true when the worker stops at once.
+    pub fn is_stopping(&self) -> bool {
+        self.surroundings.stopping.is_cancelled() || self.surroundings.is_stopping_now()
+    }
+
+    /// How much of the time limit (the kind's, or `worker.job_time_limit_ms`) is left; `None` without a limit.
+    pub fn time_left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Runs a future to its end, for a handler that needs a library which is async: one HTTP call before an hour of computing.
+    ///
+    /// The future is polled on this thread, which waits in between and runs nothing else: it is for what is short. What it spawns, its
+    /// timers and its sockets are driven by a runtime of the worker's own, with a thread of its own that is started by the first call. So it
+    /// goes on whatever the program does with its runtime, even where that has one thread and it is blocked. A call inside a call (a handler
+    /// that a waiting one runs on its stack, see the crate's documentation on rayon) works too.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use readpast::{BoxError, Context, Job};
+    ///
+    /// async fn fetch(url: &str) -> Result<String, BoxError> {
+    ///     tokio::time::sleep(Duration::from_millis(1)).await;
+    ///     Ok(format!("what stands at {url}"))
+    /// }
+    ///
+    /// fn summarise(job: &Job, context: &Context) -> Result<(), BoxError> {
+    ///     let text = context.block_on(fetch(&job.text()?))?;
+    ///     println!("{} bytes", text.len());
+    ///     Ok(())
+    /// }
+    /// # let job = readpast::Job::for_test(readpast::NewJob::text("https://localhost"));
+    /// # let context = Context::for_test(job);
+    /// # summarise(context.job(), &context).unwrap();
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// When the operating system gives no thread, and when the thread is inside a `current_thread` runtime that the handler itself runs.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let runtime = self.surroundings.runtime();
+        // Outside of a runtime this just calls the closure; inside of another call it leaves that one's context for so long.
+        tokio::task::block_in_place(|| runtime.block_on(future))
+    }
+
+    /// The job back, when it has run.
+    pub(crate) fn into_job(self) -> Job {
+        self.job
+    }
+}
+
+/// For tests without a server.
+impl Context {
+    /// The context of a run of `job` that is neither cancelled nor stopping and has no time limit, for a test of a handler.
+    ///
+    /// ```
+    /// use readpast::{Context, Job, NewJob};
+    ///
+    /// let context = Context::for_test(Job::for_test(NewJob::text("to be"))).stopping();
+    /// assert!(context.is_stopping() && !context.is_cancelled());
+    /// ```
+    pub fn for_test(job: Job) -> Context {
+        Context::new(job, Cancellation::default(), None, Arc::default())
+    }
+
+    /// The same, but cancelled.
+    #[must_use]
+    pub fn cancelled(self) -> Context {
+        self.lease_lost.cancel();
+        self
+    }
+
+    /// The same, but the worker has been told to stop.
+    #[must_use]
+    pub fn stopping(self) -> Context {
+        self.surroundings.stopping.cancel();
+        self
+    }
+
+    /// The same, but with a time limit, counted from now: it is cancelled when that has passed.
+    #[must_use]
+    pub fn time_limit(mut self, limit: Duration) -> Context {
+        self.deadline = Some(Instant::now() + limit);
+        self
+    }
+}

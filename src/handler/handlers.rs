@@ -1,0 +1,228 @@
+//! Which handler runs a job: the registry by kind.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::context::Context;
+use super::job_error::BoxError;
+use super::kind_options::KindOptions;
+use super::output::{IntoOutput, Output};
+use super::typed_job::TypedJob;
+use crate::config::{RetryConfig, WorkerConfig};
+use crate::error::Error;
+use crate::job::{ALLOWED_KIND, Job, is_kind};
+
+/// The form in which a worker keeps a handler.
+type Function = dyn Fn(&Context) -> Result<Output, BoxError> + Send + Sync;
+
+/// What a worker can run: a handler for each kind of job, or one for all, or both.
+///
+/// ```
+/// use readpast::{BoxError, Context, Handlers, Job, Json};
+///
+/// fn count_words(job: &Job, _context: &Context) -> Result<Json<usize>, BoxError> {
+///     Ok(Json(job.text()?.split_whitespace().count()))
+/// }
+///
+/// // One handler for every job, whatever its kind:
+/// let handlers = Handlers::any(count_words);
+///
+/// // By kind; a job of another kind, or of none, is given back for a worker that knows it:
+/// let handlers = Handlers::new().kind("words", count_words).kind("lines", |job, _context| {
+///     Ok(Json(job.text()?.lines().count()))
+/// });
+///
+/// // By kind, and one for the rest:
+/// let handlers = handlers.otherwise(|job, _context| {
+///     println!("job {} of kind {:?}", job.id(), job.kind());
+///     Ok(())
+/// });
+/// ```
+#[derive(Default)]
+#[must_use = "handlers do nothing until a worker has them"]
+pub struct Handlers {
+    /// By kind, the one for the rest (if any) without.
+    handlers: Vec<Handler>,
+    by_kind: HashMap<String, usize>,
+    otherwise: Option<usize>,
+    /// What was wrong first, for the start of the worker.
+    refused: Option<Error>,
+}
+
+/// A handler and how its jobs are run.
+pub(crate) struct Handler {
+    /// `None`: it is for the rest.
+    kind: Option<String>,
+    pub(super) function: Box<Function>,
+    pub(crate) time_limit: Option<Duration>,
+    pub(super) retry: RetryConfig,
+    options: KindOptions,
+}
+
+impl Handlers {
+    /// None yet.
+    pub fn new() -> Handlers {
+        Handlers::default()
+    }
+
+    /// One handler for every job, whatever its kind.
+    pub fn any<F, R>(handler: F) -> Handlers
+    where
+        F: Fn(&Job, &Context) -> Result<R, BoxError> + Send + Sync + 'static,
+        R: IntoOutput,
+    {
+        Handlers::new().otherwise(handler)
+    }
+
+    /// Adds the jobs of a type.
+    pub fn job<T: TypedJob>(self) -> Handlers {
+        self.kind(T::KIND, |job, context| job.json::<T>()?.run(context))
+    }
+
+    /// Adds the handler of a kind. A kind has one handler, and is 1 to 64 printable ASCII characters without spaces; the start of the
+    /// worker refuses anything else.
+    pub fn kind<F, R>(mut self, kind: impl Into<String>, handler: F) -> Handlers
+    where
+        F: Fn(&Job, &Context) -> Result<R, BoxError> + Send + Sync + 'static,
+        R: IntoOutput,
+    {
+        let kind = kind.into();
+        if !is_kind(&kind) {
+            self.refuse("a handler's kind".to_owned(), format!("'{kind}'"), ALLOWED_KIND.to_owned());
+        }
+        if self.by_kind.insert(kind.clone(), self.handlers.len()).is_some() {
+            self.refuse(format!("the number of handlers of kind '{kind}'"), "2".to_owned(), "1".to_owned());
+        }
+        self.add(Some(kind), handler);
+        self
+    }
+
+    /// Adds the handler for jobs of all other kinds, and for those without a kind.
+    pub fn otherwise<F, R>(mut self, handler: F) -> Handlers
+    where
+        F: Fn(&Job, &Context) -> Result<R, BoxError> + Send + Sync + 'static,
+        R: IntoOutput,
+    {
+        if self.otherwise.replace(self.handlers.len()).is_some() {
+            self.refuse("the number of handlers for all other kinds".to_owned(), "2".to_owned(), "1".to_owned());
+        }
+        self.add(None, handler);
+        self
+    }
+
+    /// Says how the jobs of a kind are run that has a handler already. Without it, they are run as the worker's configuration says.
+    pub fn options(mut self, kind: &str, options: KindOptions) -> Handlers {
+        match self.by_kind.get(kind) {
+            Some(index) => {
+                if let Err(error) = options.check(kind) {
+                    self.refused.get_or_insert(error);
+                }
+                self.handlers[*index].options = options;
+            }
+            None => {
+                let allowed = format!("the kind of a handler that was added before: {:?}", self.kinds());
+                self.refuse("the kind of options".to_owned(), format!("'{kind}'"), allowed);
+            }
+        }
+        self
+    }
+
+    fn add<F, R>(&mut self, kind: Option<String>, handler: F)
+    where
+        F: Fn(&Job, &Context) -> Result<R, BoxError> + Send + Sync + 'static,
+        R: IntoOutput,
+    {
+        let function = Box::new(move |context: &Context| handler(context.job(), context)?.into_output());
+        let options = KindOptions::default();
+        self.handlers.push(Handler { kind, function, time_limit: None, retry: RetryConfig::default(), options });
+    }
+
+    fn refuse(&mut self, key: String, value: String, allowed: String) {
+        self.refused.get_or_insert(Error::Config { key, value, allowed });
+    }
+
+    fn kinds(&self) -> Vec<&str> {
+        self.handlers.iter().filter_map(|handler| handler.kind.as_deref()).collect()
+    }
+
+    /// The handlers, if they can work; what their options leave open is as `config` says.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] for what was refused first, and where there is no handler at all.
+    pub(crate) fn checked(mut self, config: &WorkerConfig) -> Result<Handlers, Error> {
+        if self.handlers.is_empty() {
+            self.refuse("the number of handlers".to_owned(), "0".to_owned(), "1 or more".to_owned());
+        }
+        if let Some(error) = self.refused {
+            return Err(error);
+        }
+        let time_limit = (config.job_time_limit_ms > 0).then(|| Duration::from_millis(config.job_time_limit_ms));
+        for handler in &mut self.handlers {
+            handler.time_limit = handler.options.time_limit.or(time_limit);
+            handler.retry = handler.options.retry.unwrap_or(config.retry);
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn have_time_limits(&self) -> bool {
+        self.handlers.iter().any(|handler| handler.time_limit.is_some())
+    }
+
+    /// The handler for a job of this kind.
+    pub(crate) fn find(&self, kind: Option<&str>) -> Option<&Handler> {
+        let own = kind.and_then(|kind| self.by_kind.get(kind)).copied();
+        own.or(self.otherwise).map(|index| &self.handlers[index])
+    }
+}
+
+impl fmt::Debug for Handlers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handlers").field("kinds", &self.kinds()).field("otherwise", &self.otherwise.is_some()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nothing(_: &Job, _: &Context) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_by_name() {
+        let message = |handlers: Handlers| handlers.checked(&WorkerConfig::default()).unwrap_err().to_string();
+        assert_eq!(message(Handlers::new()), "the number of handlers is 0; it must be 1 or more");
+        let two = Handlers::new().kind("resize", nothing).kind("resize", nothing);
+        assert_eq!(message(two), "the number of handlers of kind 'resize' is 2; it must be 1");
+        let two = Handlers::any(nothing).otherwise(nothing);
+        assert_eq!(message(two), "the number of handlers for all other kinds is 2; it must be 1");
+        for kind in ["", "two words", "größe", &"x".repeat(65)] {
+            let refused = message(Handlers::new().kind(kind, nothing));
+            let allowed = "it must be 1 to 64 printable ASCII characters, no spaces";
+            assert_eq!(refused, format!("a handler's kind is '{kind}'; {allowed}"));
+        }
+        let misspelt = Handlers::new().kind("resize", nothing).options("rezise", KindOptions::new());
+        let expected =
+            r#"the kind of options is 'rezise'; it must be the kind of a handler that was added before: ["resize"]"#;
+        assert_eq!(message(misspelt), expected);
+        let never = Handlers::new().kind("resize", nothing).options("resize", KindOptions::new().at_most(0));
+        assert_eq!(message(never), "at_most of the handler of kind 'resize' is 0; it must be 1 or more");
+    }
+
+    #[test]
+    fn a_job_goes_to_the_handler_of_its_kind_or_to_the_one_for_the_rest() {
+        let kind = |handlers: &Handlers, kind: Option<&str>| handlers.find(kind).map(|found| found.kind.clone());
+        let some = |kind: &str| Some(Some(kind.to_owned()));
+        let handlers = Handlers::new().kind("a", nothing).kind("b", nothing);
+        assert_eq!(kind(&handlers, Some("b")), some("b"));
+        assert_eq!(kind(&handlers, Some("c")), None);
+        assert_eq!(kind(&handlers, None), None);
+        let handlers = handlers.otherwise(nothing);
+        assert_eq!(kind(&handlers, Some("a")), some("a"));
+        assert_eq!(kind(&handlers, Some("c")), Some(None));
+        assert_eq!(kind(&handlers, None), Some(None));
+    }
+}

@@ -1,0 +1,226 @@
+//! Why a job failed, and what becomes of it.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::InvalidPayload;
+use crate::limits::TEN_YEARS;
+
+/// Any error, as a handler returns it. Every [`std::error::Error`] converts to it with `?`, and so do `anyhow::Error` and text.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// A failure that says what becomes of the job.
+///
+/// A handler may return any error: the job is then retried by the retry policy until its attempts are used up. A `JobError` says
+/// otherwise. It counts wherever it stands in the error that the handler returns, so that it may be wrapped on the way (the outermost
+/// counts where there are several). An [`Error::Payload`] makes the job dead at once, because the payload will not get better.
+///
+/// The cause may be a text or any other error:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use readpast::{BoxError, Context, Job, JobError};
+///
+/// fn import(job: &Job, _context: &Context) -> Result<(), BoxError> {
+///     let path: std::path::PathBuf = job.json()?;
+///     if path.is_relative() {
+///         return Err(JobError::dead("the path must be absolute").into());
+///     }
+///     if !path.exists() {
+///         return Err(JobError::snooze(Duration::from_secs(60), "the file is not there yet").into());
+///     }
+///     let text = std::fs::read_to_string(&path).map_err(JobError::dead)?;
+///     # let _ = text;
+///     Ok(())
+/// }
+/// ```
+#[derive(Debug)]
+pub struct JobError {
+    verdict: Judged,
+}
+
+/// What becomes of a failed job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Retried after the delay of the retry policy.
+    Retry,
+    /// Retried after this delay.
+    RetryIn(Duration),
+    /// Not retried.
+    Dead,
+    /// Runs again after this delay, and this attempt does not count.
+    Snooze(Duration),
+}
+
+/// The verdict and the cause. It stands behind its [`JobError`] in the chain of sources, where it is still found after `anyhow` has
+/// wrapped the `JobError` into a type of its own, which has the sources of what it wraps but cannot be downcast.
+#[derive(Debug)]
+struct Judged {
+    verdict: Verdict,
+    cause: BoxError,
+}
+
+impl JobError {
+    /// A failure that is retried by the retry policy.
+    pub fn retry(cause: impl Into<BoxError>) -> JobError {
+        JobError::new(Verdict::Retry, cause)
+    }
+
+    /// A failure that is retried after `delay` (at most ten years), whatever the retry policy says.
+    pub fn retry_in(delay: Duration, cause: impl Into<BoxError>) -> JobError {
+        JobError::new(Verdict::RetryIn(delay.min(TEN_YEARS)), cause)
+    }
+
+    /// A failure for good: the job is dead, with this cause, until somebody requeues or purges it.
+    pub fn dead(cause: impl Into<BoxError>) -> JobError {
+        JobError::new(Verdict::Dead, cause)
+    }
+
+    /// No failure: it is too early for the job. It runs again after `delay` (at most ten years), and this attempt does not count, so that
+    /// it may happen as often as it likes. The cause stands in the job's `error` until then.
+    ///
+    /// A queue with delivery `at_most_once` cannot take a job back: there it is dead.
+    pub fn snooze(delay: Duration, cause: impl Into<BoxError>) -> JobError {
+        JobError::new(Verdict::Snooze(delay.min(TEN_YEARS)), cause)
+    }
+
+    fn new(verdict: Verdict, cause: impl Into<BoxError>) -> JobError {
+        JobError { verdict: Judged { verdict, cause: cause.into() } }
+    }
+}
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.verdict.cause.fmt(f)
+    }
+}
+
+impl StdError for JobError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.verdict)
+    }
+}
+
+impl fmt::Display for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.verdict {
+            Verdict::Retry => write!(f, "the job is to be retried"),
+            Verdict::RetryIn(delay) => write!(f, "the job is to be retried in {delay:?}"),
+            Verdict::Dead => write!(f, "the job is not to be retried"),
+            Verdict::Snooze(delay) => write!(f, "the job is to run again in {delay:?}"),
+        }
+    }
+}
+
+impl StdError for Judged {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.cause.source()
+    }
+}
+
+fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+/// What a handler's error says about the job.
+pub(crate) fn verdict(error: &(dyn StdError + 'static)) -> Verdict {
+    for link in chain(error) {
+        // A cause that was given as an error is itself no link of the chain: what it says is overruled.
+        if let Some(judged) = link.downcast_ref::<Judged>() {
+            return judged.verdict;
+        }
+        if link.is::<InvalidPayload>() {
+            return Verdict::Dead;
+        }
+    }
+    Verdict::Retry
+}
+
+/// The text of an error and its causes, each once: many an error has its cause's text in its own already.
+pub(crate) fn message(error: &(dyn StdError + 'static)) -> String {
+    let mut message = error.to_string();
+    for cause in chain(error).skip(1).filter(|link| !link.is::<Judged>()) {
+        let cause = cause.to_string();
+        if !message.contains(&cause) {
+            message.push_str(": ");
+            message.push_str(&cause);
+        }
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use crate::ids::JobId;
+
+    /// As many libraries write theirs: the cause's text stands in the error's own.
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot price the trade: {0}")]
+    struct Price(#[source] std::num::ParseIntError);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot run the batch")]
+    struct Wrapped(#[source] BoxError);
+
+    fn not_a_number() -> std::num::ParseIntError {
+        "x".parse::<i32>().unwrap_err()
+    }
+
+    fn told(error: impl Into<BoxError>) -> (Verdict, String) {
+        let error = error.into();
+        (verdict(&*error), message(&*error))
+    }
+
+    #[test]
+    fn an_error_s_causes_appear_once() {
+        let text = "cannot run the batch: cannot price the trade: invalid digit found in string";
+        let error = || Wrapped(Price(not_a_number()).into());
+        assert_eq!(told(error()), (Verdict::Retry, text.to_owned()));
+        assert_eq!(told(JobError::dead(error())), (Verdict::Dead, text.to_owned()));
+        assert_eq!(told(anyhow::Error::from(error())), (Verdict::Retry, text.to_owned()));
+    }
+
+    #[test]
+    fn a_verdict_is_found_wherever_it_stands() {
+        let dead = || JobError::dead(not_a_number());
+        let text = "invalid digit found in string".to_owned();
+        assert_eq!(told(dead()), (Verdict::Dead, text.clone()));
+        assert_eq!(told(anyhow::Error::from(dead())), (Verdict::Dead, text));
+        let text = "cannot run the batch: invalid digit found in string".to_owned();
+        assert_eq!(told(Wrapped(dead().into())), (Verdict::Dead, text.clone()));
+        assert_eq!(told(anyhow::Error::from(dead()).context("cannot run the batch")), (Verdict::Dead, text.clone()));
+        assert_eq!(told(Wrapped(anyhow::Error::from(dead()).into())), (Verdict::Dead, text));
+    }
+
+    #[test]
+    fn the_outermost_verdict_counts() {
+        let delay = Duration::from_secs(5);
+        for (error, verdict) in [
+            (JobError::retry(JobError::dead("no")), Verdict::Retry),
+            (JobError::retry_in(delay, JobError::dead("no")), Verdict::RetryIn(delay)),
+            (JobError::snooze(delay, JobError::dead("no")), Verdict::Snooze(delay)),
+            (JobError::dead(JobError::retry("no")), Verdict::Dead),
+        ] {
+            assert_eq!(told(error), (verdict, "no".to_owned()));
+        }
+    }
+
+    #[test]
+    fn an_invalid_payload_is_dead_however_it_is_wrapped() {
+        let error = || Error::Payload { job_id: JobId(7), reason: InvalidPayload::new("it is not UTF-8".to_owned()) };
+        let text = "the payload of job 7 is not valid: it is not UTF-8".to_owned();
+        assert_eq!(told(error()), (Verdict::Dead, text.clone()));
+        assert_eq!(told(anyhow::Error::from(error())), (Verdict::Dead, text));
+        assert_eq!(told(JobError::retry(error())).0, Verdict::Retry);
+    }
+
+    #[test]
+    fn no_delay_is_longer_than_the_procedures_take() {
+        assert_eq!(told(JobError::retry_in(Duration::MAX, "later")).0, Verdict::RetryIn(TEN_YEARS));
+        assert_eq!(told(JobError::snooze(Duration::MAX, "later")).0, Verdict::Snooze(TEN_YEARS));
+    }
+}

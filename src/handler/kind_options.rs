@@ -1,0 +1,63 @@
+//! How the jobs of one kind are run.
+
+use std::time::Duration;
+
+use crate::config::RetryConfig;
+use crate::error::Error;
+
+/// How the jobs of one kind are run by this worker. What is not set is as the worker's configuration says.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use readpast::{Handlers, KindOptions};
+///
+/// let handlers = Handlers::new()
+///     .kind("thumbnail", |_job, _context| Ok(()))
+///     .options("thumbnail", KindOptions::new().time_limit(Duration::from_secs(60)).at_most(2));
+/// ```
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct KindOptions {
+    pub(crate) time_limit: Option<Duration>,
+    pub(crate) retry: Option<RetryConfig>,
+    pub(crate) at_most: Option<usize>,
+}
+
+impl KindOptions {
+    /// Nothing set.
+    pub fn new() -> KindOptions {
+        KindOptions::default()
+    }
+
+    /// After this long, the handler is told that it is cancelled; instead of `worker.job_time_limit_ms`.
+    pub fn time_limit(mut self, limit: Duration) -> KindOptions {
+        self.time_limit = Some(limit);
+        self
+    }
+
+    /// How failed jobs of this kind are retried; instead of `worker.retry`.
+    pub fn retry(mut self, policy: RetryConfig) -> KindOptions {
+        self.retry = Some(policy);
+        self
+    }
+
+    /// How many jobs of this kind run at once in this worker, 1 and more. Without it: as many as there are threads.
+    pub fn at_most(mut self, jobs: usize) -> KindOptions {
+        self.at_most = Some(jobs);
+        self
+    }
+
+    /// Refuses what cannot work, in the options of `kind`.
+    pub(crate) fn check(&self, kind: &str) -> Result<(), Error> {
+        if self.at_most == Some(0) {
+            let key = format!("at_most of the handler of kind '{kind}'");
+            return Err(Error::Config { key, value: "0".to_owned(), allowed: "1 or more".to_owned() });
+        }
+        if self.time_limit.is_some_and(|limit| limit.is_zero()) {
+            let key = format!("time_limit of the handler of kind '{kind}'");
+            return Err(Error::Config { key, value: "0".to_owned(), allowed: "longer than that".to_owned() });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! Runs one job: its span, a panic, its time, and what its end means for the acknowledgement. The worker's executor and tests without a
+//! server come through here alike.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use super::context::Context;
+use super::handlers::Handler;
+use super::job_error::{BoxError, JobError, Verdict, message, verdict};
+use super::output::Output;
+use super::retry_delay::retry_delay;
+use crate::config::RetryConfig;
+use crate::outcome::{Outcome, cut};
+
+/// A job that has run.
+pub(crate) struct Ran {
+    pub(crate) outcome: Outcome,
+    pub(crate) panicked: bool,
+    pub(crate) ended_at: Instant,
+}
+
+impl Handler {
+    /// Runs the job of `context` in a span that is a child of `worker`.
+    pub(crate) fn run(&self, context: &Context, worker: &tracing::Span) -> Ran {
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let (job_id, attempt) = (context.job().id(), context.attempt());
+            // Entered, not named as the parent: this thread may have another subscriber than the one that made it, which would panic
+            // at a span that it does not know.
+            let span = worker.in_scope(|| tracing::info_span!("job", %job_id, attempt));
+            span.in_scope(|| (self.function)(context))
+        }));
+        let ended_at = Instant::now();
+        let (result, panicked) = match result {
+            Ok(result) => (result, false),
+            Err(panic) => (Err(panic_error(panic)), true),
+        };
+        Ran { outcome: self.outcome(context, result), panicked, ended_at }
+    }
+
+    fn outcome(&self, context: &Context, result: Result<Output, BoxError>) -> Outcome {
+        let error = match result {
+            Ok(output) => return Outcome::Done { output: output.into_bytes() },
+            Err(error) => error,
+        };
+        let outcome = failure(&*error, &self.retry, context.attempt());
+        tracing::debug!(job_id = %context.job().id(), attempt = context.attempt(), ?outcome, "a job failed");
+        // An error is the handler's, and its drop may panic.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(error)));
+        outcome
+    }
+}
+
+/// What becomes of a job whose attempt failed.
+pub(crate) fn failure(error: &(dyn std::error::Error + 'static), policy: &RetryConfig, attempt: u32) -> Outcome {
+    // No more than is sent: nobody counts its bytes.
+    let message = message(error);
+    let message = cut(&message).to_owned();
+    match verdict(error) {
+        Verdict::Retry => Outcome::Retry { delay: retry_delay(policy, attempt), error: message },
+        Verdict::RetryIn(delay) => Outcome::Retry { delay, error: message },
+        Verdict::Dead => Outcome::Dead { error: message },
+        Verdict::Snooze(delay) => Outcome::Retry { delay, error: message },
+    }
+}
+
+fn panic_error(panic: Box<dyn Any + Send>) -> BoxError {
+    let error = JobError::retry(format!("the handler panicked: {}", panic_message(&*panic)));
+    // A panic's payload is the handler's, and its drop may panic as well.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+    error.into()
+}
+
+/// The text of a panic, as far as it has one.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    if let Some(message) = panic.downcast_ref::<&str>() {
+        message
+    } else if let Some(message) = panic.downcast_ref::<String>() {
+        message
+    } else {
+        "no message"
+    }
+}

@@ -1,0 +1,66 @@
+//! Jobs that are a type of the program: the type says its kind, what its payload is, and how it runs.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::context::Context;
+use super::job_error::BoxError;
+use super::output::IntoOutput;
+use crate::error::Error;
+use crate::job::NewJob;
+
+/// A job as a type: its fields are the payload, as JSON.
+///
+/// ```
+/// use readpast::{BoxError, Context, Handlers, NewJob, TypedJob};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Resize {
+///     path: String,
+///     width: u32,
+/// }
+///
+/// impl TypedJob for Resize {
+///     const KIND: &'static str = "resize";
+///     type Output = ();
+///
+///     fn run(self, context: &Context) -> Result<(), BoxError> {
+///         println!("job {}: {} to {} pixels", context.job().id(), self.path, self.width);
+///         Ok(())
+///     }
+/// }
+///
+/// # fn main() -> Result<(), readpast::Error> {
+/// // The producer:
+/// let job = NewJob::of(&Resize { path: "a.png".to_owned(), width: 640 })?.priority(-1);
+/// // The worker:
+/// let handlers = Handlers::new().job::<Resize>();
+/// # Ok(())
+/// # }
+/// ```
+pub trait TypedJob: Serialize + DeserializeOwned {
+    /// The kind of these jobs: 1 to 64 printable ASCII characters, no spaces. It is stored with each job; another type must not have it.
+    const KIND: &'static str;
+
+    /// What these jobs leave behind: `()`, [`Output`](crate::Output), [`Json`](crate::Json) or an `Option` of these.
+    type Output: IntoOutput;
+
+    /// Runs the job. The payload has been read into `self`; one that does not parse makes the job dead without a call.
+    ///
+    /// # Errors
+    ///
+    /// Any. The job is retried, unless a [`JobError`](crate::JobError) says otherwise.
+    fn run(self, context: &Context) -> Result<Self::Output, BoxError>;
+}
+
+impl NewJob {
+    /// A job of a type: its payload and its kind.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Json`] when `job` cannot be written as JSON, for example because of a map whose keys are no strings.
+    pub fn of<T: TypedJob>(job: &T) -> Result<NewJob, Error> {
+        Ok(NewJob::json(job)?.kind(T::KIND))
+    }
+}

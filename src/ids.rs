@@ -1,0 +1,49 @@
+//! The numbers by which jobs, claims and workers are known.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+/// The number of a job, given by SQL Server; grows in the order in which jobs are enqueued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub i64);
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Counts the claims of a job. An acknowledgement with an old fence changes nothing, so that a late worker cannot end a
+/// job that another worker runs by now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence(pub i32);
+
+impl Fence {
+    /// The fence of a job of a queue with delivery `at_most_once`: its row is gone, and there is nothing to
+    /// acknowledge.
+    pub const NONE: Fence = Fence(0);
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The id of a worker: new at each start of its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WorkerId(pub Uuid);
+
+impl WorkerId {
+    /// A new id.
+    pub(crate) fn new() -> WorkerId {
+        WorkerId(Uuid::new_v4())
+    }
+}
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,99 @@
+//! A job as it stands in the table, for operators.
+
+use std::borrow::Cow;
+use std::time::{Duration, SystemTime};
+
+use uuid::Uuid;
+
+use super::columns::Columns;
+use super::job_state::JobState;
+use crate::error::Error;
+use crate::ids::{Fence, JobId, WorkerId};
+use crate::job::decode_text;
+
+/// A job as an operator sees it. All times are SQL Server's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JobRow {
+    /// The job's number.
+    pub job_id: JobId,
+    /// Where it is on its way.
+    pub state: JobState,
+    /// Smaller runs first.
+    pub priority: i16,
+    /// It goes only to a worker that holds nothing else, because workers were lost while they held it.
+    pub alone: bool,
+    /// How often it was started since it was enqueued or requeued.
+    pub attempt: u32,
+    /// How often it was claimed.
+    pub fence: Fence,
+    /// When it was enqueued.
+    pub enqueued_at: SystemTime,
+    /// When it may run, or became ready.
+    pub due_at: SystemTime,
+    /// The worker that holds it, or held it last.
+    pub worker_id: Option<WorkerId>,
+    /// When it was claimed last.
+    pub claimed_at: Option<SystemTime>,
+    /// When its last run ended.
+    pub finished_at: Option<SystemTime>,
+    /// How long its last run took.
+    pub run: Option<Duration>,
+    /// What sort of job it is, as far as the producer said.
+    pub kind: Option<String>,
+    /// Its de-duplication key.
+    pub dedup_key: Option<String>,
+    /// The producer's own id.
+    pub correlation_id: Option<Uuid>,
+    /// Whether the payload is UTF-16, from a producer in T-SQL.
+    pub payload_utf16: bool,
+    /// The payload.
+    pub payload: Vec<u8>,
+    /// The error of the last failed attempt.
+    pub error: Option<String>,
+    /// What the handler left behind.
+    pub output: Option<Vec<u8>>,
+}
+
+impl JobRow {
+    /// The payload as text, as [`Job::text`](crate::Job::text) reads it; `None` where it is none.
+    pub fn payload_text(&self) -> Option<Cow<'_, str>> {
+        decode_text(&self.payload, self.payload_utf16).ok()
+    }
+
+    /// The output as text; `None` where there is no output, or it is not UTF-8.
+    pub fn output_text(&self) -> Option<&str> {
+        std::str::from_utf8(self.output.as_deref()?).ok()
+    }
+}
+
+impl JobRow {
+    /// Reads a row of `peek`.
+    pub(super) fn read(mut row: Columns) -> Result<JobRow, Error> {
+        let read = JobRow {
+            job_id: JobId(row.required("job_id")?),
+            state: row.one_of("state", &JobState::WORDS)?,
+            priority: row.required("priority")?,
+            alone: row.required("alone")?,
+            attempt: row.count("attempt")?,
+            fence: Fence(row.required("fence")?),
+            enqueued_at: row.required_time("enqueued_at")?,
+            due_at: row.required_time("due_at")?,
+            worker_id: row.optional("worker_id")?.map(WorkerId),
+            claimed_at: row.optional_time("claimed_at")?,
+            finished_at: row.optional_time("finished_at")?,
+            run: row.optional_us("run_us")?,
+            kind: row.optional("kind")?,
+            dedup_key: row.optional("dedup_key")?,
+            correlation_id: row.optional("correlation_id")?,
+            payload_utf16: row.required("payload_utf16")?,
+            payload: row.required("payload")?,
+            error: {
+                row.optional::<String>("payload_text")?; // not asked for
+                row.optional("error")?
+            },
+            output: row.optional("output")?,
+        };
+        Ok(read)
+    }
+}

@@ -1,0 +1,254 @@
+//! A connection that somebody owns and makes calls on, and that is made anew when it is gone.
+//!
+//! A call takes the connection out of its lane, uses it, and puts it back only after complete success. An error of any
+//! kind, a time-out and a dropped future leave the lane without a connection, and the next call connects anew: an
+//! answer that was read in part can never be taken for that of a later call, and closing the connection makes SQL
+//! Server undo what was not committed.
+
+use std::convert::Infallible;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tiberius::{Command, CommandResult};
+
+use super::columns::{Columns, columns, into_rows, one_row};
+use super::connection::{Client, Connector};
+use super::parameters::procedure;
+use crate::error::Error;
+
+/// One connection, owned, which is made when it is needed.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    connector: Arc<Connector>,
+    idle: Option<Idle>,
+    /// The last connection failed, or its call was given up.
+    is_broken: bool,
+    /// The end of the calls of [`Lane::within`], and what their limit is.
+    deadline: Option<(tokio::time::Instant, Duration)>,
+}
+
+/// A connection that waits for its next call.
+#[derive(Debug)]
+struct Idle {
+    client: Client,
+    /// When the last answer had arrived, by the connector's clock.
+    answered_at: Duration,
+}
+
+impl Lane {
+    pub(crate) fn new(connector: Arc<Connector>) -> Lane {
+        Lane { connector, idle: None, is_broken: false, deadline: None }
+    }
+
+    pub(crate) fn connector(&self) -> Arc<Connector> {
+        self.connector.clone()
+    }
+
+    /// Gives the calls that are made on the returned value a time limit of their own, connecting included, in place of the
+    /// command time-out: `lane.within(limit).heartbeat(worker_id).await`. When it is over, the call fails with [`Error::TimedOut`] and its
+    /// connection is dropped.
+    pub(crate) fn within(&mut self, limit: Duration) -> Within<'_> {
+        self.deadline = Some((tokio::time::Instant::now() + limit, limit));
+        Within { lane: self }
+    }
+
+    /// How long one call may take.
+    pub(crate) fn command_timeout(&self) -> Duration {
+        self.connector.timeouts().command
+    }
+
+    pub(crate) fn schema(&self) -> &str {
+        self.connector.schema()
+    }
+
+    /// Notes that another lane's call was dropped, `sent_at` by [`Connector::now`], because one that was sent later was answered first.
+    pub(crate) fn gave_up(&self, call: &str, sent_at: Duration) {
+        let after = self.connector.now().saturating_sub(sent_at);
+        self.connector.no_answer_since(sent_at);
+        self.connector.metrics().failed(call, &Error::TimedOut { call: call.to_string(), after });
+    }
+
+    /// Closes the connection, if there is one; the next call makes another. For an owner who will not use it for a while: SQL
+    /// Server keeps memory for each.
+    pub(crate) fn disconnect(&mut self) {
+        self.idle = None;
+        self.is_broken = false;
+    }
+
+    /// Whether it has a connection that the next call would not use any more.
+    pub(crate) fn is_idle_too_long(&self) -> bool {
+        self.idle.as_ref().is_some_and(|idle| self.connector.is_doubtful(idle.answered_at))
+    }
+
+    /// Closes the connection when it has been idle for so long that the next call would make another anyway. Never returns: for an owner who
+    /// waits for something to do meanwhile, and drops this future then.
+    pub(crate) async fn close_when_idle(&mut self) -> Infallible {
+        if let Some(idle) = &self.idle {
+            let idle_for = self.connector.now().saturating_sub(idle.answered_at);
+            tokio::time::sleep(self.connector.max_idle().saturating_sub(idle_for)).await;
+            self.disconnect();
+        }
+        std::future::pending().await
+    }
+
+    /// Connects, unless there is a connection already.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connector::connect`].
+    pub(crate) async fn ensure_connected(&mut self) -> Result<(), Error> {
+        let client = self.take_client("connect").await?;
+        self.put_back(client);
+        Ok(())
+    }
+
+    /// A call of a procedure, to be given its parameters and run.
+    pub(crate) fn command<'a>(&self, name: &str) -> Command<'a> {
+        Command::new(procedure(self.schema(), name))
+    }
+
+    /// Runs a command to its end.
+    pub(crate) async fn run(&mut self, call: &str, command: Command<'_>) -> Result<CommandResult, Error> {
+        let mut client = self.take_client(call).await?;
+        let answer = async { command.exec(&mut client).await?.into_command_result().await };
+        let result = self.in_time(call, answer).await?;
+        self.put_back(client);
+        Ok(result)
+    }
+
+    /// Runs a command that answers with rows.
+    pub(crate) async fn rows(&mut self, call: &'static str, command: Command<'_>) -> Result<Vec<Columns>, Error> {
+        Ok(into_rows(call, self.run(call, command).await?))
+    }
+
+    /// Runs a command that answers with one row.
+    pub(crate) async fn row(&mut self, call: &'static str, command: Command<'_>) -> Result<Columns, Error> {
+        one_row(call, self.rows(call, command).await?)
+    }
+
+    /// Runs a command that answers with one row and then with a list.
+    pub(crate) async fn row_and_list(
+        &mut self,
+        call: &'static str,
+        command: Command<'_>,
+    ) -> Result<(Columns, Vec<Columns>), Error> {
+        let mut results = self.run(call, command).await?.into_iter();
+        let mut next = || columns(call, results.next().unwrap_or_default());
+        Ok((one_row(call, next())?, next()))
+    }
+
+    /// Runs a batch whose results do not matter.
+    pub(crate) async fn batch(&mut self, call: &str, sql: &str) -> Result<(), Error> {
+        let mut client = self.take_client(call).await?;
+        let answer = async { client.simple_query(sql).await?.into_results().await };
+        self.in_time(call, answer).await?;
+        self.put_back(client);
+        Ok(())
+    }
+
+    /// The connection, made if there is none that can be trusted. Until it is put back, it counts as broken: an error, a time-out and a
+    /// dropped future leave it so.
+    async fn take_client(&mut self, call: &str) -> Result<Client, Error> {
+        let was_broken = std::mem::replace(&mut self.is_broken, true);
+        if let Some(Idle { client, answered_at }) = self.idle.take() {
+            if !self.connector.is_doubtful(answered_at) {
+                return Ok(client);
+            }
+            tracing::debug!(procedure = call, "a connection idled for long, or others got no answer; making another");
+        }
+        let started_at = Instant::now();
+        match self.connect().await {
+            Ok(client) => {
+                self.connector.metrics().connected(was_broken, started_at.elapsed());
+                if was_broken {
+                    let server = self.connector.server();
+                    tracing::info!(queue = self.connector.metrics().queue(), procedure = call, server, "reconnected");
+                }
+                Ok(client)
+            }
+            Err(error) => {
+                self.connector.metrics().failed("connect", &error);
+                Err(error)
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Client, Error> {
+        let Some((deadline, limit)) = self.deadline else {
+            return self.connector.connect().await;
+        };
+        match tokio::time::timeout_at(deadline, self.connector.connect()).await {
+            Ok(connected) => connected,
+            Err(_) => Err(Error::TimedOut { call: format!("connecting to {}", self.connector.server()), after: limit }),
+        }
+    }
+
+    fn put_back(&mut self, client: Client) {
+        self.idle = Some(Idle { client, answered_at: self.connector.now() });
+        self.is_broken = false;
+    }
+
+    async fn in_time<T>(&self, call: &str, answer: impl Future<Output = tiberius::Result<T>>) -> Result<T, Error> {
+        let command_timeout = self.connector.timeouts().command;
+        let (deadline, limit) =
+            self.deadline.unwrap_or_else(|| (tokio::time::Instant::now() + command_timeout, command_timeout));
+        let (started_at, sent_at) = (Instant::now(), self.connector.now());
+        let result = match tokio::time::timeout_at(deadline, answer).await {
+            Ok(answer) => answer.map_err(|error| self.connector.error(error)),
+            Err(_) => {
+                self.connector.no_answer_since(sent_at);
+                Err(Error::TimedOut { call: call.to_string(), after: limit })
+            }
+        };
+        match &result {
+            Ok(_) => self.connector.metrics().answered(call, started_at.elapsed()),
+            Err(error) => self.connector.metrics().failed(call, error),
+        }
+        result
+    }
+}
+
+/// A lane whose calls have a time limit of their own: [`Lane::within`].
+#[derive(Debug)]
+pub(crate) struct Within<'a> {
+    lane: &'a mut Lane,
+}
+
+impl Deref for Within<'_> {
+    type Target = Lane;
+
+    fn deref(&self) -> &Lane {
+        self.lane
+    }
+}
+
+impl DerefMut for Within<'_> {
+    fn deref_mut(&mut self) -> &mut Lane {
+        self.lane
+    }
+}
+
+impl Drop for Within<'_> {
+    fn drop(&mut self) {
+        self.lane.deadline = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ConnectionConfig;
+
+    #[tokio::test]
+    async fn a_limit_of_its_own_ends_a_call_that_connects_and_no_later_one() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("Server=127.0.0.1,{};User ID=u;Password=p", listener.local_addr().unwrap().port());
+        let config = ConnectionConfig { url: url.into(), ..ConnectionConfig::default() };
+        let mut lane = Lane::new(Arc::new(Connector::new(&config, "q").unwrap()));
+        let limit = Duration::from_millis(50);
+        let error = lane.within(limit).ensure_connected().await.unwrap_err();
+        assert!(matches!(error, Error::TimedOut { after, .. } if after == limit), "{error}");
+        assert!(lane.deadline.is_none());
+    }
+}

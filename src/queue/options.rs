@@ -1,0 +1,150 @@
+//! A queue's settings, and creating a queue with them.
+
+use std::time::Duration;
+
+use super::columns::{Columns, word};
+use super::lane::Lane;
+use super::parameters::int;
+use crate::error::Error;
+use crate::limits::TEN_YEARS;
+
+/// A queue's settings, for [`Queue::create`](super::Queue::create). What is `None` stays as it is; for a new queue it is the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QueueOptions {
+    /// Default: [`ClaimOrder::Fifo`]. To and from [`ClaimOrder::Lifo`], a queue can change only while it has no jobs.
+    pub claim_order: Option<ClaimOrder>,
+    /// Default: [`CompletionPolicy::Delete`].
+    pub completion: Option<CompletionPolicy>,
+    /// Default: [`Delivery::AtLeastOnce`].
+    pub delivery: Option<Delivery>,
+    /// After how many attempts a job is dead, unless the job says otherwise; 1 and more. Default: 5.
+    pub max_attempts: Option<u32>,
+    /// How long done jobs stay, in the table (`annotate`) or in the archive. Default: [`Keep::Forever`].
+    pub keep_done: Option<Keep>,
+    /// How long dead jobs stay. Default: [`Keep::Forever`].
+    pub keep_dead: Option<Keep>,
+}
+
+/// How long finished jobs stay, counted from their end. What is older is deleted by one of the queue's workers, a thousand at a time, once a
+/// minute; while no worker runs, nothing is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Keep {
+    /// Until an operator purges them.
+    Forever,
+    /// 1 s to ten years (315,360,000 s). In whole seconds: a part of one counts as one.
+    For(Duration),
+}
+
+/// In which order a queue's jobs are claimed; always within a priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ClaimOrder {
+    /// The oldest first.
+    Fifo,
+    /// The newest first.
+    Lifo,
+    /// Whatever SQL Server finds first; ignores priorities too.
+    Any,
+}
+
+impl ClaimOrder {
+    pub(crate) const WORDS: [(&'static str, ClaimOrder); 3] =
+        [("fifo", ClaimOrder::Fifo), ("lifo", ClaimOrder::Lifo), ("any", ClaimOrder::Any)];
+
+    pub(super) fn word(self) -> &'static str {
+        word(&ClaimOrder::WORDS, self)
+    }
+}
+
+/// What becomes of a job's row when the job is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CompletionPolicy {
+    /// It is deleted.
+    Delete,
+    /// It stays, with its times and output, until it is purged.
+    Annotate,
+    /// It moves to the archive table, with its times and output, until it is purged.
+    Archive,
+}
+
+impl CompletionPolicy {
+    pub(crate) const WORDS: [(&'static str, CompletionPolicy); 3] = [
+        ("delete", CompletionPolicy::Delete),
+        ("annotate", CompletionPolicy::Annotate),
+        ("archive", CompletionPolicy::Archive),
+    ];
+
+    pub(super) fn word(self) -> &'static str {
+        word(&CompletionPolicy::WORDS, self)
+    }
+}
+
+/// What a claim promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Delivery {
+    /// A job whose worker dies runs again.
+    AtLeastOnce,
+    /// The claim deletes the row: a job never runs twice, and is gone when its worker dies.
+    AtMostOnce,
+}
+
+impl Delivery {
+    pub(crate) const WORDS: [(&'static str, Delivery); 2] =
+        [("at_least_once", Delivery::AtLeastOnce), ("at_most_once", Delivery::AtMostOnce)];
+
+    pub(super) fn word(self) -> &'static str {
+        word(&Delivery::WORDS, self)
+    }
+}
+
+impl Lane {
+    /// Creates a queue or changes its settings; returns whether it is new.
+    pub(crate) async fn create_queue(&mut self, queue: &str, options: &QueueOptions) -> Result<bool, Error> {
+        let keep_done_s = kept_s("keep_done", options.keep_done)?;
+        let keep_dead_s = kept_s("keep_dead", options.keep_dead)?;
+        let mut command = self.command("create_queue");
+        command.bind_param("@queue", queue);
+        if let Some(claim_order) = options.claim_order {
+            command.bind_param("@claim_order", claim_order.word());
+        }
+        if let Some(completion) = options.completion {
+            command.bind_param("@completion", completion.word());
+        }
+        if let Some(delivery) = options.delivery {
+            command.bind_param("@delivery", delivery.word());
+        }
+        if let Some(max_attempts) = options.max_attempts {
+            command.bind_param("@max_attempts", int(max_attempts));
+        }
+        command.bind_param("@keep_done_s", keep_done_s);
+        command.bind_param("@keep_dead_s", keep_dead_s);
+        let mut row = self.row("create_queue", command).await?;
+        row.required::<i32>("queue_id")?;
+        row.required("created")
+    }
+}
+
+/// As `create_queue` has it: 0 is for ever, NULL leaves it as it is.
+fn kept_s(name: &str, keep: Option<Keep>) -> Result<Option<i32>, Error> {
+    let duration = match keep {
+        None => return Ok(None),
+        Some(Keep::Forever) => return Ok(Some(0)),
+        Some(Keep::For(duration)) => duration,
+    };
+    // A part of a second counts as one: nothing is deleted too early.
+    let max = TEN_YEARS.as_secs();
+    let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
+    match i32::try_from(seconds) {
+        Ok(in_int) if (1..=max).contains(&seconds) => Ok(Some(in_int)),
+        _ => Err(Error::Refused {
+            message: format!("{name} is {seconds} s; it must be 1 s to {max} s (ten years), or for ever"),
+        }),
+    }
+}
+
+pub(super) fn read_keep(row: &mut Columns, name: &str) -> Result<Keep, Error> {
+    let seconds: Option<i32> = row.optional(name)?;
+    Ok(match seconds {
+        None => Keep::Forever,
+        Some(seconds) => Keep::For(Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
+    })
+}

@@ -1,0 +1,72 @@
+//! A queue's depth and settings, for operators.
+
+use std::time::Duration;
+
+use super::lane::Lane;
+use super::options::{ClaimOrder, CompletionPolicy, Delivery, Keep, read_keep};
+use crate::error::Error;
+
+/// A queue's settings and how many jobs it has. Counted without locks: a sample, not a balance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueStats {
+    /// The queue's name.
+    pub queue: String,
+    /// In which order jobs are claimed.
+    pub claim_order: ClaimOrder,
+    /// What becomes of done jobs.
+    pub completion: CompletionPolicy,
+    /// What a claim promises.
+    pub delivery: Delivery,
+    /// After how many attempts a job is dead.
+    pub max_attempts: u32,
+    /// Whether claims find nothing.
+    pub paused: bool,
+    /// Jobs that wait to be claimed.
+    pub ready: u64,
+    /// Jobs that wait for their time.
+    pub scheduled: u64,
+    /// Jobs that workers hold.
+    pub claimed: u64,
+    /// Done jobs that are kept (`annotate`).
+    pub done: u64,
+    /// Dead jobs.
+    pub dead: u64,
+    /// Jobs in the archive.
+    pub archived: u64,
+    /// Workers with a lease.
+    pub workers: u64,
+    /// How long the oldest ready job has been ready.
+    pub oldest_ready: Option<Duration>,
+    /// How long done jobs stay.
+    pub keep_done: Keep,
+    /// How long dead jobs stay.
+    pub keep_dead: Keep,
+}
+
+impl Lane {
+    /// Counts the queue's jobs.
+    pub(crate) async fn stats(&mut self, queue: &str) -> Result<QueueStats, Error> {
+        let mut command = self.command("stats");
+        command.bind_param("@queue", queue);
+        let mut row = self.row("stats", command).await?;
+        Ok(QueueStats {
+            queue: row.required("queue")?,
+            claim_order: row.one_of("claim_order", &ClaimOrder::WORDS)?,
+            completion: row.one_of("completion", &CompletionPolicy::WORDS)?,
+            delivery: row.one_of("delivery", &Delivery::WORDS)?,
+            max_attempts: row.count("max_attempts")?,
+            paused: row.required("paused")?,
+            ready: row.big_count("ready")?,
+            scheduled: row.big_count("scheduled")?,
+            claimed: row.big_count("claimed")?,
+            done: row.big_count("done")?,
+            dead: row.big_count("dead")?,
+            archived: row.big_count("archived")?,
+            workers: row.big_count("workers")?,
+            oldest_ready: row.optional_ms("oldest_ready_ms")?,
+            keep_done: read_keep(&mut row, "keep_done_s")?,
+            keep_dead: read_keep(&mut row, "keep_dead_s")?,
+        })
+    }
+}

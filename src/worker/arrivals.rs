@@ -1,0 +1,36 @@
+//! What a worker knows about jobs that are to come: somebody has seen that there may be some, or a claim has found none.
+//!
+//! ```text
+//! watcher, maintenance, drain ──there may be jobs──▶ prefetch ──a claim found nothing──▶ drain
+//! ```
+
+use tokio::sync::Notify;
+
+/// Two signals, one to the prefetcher and one from it.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    expected: Notify,
+    found_nothing: Notify,
+}
+
+impl Arrivals {
+    /// There may be jobs in a queue that was empty: a claim is worth its while.
+    pub(super) fn expect(&self) {
+        self.expected.notify_one();
+    }
+
+    /// Returns when there may be jobs. For the prefetcher alone.
+    pub(super) async fn expected(&self) {
+        self.expected.notified().await;
+    }
+
+    /// A claim has found nothing, and nothing is in flight.
+    pub(super) fn found_nothing(&self) {
+        self.found_nothing.notify_one();
+    }
+
+    /// Returns when a claim has found nothing while nothing was in flight. For the drain alone.
+    pub(super) async fn nothing_found(&self) {
+        self.found_nothing.notified().await;
+    }
+}

@@ -1,0 +1,34 @@
+//! The worker's levels as metrics, read once a second.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::metrics::Levels;
+
+use super::lease::Lease;
+use super::shared::Shared;
+
+/// How often the levels are read.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Keeps the gauges up to date until the task is ended.
+pub(super) async fn keep_shown(shared: Arc<Shared>, lease: Lease) {
+    let mut ticks = tokio::time::interval(INTERVAL);
+    loop {
+        ticks.tick().await;
+        shared.metrics.levels(&levels(&shared, &lease));
+        shared.limited_by.read();
+    }
+}
+
+fn levels(shared: &Shared, lease: &Lease) -> Levels {
+    let Shared { in_flight, limited_by, .. } = shared;
+    Levels {
+        buffered: in_flight.unstarted(),
+        running: in_flight.running(),
+        awaiting_finish: in_flight.awaiting_finish(),
+        held_bytes: in_flight.bytes(),
+        limited: limited_by.shares().0,
+        lease_age: lease.age(),
+    }
+}

@@ -1,0 +1,132 @@
+//! How many jobs a worker holds, by stage, and the signals that go with it: to the prefetcher that there is demand for more, and to
+//! the shutdown that all have ended.
+//!
+//! Each job in memory counts itself by its [`Held`](super::held::Held), which is the only writer: it moves from stage to stage and
+//! leaves when it is dropped, so that no panic and no early return leaves a job counted.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+/// Where a job in memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Claimed, not started.
+    Unstarted,
+    Running,
+    /// Ended, and SQL Server has not confirmed it.
+    AwaitingFinish,
+}
+
+/// The jobs in memory.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    /// In the order of [`Stage`].
+    jobs: [AtomicUsize; 3],
+    /// Payloads and outputs of all of them.
+    bytes: AtomicUsize,
+    /// At how many unstarted jobs there is demand for more.
+    low_water: AtomicUsize,
+    demand: Notify,
+    emptied: Notify,
+}
+
+impl InFlight {
+    fn at(&self, stage: Stage) -> usize {
+        self.jobs[stage as usize].load(Ordering::Acquire)
+    }
+
+    /// Claimed jobs that have not started.
+    pub(super) fn unstarted(&self) -> usize {
+        self.at(Stage::Unstarted)
+    }
+
+    pub(super) fn running(&self) -> usize {
+        self.at(Stage::Running)
+    }
+
+    /// Ended jobs that SQL Server has not confirmed.
+    pub(super) fn awaiting_finish(&self) -> usize {
+        self.at(Stage::AwaitingFinish)
+    }
+
+    /// All that this process holds. A job that moves on is counted twice for a moment, and never not at all.
+    pub(super) fn jobs(&self) -> usize {
+        self.unstarted() + self.running() + self.awaiting_finish()
+    }
+
+    /// Payloads and outputs of all that this process holds.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    /// Sets at how many unstarted jobs the prefetcher is to be woken.
+    pub(super) fn set_low_water(&self, jobs: usize) {
+        self.low_water.store(jobs, Ordering::Release);
+    }
+
+    /// Returns when there may be demand for more jobs, or room for them. For the prefetcher alone.
+    pub(super) async fn demand(&self) {
+        self.demand.notified().await;
+    }
+
+    /// Returns when no job is running or waiting to run.
+    pub(super) async fn idle(&self) {
+        self.until(|| self.unstarted() == 0 && self.running() == 0).await;
+    }
+
+    /// Returns when every ended job is confirmed.
+    pub(super) async fn flushed(&self) {
+        self.until(|| self.awaiting_finish() == 0).await;
+    }
+
+    async fn until(&self, is_so: impl Fn() -> bool) {
+        loop {
+            let emptied = self.emptied.notified();
+            if is_so() {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    /// Jobs were confirmed and have left memory.
+    pub(super) fn confirmed(&self) {
+        self.emptied.notify_waiters();
+        self.demand.notify_one();
+    }
+
+    pub(super) fn enter(&self, stage: Stage, jobs: usize) {
+        self.jobs[stage as usize].fetch_add(jobs, Ordering::AcqRel);
+    }
+
+    /// One job less is in this stage. It stands in the next one already, if there is one.
+    pub(super) fn leave(&self, stage: Stage) {
+        let left = self.jobs[stage as usize].fetch_sub(1, Ordering::AcqRel) - 1;
+        match stage {
+            Stage::Unstarted => {
+                if left <= self.low_water.load(Ordering::Acquire) {
+                    self.demand.notify_one();
+                }
+                if left == 0 {
+                    self.emptied.notify_waiters(); // it may have been given back while nothing runs
+                }
+            }
+            // A thread may be free now: it wants a job, or somebody waits for the last one to end.
+            Stage::Running if self.unstarted() == 0 => {
+                self.demand.notify_one();
+                self.emptied.notify_waiters();
+            }
+            Stage::Running => {}
+            Stage::AwaitingFinish => {} // confirmed() speaks for a whole batch
+        }
+    }
+
+    pub(super) fn grow(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    pub(super) fn shrink(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}

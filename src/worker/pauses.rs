@@ -1,0 +1,68 @@
+//! Growing pauses with jitter: between looks at an empty queue, and between the tries of a call that fails.
+
+use std::time::Duration;
+
+/// Pauses that double from `min` to `max`, each less up to a half at random: workers that started together drift apart.
+#[derive(Debug)]
+pub(super) struct Pauses {
+    min: Duration,
+    max: Duration,
+    current: Duration,
+}
+
+impl Pauses {
+    pub(super) fn new(min: Duration, max: Duration) -> Pauses {
+        Pauses { min, max, current: min }
+    }
+
+    /// The pauses after failed calls.
+    pub(super) fn for_errors() -> Pauses {
+        Pauses::new(Duration::from_millis(50), Duration::from_secs(5))
+    }
+
+    /// The next pause: at most `max`, at least half of `min`.
+    pub(super) fn next(&mut self) -> Duration {
+        let full = self.current;
+        self.current = (self.current * 2).min(self.max);
+        full.mul_f64(1.0 - 0.5 * fastrand::f64())
+    }
+
+    /// Starts again from `min`.
+    pub(super) fn reset(&mut self) {
+        self.current = self.min;
+    }
+}
+
+/// An interval, a fifth more or less, so that workers which started together drift apart.
+pub(super) fn jittered(interval: Duration) -> Duration {
+    interval.mul_f64(0.8 + 0.4 * fastrand::f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On which rests how long a dead worker's jobs wait at the most: README, "The arithmetic of the time limits".
+    #[test]
+    fn an_interval_is_a_fifth_longer_at_the_most() {
+        let interval = Duration::from_secs(5);
+        for _ in 0..10_000 {
+            let pause = jittered(interval);
+            assert!((Duration::from_secs(4)..=Duration::from_secs(6)).contains(&pause), "{pause:?}");
+        }
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_maximum_and_start_again() {
+        let mut pauses = Pauses::new(Duration::from_millis(10), Duration::from_millis(35));
+        for full_ms in [10, 20, 35, 35] {
+            let pause = pauses.next();
+            assert!(
+                pause <= Duration::from_millis(full_ms) && pause >= Duration::from_millis(full_ms) / 2,
+                "{pause:?}"
+            );
+        }
+        pauses.reset();
+        assert!(pauses.next() <= Duration::from_millis(10));
+    }
+}

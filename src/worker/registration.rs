@@ -1,0 +1,62 @@
+//! One life of this worker in SQL Server, from a registration to the next: what is claimed belongs to it, and is lost with it.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::handler::Cancellation;
+use crate::ids::WorkerId;
+use crate::ids::{Fence, JobId};
+use crate::queue::workers::QueueSettings;
+
+use super::lease_clock::LeaseClock;
+
+/// One life of this worker in SQL Server: an id, and the jobs that were claimed under it.
+#[derive(Debug)]
+pub(super) struct Registration {
+    pub(super) worker_id: WorkerId,
+    pub(super) settings: QueueSettings,
+    clock: Arc<LeaseClock>,
+    lost: Cancellation,
+    held: Mutex<HashMap<JobId, Fence>>,
+}
+
+impl Registration {
+    pub(super) fn new(worker_id: WorkerId, settings: QueueSettings, clock: Arc<LeaseClock>) -> Registration {
+        Registration { worker_id, settings, clock, lost: Cancellation::default(), held: Mutex::default() }
+    }
+
+    /// Whether the worker is certainly still registered, so that nobody else can have taken its jobs.
+    pub(super) fn is_held(&self) -> bool {
+        !self.lost.is_cancelled() && !self.clock.is_in_doubt()
+    }
+
+    /// Turns true when SQL Server has said that this worker is lost.
+    pub(super) fn lost(&self) -> &Cancellation {
+        &self.lost
+    }
+
+    /// Remembers jobs that were claimed.
+    pub(super) fn hold(&self, jobs: impl Iterator<Item = (JobId, Fence)>) {
+        self.held.lock().extend(jobs);
+    }
+
+    /// Forgets jobs whose finish or release SQL Server has confirmed. A job that was claimed again meanwhile has another fence and stays.
+    pub(super) fn forget(&self, jobs: impl Iterator<Item = (JobId, Fence)>) {
+        let mut held = self.held.lock();
+        for (job_id, fence) in jobs {
+            if let Entry::Occupied(entry) = held.entry(job_id)
+                && *entry.get() == fence
+            {
+                entry.remove();
+            }
+        }
+    }
+
+    /// Everything this process knows that it holds, for `recover`.
+    pub(super) fn held(&self) -> Vec<(JobId, Fence)> {
+        self.held.lock().iter().map(|(job_id, fence)| (*job_id, *fence)).collect()
+    }
+}

@@ -1,0 +1,73 @@
+//! What all stages of one worker have: the settings, the way to SQL Server, and the few things that each of them reports to.
+
+use std::sync::Arc;
+
+use crate::config::WorkerConfig;
+use crate::metrics::WorkerMetrics;
+use crate::queue::Queue;
+use crate::queue::connection::Connector;
+use crate::queue::lane::Lane;
+
+use super::arrivals::Arrivals;
+use super::in_flight::InFlight;
+use super::limited_by::LimitedBy;
+use super::stop::StopHandle;
+use super::tally::Tally;
+
+/// Made once, before the stages.
+pub(super) struct Shared {
+    /// The queue's name.
+    pub(super) queue: String,
+    pub(super) config: WorkerConfig,
+    /// How many jobs run at once.
+    pub(super) threads: usize,
+    connector: Arc<Connector>,
+    pub(super) in_flight: Arc<InFlight>,
+    pub(super) tally: Arc<Tally>,
+    pub(super) limited_by: LimitedBy,
+    pub(super) arrivals: Arrivals,
+    pub(super) stop: StopHandle,
+    pub(super) metrics: WorkerMetrics,
+}
+
+impl Shared {
+    pub(super) fn new(queue: &Queue, config: WorkerConfig) -> Shared {
+        Shared::with(queue.connector(), queue.name(), config)
+    }
+
+    fn with(connector: Arc<Connector>, queue: &str, config: WorkerConfig) -> Shared {
+        let threads = match config.threads {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            threads => threads,
+        };
+        let (in_flight, tally) = (Arc::<InFlight>::default(), Arc::<Tally>::default());
+        Shared {
+            queue: queue.to_owned(),
+            config,
+            threads,
+            connector,
+            limited_by: LimitedBy::new(threads, in_flight.clone(), tally.clone()),
+            in_flight,
+            tally,
+            arrivals: Arrivals::default(),
+            stop: StopHandle::new(),
+            metrics: WorkerMetrics::new(queue),
+        }
+    }
+
+    /// A connection to be.
+    pub(super) fn lane(&self) -> Lane {
+        Lane::new(self.connector.clone())
+    }
+}
+
+#[cfg(test)]
+impl Shared {
+    /// Of a worker whose server nobody asks.
+    pub(super) fn for_test(config: WorkerConfig) -> Shared {
+        let url = "Server=tcp:localhost,1433;Database=none;User ID=none;Password=none".into();
+        let connection = crate::config::ConnectionConfig { url, ..Default::default() };
+        let connector = Arc::new(Connector::new(&connection, "test").unwrap());
+        Shared::with(connector, "test", config)
+    }
+}

@@ -1,0 +1,35 @@
+//! What a worker tells about itself at one moment: [`WorkerStats`].
+
+use super::limited_by::Limit;
+
+/// What a worker holds and has done, and how it is, at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerStats {
+    /// Claimed jobs that have not started.
+    pub buffered: usize,
+    /// Jobs that run.
+    pub running: usize,
+    /// Ended jobs that SQL Server has not confirmed yet.
+    pub awaiting_finish: usize,
+    /// Bytes of payloads and outputs of all these: the payload until the handler has returned, the output until it is confirmed.
+    pub held_bytes: usize,
+    /// Jobs that are done and confirmed.
+    pub done: u64,
+    /// Failed attempts that were confirmed and will be repeated.
+    pub retried: u64,
+    /// Jobs that are dead and confirmed.
+    pub dead: u64,
+    /// Unstarted jobs that were given back.
+    pub released: u64,
+    /// Jobs that were no longer this worker's when they ended or were to start: its lease had run out, and they were given to others.
+    pub lost: u64,
+    /// Jobs that were seen to run longer than `worker.job_time_limit_ms`.
+    pub overdue: u64,
+    /// What limited the worker in the last seconds.
+    pub limited_by: Limit,
+    /// Whether SQL Server certainly believes the worker alive. False from when it is told to stop.
+    pub lease_held: bool,
+    /// Whether the last claim was answered, with jobs or without. False before the first.
+    pub last_claim_succeeded: bool,
+}

@@ -1,0 +1,106 @@
+//! What a worker has done since its start. Each stage says what happened; the stats, the demand and the limit are read from it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::stats::WorkerStats;
+
+/// Sums that only grow.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    done: AtomicU64,
+    retried: AtomicU64,
+    dead: AtomicU64,
+    released: AtomicU64,
+    lost: AtomicU64,
+    overdue: AtomicU64,
+    ended_jobs: AtomicU64,
+    ended_ns: AtomicU64,
+    output_bytes: AtomicU64,
+    last_claim_succeeded: AtomicBool,
+}
+
+/// Run times since the worker started.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RunTimes {
+    pub(super) jobs: u64,
+    pub(super) total: Duration,
+    pub(super) output_bytes: u64,
+}
+
+impl Tally {
+    /// A handler has returned after so long, with so much output.
+    pub(super) fn ran(&self, run: Duration, output_bytes: usize) {
+        add(&self.ended_jobs, 1);
+        add(&self.ended_ns, run.as_nanos() as u64);
+        if output_bytes > 0 {
+            add(&self.output_bytes, output_bytes as u64);
+        }
+    }
+
+    /// SQL Server has confirmed that a job is done.
+    pub(super) fn done(&self) {
+        add(&self.done, 1);
+    }
+
+    /// SQL Server has confirmed that a job will be tried again.
+    pub(super) fn retried(&self) {
+        add(&self.retried, 1);
+    }
+
+    /// SQL Server has confirmed that a job is dead.
+    pub(super) fn dead(&self) {
+        add(&self.dead, 1);
+    }
+
+    /// Jobs were given back.
+    pub(super) fn released(&self, jobs: u64) {
+        add(&self.released, jobs);
+    }
+
+    /// Jobs were no longer this worker's.
+    pub(super) fn lost(&self, jobs: u64) {
+        add(&self.lost, jobs);
+    }
+
+    /// A job was seen to run longer than it may.
+    pub(super) fn overdue(&self) {
+        add(&self.overdue, 1);
+    }
+
+    /// A claim was answered, or failed.
+    pub(super) fn claimed(&self, succeeded: bool) {
+        self.last_claim_succeeded.store(succeeded, Ordering::Release);
+    }
+
+    /// From which the prefetcher learns how fast jobs go, and how much room their outputs take.
+    pub(super) fn run_times(&self) -> RunTimes {
+        RunTimes {
+            jobs: read(&self.ended_jobs),
+            total: Duration::from_nanos(read(&self.ended_ns)),
+            output_bytes: read(&self.output_bytes),
+        }
+    }
+
+    /// The sums; of everything else in it, this knows nothing.
+    pub(super) fn stats(&self) -> WorkerStats {
+        WorkerStats {
+            done: read(&self.done),
+            retried: read(&self.retried),
+            dead: read(&self.dead),
+            released: read(&self.released),
+            lost: read(&self.lost),
+            overdue: read(&self.overdue),
+            last_claim_succeeded: self.last_claim_succeeded.load(Ordering::Acquire),
+            ..WorkerStats::default()
+        }
+    }
+}
+
+fn add(sum: &AtomicU64, more: u64) {
+    sum.fetch_add(more, Ordering::Relaxed);
+}
+
+fn read(sum: &AtomicU64) -> u64 {
+    sum.load(Ordering::Relaxed)
+}
