@@ -6,8 +6,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[finish_one]
     @worker_id uniqueidentifier,
     @job_id    bigint,
     @fence     int,
-    @outcome   tinyint        = 0,     -- 0 done, 1 retry, 2 dead
-    @retry_ms  bigint         = NULL,  -- outcome 1: how long to wait; NULL or 0: ready at once
+    @outcome   tinyint        = 0,     -- 0 done, 1 retry, 2 dead, 3 snooze
+    @retry_ms  bigint         = NULL,  -- outcome 1 and 3: how long to wait; NULL or 0: ready at once
     @run_us    bigint         = NULL,
     @error     nvarchar(4000) = NULL,
     @output    varbinary(max) = NULL   -- outcome 0, policies annotate and archive

@@ -381,7 +381,7 @@ GO
 -- 110_finish_list.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Acknowledgements. outcome: 0 done, 1 retry, 2 dead.
+-- Acknowledgements. outcome: 0 done, 1 retry, 2 dead, 3 snooze (as retry, but the attempt does not count).
 -- The clustered key gives the order in which rows are locked, so that two finishers cannot deadlock.
 IF TYPE_ID(N'[readpast].[finish_list]') IS NULL
     CREATE TYPE [readpast].[finish_list] AS TABLE
@@ -389,7 +389,7 @@ IF TYPE_ID(N'[readpast].[finish_list]') IS NULL
         job_id   bigint         NOT NULL PRIMARY KEY CLUSTERED,
         fence    int            NOT NULL,
         outcome  tinyint        NOT NULL,
-        retry_ms bigint         NULL,  -- outcome 1: how long to wait; NULL or 0: ready at once
+        retry_ms bigint         NULL,  -- outcome 1 and 3: how long to wait; NULL or 0: ready at once
         run_us   bigint         NULL,
         error    nvarchar(4000) NULL,
         output   varbinary(max) NULL   -- outcome 0, policies annotate and archive
@@ -1260,6 +1260,8 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Acknowledges a batch of jobs that a worker has run. A job changes only while it is claimed by this worker under this fence.
+-- A snoozed job (outcome 3) waits like one that is retried, but its attempt does not count, so that it is never dead of it: it was too early
+-- for it, or the worker has no handler for its kind.
 --
 -- Result: job_id, result, for every job that did not end as asked: 'lost' (no longer this worker's under this fence; nothing was
 -- changed) or 'dead' (a retry was asked for, but its attempts are used up). Run again with the same jobs, it reports them as lost.
@@ -1286,8 +1288,8 @@ BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
     THROW 58001, @message, 1;
 END;
-IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 2 OR retry_ms < 0 OR retry_ms > 315360000000)
-    THROW 58003, N'outcome must be 0 (done), 1 (retry) or 2 (dead), retry_ms between 0 and 315360000000 (ten years)', 1;
+IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 3 OR retry_ms < 0 OR retry_ms > 315360000000)
+    THROW 58003, N'outcome must be 0 (done), 1 (retry), 2 (dead) or 3 (snooze), retry_ms between 0 and 315360000000 (ten years)', 1;
 
 BEGIN TRANSACTION;
 IF @completion = 'delete'
@@ -1329,10 +1331,11 @@ END;
 
 IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 0)
     UPDATE j
-    SET state       = CASE WHEN f.outcome = 2 OR j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4
+    SET state       = CASE WHEN f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 4
                            WHEN f.retry_ms > 0 THEN 1
                            ELSE 0 END,
-        ended       = CASE WHEN f.outcome = 2 OR j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 1 ELSE 0 END,
+        ended       = CASE WHEN f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 1 ELSE 0 END,
+        attempt     = CASE WHEN f.outcome = 3 THEN j.attempt - 1 ELSE j.attempt END,
         due_at      = DATEADD(MILLISECOND, ISNULL(f.retry_ms, 0) % 1000, DATEADD(SECOND, ISNULL(f.retry_ms, 0) / 1000, @now)),
         finished_at = @now,
         run_us      = f.run_us,
@@ -1344,9 +1347,9 @@ IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 0)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 
-IF EXISTS (SELECT 1 FROM @jobs WHERE outcome = 1 AND ISNULL(retry_ms, 0) = 0)
+IF EXISTS (SELECT 1 FROM @jobs WHERE outcome IN (1, 3) AND ISNULL(retry_ms, 0) = 0)
 BEGIN
-    SET @first_ready = (SELECT MIN(job_id) FROM @jobs WHERE outcome = 1 AND ISNULL(retry_ms, 0) = 0);
+    SET @first_ready = (SELECT MIN(job_id) FROM @jobs WHERE outcome IN (1, 3) AND ISNULL(retry_ms, 0) = 0);
     EXEC [readpast].[lower_marks] @queue_id, @first_ready;
 END;
 
@@ -1370,8 +1373,8 @@ CREATE OR ALTER PROCEDURE [readpast].[finish_one]
     @worker_id uniqueidentifier,
     @job_id    bigint,
     @fence     int,
-    @outcome   tinyint        = 0,     -- 0 done, 1 retry, 2 dead
-    @retry_ms  bigint         = NULL,  -- outcome 1: how long to wait; NULL or 0: ready at once
+    @outcome   tinyint        = 0,     -- 0 done, 1 retry, 2 dead, 3 snooze
+    @retry_ms  bigint         = NULL,  -- outcome 1 and 3: how long to wait; NULL or 0: ready at once
     @run_us    bigint         = NULL,
     @error     nvarchar(4000) = NULL,
     @output    varbinary(max) = NULL   -- outcome 0, policies annotate and archive

@@ -103,6 +103,7 @@ pub use error::{Error, InvalidPayload};
 pub use handler::{BoxError, Context, Handlers, IntoOutput, JobError, Json, KindOptions, Output, TypedJob};
 pub use ids::{Fence, JobId, WorkerId};
 pub use job::{Job, NewJob};
+pub use outcome::Outcome;
 pub use queue::{
     ClaimOrder, CompletionPolicy, Delivery, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, enqueue_in,
 };

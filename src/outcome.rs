@@ -2,15 +2,34 @@
 
 use std::time::Duration;
 
-/// What is acknowledged about a job.
+/// What a worker acknowledges about a job that it has run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
+#[non_exhaustive]
+pub enum Outcome {
     /// It is done.
-    Done { output: Option<Vec<u8>> },
-    /// It failed and runs again after the delay, unless its attempts are used up.
-    Retry { delay: Duration, error: String },
+    Done {
+        /// What it leaves behind, for queues that keep that.
+        output: Option<Vec<u8>>,
+    },
+    /// It failed and runs again, unless its attempts are used up: then it is dead.
+    Retry {
+        /// How long it waits before that.
+        delay: Duration,
+        /// Why it failed, with all causes; as much as the column holds (4,000 UTF-16 units).
+        error: String,
+    },
+    /// It runs again, and this attempt does not count.
+    Snooze {
+        /// How long it waits before that.
+        delay: Duration,
+        /// Why; as much as the column holds (4,000 UTF-16 units).
+        error: String,
+    },
     /// It failed for good.
-    Dead { error: String },
+    Dead {
+        /// Why it failed, with all causes; as much as the column holds (4,000 UTF-16 units).
+        error: String,
+    },
 }
 
 impl Outcome {

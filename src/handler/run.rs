@@ -60,7 +60,7 @@ pub(crate) fn failure(error: &(dyn std::error::Error + 'static), policy: &RetryC
         Verdict::Retry => Outcome::Retry { delay: retry_delay(policy, attempt), error: message },
         Verdict::RetryIn(delay) => Outcome::Retry { delay, error: message },
         Verdict::Dead => Outcome::Dead { error: message },
-        Verdict::Snooze(delay) => Outcome::Retry { delay, error: message },
+        Verdict::Snooze(delay) => Outcome::Snooze { delay, error: message },
     }
 }
 

@@ -106,6 +106,7 @@ pub struct WorkerMetrics {
     run_done: Histogram,
     run_retry: Histogram,
     run_dead: Histogram,
+    run_snooze: Histogram,
     pub(crate) panics: Counter,
     pub(crate) overdue: Counter,
     finish_waiting_jobs: Gauge,
@@ -161,6 +162,7 @@ impl WorkerMetrics {
             run_done: RUN_SECONDS.histogram(&[queue, "done"]),
             run_retry: RUN_SECONDS.histogram(&[queue, "retry"]),
             run_dead: RUN_SECONDS.histogram(&[queue, "dead"]),
+            run_snooze: RUN_SECONDS.histogram(&[queue, "snooze"]),
             panics: PANICS.counter(own),
             overdue: OVERDUE_JOBS.counter(own),
             finish_waiting_jobs: FINISH_WAITING_JOBS.gauge(own),
@@ -215,6 +217,7 @@ impl WorkerMetrics {
             Outcome::Done { .. } => self.run_done(run),
             Outcome::Retry { .. } => self.run_retry.record(run),
             Outcome::Dead { .. } => self.run_dead.record(run),
+            Outcome::Snooze { .. } => self.run_snooze.record(run),
         }
     }
 

@@ -62,7 +62,7 @@ const BY_ERROR: Labels = &[("queue", &[]), ("procedure", &PROCEDURES), ("error",
 const BY_STATE: Labels = &[("queue", &[]), ("state", &STATES)];
 const BY_LIMIT: Labels = &[("queue", &[]), ("by", &LIMITS)];
 
-const OUTCOMES: [&str; 3] = ["done", "retry", "dead"];
+const OUTCOMES: [&str; 4] = ["done", "retry", "snooze", "dead"];
 const STATES: [&str; 4] = ["ready", "scheduled", "claimed", "dead"];
 pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
 

@@ -94,19 +94,20 @@ impl Outcome {
             Outcome::Done { .. } => 0,
             Outcome::Retry { .. } => 1,
             Outcome::Dead { .. } => 2,
+            Outcome::Snooze { .. } => 3,
         }
     }
 
     fn retry_ms(&self) -> Option<i64> {
         match self {
-            Outcome::Retry { delay, .. } => Some(ms(*delay)),
+            Outcome::Retry { delay, .. } | Outcome::Snooze { delay, .. } => Some(ms(*delay)),
             Outcome::Done { .. } | Outcome::Dead { .. } => None,
         }
     }
 
     fn error(&self) -> Option<&str> {
         match self {
-            Outcome::Retry { error, .. } | Outcome::Dead { error } => Some(cut(error)),
+            Outcome::Retry { error, .. } | Outcome::Snooze { error, .. } | Outcome::Dead { error } => Some(cut(error)),
             Outcome::Done { .. } => None,
         }
     }
@@ -114,7 +115,7 @@ impl Outcome {
     fn output(&self) -> Option<&[u8]> {
         match self {
             Outcome::Done { output } => output.as_deref(),
-            Outcome::Retry { .. } | Outcome::Dead { .. } => None,
+            Outcome::Retry { .. } | Outcome::Snooze { .. } | Outcome::Dead { .. } => None,
         }
     }
 }

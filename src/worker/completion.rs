@@ -267,7 +267,8 @@ impl Completion {
                 Outcome::Retry { .. } if comes_back => {
                     tally.retried();
                 }
-                Outcome::Retry { error, .. } | Outcome::Dead { error } => {
+                Outcome::Snooze { .. } if comes_back => tally.snoozed(),
+                Outcome::Retry { error, .. } | Outcome::Snooze { error, .. } | Outcome::Dead { error } => {
                     tally.dead();
                     metrics.dead.increment(1);
                     tracing::warn!(job_id = %finish.job_id, attempt = finish.attempt, error, "a job is dead");

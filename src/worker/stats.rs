@@ -18,6 +18,9 @@ pub struct WorkerStats {
     pub done: u64,
     /// Failed attempts that were confirmed and will be repeated.
     pub retried: u64,
+    /// Jobs that will run again later without a counted attempt, confirmed: those that their handler snoozed, those of a kind that this
+    /// worker has no handler for, and those that would have waited too long for others of their kind.
+    pub snoozed: u64,
     /// Jobs that are dead and confirmed.
     pub dead: u64,
     /// Unstarted jobs that were given back.

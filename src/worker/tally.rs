@@ -10,6 +10,7 @@ use super::stats::WorkerStats;
 pub(super) struct Tally {
     done: AtomicU64,
     retried: AtomicU64,
+    snoozed: AtomicU64,
     dead: AtomicU64,
     released: AtomicU64,
     lost: AtomicU64,
@@ -46,6 +47,11 @@ impl Tally {
     /// SQL Server has confirmed that a job will be tried again.
     pub(super) fn retried(&self) {
         add(&self.retried, 1);
+    }
+
+    /// SQL Server has confirmed that a job will run again without a counted attempt.
+    pub(super) fn snoozed(&self) {
+        add(&self.snoozed, 1);
     }
 
     /// SQL Server has confirmed that a job is dead.
@@ -87,6 +93,7 @@ impl Tally {
         WorkerStats {
             done: read(&self.done),
             retried: read(&self.retried),
+            snoozed: read(&self.snoozed),
             dead: read(&self.dead),
             released: read(&self.released),
             lost: read(&self.lost),

@@ -118,13 +118,22 @@ impl SideBySide {
                 format!("claim by {worker}, {max} at most, alone {alone}")
             }
             3..6 => {
-                let outcomes = [Outcome::Done, Outcome::Retry, Outcome::RetryLater, Outcome::Dead];
+                let outcomes = [
+                    Outcome::Done,
+                    Outcome::Retry,
+                    Outcome::RetryLater,
+                    Outcome::Snooze,
+                    Outcome::SnoozeLater,
+                    Outcome::Dead,
+                ];
                 let outcome = outcomes[random.usize(..outcomes.len())];
                 let (code, retry_ms) = match outcome {
                     Outcome::Done => (0, "NULL"),
                     Outcome::Retry => (1, "0"),
                     Outcome::RetryLater => (1, "3600000"),
                     Outcome::Dead => (2, "NULL"),
+                    Outcome::Snooze => (3, "0"),
+                    Outcome::SnoozeLater => (3, "3600000"),
                 };
                 let arguments = format!(
                     "@queue = N'work', @worker_id = {id}, @job_id = {}, @fence = {fence}, @outcome = {code}, @retry_ms = {retry_ms}",

@@ -43,6 +43,10 @@ pub enum Outcome {
     Retry,
     /// Again when it is due.
     RetryLater,
+    /// Again at once, and the attempt does not count.
+    Snooze,
+    /// Again when it is due, and the attempt does not count.
+    SnoozeLater,
     Dead,
 }
 
@@ -145,10 +149,13 @@ impl Table {
         row.state = match outcome {
             Outcome::Done => State::Done,
             Outcome::Dead => State::Dead,
-            _ if row.attempt >= MAX_ATTEMPTS => State::Dead,
-            Outcome::Retry => State::Ready,
-            Outcome::RetryLater => State::Scheduled,
+            Outcome::Retry | Outcome::RetryLater if row.attempt >= MAX_ATTEMPTS => State::Dead,
+            Outcome::Retry | Outcome::Snooze => State::Ready,
+            Outcome::RetryLater | Outcome::SnoozeLater => State::Scheduled,
         };
+        if matches!(outcome, Outcome::Snooze | Outcome::SnoozeLater) {
+            row.attempt -= 1;
+        }
         true
     }
 
