@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
-use readpast::metrics::{WorkerMetrics, all};
+use readpast::metrics::{KindMetrics, WorkerMetrics, all};
 
 /// As many jobs as come between two upkeeps, 5 s, at 2,000 jobs a second.
 const JOBS: u64 = 10_000;
 
-fn record(metrics: &WorkerMetrics) {
+fn record((metrics, kind): &(WorkerMetrics, KindMetrics)) {
     for _ in 0..JOBS {
         let time = black_box(Duration::from_micros(1_234));
         metrics.started(time);
-        metrics.run_done(time);
+        kind.run_done(time);
         metrics.job_done(time);
     }
 }
@@ -36,7 +36,8 @@ fn per_job(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("metrics of a job");
     group.throughput(Throughput::Elements(JOBS));
 
-    let without = WorkerMetrics::new("work");
+    let handles = || (WorkerMetrics::new("work"), KindMetrics::new("work", ""));
+    let without = handles();
     group.bench_function("no recorder", |bencher| {
         bencher.iter_custom(|times| (0..times).map(|_| timed(|| record(&without))).sum())
     });
@@ -48,7 +49,7 @@ fn per_job(criterion: &mut Criterion) {
     }
     let recorder = builder.build_recorder();
     let handle = recorder.handle();
-    let with = metrics::with_local_recorder(&recorder, || WorkerMetrics::new("work"));
+    let with = metrics::with_local_recorder(&recorder, handles);
     // What the job's own thread spends.
     group.bench_function("metrics-exporter-prometheus", |bencher| {
         bencher.iter_custom(|times| {

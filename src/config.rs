@@ -189,6 +189,17 @@ pub struct WorkerConfig {
     /// Default: `0`. Range: 0 to 86400000 ms.
     pub job_time_limit_ms: u64,
 
+    /// How long a job is put off whose kind this worker has no handler for, without a counted attempt, so that a worker that knows its kind
+    /// can have it: while a deployment rolls, both claim from one queue. Less up to half of it at random.
+    ///
+    /// Default: `10000`. Range: 100 to 3600000 ms.
+    pub unknown_kind_delay_ms: u64,
+
+    /// From how long after it was enqueued on such a job is dead instead; the default is a day. On a queue with delivery `at_most_once` it is dead at once.
+    ///
+    /// Default: `86400000`. Range: 0 to 315360000000 ms.
+    pub unknown_kind_keep_ms: u64,
+
     /// How long a shutdown waits for running jobs before it stops without them; they run again elsewhere when the lease
     /// has run out.
     ///
@@ -265,6 +276,8 @@ impl Default for WorkerConfig {
             finish_batch_size: 500,
             finish_linger_ms: 50,
             job_time_limit_ms: 0,
+            unknown_kind_delay_ms: 10_000,
+            unknown_kind_keep_ms: DAY_MS,
             shutdown_deadline_ms: 30_000,
             retry: RetryConfig::default(),
         }
@@ -456,6 +469,8 @@ impl WorkerConfig {
         check_range("worker.finish_batch_size", self.finish_batch_size, 1..=1_000)?;
         check_range("worker.finish_linger_ms", self.finish_linger_ms, 0..=10_000)?;
         check_range("worker.job_time_limit_ms", self.job_time_limit_ms, 0..=DAY_MS)?;
+        check_range("worker.unknown_kind_delay_ms", self.unknown_kind_delay_ms, 100..=3_600_000)?;
+        check_range("worker.unknown_kind_keep_ms", self.unknown_kind_keep_ms, 0..=TEN_YEARS_MS)?;
         check_range("worker.shutdown_deadline_ms", self.shutdown_deadline_ms, 0..=DAY_MS)?;
         check_range("worker.retry.base_ms", self.retry.base_ms, 0..=TEN_YEARS_MS)?;
         check_range("worker.retry.max_ms", self.retry.max_ms, 0..=TEN_YEARS_MS)?;

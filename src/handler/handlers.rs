@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::context::Context;
@@ -9,9 +10,11 @@ use super::job_error::BoxError;
 use super::kind_options::KindOptions;
 use super::output::{IntoOutput, Output};
 use super::typed_job::TypedJob;
-use crate::config::{RetryConfig, WorkerConfig};
+use super::unknown_kinds::UnknownKinds;
+use crate::config::WorkerConfig;
 use crate::error::Error;
 use crate::job::{ALLOWED_KIND, Job, is_kind};
+use crate::outcome::Outcome;
 
 /// The form in which a worker keeps a handler.
 type Function = dyn Fn(&Context) -> Result<Output, BoxError> + Send + Sync;
@@ -53,11 +56,9 @@ pub struct Handlers {
 /// A handler and how its jobs are run.
 pub(crate) struct Handler {
     /// `None`: it is for the rest.
-    kind: Option<String>,
+    kind: Option<Arc<str>>,
     pub(super) function: Box<Function>,
-    pub(crate) time_limit: Option<Duration>,
-    pub(super) retry: RetryConfig,
-    options: KindOptions,
+    pub(crate) options: KindOptions,
 }
 
 impl Handlers {
@@ -134,8 +135,7 @@ impl Handlers {
         R: IntoOutput,
     {
         let function = Box::new(move |context: &Context| handler(context.job(), context)?.into_output());
-        let options = KindOptions::default();
-        self.handlers.push(Handler { kind, function, time_limit: None, retry: RetryConfig::default(), options });
+        self.handlers.push(Handler { kind: kind.map(Arc::from), function, options: KindOptions::default() });
     }
 
     fn refuse(&mut self, key: String, value: String, allowed: String) {
@@ -160,20 +160,85 @@ impl Handlers {
         }
         let time_limit = (config.job_time_limit_ms > 0).then(|| Duration::from_millis(config.job_time_limit_ms));
         for handler in &mut self.handlers {
-            handler.time_limit = handler.options.time_limit.or(time_limit);
-            handler.retry = handler.options.retry.unwrap_or(config.retry);
+            handler.options.time_limit = handler.options.time_limit.or(time_limit);
+            handler.options.retry.get_or_insert(config.retry);
         }
         Ok(self)
     }
 
     pub(crate) fn have_time_limits(&self) -> bool {
-        self.handlers.iter().any(|handler| handler.time_limit.is_some())
+        self.handlers.iter().any(|handler| handler.options.time_limit.is_some())
     }
 
-    /// The handler for a job of this kind.
-    pub(crate) fn find(&self, kind: Option<&str>) -> Option<&Handler> {
+    /// What the metrics call the jobs of each handler: those for the rest have no name, because there is no bound to their kinds.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = &str> {
+        self.handlers.iter().map(|handler| handler.kind.as_deref().unwrap_or_default())
+    }
+
+    /// How many jobs of each handler may run at once.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = Option<usize>> {
+        self.handlers.iter().map(|handler| handler.options.at_most)
+    }
+
+    /// The place of the handler for a job of this kind.
+    pub(crate) fn find(&self, kind: Option<&str>) -> Option<usize> {
         let own = kind.and_then(|kind| self.by_kind.get(kind)).copied();
-        own.or(self.otherwise).map(|index| &self.handlers[index])
+        own.or(self.otherwise)
+    }
+
+    /// The handler in that place.
+    pub(crate) fn get(&self, place: usize) -> &Handler {
+        &self.handlers[place]
+    }
+
+    /// Runs the job of `context` as a worker would, and returns what it would acknowledge: a panic is a failure, an error is what its
+    /// [`JobError`](crate::JobError) says, a kind without a handler is put off. Settings have their defaults. For tests without a server.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use readpast::{Context, Handlers, Job, JobError, Json, NewJob, Outcome};
+    ///
+    /// let handlers = Handlers::new().kind("halve", |job, _context| {
+    ///     let number: u32 = job.json()?;
+    ///     if number % 2 == 1 {
+    ///         return Err(JobError::dead("it is odd").into());
+    ///     }
+    ///     Ok(Json(number / 2))
+    /// });
+    /// let run = |job: NewJob| handlers.run_for_test(Context::for_test(Job::for_test(job)));
+    ///
+    /// let four = NewJob::json(&4).unwrap().kind("halve");
+    /// assert_eq!(run(four), Outcome::Done { output: Some(b"2".to_vec()) });
+    /// let three = NewJob::json(&3).unwrap().kind("halve");
+    /// assert_eq!(run(three), Outcome::Dead { error: "it is odd".to_owned() });
+    /// assert!(matches!(run(NewJob::text("x").kind("double")), Outcome::Snooze { .. }));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// When these handlers cannot work and the start of a worker would refuse them.
+    pub fn run_for_test(&self, mut context: Context) -> Outcome {
+        if let Some(error) = &self.refused {
+            panic!("{error}");
+        }
+        let Some(place) = self.find(context.job().kind()) else {
+            return UnknownKinds::new(&WorkerConfig::default()).outcome(context.job());
+        };
+        let handler = self.get(place);
+        if let Some(limit) = handler.options.time_limit
+            && context.time_left().is_none()
+        {
+            context = context.time_limit(limit);
+        }
+        handler.run(&context, &tracing::Span::none()).outcome
+    }
+}
+
+impl Handler {
+    /// The kind that it is for; `None`: the rest.
+    pub(crate) fn kind(&self) -> Option<&Arc<str>> {
+        self.kind.as_ref()
     }
 }
 
@@ -214,7 +279,9 @@ mod tests {
 
     #[test]
     fn a_job_goes_to_the_handler_of_its_kind_or_to_the_one_for_the_rest() {
-        let kind = |handlers: &Handlers, kind: Option<&str>| handlers.find(kind).map(|found| found.kind.clone());
+        let kind = |handlers: &Handlers, kind: Option<&str>| {
+            handlers.find(kind).map(|place| handlers.get(place).kind().map(|kind| kind.to_string()))
+        };
         let some = |kind: &str| Some(Some(kind.to_owned()));
         let handlers = Handlers::new().kind("a", nothing).kind("b", nothing);
         assert_eq!(kind(&handlers, Some("b")), some("b"));

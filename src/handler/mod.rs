@@ -20,10 +20,12 @@ mod output;
 mod retry_delay;
 mod run;
 mod typed_job;
+mod unknown_kinds;
 
 pub(crate) use cancellation::Cancellation;
 pub use context::Context;
 pub(crate) use context::Surroundings;
+pub(crate) use handlers::Handler;
 pub use handlers::Handlers;
 pub use job_error::{BoxError, JobError};
 pub use kind_options::KindOptions;
@@ -31,3 +33,4 @@ pub use output::{IntoOutput, Json, Output};
 pub(crate) use retry_delay::retry_delay;
 pub(crate) use run::{Ran, failure, panic_message};
 pub use typed_job::TypedJob;
+pub(crate) use unknown_kinds::UnknownKinds;

@@ -24,10 +24,10 @@ impl Handler {
     /// Runs the job of `context` in a span that is a child of `worker`.
     pub(crate) fn run(&self, context: &Context, worker: &tracing::Span) -> Ran {
         let result = catch_unwind(AssertUnwindSafe(|| {
-            let (job_id, attempt) = (context.job().id(), context.attempt());
+            let (job_id, attempt, kind) = (context.job().id(), context.attempt(), self.kind().map(|kind| &**kind));
             // Entered, not named as the parent: this thread may have another subscriber than the one that made it, which would panic
             // at a span that it does not know.
-            let span = worker.in_scope(|| tracing::info_span!("job", %job_id, attempt));
+            let span = worker.in_scope(|| tracing::info_span!("job", %job_id, attempt, kind));
             span.in_scope(|| (self.function)(context))
         }));
         let ended_at = Instant::now();
@@ -43,8 +43,9 @@ impl Handler {
             Ok(output) => return Outcome::Done { output: output.into_bytes() },
             Err(error) => error,
         };
-        let outcome = failure(&*error, &self.retry, context.attempt());
-        tracing::debug!(job_id = %context.job().id(), attempt = context.attempt(), ?outcome, "a job failed");
+        let outcome = failure(&*error, &self.options.retry.unwrap_or_default(), context.attempt());
+        let (job_id, attempt, kind) = (context.job().id(), context.attempt(), self.kind().map(|kind| &**kind));
+        tracing::debug!(%job_id, attempt, kind, ?outcome, "a job failed");
         // An error is the handler's, and its drop may panic.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(error)));
         outcome

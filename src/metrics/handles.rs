@@ -103,12 +103,8 @@ pub struct WorkerMetrics {
     released_jobs: Counter,
     running_jobs: Gauge,
     run_threads: Gauge,
-    run_done: Histogram,
-    run_retry: Histogram,
-    run_dead: Histogram,
-    run_snooze: Histogram,
-    pub(crate) panics: Counter,
-    pub(crate) overdue: Counter,
+    deferred_unknown_kind: Counter,
+    deferred_kind_limit: Counter,
     finish_waiting_jobs: Gauge,
     in_flight_limit_jobs: Gauge,
     in_flight_bytes: Gauge,
@@ -159,12 +155,8 @@ impl WorkerMetrics {
             released_jobs: RELEASED_JOBS.counter(own),
             running_jobs: RUNNING_JOBS.gauge(own),
             run_threads: RUN_THREADS.gauge(own),
-            run_done: RUN_SECONDS.histogram(&[queue, "done"]),
-            run_retry: RUN_SECONDS.histogram(&[queue, "retry"]),
-            run_dead: RUN_SECONDS.histogram(&[queue, "dead"]),
-            run_snooze: RUN_SECONDS.histogram(&[queue, "snooze"]),
-            panics: PANICS.counter(own),
-            overdue: OVERDUE_JOBS.counter(own),
+            deferred_unknown_kind: DEFERRED_JOBS.counter(&[queue, "unknown_kind"]),
+            deferred_kind_limit: DEFERRED_JOBS.counter(&[queue, "kind_limit"]),
             finish_waiting_jobs: FINISH_WAITING_JOBS.gauge(own),
             in_flight_limit_jobs: IN_FLIGHT_LIMIT_JOBS.gauge(own),
             in_flight_bytes: IN_FLIGHT_BYTES.gauge(own),
@@ -212,18 +204,12 @@ impl WorkerMetrics {
         self.buffer_wait.record(waited);
     }
 
-    pub(crate) fn run_ended(&self, outcome: &Outcome, run: Duration) {
-        match outcome {
-            Outcome::Done { .. } => self.run_done(run),
-            Outcome::Retry { .. } => self.run_retry.record(run),
-            Outcome::Dead { .. } => self.run_dead.record(run),
-            Outcome::Snooze { .. } => self.run_snooze.record(run),
-        }
+    pub(crate) fn deferred_unknown_kind(&self) {
+        self.deferred_unknown_kind.increment(1);
     }
 
-    /// A job has run and is done. One of the three calls that are made for each job.
-    pub fn run_done(&self, run: Duration) {
-        self.run_done.record(run);
+    pub(crate) fn deferred_kind_limit(&self) {
+        self.deferred_kind_limit.increment(1);
     }
 
     /// The end of a job that is done is confirmed. One of the three calls that are made for each job.
@@ -261,6 +247,46 @@ impl WorkerMetrics {
         self.reaped_workers.increment(workers as u64);
         self.reaped_jobs.increment(u64::from(jobs_ready + jobs_dead));
         self.dead.increment(u64::from(jobs_dead));
+    }
+}
+
+/// What a worker counts for each kind of job that it has a handler for.
+#[derive(Debug)]
+pub struct KindMetrics {
+    run_done: Histogram,
+    run_retry: Histogram,
+    run_snooze: Histogram,
+    run_dead: Histogram,
+    pub(crate) panics: Counter,
+    pub(crate) overdue: Counter,
+}
+
+impl KindMetrics {
+    /// The handles of a worker of `queue` for one kind; for those without a handler of their own, the kind is empty.
+    pub fn new(queue: &str, kind: &str) -> KindMetrics {
+        let run = |outcome| RUN_SECONDS.histogram(&[queue, kind, outcome]);
+        KindMetrics {
+            run_done: run("done"),
+            run_retry: run("retry"),
+            run_snooze: run("snooze"),
+            run_dead: run("dead"),
+            panics: PANICS.counter(&[queue, kind]),
+            overdue: OVERDUE_JOBS.counter(&[queue, kind]),
+        }
+    }
+
+    pub(crate) fn run_ended(&self, outcome: &Outcome, run: Duration) {
+        match outcome {
+            Outcome::Done { .. } => self.run_done(run),
+            Outcome::Retry { .. } => self.run_retry.record(run),
+            Outcome::Snooze { .. } => self.run_snooze.record(run),
+            Outcome::Dead { .. } => self.run_dead.record(run),
+        }
+    }
+
+    /// A job has run and is done. One of the three calls that are made for each job.
+    pub fn run_done(&self, run: Duration) {
+        self.run_done.record(run);
     }
 }
 

@@ -10,7 +10,8 @@
 //!            └────────▶ docs/metrics.md, compared by a test
 //! ```
 //!
-//! Times are in seconds. No label has an unbounded value: queues are named by the configuration, everything else is listed here.
+//! Times are in seconds. No label has an unbounded value: queues are named by the configuration, kinds by the worker's handlers, everything
+//! else is listed here.
 
 #[cfg_attr(not(feature = "prometheus"), path = "no_exporter.rs")]
 mod exporter;
@@ -20,7 +21,7 @@ use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, 
 
 pub(crate) use exporter::Exporter;
 #[doc(hidden)] // for benches/metrics.rs
-pub use handles::WorkerMetrics;
+pub use handles::{KindMetrics, WorkerMetrics};
 pub(crate) use handles::{Levels, QueueMetrics, SampleMetrics};
 
 /// What a metric is, for a recorder.
@@ -56,13 +57,16 @@ type Labels = &'static [(&'static str, &'static [&'static str])];
 
 /// The queue's name, from the configuration.
 const QUEUE: Labels = &[("queue", &[])];
-const BY_OUTCOME: Labels = &[("queue", &[]), ("outcome", &OUTCOMES)];
+const BY_KIND: Labels = &[("queue", &[]), ("kind", &[])];
+const BY_KIND_AND_OUTCOME: Labels = &[("queue", &[]), ("kind", &[]), ("outcome", &OUTCOMES)];
+const BY_REASON: Labels = &[("queue", &[]), ("reason", &REASONS)];
 const BY_PROCEDURE: Labels = &[("queue", &[]), ("procedure", &PROCEDURES)];
 const BY_ERROR: Labels = &[("queue", &[]), ("procedure", &PROCEDURES), ("error", &ERRORS)];
 const BY_STATE: Labels = &[("queue", &[]), ("state", &STATES)];
 const BY_LIMIT: Labels = &[("queue", &[]), ("by", &LIMITS)];
 
 const OUTCOMES: [&str; 4] = ["done", "retry", "snooze", "dead"];
+const REASONS: [&str; 2] = ["unknown_kind", "kind_limit"];
 const STATES: [&str; 4] = ["ready", "scheduled", "claimed", "dead"];
 pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
 
@@ -242,10 +246,16 @@ const RELEASED_JOBS: Metric = counter(
 const RUNNING_JOBS: Metric = jobs("readpast_running_jobs", QUEUE, "Jobs that run");
 const RUN_THREADS: Metric = jobs("readpast_run_threads", QUEUE, "How many jobs can run at once");
 const RUN_SECONDS: Metric =
-    times("readpast_run_seconds", BY_OUTCOME, RUN_BUCKETS, "How long the handler ran, by what it returned");
-const PANICS: Metric = counter("readpast_panics_total", QUEUE, "Jobs whose handler panicked; they count as retry too");
+    times("readpast_run_seconds", BY_KIND_AND_OUTCOME, RUN_BUCKETS, "How long the handler ran, by what it returned");
+const PANICS: Metric =
+    counter("readpast_panics_total", BY_KIND, "Jobs whose handler panicked; they count as retry too");
 const OVERDUE_JOBS: Metric =
-    counter("readpast_overdue_jobs_total", QUEUE, "Jobs that were seen to run longer than `worker.job_time_limit_ms`");
+    counter("readpast_overdue_jobs_total", BY_KIND, "Jobs that were seen to run longer than their time limit");
+const DEFERRED_JOBS: Metric = counter(
+    "readpast_deferred_jobs_total",
+    BY_REASON,
+    "Jobs that were put off without a run and without a counted attempt: the worker has no handler for their kind, or runs as many of it as it may",
+);
 
 const FINISH_WAITING_JOBS: Metric =
     jobs("readpast_finish_waiting_jobs", QUEUE, "Ended jobs that SQL Server has not confirmed yet");
@@ -356,7 +366,7 @@ pub const STAGES: [(&str, &[Metric]); 9] = [
     ),
     ("Claim", &[CLAIMS, CLAIMS_EMPTY, CLAIMED_JOBS, CLAIM_SECONDS, CLAIM_BATCH_JOBS]),
     ("Buffer", &[BUFFER_JOBS, BUFFER_CAPACITY_JOBS, BUFFER_WAIT_SECONDS, RELEASED_JOBS]),
-    ("Run", &[RUNNING_JOBS, RUN_THREADS, RUN_SECONDS, PANICS, OVERDUE_JOBS]),
+    ("Run", &[RUNNING_JOBS, RUN_THREADS, RUN_SECONDS, PANICS, OVERDUE_JOBS, DEFERRED_JOBS]),
     (
         "Finish",
         &[
@@ -388,8 +398,9 @@ const METADATA: Metadata<'static> = Metadata::new("readpast", Level::INFO, Some(
 impl Metric {
     fn key(&self, values: &[&str]) -> Key {
         debug_assert_eq!(values.len(), self.labels.len(), "{}", self.name);
-        let labels: Vec<Label> =
-            self.labels.iter().zip(values).map(|((label, _), value)| Label::new(*label, value.to_string())).collect();
+        // To Prometheus a label without a value is no label.
+        let given = self.labels.iter().zip(values).filter(|(_, value)| !value.is_empty());
+        let labels: Vec<Label> = given.map(|((label, _), value)| Label::new(*label, value.to_string())).collect();
         Key::from_parts(self.name, labels)
     }
 

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::error::Error;
 
-use super::{ERRORS, Kind, Levels, PROCEDURES, QueueMetrics, STAGES, SampleMetrics, WorkerMetrics, all};
+use super::{ERRORS, Kind, KindMetrics, Levels, PROCEDURES, QueueMetrics, STAGES, SampleMetrics, WorkerMetrics, all};
 
 /// Remembers what was registered, and stores values in atomics of its own.
 #[derive(Default)]
@@ -68,6 +68,7 @@ fn ledger() -> Ledger {
     let ledger = Ledger::default();
     with_local_recorder(&ledger, || {
         WorkerMetrics::new("work");
+        KindMetrics::new("work", "resize");
         SampleMetrics::new("work");
         let queue = QueueMetrics::new("work");
         queue.failed("claim", &sql_error(1205));
@@ -93,7 +94,7 @@ fn what_is_registered_is_what_is_defined() {
         for (label, (key, values)) in labels.iter().zip(metric.labels) {
             assert_eq!(label.key(), *key, "{name}");
             assert!(
-                values.is_empty() && label.value() == "work" || values.contains(&label.value()),
+                values.is_empty() && ["work", "resize"].contains(&label.value()) || values.contains(&label.value()),
                 "{name}: {label:?}"
             );
         }
@@ -149,14 +150,15 @@ fn errors_and_procedures_that_nobody_knows_are_other() {
 #[test]
 fn recording_allocates_nothing() {
     let ledger = Ledger::default();
-    let (worker, queue, sample) = with_local_recorder(&ledger, || {
-        (WorkerMetrics::new("work"), QueueMetrics::new("work"), SampleMetrics::new("work"))
+    let (worker, kind, queue, sample) = with_local_recorder(&ledger, || {
+        let kind = KindMetrics::new("work", "resize");
+        (WorkerMetrics::new("work"), kind, QueueMetrics::new("work"), SampleMetrics::new("work"))
     });
     let time = Duration::from_millis(3);
     let allocated = allocation_counter::measure(|| {
         for _ in 0..1_000 {
             worker.started(time);
-            worker.run_done(time);
+            kind.run_done(time);
             worker.job_done(time);
         }
         worker.claimed(500, time);
@@ -198,7 +200,12 @@ fn documentation() -> String {
     labels.sort();
     labels.dedup();
     for (label, values) in labels {
-        writeln!(text, "| `{label}` | {} |", list(values)).unwrap();
+        let values = if *label == "kind" {
+            "the kinds that the worker has a handler for; no label: all others".to_owned()
+        } else {
+            list(values)
+        };
+        writeln!(text, "| `{label}` | {values} |").unwrap();
     }
     text.push_str("\n## Buckets of the histograms\n\n| name | upper bounds |\n|---|---|\n");
     for metric in all().filter(|metric| metric.kind == Kind::Histogram) {

@@ -2,6 +2,7 @@
 //!
 //! A list goes in the order of job ids, which is the order in which SQL Server locks the rows.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tiberius::{Command, SqlTableDataRow, TableValueRow};
@@ -20,6 +21,8 @@ pub(crate) struct Finish {
     pub(crate) fence: Fence,
     /// For the log; SQL Server knows it.
     pub(crate) attempt: u32,
+    /// For the log: of jobs whose kind has a handler of its own.
+    pub(crate) kind: Option<Arc<str>>,
     pub(crate) outcome: Outcome,
     /// How long the run took, by this process's monotonic clock.
     pub(crate) run: Duration,

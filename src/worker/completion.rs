@@ -271,7 +271,8 @@ impl Completion {
                 Outcome::Retry { error, .. } | Outcome::Snooze { error, .. } | Outcome::Dead { error } => {
                     tally.dead();
                     metrics.dead.increment(1);
-                    tracing::warn!(job_id = %finish.job_id, attempt = finish.attempt, error, "a job is dead");
+                    let kind = finish.kind.as_deref();
+                    tracing::warn!(job_id = %finish.job_id, attempt = finish.attempt, kind, error, "a job is dead");
                 }
             }
         }

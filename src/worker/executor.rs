@@ -17,15 +17,18 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::error::Error;
-use crate::handler::{self, Context, Handlers, JobError, Surroundings, failure, panic_message};
+use crate::handler::{self, Context, Handlers, JobError, Surroundings, UnknownKinds, failure, panic_message};
 use crate::ids::Fence;
 use crate::job::Job;
+use crate::metrics::KindMetrics;
+use crate::outcome::Outcome;
 use crate::queue::claim::ClaimedUnseen;
 use crate::queue::finish::Finish;
 
 use super::completion::{CompletionSender, Ended, Ran};
 use super::demand::most_ahead;
 use super::held::Held;
+use super::kind_limits::{Admission, KindLimits, Permit};
 use super::lease_clock::LeaseClock;
 use super::overdue::Overdue;
 use super::registration::Registration;
@@ -40,6 +43,8 @@ pub(super) struct Claimed {
     pub(super) job: Job,
     pub(super) held: Held,
     pub(super) claimed_at: Instant,
+    /// Of its kind's limit, where that has one.
+    pub(super) permit: Option<Permit>,
 }
 
 /// The stage, as the one before it sees it.
@@ -62,6 +67,10 @@ struct Slots {
     closed: AtomicBool,
     lease: Arc<LeaseClock>,
     overdue: Arc<Overdue>,
+    /// In the order of the handlers.
+    kind_metrics: Arc<[KindMetrics]>,
+    kind_limits: KindLimits,
+    unknown_kinds: UnknownKinds,
     completion: CompletionSender,
     /// The worker's, the parent of each job's.
     span: tracing::Span,
@@ -91,6 +100,8 @@ impl Executor {
             .map_err(Error::Threads)?;
         let look_ahead = if shared.config.look_ahead == 0 { threads } else { shared.config.look_ahead };
         let (buffer, waiting) = crossbeam_channel::bounded(most_ahead(&shared.config) + threads);
+        let kind_metrics: Arc<[_]> = handlers.labels().map(|kind| KindMetrics::new(&shared.queue, kind)).collect();
+        let kind_limits = KindLimits::new(handlers.limits());
         let slots = Slots {
             shared: shared.clone(),
             pool,
@@ -102,7 +113,10 @@ impl Executor {
             used: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             lease,
-            overdue: Arc::default(),
+            overdue: Arc::new(Overdue::new(kind_metrics.clone())),
+            kind_metrics,
+            kind_limits,
+            unknown_kinds: UnknownKinds::new(&shared.config),
             completion,
             span: tracing::Span::current(),
         };
@@ -140,7 +154,7 @@ impl Executor {
         completion.send(match error {
             Some(error) => {
                 let outcome = failure(&JobError::retry(error), &shared.config.retry, attempt);
-                let finish = Finish { job_id, fence, attempt, outcome, run: Duration::ZERO };
+                let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
                 Ended::Ran(Ran { finish, enqueued_at: Instant::now(), held })
             }
             None => Ended::Unstarted { job_id, fence, held },
@@ -156,6 +170,9 @@ impl Executor {
     /// row any more: they still run.
     pub(super) fn close(&self) {
         self.slots.closed.store(true, Ordering::Release);
+        for claimed in self.slots.kind_limits.take_waiting() {
+            self.slots.give_back(claimed);
+        }
         let mut no_way_back = Vec::new();
         while let Ok(claimed) = self.slots.waiting.try_recv() {
             if claimed.job.fence() == Fence::NONE {
@@ -187,7 +204,7 @@ impl Executor {
 }
 
 fn pump(slots: &Arc<Slots>) {
-    for _ in 0..slots.waiting.len() {
+    for _ in 0..slots.kind_limits.ready() + slots.waiting.len() {
         let reserved = slots
             .used
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| (used < slots.most).then_some(used + 1));
@@ -225,7 +242,7 @@ impl Slots {
         if !self.may_start() {
             return None;
         }
-        self.waiting.try_recv().ok()
+        self.kind_limits.next().or_else(|| self.waiting.try_recv().ok())
     }
 
     /// Runs a job, or gives it back, or drops it where its lease is lost. Returns the time at the end.
@@ -240,31 +257,48 @@ impl Slots {
             self.give_back(claimed);
             return Instant::now();
         }
-        self.run(claimed)
+        let Some(handler) = self.handlers.find(claimed.job.kind()) else {
+            let outcome = self.unknown_kinds.outcome(&claimed.job);
+            self.shared.tally.unknown_kind();
+            self.shared.metrics.deferred_unknown_kind();
+            self.put_off(claimed, outcome);
+            return Instant::now();
+        };
+        match self.kind_limits.admit(handler, claimed) {
+            Admission::Starts(claimed) => self.run(handler, claimed),
+            Admission::Waits => Instant::now(),
+            Admission::PutOff(claimed, delay) => {
+                let error = "the worker ran as many jobs of this kind as it may at once".to_owned();
+                self.shared.metrics.deferred_kind_limit();
+                self.put_off(claimed, Outcome::Snooze { delay, error });
+                Instant::now()
+            }
+        }
     }
 
-    fn run(&self, claimed: Claimed) -> Instant {
-        let Claimed { job, mut held, claimed_at } = claimed;
+    fn run(&self, place: usize, claimed: Claimed) -> Instant {
+        let Claimed { job, mut held, claimed_at, permit } = claimed;
         let Shared { tally, metrics, .. } = &*self.shared;
-        let handler = self.handlers.find(job.kind()).expect("there is one for the rest");
+        let (handler, kind_metrics) = (self.handlers.get(place), &self.kind_metrics[place]);
         let started_at = Instant::now();
         metrics.started(started_at - claimed_at);
         held.started();
 
-        let watched = handler.time_limit.map(|limit| self.overdue.watch(&job, started_at, limit));
+        let watched = self.overdue.watch(&job, place, handler, started_at);
         let deadline = watched.as_ref().map(|watched| watched.deadline);
         let lease_lost = held.registration().lost().clone();
         let context = Context::new(job, lease_lost, deadline, self.surroundings.clone());
         let handler::Ran { outcome, panicked, ended_at } = handler.run(&context, &self.span);
-        drop(watched);
+        drop((watched, permit));
         let job = context.into_job();
 
         let run = ended_at - started_at;
         if panicked {
-            metrics.panics.increment(1);
+            kind_metrics.panics.increment(1);
         }
-        metrics.run_ended(&outcome, run);
-        let finish = Finish { job_id: job.id(), fence: job.fence(), attempt: job.attempt(), outcome, run };
+        kind_metrics.run_ended(&outcome, run);
+        let kind = handler.kind().cloned();
+        let finish = Finish { job_id: job.id(), fence: job.fence(), attempt: job.attempt(), kind, outcome, run };
         let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
         let output_bytes = finish.outcome.output_bytes();
         tally.ran(run, output_bytes);
@@ -275,17 +309,27 @@ impl Slots {
     }
 
     fn give_back(&self, claimed: Claimed) {
-        let Claimed { job, mut held, .. } = claimed;
+        let Claimed { job, mut held, permit, .. } = claimed;
         let (job_id, fence) = (job.id(), job.fence());
-        drop(job);
+        drop((job, permit));
         held.ended(0);
         self.completion.send(Ended::Unstarted { job_id, fence, held });
     }
 
+    /// Acknowledges a job that is not run now, here.
+    fn put_off(&self, claimed: Claimed, outcome: Outcome) {
+        let Claimed { job, mut held, claimed_at, permit } = claimed;
+        let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
+        drop((job, permit));
+        held.ended(0);
+        let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
+        self.completion.send(Ended::Ran(Ran { finish, enqueued_at: claimed_at, held }));
+    }
+
     fn drop_lost(&self, claimed: Claimed) {
-        let Claimed { job, held, .. } = claimed;
+        let Claimed { job, held, permit, .. } = claimed;
         held.registration().forget(std::iter::once((job.id(), job.fence())));
-        drop((job, held));
+        drop((job, permit, held));
         self.shared.metrics.lost(1);
         self.shared.tally.lost(1);
     }
@@ -324,7 +368,8 @@ mod tests {
         assert!(clock.age() >= LEASE);
         let claimed = Held::claimed(&registration, &shared.in_flight, vec![job()]);
         let claimed_at = Instant::now();
-        executor.submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at }).collect());
+        executor
+            .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
         executor.pump();
         tokio::time::sleep(Duration::from_millis(20)).await; // a start would take microseconds
         assert_eq!(starts.load(Ordering::Acquire), 0);

@@ -24,7 +24,7 @@ pub(super) async fn keep_shown(shared: Arc<Shared>, lease: Lease) {
 fn levels(shared: &Shared, lease: &Lease) -> Levels {
     let Shared { in_flight, limited_by, .. } = shared;
     Levels {
-        buffered: in_flight.unstarted(),
+        buffered: in_flight.unstarted() + in_flight.parked(),
         running: in_flight.running(),
         awaiting_finish: in_flight.awaiting_finish(),
         held_bytes: in_flight.bytes(),

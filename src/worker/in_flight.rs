@@ -13,6 +13,8 @@ use tokio::sync::Notify;
 pub(super) enum Stage {
     /// Claimed, not started.
     Unstarted,
+    /// Claimed, and waiting for others of its kind to end.
+    Parked,
     Running,
     /// Ended, and SQL Server has not confirmed it.
     AwaitingFinish,
@@ -22,7 +24,7 @@ pub(super) enum Stage {
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     /// In the order of [`Stage`].
-    jobs: [AtomicUsize; 3],
+    jobs: [AtomicUsize; 4],
     /// Payloads and outputs of all of them.
     bytes: AtomicUsize,
     /// At how many unstarted jobs there is demand for more.
@@ -41,6 +43,11 @@ impl InFlight {
         self.at(Stage::Unstarted)
     }
 
+    /// Claimed jobs that wait for others of their kind to end. No thread could take them.
+    pub(super) fn parked(&self) -> usize {
+        self.at(Stage::Parked)
+    }
+
     pub(super) fn running(&self) -> usize {
         self.at(Stage::Running)
     }
@@ -52,7 +59,7 @@ impl InFlight {
 
     /// All that this process holds. A job that moves on is counted twice for a moment, and never not at all.
     pub(super) fn jobs(&self) -> usize {
-        self.unstarted() + self.running() + self.awaiting_finish()
+        self.unstarted() + self.parked() + self.running() + self.awaiting_finish()
     }
 
     /// Payloads and outputs of all that this process holds.
@@ -72,7 +79,7 @@ impl InFlight {
 
     /// Returns when no job is running or waiting to run.
     pub(super) async fn idle(&self) {
-        self.until(|| self.unstarted() == 0 && self.running() == 0).await;
+        self.until(|| self.parked() == 0 && self.unstarted() == 0 && self.running() == 0).await;
     }
 
     /// Returns when every ended job is confirmed.
@@ -118,6 +125,7 @@ impl InFlight {
                 self.emptied.notify_waiters();
             }
             Stage::Running => {}
+            Stage::Parked => {}         // it may start now, or is given back
             Stage::AwaitingFinish => {} // confirmed() speaks for a whole batch
         }
     }

@@ -165,9 +165,10 @@ impl Completion {
 
     /// The acknowledgement of a job whose output cannot be delivered: its attempt has failed; or, where the queue keeps no outputs, it is done without.
     fn failed(&self, large: &LargeOutput, limit: Duration) -> Finish {
-        let Finish { job_id, fence, attempt, run, .. } = large.job.finish;
+        let Finish { job_id, fence, attempt, ref kind, run, .. } = large.job.finish;
+        let kind = kind.clone();
         if large.job.held.registration().settings.completion == CompletionPolicy::Delete {
-            return Finish { job_id, fence, attempt, outcome: Outcome::Done { output: None }, run };
+            return Finish { job_id, fence, attempt, kind, outcome: Outcome::Done { output: None }, run };
         }
         let bytes = large.job.finish.outcome.output_bytes();
         let message = format!(
@@ -177,7 +178,7 @@ impl Completion {
         );
         let delay = retry_delay(&self.shared.config.retry, attempt);
         let outcome = Outcome::Retry { delay, error: message };
-        Finish { job_id, fence, attempt, outcome, run }
+        Finish { job_id, fence, attempt, kind, outcome, run }
     }
 
     /// Whether SQL Server answers another call at once, after one that it did not answer.

@@ -11,7 +11,7 @@
 //! | stage | file | takes | gives |
 //! |---|---|---|---|
 //! | claim | [`prefetch`] | room, as [`demand`] and [`in_flight`] have it | [`Claimed`](executor::Claimed) |
-//! | run | [`executor`] | [`Claimed`](executor::Claimed) | [`Ended`](completion::Ended) |
+//! | run | [`executor`], [`kind_limits`] | [`Claimed`](executor::Claimed) | [`Ended`](completion::Ended) |
 //! | acknowledge | [`completion`], [`large_outputs`] | [`Ended`](completion::Ended) | a call of `finish` or `release` |
 //!
 //! A job's [`Held`](held::Held) goes with it all the way: it counts the job in [`in_flight`], and that is the one signal that goes back.
@@ -38,6 +38,7 @@ mod executor;
 mod gauges;
 mod held;
 mod in_flight;
+mod kind_limits;
 mod large_outputs;
 mod lease;
 mod lease_clock;

@@ -26,7 +26,7 @@ impl Monitor {
         let Shared { in_flight, tally, limited_by, stop, .. } = &*self.shared;
         let (_, limited_by) = limited_by.shares();
         WorkerStats {
-            buffered: in_flight.unstarted(),
+            buffered: in_flight.unstarted() + in_flight.parked(),
             running: in_flight.running(),
             awaiting_finish: in_flight.awaiting_finish(),
             held_bytes: in_flight.bytes(),

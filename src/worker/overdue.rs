@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::handler::Handler;
 use crate::ids::{Fence, JobId};
 use crate::job::Job;
+use crate::metrics::KindMetrics;
 
 use super::shared::Shared;
 
@@ -15,12 +17,15 @@ use super::shared::Shared;
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The jobs that run and have a time limit.
-#[derive(Default)]
 pub(super) struct Overdue {
+    kinds: Arc<[KindMetrics]>,
     running: Mutex<HashMap<(JobId, Fence), TimeLimit>>,
 }
 
 struct TimeLimit {
+    /// The place of its handler.
+    handler: usize,
+    kind: Option<Arc<str>>,
     limit: Duration,
     /// `None`: it was reported.
     deadline: Option<Instant>,
@@ -41,11 +46,17 @@ impl Drop for Watched<'_> {
 }
 
 impl Overdue {
-    /// Notes a start.
-    pub(super) fn watch(&self, job: &Job, started_at: Instant, limit: Duration) -> Watched<'_> {
+    pub(super) fn new(kinds: Arc<[KindMetrics]>) -> Overdue {
+        Overdue { kinds, running: Mutex::default() }
+    }
+
+    /// Notes a start, where there is a time limit.
+    pub(super) fn watch(&self, job: &Job, place: usize, handler: &Handler, started_at: Instant) -> Option<Watched<'_>> {
+        let limit = handler.options.time_limit?;
         let (key, deadline) = ((job.id(), job.fence()), started_at + limit);
-        self.running.lock().insert(key, TimeLimit { limit, deadline: Some(deadline) });
-        Watched { overdue: self, key, deadline }
+        let kind = handler.kind().cloned();
+        self.running.lock().insert(key, TimeLimit { handler: place, kind, limit, deadline: Some(deadline) });
+        Some(Watched { overdue: self, key, deadline })
     }
 
     /// Reports them; never returns.
@@ -53,21 +64,22 @@ impl Overdue {
         let mut ticks = tokio::time::interval(INTERVAL);
         loop {
             ticks.tick().await;
-            for (job_id, fence, limit) in self.newly_overdue() {
-                tracing::warn!(%job_id, %fence, ?limit, "a job runs longer than its time limit");
+            self.report(|(job_id, fence), job| {
+                let (kind, limit) = (job.kind.as_deref(), job.limit);
+                tracing::warn!(%job_id, %fence, kind, ?limit, "a job runs longer than its time limit");
                 shared.tally.overdue();
-                shared.metrics.overdue.increment(1);
-            }
+                self.kinds[job.handler].overdue.increment(1);
+            });
         }
     }
 
-    /// Those whose time is over and that were not returned before.
-    fn newly_overdue(&self) -> Vec<(JobId, Fence, Duration)> {
+    /// Reports those whose time is over and that were not reported before.
+    fn report(&self, report: impl Fn(&(JobId, Fence), &TimeLimit)) {
         let now = Instant::now();
-        let mut running = self.running.lock();
-        let overdue = running.iter_mut().filter_map(|((job_id, fence), limited)| {
-            limited.deadline.take_if(|at| *at <= now).map(|_| (*job_id, *fence, limited.limit))
-        });
-        overdue.collect()
+        for (job, limited) in self.running.lock().iter_mut() {
+            if limited.deadline.take_if(|at| *at <= now).is_some() {
+                report(job, limited);
+            }
+        }
     }
 }

@@ -170,7 +170,7 @@ impl Prefetcher {
         registration.hold(jobs.iter().map(|job| (job.id(), job.fence())));
         let claimed_at = Instant::now();
         let held = Held::claimed(registration, &shared.in_flight, jobs).into_iter();
-        let jobs = held.map(|(job, held)| Claimed { job, held, claimed_at }).collect();
+        let jobs = held.map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect();
         Ok(Some(Answer { jobs, alone_waits, took: claimed_at - asked_at }))
     }
 

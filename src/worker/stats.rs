@@ -27,8 +27,10 @@ pub struct WorkerStats {
     pub released: u64,
     /// Jobs that were no longer this worker's when they ended or were to start: its lease had run out, and they were given to others.
     pub lost: u64,
-    /// Jobs that were seen to run longer than `worker.job_time_limit_ms`.
+    /// Jobs that were seen to run longer than their time limit.
     pub overdue: u64,
+    /// Jobs of a kind that this worker has no handler for.
+    pub unknown_kind: u64,
     /// What limited the worker in the last seconds.
     pub limited_by: Limit,
     /// Whether SQL Server certainly believes the worker alive. False from when it is told to stop.

@@ -15,6 +15,7 @@ pub(super) struct Tally {
     released: AtomicU64,
     lost: AtomicU64,
     overdue: AtomicU64,
+    unknown_kind: AtomicU64,
     ended_jobs: AtomicU64,
     ended_ns: AtomicU64,
     output_bytes: AtomicU64,
@@ -74,6 +75,11 @@ impl Tally {
         add(&self.overdue, 1);
     }
 
+    /// A job was of a kind without a handler.
+    pub(super) fn unknown_kind(&self) {
+        add(&self.unknown_kind, 1);
+    }
+
     /// A claim was answered, or failed.
     pub(super) fn claimed(&self, succeeded: bool) {
         self.last_claim_succeeded.store(succeeded, Ordering::Release);
@@ -98,6 +104,7 @@ impl Tally {
             released: read(&self.released),
             lost: read(&self.lost),
             overdue: read(&self.overdue),
+            unknown_kind: read(&self.unknown_kind),
             last_claim_succeeded: self.last_claim_succeeded.load(Ordering::Acquire),
             ..WorkerStats::default()
         }
