@@ -5,7 +5,10 @@
 //! A key that is not known, or a value that could not be honoured, is an error and never ignored. The text holds a
 //! password: it is shown nowhere but through the redacted [`Debug`] and [`Display`].
 
+use std::convert::Infallible;
 use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -38,8 +41,11 @@ use crate::error::Error;
 /// | `MultiSubnetFailover` | `true` tries all addresses of the host at once | `false` |
 /// | `Connect Timeout`, `Command Timeout` (s), `Packet Size` | here they win over the `connection` section | that section |
 ///
-/// `Persist Security Info`, `Pooling`, `Enlist` and the other keys of ADO.NET's own pool are accepted and mean nothing
-/// here. Windows and Entra ID logins are refused: this crate knows SQL logins only.
+/// With `Encrypt=false` the certificate is not looked at unless `TrustServerCertificateCA` is set, as in ADO.NET, and SQL Server may still
+/// encrypt everything if it is configured so: then the certificate is not looked at either, which is where ADO.NET differs.
+///
+/// Keys that only concern ADO.NET itself, such as `Pooling`, `MultipleActiveResultSets`, `Enlist` and `Persist Security Info`, are accepted and
+/// mean nothing here. Windows and Entra ID logins are refused: this crate knows SQL logins only.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct ConnectionString(String);
@@ -56,6 +62,14 @@ impl From<String> for ConnectionString {
     }
 }
 
+impl FromStr for ConnectionString {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<ConnectionString, Infallible> {
+        Ok(text.into())
+    }
+}
+
 impl fmt::Display for ConnectionString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Ok(pairs) = split(&self.0) else {
@@ -63,11 +77,9 @@ impl fmt::Display for ConnectionString {
         };
         for (position, (key, value)) in pairs.iter().enumerate() {
             let separator = if position == 0 { "" } else { ";" };
-            // Whatever a key is taken for, a value that may be a secret is not shown.
-            let is_secret =
-                key.contains("password") || key.contains("pwd") || key.contains("token") || key.contains("secret");
-            let shown = if is_secret { "***" } else { value };
-            write!(f, "{separator}{key}={shown}")?;
+            let key_shown = if is_like_a_key(key) { key } else { HIDDEN };
+            let value_shown = if is_harmless(key, value) { value } else { HIDDEN };
+            write!(f, "{separator}{key_shown}={value_shown}")?;
         }
         Ok(())
     }
@@ -96,6 +108,90 @@ const KNOWN_KEYS: &str = "Server, Database, User ID, Password, Encrypt, TrustSer
     HostNameInCertificate, Application Name, Workstation ID, ApplicationIntent, MultiSubnetFailover, Connect Timeout, \
     Command Timeout and Packet Size";
 
+/// What a connection string looks like, for those who have a URL or nothing of the kind.
+const SAMPLE: &str = "Server=tcp:db1,1433;Database=work;User ID=app;Password=…";
+
+/// The keys of Microsoft.Data.SqlClient that concern its own pool, threads and types and nothing on this side, from the documentation of its
+/// `SqlConnection.ConnectionString`. The SPNs are for Windows logins, the enclave's keys for encrypted columns, of which readpast has none.
+const IGNORED_KEYS: [&str; 25] = [
+    "asynchronousprocessing",
+    "async",
+    "attestationprotocol",
+    "columnencryptionsetting",
+    "connectionlifetime",
+    "connectionreset",
+    "connectretrycount",
+    "connectretryinterval",
+    "currentlanguage",
+    "enclaveattestationurl",
+    "enlist",
+    "failoverpartnerspn",
+    "ipaddresspreference",
+    "language",
+    "loadbalancetimeout",
+    "maxpoolsize",
+    "minpoolsize",
+    "multipleactiveresultsets",
+    "persistsecurityinfo",
+    "poolblockingperiod",
+    "pooling",
+    "replication",
+    "serverspn",
+    "transactionbinding",
+    "typesystemversion",
+];
+
+/// The keys whose values may be shown. A key that is misspelt is not among them.
+const SHOWN_KEYS: [&str; 29] = [
+    "server",
+    "datasource",
+    "address",
+    "addr",
+    "networkaddress",
+    "database",
+    "initialcatalog",
+    "userid",
+    "uid",
+    "user",
+    "encrypt",
+    "trustservercertificate",
+    "trustservercertificateca",
+    "hostnameincertificate",
+    "applicationname",
+    "app",
+    "workstationid",
+    "wsid",
+    "multisubnetfailover",
+    "connecttimeout",
+    "connectiontimeout",
+    "timeout",
+    "commandtimeout",
+    "packetsize",
+    "applicationintent",
+    "integratedsecurity",
+    "trusted_connection",
+    "authentication",
+    "networklibrary",
+];
+
+const HIDDEN: &str = "***";
+
+/// Whether a key and its value may be shown.
+fn is_harmless(key: &str, value: &str) -> bool {
+    (SHOWN_KEYS.contains(&key) || IGNORED_KEYS.contains(&key)) && !may_hold_password(value)
+}
+
+/// Whether a text that is in the wrong place may be a connection string or a URL, or a part of one that has a password in it.
+pub(crate) fn may_hold_password(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    text.contains(['=', '@', ';']) || ["//", "password", "pwd"].iter().any(|sign| lower.contains(sign))
+}
+
+/// Whether a key is made as keys are, known or not: else it is a piece of something else, of a password perhaps.
+fn is_like_a_key(key: &str) -> bool {
+    key.len() <= 30 && key.chars().all(|character| character.is_ascii_alphabetic() || character == '_')
+}
+
 impl ConnectionString {
     /// Whether nothing was set.
     pub fn is_empty(&self) -> bool {
@@ -109,7 +205,6 @@ impl ConnectionString {
     /// [`Error::ConnectionString`], which names the key and what it may be.
     pub(crate) fn parse(&self) -> Result<ConnectionOptions, Error> {
         let mut driver = tiberius::Config::new();
-        driver.encryption(EncryptionLevel::Required);
         driver.application_name("readpast");
         let mut options = ConnectionOptions {
             driver,
@@ -119,14 +214,18 @@ impl ConnectionString {
             packet_size: None,
         };
         let (mut user, mut password, mut trusts_any, mut authority) = (None, None, false, None);
+        let mut level = EncryptionLevel::Required;
 
+        if let Some(kind) = other_kind(&self.0) {
+            return Err(invalid(format!("this is {kind}; write it as an ADO.NET connection string: {SAMPLE}")));
+        }
         for (key, value) in split(&self.0)? {
             match key.as_str() {
                 "server" | "datasource" | "address" | "addr" | "networkaddress" => apply_server(&mut options, &value)?,
                 "database" | "initialcatalog" => options.driver.database(&value),
                 "userid" | "uid" | "user" => user = Some(value),
                 "password" | "pwd" => password = Some(value),
-                "encrypt" => options.driver.encryption(encryption(&key, &value)?),
+                "encrypt" => level = encryption(&key, &value)?,
                 "trustservercertificate" => trusts_any = truth(&key, &value)?,
                 "trustservercertificateca" => authority = Some(value),
                 "hostnameincertificate" => options.driver.hostname_in_certificate(&value),
@@ -140,8 +239,6 @@ impl ConnectionString {
                 "packetsize" => options.packet_size = Some(packet_size(&key, &value)?),
                 "applicationintent" if value.eq_ignore_ascii_case("ReadWrite") => {}
                 "applicationintent" => return Err(bad_value(&key, &value, "ReadWrite: a queue writes")),
-                "multipleactiveresultsets" if !truth(&key, &value)? => {}
-                "multipleactiveresultsets" => return Err(bad_value(&key, &value, "False: the driver has no MARS")),
                 "integratedsecurity" | "trusted_connection" if is_false(&value) => {}
                 "integratedsecurity" | "trusted_connection" => {
                     return Err(bad_value(&key, &value, "False: only SQL logins (User ID and Password) are supported"));
@@ -154,26 +251,20 @@ impl ConnectionString {
                         "SqlPassword: only SQL logins (User ID and Password) are supported",
                     ));
                 }
-                "persistsecurityinfo"
-                | "pooling"
-                | "minpoolsize"
-                | "maxpoolsize"
-                | "connectretrycount"
-                | "connectretryinterval"
-                | "loadbalancetimeout"
-                | "connectionlifetime"
-                | "enlist" => {}
-                _ => {
-                    return Err(invalid(format!("there is no key '{key}'; known are {KNOWN_KEYS}")));
-                }
+                "networklibrary" | "network" | "net" if value.eq_ignore_ascii_case("dbmssocn") => {}
+                "networklibrary" | "network" | "net" => return Err(bad_value(&key, &value, "dbmssocn: TCP")),
+                "contextconnection" | "userinstance" if is_false(&value) => {}
+                key if IGNORED_KEYS.contains(&key) => {}
+                key => return Err(unknown_key(key)),
             }
         }
 
         if options.server.is_empty() {
-            return Err(invalid("the key Server is missing".to_string()));
+            return Err(missing("Server"));
         }
-        let user = user.ok_or_else(|| invalid("the key User ID is missing".to_string()))?;
-        let password = password.ok_or_else(|| invalid("the key Password is missing".to_string()))?;
+        let user = user.ok_or_else(|| missing("User ID"))?;
+        let password = password.ok_or_else(|| missing("Password"))?;
+        options.driver.encryption(level);
         options.driver.authentication(AuthMethod::sql_server(user, password));
         match (trusts_any, authority) {
             (true, Some(_)) => {
@@ -182,10 +273,58 @@ impl ConnectionString {
                 ));
             }
             (true, None) => options.driver.trust_cert(),
-            (false, Some(file)) => options.driver.trust_cert_ca(file),
+            (false, Some(file)) => options.driver.trust_cert_ca(readable_authority(file)?),
+            // The driver would check the certificate of the login, too; SQL Server's own is signed by nobody.
+            (false, None) if level == EncryptionLevel::Off => options.driver.trust_cert(),
             (false, None) => {}
         }
         Ok(options)
+    }
+}
+
+/// What somebody has put in place of a connection string, if it is not one at all.
+fn other_kind(text: &str) -> Option<&'static str> {
+    let text = text.trim_start();
+    let before_the_first_value = text.split('=').next().unwrap_or(text);
+    if text.to_ascii_lowercase().starts_with("jdbc:") {
+        Some("a JDBC URL")
+    } else if before_the_first_value.contains("//") {
+        Some("a URL")
+    } else if !text.contains('=') {
+        Some("a text without any key")
+    } else {
+        None
+    }
+}
+
+fn unknown_key(key: &str) -> Error {
+    let remedy = match key {
+        "servercertificate" => "name the authority that signed it with TrustServerCertificateCA".to_string(),
+        "failoverpartner" => "the driver knows no database mirroring; use an availability group's listener".to_string(),
+        _ => format!("known are {KNOWN_KEYS}"),
+    };
+    invalid(format!("there is no key {}; {remedy}", named(key)))
+}
+
+/// A key as messages may name it.
+fn named(key: &str) -> String {
+    if is_like_a_key(key) { format!("'{key}'") } else { "that is not shown here".to_string() }
+}
+
+fn missing(key: &str) -> Error {
+    invalid(format!("the key {key} is missing, as in {SAMPLE}"))
+}
+
+/// The driver reads the file at each connection, and would take what it cannot read for a broken network.
+fn readable_authority(file: String) -> Result<String, Error> {
+    let is_known = Path::new(&file)
+        .extension()
+        .is_some_and(|extension| ["pem", "crt", "der"].iter().any(|known| extension.eq_ignore_ascii_case(known)));
+    let readable = std::fs::File::open(&file);
+    match readable {
+        Ok(_) if is_known => Ok(file),
+        Ok(_) => Err(bad_value("trustservercertificateca", &file, "a file .pem, .crt or .der")),
+        Err(error) => Err(bad_value("trustservercertificateca", &file, &format!("a file that can be read ({error})"))),
     }
 }
 
@@ -203,6 +342,15 @@ fn apply_server(options: &mut ConnectionOptions, value: &str) -> Result<(), Erro
     let names_other_protocol =
         ["np:", "lpc:", "admin:"].iter().any(|prefix| host.to_ascii_lowercase().starts_with(prefix));
     if host.is_empty() || host.eq_ignore_ascii_case("(localdb)") || names_other_protocol {
+        return Err(bad_value("server", value, allowed));
+    }
+    if let Some((name, port)) = host.split_once(':')
+        && !port.is_empty()
+        && port.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        return Err(bad_value("server", value, &format!("{name},{port}: the port stands after a comma")));
+    }
+    if !host.chars().all(|character| character.is_alphanumeric() || "-_.:[]%()$".contains(character)) {
         return Err(bad_value("server", value, allowed));
     }
     let host = if host == "." || host.eq_ignore_ascii_case("(local)") { "localhost" } else { host };
@@ -286,7 +434,7 @@ fn split(text: &str) -> Result<Vec<(String, String)>, Error> {
         let quote = after_key.chars().next().filter(|first| matches!(first, '\'' | '"'));
         let (value, after_value) = match quote {
             Some(quote) => split_quoted(&after_key[1..], quote)
-                .ok_or_else(|| invalid(format!("the quote of '{key}' is not closed")))?,
+                .ok_or_else(|| invalid(format!("the quote of key {} is not closed", named(&key))))?,
             None => {
                 let end = after_key.find(';').unwrap_or(after_key.len());
                 (after_key[..end].trim_end().to_string(), &after_key[end..])
@@ -294,7 +442,7 @@ fn split(text: &str) -> Result<Vec<(String, String)>, Error> {
         };
         let after_value = after_value.trim_start();
         if !after_value.is_empty() && !after_value.starts_with(';') {
-            return Err(invalid(format!("there is text after the quoted value of '{key}'")));
+            return Err(invalid(format!("there is text after the quoted value of key {}", named(&key))));
         }
         pairs.push((key, value));
         rest = after_value.trim_start_matches(is_gap);
@@ -351,7 +499,11 @@ fn squeezed(text: &str) -> String {
 }
 
 fn bad_value(key: &str, value: &str, allowed: &str) -> Error {
-    invalid(format!("{key} is '{value}'; it must be {allowed}"))
+    if is_harmless(key, value) {
+        invalid(format!("{key} is '{value}'; it must be {allowed}"))
+    } else {
+        invalid(format!("{key} is something that is not shown here; it must be {allowed}"))
+    }
 }
 
 fn invalid(reason: String) -> Error {
@@ -416,6 +568,9 @@ mod tests {
         assert!(with("Encrypt=perhaps").contains("encrypt is 'perhaps'; it must be True"));
         assert!(with("Encrypt=Strict").contains("Strict is not supported"));
         assert!(with("Integrated Security=SSPI").contains("only SQL logins"));
+        assert!(with("Server Certificate=c.cer").contains("TrustServerCertificateCA"));
+        assert!(with("Failover Partner=db2").contains("listener"));
+        assert!(with("Network Library=dbnmpntw").contains("dbmssocn"));
         assert!(with("Authentication=Active Directory Default").contains("only SQL logins"));
         assert!(with("ApplicationIntent=ReadOnly").contains("ReadWrite"));
         assert!(with("Connect Timeout=0").contains("1 to 3600"));
@@ -427,9 +582,64 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_connection_string_gets_a_sample() {
+        for (text, kind) in [
+            ("hello", "a text without any key"),
+            ("mssql://sa:hunter2@db1:1433/work?encrypt=true", "a URL"),
+            ("sqlserver://db1?user=sa&password=hunter2", "a URL"),
+            ("jdbc:sqlserver://db1:1433;databaseName=work;user=sa;password=hunter2", "a JDBC URL"),
+        ] {
+            let reason = reason(text);
+            assert!(reason.starts_with(&format!("this is {kind}; ")) && reason.ends_with(SAMPLE), "{reason}");
+        }
+        assert!(reason("Database=x").contains(SAMPLE), "and so does one without its server");
+    }
+
+    #[test]
+    fn a_port_after_a_colon_is_told_to_stand_after_a_comma() {
+        let reason = reason("Server=db1:14330;UID=u;PWD=p");
+        assert!(
+            reason.contains("server is 'db1:14330'; it must be db1,14330: the port stands after a comma"),
+            "{reason}"
+        );
+        assert_eq!(parse("Server=::1,1433;UID=u;PWD=p").unwrap().server, "::1:1433");
+    }
+
+    #[test]
+    fn keys_of_ado_net_that_mean_nothing_here_are_accepted() {
+        let all: String = IGNORED_KEYS.iter().map(|key| format!("{key}=True;")).collect();
+        parse(&format!("Server=s;UID=u;PWD=p;Network Library=DBMSSOCN;User Instance=false;{all}")).unwrap();
+        parse("Server=s;UID=u;PWD=p;Multiple Active Result Sets=true;Max Pool Size=50;PoolBlockingPeriod=Auto")
+            .unwrap();
+    }
+
+    #[test]
+    fn an_authority_that_cannot_be_read_is_named_before_anything_is_connected_to() {
+        let with = |file: &str| reason(&format!("Server=s;UID=u;PWD=p;TrustServerCertificateCA={file}"));
+        assert!(
+            with("/no/such/secrets/ca.pem")
+                .contains("is '/no/such/secrets/ca.pem'; it must be a file that can be read (")
+        );
+        assert!(with(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).contains("a file .pem, .crt or .der"));
+    }
+
+    #[test]
     fn the_password_shows_nowhere() {
         let secret = "hunter2";
         for text in [
+            "Server=s;UID=u;Pasword=hunter2",
+            "Server=s;UID=u;Pass-wort=hunter2",
+            "Server=s;UID=u;Key=hunter2",
+            "Server=s;UID=u;PWD=x;hunter2=y",
+            "Server=s;UID=u,Password=hunter2",
+            "Server=s;UID=u Password=hunter2;PWD=x;Encrypt=perhaps",
+            "Server=s;UID=u;PWD=x;Encrypt=perhaps Password=hunter2",
+            "Server=mssql://sa:hunter2@db1;UID=u;PWD=x",
+            "Server=sa:hunter2@db1,1433;UID=u;PWD=x",
+            "mssql://sa:hunter2@db1?encrypt=true",
+            "mssql//sa:hunter2@db1?encrypt=true",
+            "mssql:sa:hunter2@db1?encrypt=true",
+            "jdbc:sqlserver://db1;user=sa;pasword=hunter2",
             "Server=s;UID=u;PWD=hunter2",
             "Server=s;UID=u;Pass word='hunter2'",
             "Server=s;UID=u;PWD='hunter2",

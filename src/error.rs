@@ -3,6 +3,7 @@
 //! Everything that SQL Server, the driver and the operating system say comes in here once, is sorted by what the reader
 //! can do about it, and goes out as an [`Error`]. No variant ever contains a password or a connection string.
 
+mod remedy;
 mod transient;
 
 use std::io;
@@ -14,6 +15,9 @@ use crate::ids::JobId;
 
 /// What can go wrong, sorted by what to do about it.
 ///
+/// The message is complete: it names the cause, and says what to do where that is known. [`source`](std::error::Error::source) is always
+/// `None`, so that nothing that prints causes prints one twice.
+///
 /// [`is_transient`](Error::is_transient) says whether the same call may succeed a little later.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -21,6 +25,7 @@ pub enum Error {
     /// A setting has a value that it cannot have, or that does not go with another setting. Correct the key that is
     /// named.
     #[error("{key} is {value}; it must be {allowed}")]
+    #[non_exhaustive]
     Config {
         /// The key as in the TOML file (`worker.lease_ms`), or the environment variable.
         key: String,
@@ -31,24 +36,29 @@ pub enum Error {
     },
 
     /// The configuration file cannot be read.
-    #[error("the configuration file {} cannot be read", path.display())]
+    #[error("the configuration file {} cannot be read: {cause}", path.display())]
+    #[non_exhaustive]
     ConfigFile {
         /// The file.
         path: PathBuf,
         /// Why not.
-        source: io::Error,
+        cause: io::Error,
     },
 
     /// The configuration is no TOML, or it has a key that does not exist, or a value of the wrong type.
-    #[error("the configuration is not valid: {message}")]
+    #[error("the configuration is not valid: {place}: {message}")]
+    #[non_exhaustive]
     ConfigSyntax {
-        /// What is wrong and where. Never quotes the line itself, which may be that of the connection string.
+        /// The file, where there is one, and the line.
+        place: String,
+        /// What is wrong, and the key that was probably meant. Never quotes the line itself, which may be that of the connection string.
         message: String,
     },
 
     /// The connection string (`connection.url`) is wrong. Correct it; the message names the key and the values it may
     /// have.
     #[error("the connection string is not valid: {reason}")]
+    #[non_exhaustive]
     ConnectionString {
         /// What is wrong.
         reason: String,
@@ -56,17 +66,19 @@ pub enum Error {
 
     /// No connection could be made: the server is down or unreachable, or its name does not resolve. Check host, port
     /// and firewall.
-    #[error("cannot connect to SQL Server at {server}: {source}")]
+    #[error("cannot connect to SQL Server at {server}: {cause}")]
+    #[non_exhaustive]
     Connect {
         /// Host and port, or host and instance.
         server: String,
         /// What the operating system said.
-        source: io::Error,
+        cause: io::Error,
     },
 
-    /// The encrypted connection could not be made. Install the server's certificate authority, or name it with
-    /// `TrustServerCertificateCA=<file>`; on a development machine only, `TrustServerCertificate=true`.
-    #[error("cannot make an encrypted connection to SQL Server at {server}: {message}")]
+    /// The encrypted connection could not be made, most often because nobody here trusts the server's certificate. Install its authority, or
+    /// name it with `TrustServerCertificateCA=<file>`; on a development machine only, `TrustServerCertificate=true`.
+    #[error("cannot make an encrypted connection to SQL Server at {server}: {message}; {}", remedy::for_tls(message))]
+    #[non_exhaustive]
     Tls {
         /// Host and port, or host and instance.
         server: String,
@@ -76,7 +88,10 @@ pub enum Error {
 
     /// SQL Server refused the login (18456 and its relatives). Check `User ID` and `Password`; SQL Server's own log
     /// tells the reason that it does not tell clients.
-    #[error("login failed: {message} (error {number})")]
+    #[error(
+        "login failed: {message} (error {number}); check User ID and Password, SQL Server's own log has the reason"
+    )]
+    #[non_exhaustive]
     LoginFailed {
         /// SQL Server's error number.
         number: i32,
@@ -86,7 +101,10 @@ pub enum Error {
 
     /// The login is good, but the database cannot be opened (4060, 911, 916): it does not exist, is not on-line, or the
     /// login has no user in it. Check `Database` in the connection string.
-    #[error("the database cannot be opened: {message} (error {number})")]
+    #[error(
+        "the database cannot be opened: {message} (error {number}); check Database, and that the login has a user in it"
+    )]
+    #[non_exhaustive]
     Database {
         /// SQL Server's error number.
         number: i32,
@@ -97,6 +115,7 @@ pub enum Error {
     /// A call took longer than `connection.command_timeout_ms` or `connection.connect_timeout_ms`. What it asked for
     /// may or may not have happened.
     #[error("no answer to {call} within {} ms", after.as_millis())]
+    #[non_exhaustive]
     TimedOut {
         /// The procedure, or `connecting to` and the server.
         call: String,
@@ -105,14 +124,16 @@ pub enum Error {
     },
 
     /// The connection broke during a call. What the call asked for may or may not have happened.
-    #[error("the connection to SQL Server was lost: {source}")]
+    #[error("the connection to SQL Server was lost: {cause}")]
+    #[non_exhaustive]
     ConnectionLost {
         /// What the operating system said.
-        source: io::Error,
+        cause: io::Error,
     },
 
     /// An error of SQL Server that has no variant of its own here.
     #[error("{message} (error {number}, severity {severity}, {procedure} line {line})")]
+    #[non_exhaustive]
     Sql {
         /// SQL Server's error number.
         number: i32,
@@ -129,6 +150,7 @@ pub enum Error {
     /// The queue does not exist (58001). Create it with [`Queue::create`](crate::Queue::create), or correct
     /// `queue.name`.
     #[error("{message}")]
+    #[non_exhaustive]
     UnknownQueue {
         /// Names the queue.
         message: String,
@@ -142,6 +164,7 @@ pub enum Error {
     /// SQL Server refused what was asked for because of its contents (58003): a queue's setting, or a job. Correct the
     /// call.
     #[error("{message}")]
+    #[non_exhaustive]
     Refused {
         /// What is wrong and what is allowed.
         message: String,
@@ -149,26 +172,32 @@ pub enum Error {
 
     /// A job cannot be enqueued as it is. Nothing was sent. Correct the job.
     #[error("the job cannot be enqueued: {reason}")]
+    #[non_exhaustive]
     InvalidJob {
         /// What is wrong and what is allowed.
         reason: String,
     },
 
     /// Some chunks of an [`enqueue_many`](crate::Queue::enqueue_many) were committed before one failed. The jobs after
-    /// `enqueued` are not in the queue, unless `source` is a lost connection or a time-out: then the chunk in question
+    /// `enqueued` are not in the queue, unless `cause` is a lost connection or a time-out: then the chunk in question
     /// may be.
-    #[error("{} jobs were enqueued, then: {source}", enqueued.len())]
+    #[error("{} jobs were enqueued, then: {cause}", enqueued.len())]
+    #[non_exhaustive]
     EnqueuedInPart {
         /// The jobs that are certainly in the queue, in the caller's order.
         enqueued: Vec<Enqueued>,
         /// Why the next chunk failed.
-        source: Box<Error>,
+        cause: Box<Error>,
     },
 
     /// readpast is not installed in this schema of the database, or only in part. Run
     /// [`Queue::install`](crate::Queue::install) as a member of db_owner, or have the scripts in `sql/` run; or correct
     /// `connection.schema` or `Database` in the connection string.
-    #[error("readpast is not installed in schema {schema} of this database: {message}")]
+    #[error(
+        "readpast is not installed in schema {schema} of this database: {message}; {}, or correct connection.schema or Database",
+        remedy::INSTALL
+    )]
+    #[non_exhaustive]
     NotInstalled {
         /// The schema that was looked in.
         schema: String,
@@ -180,8 +209,10 @@ pub enum Error {
     /// db_owner, or have the scripts in `sql/` run: they upgrade it, and releases that work with it now go on working where its
     /// changes allow that.
     #[error(
-        "the installed schema has version {found}, this release needs version {wanted}; upgrade it with Queue::install"
+        "the installed schema has version {found}, this release needs version {wanted}; to upgrade it, {}",
+        remedy::INSTALL
     )]
+    #[non_exhaustive]
     SchemaTooOld {
         /// The installed version.
         found: i32,
@@ -191,8 +222,11 @@ pub enum Error {
 
     /// A newer release has installed a schema with which this one no longer works. Use a newer release of the crate.
     #[error(
-        "the installed schema needs a release that knows version {needed}, this one knows version {known} at most; use a newer release"
+        "the installed schema needs a release that knows version {needed}, this one, readpast {}, knows version {known} at most; use a newer \
+         release of the crate",
+        env!("CARGO_PKG_VERSION")
     )]
+    #[non_exhaustive]
     SchemaTooNew {
         /// The oldest version that works with the installed schema.
         needed: i32,
@@ -202,17 +236,21 @@ pub enum Error {
 
     /// The login lacks a permission. Make its user a member of one of the roles `<schema>_worker`, `<schema>_producer`,
     /// `<schema>_operator` and `<schema>_monitor`, as `sql/README.md` says under "Who may do what"; installing needs db_owner.
-    #[error("permission denied: {message} (error {number})")]
+    #[error("permission denied: {message} (error {number}); {remedy}")]
+    #[non_exhaustive]
     PermissionDenied {
         /// SQL Server's error number.
         number: i32,
         /// SQL Server's message; names the object and the permission.
         message: String,
+        /// The role that has the permission, or who else may do it.
+        remedy: String,
     },
 
     /// The database is read-only: a secondary replica, a standby, or set so. Connect to the primary, without
     /// `ApplicationIntent=ReadOnly`.
-    #[error("the database is read-only: {message}")]
+    #[error("the database is read-only: {message}; connect to the primary")]
+    #[non_exhaustive]
     ReadOnlyDatabase {
         /// Names the database.
         message: String,
@@ -221,6 +259,7 @@ pub enum Error {
     /// The session, the login's defaults or the installation has SET options under which SQL Server refuses to change
     /// tables with filtered indexes (1934). Set the options that are named to their defaults, and install again.
     #[error("wrong SET options: {message}")]
+    #[non_exhaustive]
     WrongSetOptions {
         /// The options.
         message: String,
@@ -229,6 +268,7 @@ pub enum Error {
     /// A job's payload is not what the handler took it for. The job becomes dead, because the payload will not get
     /// better.
     #[error("the payload of job {job_id} is not valid: {reason}")]
+    #[non_exhaustive]
     Payload {
         /// The job.
         job_id: JobId,
@@ -238,12 +278,17 @@ pub enum Error {
     },
 
     /// A value cannot be written as JSON, for example a map whose keys are no strings.
-    #[error("the value cannot be written as JSON")]
-    Json(#[source] serde_json::Error),
+    #[error("the value cannot be written as JSON: {message}")]
+    #[non_exhaustive]
+    Json {
+        /// What is wrong with it.
+        message: String,
+    },
 
     /// SQL Server's answer is not one that this release understands: the procedures were changed, or the driver has a
     /// bug. Have the scripts in `sql/` run to get the procedures of this release.
     #[error("unexpected answer from SQL Server: {message}")]
+    #[non_exhaustive]
     Protocol {
         /// What was unexpected.
         message: String,
@@ -251,8 +296,12 @@ pub enum Error {
 
     /// The operating system gave no threads for the worker's pool. Lower `worker.threads`, or raise the limit on
     /// threads.
-    #[error("the worker's threads cannot be started")]
-    Threads(#[source] rayon::ThreadPoolBuildError),
+    #[error("the worker's threads cannot be started: {message}; lower worker.threads, or raise the limit on threads")]
+    #[non_exhaustive]
+    Threads {
+        /// What the operating system said.
+        message: String,
+    },
 }
 
 /// What is wrong with a payload. A cause of its own, so that it is still recognised when the error was wrapped into others.
@@ -283,7 +332,7 @@ impl Error {
             // What a fail-over looks like from the old primary.
             Error::ReadOnlyDatabase { .. } => true,
             Error::Sql { number, .. } | Error::Database { number, .. } => transient::is_transient(*number),
-            Error::EnqueuedInPart { source, .. } => source.is_transient(),
+            Error::EnqueuedInPart { cause, .. } => cause.is_transient(),
             _ => false,
         }
     }
@@ -307,7 +356,7 @@ impl Error {
             Error::UnknownQueue { .. } => Some(58001),
             Error::LeaseLost => Some(58002),
             Error::Refused { .. } => Some(58003),
-            Error::EnqueuedInPart { source, .. } => source.sql_number(),
+            Error::EnqueuedInPart { cause, .. } => cause.sql_number(),
             _ => None,
         }
     }
@@ -317,11 +366,19 @@ impl Error {
         use tiberius::error::Error as Driver;
         match error {
             Driver::Server(token) => Error::from_token(&token, schema),
-            Driver::Io { kind, message } => Error::ConnectionLost { source: io::Error::new(kind, message) },
+            Driver::Protocol(message) if message.contains("requested encryption level") => {
+                Error::Tls { server: server.to_string(), message: message.to_string() }
+            }
+            Driver::Io { kind, message } => Error::ConnectionLost { cause: io::Error::new(kind, message) },
             Driver::Tls(message) => Error::Tls {
                 server: server.to_string(),
                 // What follows is advice in terms of the driver's own API.
-                message: message.split(" To connect anyway").next().unwrap_or_default().to_string(),
+                message: message
+                    .split(" To connect anyway")
+                    .next()
+                    .unwrap_or_default()
+                    .trim_end_matches('.')
+                    .to_string(),
             },
             other => Error::Protocol { message: other.to_string() },
         }
@@ -336,7 +393,9 @@ impl Error {
             58003 => Error::Refused { message },
             // No such procedure, object, column type.
             2812 | 208 | 2715 => Error::NotInstalled { schema: schema.to_string(), message },
-            229 | 230 | 262 | 297 | 300 => Error::PermissionDenied { number, message },
+            229 | 230 | 262 | 297 | 300 => {
+                Error::PermissionDenied { number, remedy: remedy::for_permission(&message, schema), message }
+            }
             3906 | 3908 => Error::ReadOnlyDatabase { message },
             1934 => Error::WrongSetOptions { message },
             911 | 916 | 4060 => Error::Database { number, message },
@@ -368,7 +427,7 @@ mod tests {
         assert!(Error::TimedOut { call: "claim".into(), after: Duration::from_secs(30) }.is_transient());
         assert!(!Error::LeaseLost.is_transient());
         assert!(!Error::LoginFailed { number: 18456, message: String::new() }.is_transient());
-        let part = Error::EnqueuedInPart { enqueued: Vec::new(), source: Box::new(sql(1205)) };
+        let part = Error::EnqueuedInPart { enqueued: Vec::new(), cause: Box::new(sql(1205)) };
         assert!(part.is_transient());
         assert_eq!(part.sql_number(), Some(1205));
     }
@@ -387,6 +446,52 @@ mod tests {
         assert!(with(40197, 17).leaves_open() && with(40501, 20).leaves_open());
         assert!(with(40549, 16).leaves_open() && with(596, 21).leaves_open(), "the session was ended");
         assert!(Error::TimedOut { call: "claim".into(), after: Duration::from_secs(30) }.leaves_open());
+    }
+
+    #[test]
+    fn a_cause_appears_once_whoever_prints_it() {
+        let gone = || io::Error::new(io::ErrorKind::ConnectionRefused, "refused by the host");
+        let errors = [
+            Error::Connect { server: "db:1433".into(), cause: gone() },
+            Error::ConnectionLost { cause: gone() },
+            Error::ConfigFile { path: "x.toml".into(), cause: gone() },
+            Error::EnqueuedInPart { enqueued: Vec::new(), cause: Box::new(Error::ConnectionLost { cause: gone() }) },
+        ];
+        for error in errors {
+            let mut printed = error.to_string();
+            let mut next = std::error::Error::source(&error);
+            while let Some(cause) = next {
+                printed.push_str(&format!(": {cause}"));
+                next = cause.source();
+            }
+            assert_eq!(printed.matches("refused by the host").count(), 1, "{printed}");
+        }
+    }
+
+    #[test]
+    fn messages_say_what_to_do() {
+        let tls = |message: &str| Error::Tls { server: "db:1433".into(), message: message.into() }.to_string();
+        let untrusted = tls("invalid peer certificate: UnknownIssuer");
+        assert!(
+            untrusted.contains("TrustServerCertificateCA=<file>") && untrusted.contains("TrustServerCertificate=true")
+        );
+        assert!(
+            tls("invalid peer certificate: certificate not valid for name \"db\"").contains("HostNameInCertificate")
+        );
+        assert!(tls("no usable CA certificates found in the platform trust store").contains("ca-certificates"));
+        assert!(tls("Server does not allow the requested encryption level.").contains("Encrypt=false"));
+        let script = concat!("sql/install.sql of readpast ", env!("CARGO_PKG_VERSION"));
+        let missing = Error::NotInstalled { schema: "readpast".into(), message: "there is nothing".into() };
+        let old = Error::SchemaTooOld { found: 1, wanted: 2 };
+        for error in [missing, old] {
+            assert!(error.to_string().contains(script), "{error}");
+        }
+        let new = Error::SchemaTooNew { needed: 3, known: 2 }.to_string();
+        assert!(new.contains(concat!(
+            "readpast ",
+            env!("CARGO_PKG_VERSION"),
+            ", knows version 2 at most; use a newer"
+        )));
     }
 
     #[test]

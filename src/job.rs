@@ -212,7 +212,7 @@ impl NewJob {
     ///
     /// [`Error::Json`] when `value` cannot be written as JSON, for example a map whose keys are no strings.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<NewJob, Error> {
-        Ok(NewJob::bytes(serde_json::to_vec(value).map_err(Error::Json)?))
+        Ok(NewJob::bytes(serde_json::to_vec(value).map_err(|error| Error::Json { message: error.to_string() })?))
     }
 
     /// A job whose payload is `text` (UTF-8). The handler reads it with [`Job::text`].

@@ -96,7 +96,7 @@ mod outcome;
 mod queue;
 mod worker;
 
-pub use config::{Config, ConnectionConfig, MetricsConfig, QueueConfig, RetryConfig, WorkerConfig};
+pub use config::{Config, ConnectionConfig, MetricsConfig, PortInUse, QueueConfig, RetryConfig, WorkerConfig};
 pub use connection_string::ConnectionString;
 pub use enqueued::Enqueued;
 pub use error::{Error, InvalidPayload};

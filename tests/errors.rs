@@ -53,9 +53,50 @@ async fn a_certificate_that_nobody_trusts_is_refused() {
     config.connection.url = url.into();
     // A real server under READPAST_URL may have a certificate that is trusted.
     match Queue::connect(&config).await {
-        Err(error) => assert!(matches!(error, Error::Tls { .. }), "{error:?}"),
+        Err(error) => {
+            assert!(matches!(error, Error::Tls { .. }), "{error:?}");
+            let message = error.to_string();
+            for key in ["TrustServerCertificateCA=<file>", "TrustServerCertificate=true"] {
+                assert!(message.contains(key), "{message}");
+            }
+            assert!(!message.contains("Config::"), "the driver's own advice is for those who call it: {message}");
+        }
         Ok(_) => assert!(std::env::var("READPAST_URL").is_ok(), "the dev server's certificate is its own"),
     }
+}
+
+/// As SQL Server's own clients: only the login is encrypted, with a certificate that the server has signed itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_is_not_looked_at_where_only_the_login_is_encrypted() {
+    let mut config = Config::default();
+    config.connection.url = format!("{};Encrypt=false;TrustServerCertificate=false", server_url().await).into();
+    Queue::connect(&config).await.expect("nothing asks for the certificate");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_permission_names_the_role_that_has_it() {
+    let fixture = Fixture::new("no_role").await;
+    let login = fixture.create_login(Some("monitor")).await;
+    let queue = fixture.connect_as(&login).await;
+    let error = queue.enqueue(NewJob::text("x")).await.unwrap_err();
+    assert!(matches!(error, Error::PermissionDenied { number: 229, .. }), "{error:?}");
+    let schema = fixture.schema();
+    let says = format!("one of {schema}_producer, {schema}_operator: ALTER ROLE [{schema}_producer] ADD MEMBER [user]");
+    assert!(error.to_string().contains(&says), "{error}");
+    fixture.drop_login(&login).await;
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_may_not_install_learns_who_may() {
+    let fixture = Fixture::not_installed("may_not_install").await;
+    let login = fixture.create_login(None).await;
+    let error = fixture.connect_as(&login).await.install().await.unwrap_err();
+    assert!(matches!(error, Error::PermissionDenied { .. }), "{error:?}");
+    assert!(error.to_string().contains("run Queue::install as a member of db_owner"), "{error}");
+    assert!(error.to_string().contains("sql/install.sql of readpast "), "{error}");
+    fixture.drop_login(&login).await;
+    fixture.remove().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

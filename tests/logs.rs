@@ -46,6 +46,45 @@ impl Visit for Fields {
     }
 }
 
+/// What the driver says on this thread.
+#[derive(Clone, Default)]
+struct Driver(Arc<Mutex<Vec<(Level, String)>>>);
+
+impl<S: Subscriber> Layer<S> for Driver {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if event.metadata().target().starts_with("tiberius") {
+            let mut fields = Fields::default();
+            event.record(&mut fields);
+            let message = fields.0.remove("message").unwrap_or_default();
+            self.0.lock().unwrap().push((*event.metadata().level(), message));
+        }
+    }
+}
+
+#[test]
+fn the_driver_s_warnings_of_each_connection_are_dropped_and_its_errors_are_not() {
+    let driver = Driver::default();
+    // Of two subscribers, tracing asks both whether they listen, on whatever thread an event comes by first.
+    let _other = tracing::Dispatch::new(tracing_subscriber::registry());
+    let subscriber = tracing_subscriber::registry().with(driver.clone());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tracing::subscriber::with_default(subscriber, || {
+        runtime.block_on(async {
+            let url = server_url().await;
+            for url in [url.clone(), format!("{url};Encrypt=false"), format!("{url};Password=wrong")] {
+                let mut config = Config::default();
+                config.connection.url = url.into();
+                let _ = Queue::connect(&config).await;
+            }
+        });
+    });
+    let said = driver.0.lock().unwrap();
+    let of_level = |level| said.iter().filter(|line| line.0 == level).map(|line| line.1.as_str()).collect::<Vec<_>>();
+    assert_eq!((of_level(Level::WARN), of_level(Level::INFO)), (vec![], vec![]));
+    assert!(of_level(Level::ERROR).iter().any(|error| error.contains("Login failed")), "{said:?}");
+    assert!(of_level(Level::DEBUG).iter().any(|line| line.contains("sending login")), "it is there for those who ask");
+}
+
 /// Everything from level info on that the crate or a handler of these tests says; the driver has its say elsewhere.
 static LINES: OnceLock<Arc<Mutex<Vec<Line>>>> = OnceLock::new();
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use readpast::{ClaimOrder, Error, Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{ClaimOrder, Error, Handlers, NewJob, PortInUse, Queue, QueueOptions, Worker, WorkerConfig};
 use readpast_devserver::error::SqlError;
 use tiberius::Row;
 
@@ -19,7 +19,7 @@ async fn queue_with_metrics(fixture: &Fixture, name: &str) -> (Queue, SocketAddr
     config.metrics.listen = "127.0.0.1:0".to_string();
     let queue = Queue::connect(&config).await.unwrap();
     queue.create(QueueOptions::default()).await.unwrap();
-    let address = queue.metrics_address().unwrap();
+    let address = queue.serve_metrics().await.unwrap().expect("the port is free");
     (queue, address)
 }
 
@@ -112,7 +112,7 @@ async fn ready_means_a_lease_and_an_answered_claim() {
     through_proxy.connection.url = proxy.connection_string().into();
     through_proxy.metrics.listen = "127.0.0.1:0".to_string();
     let queue = Queue::connect(&through_proxy).await.unwrap();
-    let address = queue.metrics_address().unwrap();
+    let address = queue.serve_metrics().await.unwrap().unwrap();
 
     assert_eq!(get(address, "/healthz").await, (200, "alive\n".to_string()));
     assert_eq!(get(address, "/readyz").await, (503, "not ready: no worker is running\n".to_string()));
@@ -202,6 +202,8 @@ async fn an_address_is_shared_within_the_process_and_free_after_its_last_queue()
     let mut config = fixture.config.clone();
     config.metrics.listen = address.to_string();
     let second = Queue::connect(&config).await.unwrap();
+    assert_eq!(second.metrics_address(), None, "it does not listen before it is told to");
+    assert_eq!(second.serve_metrics().await.unwrap(), Some(address));
     assert_eq!(second.metrics_address(), Some(address));
     drop(first);
     assert_eq!(get(address, "/healthz").await.0, 200);
@@ -215,16 +217,56 @@ async fn an_address_is_shared_within_the_process_and_free_after_its_last_queue()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_port_in_use_is_named() {
-    let fixture = Fixture::not_installed("port").await;
+async fn a_process_that_only_enqueues_does_not_listen() {
+    let fixture = Fixture::new("producer").await;
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut config = fixture.config.clone();
+    config.metrics.listen = address.to_string();
+    let queue = Queue::connect(&config).await.unwrap();
+    queue.enqueue(NewJob::text("x")).await.unwrap();
+    assert_eq!(queue.metrics_address(), None);
+    std::net::TcpListener::bind(address).expect("a worker of the same host can have the port");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_port_is_taken_goes_on_without_or_takes_the_next_one() {
+    let fixture = Fixture::new("port").await;
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let mut config = fixture.config.clone();
     config.metrics.listen = address.to_string();
-    let error = Queue::connect(&config).await.unwrap_err();
+
+    let queue = Queue::connect(&config).await.unwrap();
+    queue.enqueue(NewJob::text("x")).await.unwrap();
+    let worker = Worker::start(&queue, &config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    assert_eq!(queue.metrics_address(), None);
+    assert_eq!(drained(worker).await.stats.done, 1, "it works all the same");
+
+    config.metrics.port_in_use = PortInUse::Next;
+    let queue = Queue::connect(&config).await.unwrap();
+    let worker = Worker::start(&queue, &config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let next = queue.metrics_address().expect("one of twenty is free");
+    assert!((address.port() + 1..=address.port() + 20).contains(&next.port()), "{next} after {address}");
+    assert_eq!(get(next, "/healthz").await.0, 200);
+    let same = Queue::connect(&config).await.unwrap();
+    assert_eq!(same.serve_metrics().await.unwrap(), Some(next), "another queue of the process shares it");
+    worker.shutdown().await.unwrap();
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_of_another_machine_is_refused_at_a_worker_s_start() {
+    let fixture = Fixture::new("address").await;
+    let mut config = fixture.config.clone();
+    config.metrics.listen = "192.0.2.1:9464".to_string(); // for documentation only (RFC 5737)
+    let queue = Queue::connect(&config).await.unwrap();
+    let error = Worker::start(&queue, &config.worker, |_, _| Ok(Output::none())).await.unwrap_err();
     assert!(matches!(error, Error::Config { .. }));
-    let expected = format!("metrics.listen is '{address}'; it must be an address of this machine with a free port");
-    assert!(error.to_string().starts_with(&expected), "{error}");
+    let expected = "metrics.listen is '192.0.2.1:9464'; it must be an address of this machine with a free port";
+    assert!(error.to_string().starts_with(expected), "{error}");
+    assert_eq!(queue.stats().await.unwrap().workers, 0, "and nothing was registered");
+    fixture.remove().await;
 }
 
 /// As if the sample had been taken ten minutes earlier.

@@ -1,13 +1,16 @@
-//! The exporter: `/metrics` in Prometheus' text format, and two pages for whoever supervises the process.
+//! The exporter: `/metrics` in Prometheus' text format, and two pages for whatever supervises the process.
 //!
 //! ```text
-//! [metrics] listen ─▶ Queue::connect ─▶ recorder (one per process) and listener (one per address)
-//! a worker's start ────▶ its Monitor is asked by /readyz
+//! [metrics] listen ─▶ Queue::connect ────────▶ Exporter: the recorder (one per process), and its upkeep
+//!                     a worker's start, or
+//!                     Queue::serve_metrics ──▶ Listener (one per address); its workers' Monitors are asked by /readyz
 //! ```
 //!
-//! All queues of a process that name the same address share one listener, which ends with the last of them.
+//! A process that only enqueues does not listen, so that it can share its settings with a worker on the same host. All queues of a process that
+//! name the same address share one listener, which ends with the last of them.
 
 use std::convert::Infallible;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -20,14 +23,16 @@ use hyper_util::rt::TokioIo;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
+use tokio::sync::OnceCell;
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::config::PortInUse;
 use crate::error::Error;
 use crate::worker::Monitor;
 
 use super::{Kind, all};
 
-/// The recorder keeps each sample of a histogram until it is put into its bucket: that often, whether anybody asks for the metrics or not.
+/// The recorder keeps each sample of a histogram until it is put into its bucket: that often, whether the metrics are asked for or not.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// A connection that does not ask for so long is closed.
@@ -36,63 +41,132 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The recorder that this module has installed. Recorders are for ever.
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
 
-/// The exporters that listen.
-static EXPORTERS: Mutex<Vec<Weak<Exporter>>> = Mutex::new(Vec::new());
+/// The listeners of this process.
+static LISTENERS: Mutex<Vec<Weak<Listener>>> = Mutex::new(Vec::new());
 
-/// A listener that serves this process's metrics and health.
+/// How many ports are tried after one that is in use, with `port_in_use = "next"`.
+const NEXT_PORTS: u16 = 20;
+
+/// What a queue with `metrics.listen` has from its connection on: a recorder that counts, and perhaps a listener that serves it.
 #[derive(Debug)]
 pub(crate) struct Exporter {
+    address: SocketAddr,
+    port_in_use: PortInUse,
+    /// `None`: the program has installed one of its own, which it serves itself.
+    recorder: Option<PrometheusHandle>,
+    listener: OnceCell<Arc<Listener>>,
+    /// Ends with the exporter.
+    _upkeep: JoinSet<()>,
+}
+
+impl Exporter {
+    /// Installs the recorder, if there is none yet. Does not listen.
+    pub(crate) fn new(address: SocketAddr, port_in_use: PortInUse) -> Exporter {
+        let recorder = recorder();
+        let mut upkeep = JoinSet::new();
+        if let Some(recorder) = recorder.clone() {
+            upkeep.spawn(async move {
+                let mut time = tokio::time::interval(UPKEEP);
+                loop {
+                    time.tick().await;
+                    recorder.run_upkeep();
+                }
+            });
+        }
+        Exporter { address, port_in_use, recorder, listener: OnceCell::new(), _upkeep: upkeep }
+    }
+
+    /// Listens, if it does not yet. Returns where, with the port that the system or `port_in_use` chose; `None` where another process has the
+    /// port and this one goes on without.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] when the address is not this machine's, or when the program has installed a recorder of its own, whose metrics
+    /// nobody but itself can serve.
+    pub(crate) async fn listen(&self) -> Result<Option<SocketAddr>, Error> {
+        let Some(recorder) = &self.recorder else {
+            return Err(self.refused("empty, because the program has installed a metrics recorder of its own"));
+        };
+        let listening = self.listener.get_or_try_init(|| self.listener(recorder)).await;
+        match listening {
+            Ok(listener) => Ok(Some(listener.address)),
+            Err(error) if error.kind() == ErrorKind::AddrInUse && self.port_in_use == PortInUse::Warn => {
+                tracing::warn!(address = %self.address, "another process has the port for metrics; this one does not serve any");
+                Ok(None)
+            }
+            Err(error) => Err(self.refused(format!("an address of this machine with a free port ({error})"))),
+        }
+    }
+
+    async fn listener(&self, recorder: &PrometheusHandle) -> std::io::Result<Arc<Listener>> {
+        if let Some(listener) = listening_at(self.address) {
+            return Ok(listener);
+        }
+        let mut socket = TcpListener::bind(self.address).await;
+        if self.port_in_use == PortInUse::Next {
+            for port in (self.address.port()..u16::MAX).skip(1).take(NEXT_PORTS.into()) {
+                if !socket.as_ref().is_err_and(|error| error.kind() == ErrorKind::AddrInUse) {
+                    break;
+                }
+                // Another queue of this process may be the one that has the port.
+                if let Some(listener) = listening_at(self.address) {
+                    return Ok(listener);
+                }
+                socket = TcpListener::bind((self.address.ip(), port)).await;
+            }
+        }
+        match socket {
+            Ok(socket) => Ok(Listener::start(socket, self.address, recorder.clone())),
+            // Two queues that begin at the same time: the other one was faster.
+            Err(error) => listening_at(self.address).ok_or(error),
+        }
+    }
+
+    fn refused(&self, allowed: impl ToString) -> Error {
+        Error::Config {
+            key: "metrics.listen".to_string(),
+            value: format!("'{}'", self.address),
+            allowed: allowed.to_string(),
+        }
+    }
+
+    /// Where it listens, if it does.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.listener.get().map(|listener| listener.address)
+    }
+
+    /// Lets `/readyz` speak for a worker, until the worker has ended.
+    pub(crate) fn watch(&self, worker: Monitor) {
+        if let Some(listener) = self.listener.get() {
+            let mut workers = listener.workers.lock();
+            workers.retain(|worker| !worker.has_ended());
+            workers.push(worker);
+        }
+    }
+}
+
+/// Serves this process's metrics and health at one address.
+#[derive(Debug)]
+struct Listener {
+    /// As it was asked for.
+    wanted: SocketAddr,
+    /// As it came to be.
     address: SocketAddr,
     workers: Mutex<Vec<Monitor>>,
     server: OnceLock<AbortHandle>,
 }
 
-impl Exporter {
-    /// The exporter at `address`, started if it is not there yet.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Config`] when the address is in use or not this machine's, or when the program has installed a recorder of its own, whose
-    /// metrics nobody but itself can serve.
-    pub(crate) async fn at(address: SocketAddr) -> Result<Arc<Exporter>, Error> {
-        if let Some(exporter) = listening_at(address) {
-            return Ok(exporter);
-        }
-        let refused = |allowed: String| Error::Config {
-            key: "metrics.listen".to_string(),
-            value: format!("'{address}'"),
-            allowed,
-        };
-        let listener = match TcpListener::bind(address).await {
-            Ok(listener) => listener,
-            // Two queues that connect at the same time: the other one was faster.
-            Err(error) => match listening_at(address) {
-                Some(exporter) => return Ok(exporter),
-                None => return Err(refused(format!("an address of this machine with a free port ({error})"))),
-            },
-        };
-        let recorder = recorder().map_err(refused)?;
-        let address = listener.local_addr().unwrap_or(address);
-        let exporter = Arc::new(Exporter { address, workers: Mutex::default(), server: OnceLock::new() });
-        let server = tokio::spawn(serve(listener, Arc::downgrade(&exporter), recorder));
-        let _ = exporter.server.set(server.abort_handle());
-        let mut exporters = EXPORTERS.lock();
-        exporters.retain(|exporter| exporter.strong_count() > 0);
-        exporters.push(Arc::downgrade(&exporter));
+impl Listener {
+    fn start(socket: TcpListener, wanted: SocketAddr, recorder: PrometheusHandle) -> Arc<Listener> {
+        let address = socket.local_addr().unwrap_or(wanted);
+        let listener = Arc::new(Listener { wanted, address, workers: Mutex::default(), server: OnceLock::new() });
+        let server = tokio::spawn(serve(socket, Arc::downgrade(&listener), recorder));
+        let _ = listener.server.set(server.abort_handle());
+        let mut listeners = LISTENERS.lock();
+        listeners.retain(|listener| listener.strong_count() > 0);
+        listeners.push(Arc::downgrade(&listener));
         tracing::info!(%address, "serving /metrics, /healthz and /readyz");
-        Ok(exporter)
-    }
-
-    /// Where it listens: with the port that the system chose, if it was to choose one.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Lets `/readyz` speak for a worker, until the worker has ended.
-    pub(crate) fn watch(&self, worker: Monitor) {
-        let mut workers = self.workers.lock();
-        workers.retain(|worker| !worker.has_ended());
-        workers.push(worker);
+        listener
     }
 
     /// Ready: there is a worker, and each one holds its lease and has had an answer to its last claim.
@@ -115,7 +189,7 @@ impl Exporter {
     }
 }
 
-impl Drop for Exporter {
+impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(server) = self.server.get() {
             server.abort();
@@ -123,17 +197,20 @@ impl Drop for Exporter {
     }
 }
 
-fn listening_at(address: SocketAddr) -> Option<Arc<Exporter>> {
-    let exporters = EXPORTERS.lock();
-    exporters.iter().filter_map(Weak::upgrade).find(|exporter| exporter.address == address)
+/// This process's listener at an address, by what was asked for or by what came of it. Port 0 is another port each time.
+fn listening_at(address: SocketAddr) -> Option<Arc<Listener>> {
+    let listeners = LISTENERS.lock();
+    let is_wanted =
+        |listener: &Arc<Listener>| listener.address == address || listener.wanted == address && address.port() != 0;
+    listeners.iter().filter_map(Weak::upgrade).find(is_wanted)
 }
 
-/// This process's recorder, installed if it is not there yet. Says what `metrics.listen` must be when that is impossible.
-fn recorder() -> Result<PrometheusHandle, String> {
+/// This process's recorder, installed if it is not there yet; `None` where the program has installed another.
+fn recorder() -> Option<PrometheusHandle> {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = INSTALLING.lock();
     if let Some(recorder) = RECORDER.get() {
-        return Ok(recorder.clone());
+        return Some(recorder.clone());
     }
     let mut builder = PrometheusBuilder::new();
     for metric in all().filter(|metric| metric.kind == Kind::Histogram) {
@@ -144,22 +221,17 @@ fn recorder() -> Result<PrometheusHandle, String> {
     let recorder = builder.build_recorder();
     let handle = recorder.handle();
     if metrics::set_global_recorder(recorder).is_err() {
-        return Err("empty, because the program has installed a metrics recorder of its own".to_string());
+        return None;
     }
-    Ok(RECORDER.get_or_init(|| handle).clone())
+    Some(RECORDER.get_or_init(|| handle).clone())
 }
 
 /// Answers until its task is ended. Dropping it closes all connections.
-async fn serve(listener: TcpListener, exporter: Weak<Exporter>, recorder: PrometheusHandle) {
+async fn serve(socket: TcpListener, listener: Weak<Listener>, recorder: PrometheusHandle) {
     let mut connections = JoinSet::new();
-    let mut upkeep = tokio::time::interval(UPKEEP);
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = upkeep.tick() => {
-                recorder.run_upkeep();
-                continue;
-            }
+            accepted = socket.accept() => accepted,
             Some(_) = connections.join_next() => continue,
         };
         let stream = match accepted {
@@ -171,10 +243,10 @@ async fn serve(listener: TcpListener, exporter: Weak<Exporter>, recorder: Promet
                 continue;
             }
         };
-        let (exporter, recorder) = (exporter.clone(), recorder.clone());
+        let (listener, recorder) = (listener.clone(), recorder.clone());
         connections.spawn(async move {
             let service = service_fn(move |request| {
-                let response = answer(&request, &exporter, &recorder);
+                let response = answer(&request, &listener, &recorder);
                 async move { Ok::<_, Infallible>(response) }
             });
             let connection = hyper::server::conn::http1::Builder::new()
@@ -188,7 +260,7 @@ async fn serve(listener: TcpListener, exporter: Weak<Exporter>, recorder: Promet
     }
 }
 
-fn answer(request: &Request<Incoming>, exporter: &Weak<Exporter>, recorder: &PrometheusHandle) -> Response<String> {
+fn answer(request: &Request<Incoming>, listener: &Weak<Listener>, recorder: &PrometheusHandle) -> Response<String> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return page(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
     }
@@ -201,7 +273,7 @@ fn answer(request: &Request<Incoming>, exporter: &Weak<Exporter>, recorder: &Pro
         }
         "/healthz" => page(StatusCode::OK, "alive\n"),
         "/readyz" => {
-            let readiness = exporter.upgrade().map_or(Err("the process is ending"), |exporter| exporter.readiness());
+            let readiness = listener.upgrade().map_or(Err("the process is ending"), |listener| listener.readiness());
             match readiness {
                 Ok(()) => page(StatusCode::OK, "ready\n"),
                 Err(reason) => page(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
@@ -226,7 +298,9 @@ mod tests {
     #[tokio::test]
     async fn a_recorder_of_the_program_s_own_is_left_alone() {
         metrics::set_global_recorder(metrics::NoopRecorder).unwrap();
-        let error = Exporter::at("127.0.0.1:0".parse().unwrap()).await.unwrap_err().to_string();
+        // A producer does not mind: its metrics go there.
+        let exporter = Exporter::new("127.0.0.1:0".parse().unwrap(), PortInUse::Warn);
+        let error = exporter.listen().await.unwrap_err().to_string();
         assert!(error.starts_with("metrics.listen is '127.0.0.1:"), "{error}");
         assert!(
             error.ends_with("it must be empty, because the program has installed a metrics recorder of its own"),

@@ -173,7 +173,7 @@ pub(crate) const ERRORS: [&str; 68] = [
     "58003",
 ];
 
-/// Calls: half a millisecond is a round trip in one rack, 30 s the default command time-out.
+/// Calls: half a millisecond is a round trip in one rack, 30 s twice the default command time-out.
 const CALL_BUCKETS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 /// Jobs: from ten microseconds to an hour.

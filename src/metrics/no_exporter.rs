@@ -1,30 +1,33 @@
 //! Stands for the exporter in builds without the feature `prometheus`.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
+use crate::config::PortInUse;
 use crate::error::Error;
 use crate::worker::Monitor;
 
-/// There is none.
+/// Serves nothing: whoever is to listen is refused.
 #[derive(Debug)]
-pub(crate) struct Exporter(Infallible);
+pub(crate) struct Exporter {
+    address: SocketAddr,
+}
 
 impl Exporter {
-    pub(crate) async fn at(address: SocketAddr) -> Result<Arc<Exporter>, Error> {
+    pub(crate) fn new(address: SocketAddr, _port_in_use: PortInUse) -> Exporter {
+        Exporter { address }
+    }
+
+    pub(crate) async fn listen(&self) -> Result<Option<SocketAddr>, Error> {
         Err(Error::Config {
             key: "metrics.listen".to_string(),
-            value: format!("'{address}'"),
+            value: format!("'{}'", self.address),
             allowed: "empty in a build without the feature prometheus".to_string(),
         })
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        match self.0 {}
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        None
     }
 
-    pub(crate) fn watch(&self, _worker: Monitor) {
-        match self.0 {}
-    }
+    pub(crate) fn watch(&self, _worker: Monitor) {}
 }

@@ -14,6 +14,7 @@ use tiberius::SqlBrowser;
 use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
+use super::driver_log;
 use crate::boot_clock::BootClock;
 use crate::config::{ConnectionConfig, Timeouts};
 use crate::error::Error;
@@ -139,39 +140,52 @@ impl Connector {
         let mut driver = self.driver.clone();
         for _ in 0..=MAX_REDIRECTS {
             let stream = self.open(&driver).await?;
-            match tiberius::Client::connect(driver.clone(), stream.compat_write()).await {
+            let connecting = tiberius::Client::connect(driver.clone(), stream.compat_write());
+            match driver_log::without_warnings(connecting).await {
                 Ok(client) => return Ok(client),
                 Err(tiberius::error::Error::Routing { host, port }) => {
                     tracing::debug!(host, port, "redirected");
                     driver.host(host);
                     driver.port(port);
                 }
+                Err(tiberius::error::Error::Io { kind, message }) if is_of_certificates(kind, &message) => {
+                    return Err(Error::Tls { server: self.server.clone(), message });
+                }
                 Err(error @ tiberius::error::Error::Io { .. }) => return Err(self.connect_error(error)),
                 Err(error) => return Err(self.error(error)),
             }
         }
-        let source = io::Error::other(format!("redirected more than {MAX_REDIRECTS} times"));
-        Err(Error::Connect { server: self.server.clone(), source })
+        let cause = io::Error::other(format!("redirected more than {MAX_REDIRECTS} times"));
+        Err(Error::Connect { server: self.server.clone(), cause })
     }
 
     /// The TCP connection, with its options set.
     async fn open(&self, driver: &tiberius::Config) -> Result<TcpStream, Error> {
         let stream = TcpStream::connect_named(driver).await.map_err(|error| self.connect_error(error))?;
         let options = stream.set_nodelay(true).and_then(|()| keep_alive(&stream));
-        options.map_err(|source| Error::Connect { server: self.server.clone(), source })?;
+        options.map_err(|cause| Error::Connect { server: self.server.clone(), cause })?;
         Ok(stream)
     }
 
     fn connect_error(&self, error: tiberius::error::Error) -> Error {
-        let source = match error {
+        let cause = match error {
             tiberius::error::Error::Io { kind, message } => io::Error::new(kind, message),
             other => io::Error::other(other.to_string()),
         };
-        Error::Connect { server: self.server.clone(), source }
+        Error::Connect { server: self.server.clone(), cause }
     }
 
     pub(super) fn error(&self, error: tiberius::error::Error) -> Error {
         Error::from_driver(error, &self.server, &self.schema)
+    }
+}
+
+/// Whether the driver could not read the certificates that it is to trust. It reports that as it does a broken connection.
+fn is_of_certificates(kind: io::ErrorKind, message: &str) -> bool {
+    match kind {
+        io::ErrorKind::NotFound | io::ErrorKind::InvalidInput => true, // no socket says so
+        io::ErrorKind::InvalidData => message.contains("certificate"),
+        _ => false,
     }
 }
 

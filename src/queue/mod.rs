@@ -34,6 +34,7 @@ mod unfinished;
 
 pub(crate) mod claim;
 pub(crate) mod connection;
+mod driver_log;
 pub(crate) mod enqueue;
 pub(crate) mod finish;
 pub(crate) mod lane;
@@ -50,7 +51,7 @@ use std::time::{Duration, Instant};
 use deadpool::managed;
 use tokio::sync::{OnceCell, watch};
 
-use crate::config::{Config, QueueConfig};
+use crate::config::Config;
 use crate::connection_string::ConnectionString;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
@@ -125,22 +126,19 @@ impl fmt::Debug for Queue {
 }
 
 impl Queue {
-    /// Makes a queue from its settings and connects once, to see that it can; where `metrics.listen` is set, serves the
-    /// metrics there as long as this queue, a clone of it or a worker of it lives. Whether readpast is installed there is
-    /// the business of [`verify`](Queue::verify).
+    /// Makes a queue from its settings and connects once, to see that it can; where `metrics.listen` is set, has its metrics counted, to be
+    /// served from a worker's start or [`serve_metrics`](Queue::serve_metrics) on. Whether readpast is installed there is the business of
+    /// [`verify`](Queue::verify).
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] and [`Error::ConnectionString`] for wrong settings, an address for metrics that is in use
-    /// among them; [`Error::Connect`], [`Error::Tls`],
+    /// [`Error::Config`] and [`Error::ConnectionString`] for wrong settings; [`Error::Connect`], [`Error::Tls`],
     /// [`Error::LoginFailed`], [`Error::Database`] and [`Error::TimedOut`] when the connection cannot be made.
     pub async fn connect(config: &Config) -> Result<Queue, Error> {
         config.queue.validate()?;
         // Before the connector, whose metrics go to the recorder that is there when it is made.
-        let exporter = match config.metrics.address()? {
-            Some(address) => Some(Exporter::at(address).await?),
-            None => None,
-        };
+        let address = config.metrics.address()?;
+        let exporter = address.map(|address| Arc::new(Exporter::new(address, config.metrics.port_in_use)));
         let connector = Arc::new(Connector::new(&config.connection, &config.queue.name)?);
         let queue = Queue {
             name: config.queue.name.as_str().into(),
@@ -160,7 +158,8 @@ impl Queue {
     ///
     /// As [`connect`](Queue::connect).
     pub async fn from_url(url: impl Into<ConnectionString>, queue: &str) -> Result<Queue, Error> {
-        let mut config = Config { queue: QueueConfig { name: queue.to_string() }, ..Config::default() };
+        let mut config = Config::default();
+        config.queue.name = queue.to_string();
         config.connection.url = url.into();
         Queue::connect(&config).await
     }
@@ -175,9 +174,27 @@ impl Queue {
         self.connector.schema()
     }
 
-    /// Where this process serves its metrics, if `metrics.listen` is set; with the port that the system chose, if it was to choose one.
+    /// Where this process serves the metrics of this queue, if it does; with the port that the system or `metrics.port_in_use` chose.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.exporter.as_ref().map(|exporter| exporter.address())
+        self.exporter.as_ref().and_then(|exporter| exporter.address())
+    }
+
+    /// Serves `/metrics`, `/healthz` and `/readyz` where `metrics.listen` says, as long as this queue, a clone of it or a worker of it lives. A
+    /// worker does so at its start; this is for a process that only enqueues and is to be scraped. Calling it twice has no further effect.
+    /// Returns the address; `None` where `metrics.listen` is empty, or where another process has the port and `metrics.port_in_use` is `warn`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] when the address is not this machine's, no port is free, or the program has installed a metrics recorder of its own.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn serve_metrics(&self) -> Result<Option<SocketAddr>, Error> {
+        match &self.exporter {
+            Some(exporter) => exporter.listen().await,
+            None => Ok(None),
+        }
     }
 
     /// For tests: how long a connection of this queue, its clones and workers may idle before it is made anew instead of being used.
@@ -308,7 +325,7 @@ impl Queue {
                 }
                 Err(error) if enqueued.is_empty() => return Err(error),
                 Err(error) => {
-                    return Err(Error::EnqueuedInPart { enqueued, source: Box::new(error) });
+                    return Err(Error::EnqueuedInPart { enqueued, cause: Box::new(error) });
                 }
             }
         }

@@ -5,6 +5,8 @@
 //! The scripts take a lock at the start and give it back at the end, so that of two installs at once the second waits;
 //! when one breaks off, its session ends and the lock with it.
 
+use std::time::Duration;
+
 use super::batches::batches;
 use super::lane::Lane;
 use super::parameters::procedure;
@@ -59,6 +61,9 @@ const SCRIPTS: [(&str, &str); 43] = [
     ("900_roles.sql", include_str!("../../sql/900_roles.sql")),
     ("990_end.sql", include_str!("../../sql/990_end.sql")),
 ];
+
+/// How long a part of a script may take, instead of the command time-out: an upgrade may build an index over a large table.
+const SCRIPT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How often an install that failed for a passing reason is begun again: installs into other schemas of the database
 /// may make it a deadlock victim in the system tables.
@@ -141,7 +146,7 @@ impl Lane {
         for (name, script) in SCRIPTS {
             let script = script.replace("$(schema)", self.schema());
             for batch in batches(&script) {
-                self.batch(name, batch).await?;
+                self.within(SCRIPT_TIMEOUT).batch(name, batch).await?;
             }
         }
         self.disconnect();

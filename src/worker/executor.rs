@@ -97,7 +97,7 @@ impl Executor {
                 tracing::error!(panic = panic_message(&*panic), "a pool task panicked outside a job")
             })
             .build()
-            .map_err(Error::Threads)?;
+            .map_err(|error| Error::Threads { message: error.to_string() })?;
         let look_ahead = if shared.config.look_ahead == 0 { threads } else { shared.config.look_ahead };
         let (buffer, waiting) = crossbeam_channel::bounded(most_ahead(&shared.config) + threads);
         let kind_metrics: Arc<[_]> = handlers.labels().map(|kind| KindMetrics::new(&shared.queue, kind)).collect();

@@ -136,6 +136,7 @@ impl Worker {
         handlers: Handlers,
         span: tracing::Span,
     ) -> Result<Worker, Error> {
+        queue.serve_metrics().await?;
         // The first lane of a queue asks for the schema's version.
         let keeper = LeaseKeeper::register(queue.take_lane().await?, &shared).await?;
         let (lease, duties) = (keeper.lease(), keeper.duties());

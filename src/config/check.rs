@@ -1,0 +1,43 @@
+//! Ranges, and what is said of a value outside its own.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+use crate::connection_string::may_hold_password;
+use crate::error::Error;
+
+/// The widest name of a queue or a worker: `nvarchar(128)`.
+pub(super) const MAX_NAME_UNITS: usize = 128;
+
+pub(super) fn check_range<T: PartialOrd + Display>(key: &str, value: T, range: RangeInclusive<T>) -> Result<(), Error> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err(refused(key, value, format!("{} to {}", range.start(), range.end())))
+}
+
+pub(super) fn check_at_most<T: PartialOrd + Display>(
+    key: &str,
+    value: T,
+    limit_key: &str,
+    limit: T,
+) -> Result<(), Error> {
+    if value <= limit {
+        return Ok(());
+    }
+    Err(refused(key, value, format!("at most {limit_key} ({limit})")))
+}
+
+pub(super) fn refused(key: &str, value: impl Display, allowed: impl Display) -> Error {
+    Error::Config { key: key.to_string(), value: value.to_string(), allowed: allowed.to_string() }
+}
+
+/// As [`refused`], for a text. One that may be a connection string in the wrong place is not shown.
+pub(super) fn refused_text(key: &str, text: &str, allowed: impl Display) -> Error {
+    refused(key, shown(text), allowed)
+}
+
+/// A text as messages may quote it.
+pub(super) fn shown(text: &str) -> String {
+    if may_hold_password(text) { "a text that is not shown here".to_string() } else { format!("'{text}'") }
+}

@@ -1,0 +1,127 @@
+//! Section `connection`: how to reach SQL Server.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::check::{check_range, refused, refused_text};
+use crate::connection_string::ConnectionString;
+use crate::error::Error;
+
+/// How to reach SQL Server: section `connection`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ConnectionConfig {
+    /// The ADO.NET connection string; see [`ConnectionString`] for its keys. Never shown in logs and errors.
+    ///
+    /// Default: none. Range: must be set.
+    pub url: ConnectionString,
+
+    /// The schema of the database in which readpast is installed.
+    ///
+    /// Default: `readpast`. Range: 1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, no reserved word of
+    /// T-SQL.
+    pub schema: String,
+
+    /// How long making a connection may take, login included. At most `worker.lease_ms`.
+    ///
+    /// Default: `15000`. Range: 100 to 600000 ms.
+    pub connect_timeout_ms: u64,
+
+    /// How long one call may take. A call that takes longer fails, and its connection is dropped, which makes SQL
+    /// Server undo what was not committed. At most `worker.lease_ms`.
+    ///
+    /// Default: `15000`. Range: 1000 to 3600000 ms.
+    pub command_timeout_ms: u64,
+
+    /// The size of the packets of the TDS protocol. A larger one makes claims and acknowledgements of many jobs
+    /// cheaper; SQL Server may give less. One packet must fit into one TLS record.
+    ///
+    /// Default: `16000`. Range: 512 to 16383 bytes.
+    pub packet_size: u32,
+}
+
+impl Default for ConnectionConfig {
+    fn default() -> ConnectionConfig {
+        ConnectionConfig {
+            url: ConnectionString::default(),
+            schema: "readpast".to_string(),
+            connect_timeout_ms: 15_000,
+            command_timeout_ms: 15_000,
+            packet_size: 16_000,
+        }
+    }
+}
+
+/// SQL Server takes packets of 512 to 32,767 bytes; one that is encrypted must fit into one TLS record (16,384 bytes).
+pub(crate) const PACKET_SIZES: RangeInclusive<u32> = 512..=16_383;
+
+/// The longest schema name. SQL Server allows 128 characters; the roles are named after the schema and need room.
+const MAX_SCHEMA_LENGTH: usize = 100;
+
+/// The time limits of a connection, wherever they were set.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeouts {
+    pub(crate) connect: Duration,
+    pub(crate) command: Duration,
+}
+
+impl ConnectionConfig {
+    /// Checks this section alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::validate`].
+    pub fn validate(&self) -> Result<(), Error> {
+        if self.url.is_empty() {
+            return Err(refused("connection.url", "empty", "a connection string (READPAST_URL in the environment)"));
+        }
+        self.url.parse()?;
+        check_schema(&self.schema)?;
+        check_range("connection.connect_timeout_ms", self.connect_timeout_ms, 100..=600_000)?;
+        check_range("connection.command_timeout_ms", self.command_timeout_ms, 1_000..=3_600_000)?;
+        check_range("connection.packet_size", self.packet_size, PACKET_SIZES)
+    }
+
+    /// The time limits: those of the connection string before those of this section.
+    pub(crate) fn timeouts(&self) -> Result<Timeouts, Error> {
+        let options = self.url.parse()?;
+        Ok(Timeouts {
+            connect: options.connect_timeout.unwrap_or(Duration::from_millis(self.connect_timeout_ms)),
+            command: options.command_timeout.unwrap_or(Duration::from_millis(self.command_timeout_ms)),
+        })
+    }
+}
+
+/// The schema's name goes into SQL text: into the scripts in brackets, and into the names of the table types without
+/// them, because the protocol has no brackets there. Hence neither special characters nor reserved words.
+pub(crate) fn check_schema(schema: &str) -> Result<(), Error> {
+    let begins_well = schema.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    let goes_on_well = schema.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
+    let is_reserved = RESERVED_WORDS.split_ascii_whitespace().any(|word| word.eq_ignore_ascii_case(schema));
+    if begins_well && goes_on_well && schema.len() <= MAX_SCHEMA_LENGTH && !is_reserved {
+        return Ok(());
+    }
+    Err(refused_text(
+        "connection.schema",
+        schema,
+        "1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, and no reserved word of T-SQL",
+    ))
+}
+
+/// From "Reserved keywords (Transact-SQL)" in Microsoft's documentation.
+const RESERVED_WORDS: &str = "
+    add all alter and any as asc authorization backup begin between break browse bulk by cascade case check checkpoint close clustered
+    coalesce collate column commit compute constraint contains containstable continue convert create cross current current_date
+    current_time current_timestamp current_user cursor database dbcc deallocate declare default delete deny desc disk distinct
+    distributed double drop dump else end errlvl escape except exec execute exists exit external fetch file fillfactor for foreign
+    freetext freetexttable from full function goto grant group having holdlock identity identity_insert identitycol if in index inner
+    insert intersect into is join key kill left like lineno load merge national nocheck nonclustered not null nullif of off offsets on
+    open opendatasource openquery openrowset openxml option or order outer over percent pivot plan precision primary print proc
+    procedure public raiserror read readtext reconfigure references replication restore restrict return revert revoke right rollback
+    rowcount rowguidcol rule save schema securityaudit select semantickeyphrasetable semanticsimilaritydetailstable
+    semanticsimilaritytable session_user set setuser shutdown some statistics system_user table tablesample textsize then to top tran
+    transaction trigger truncate try_convert tsequal union unique unpivot update updatetext use user values varying view waitfor when
+    where while with within writetext";

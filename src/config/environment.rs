@@ -1,0 +1,185 @@
+//! The environment: `READPAST_WORKER_LEASE_MS` for `worker.lease_ms`, under a prefix of the program's choice.
+
+use std::ffi::OsString;
+
+use super::Config;
+use super::check::{refused, refused_text};
+use super::keys::{self, KEYS, Key, Kind};
+use crate::error::Error;
+
+/// Sets what the variables set whose names begin with `prefix`.
+pub(super) fn apply(
+    config: &mut Config,
+    prefix: &str,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<(), Error> {
+    let is_plain =
+        |name: &str| name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+    if prefix.len() < 2 || !prefix.ends_with('_') || !is_plain(prefix) {
+        return Err(refused_text("the prefix of the environment", prefix, "A-Z, 0-9 and _, with a _ at the end"));
+    }
+    for (name, value) in variables {
+        let Some(name) = name.to_str().filter(|name| name.starts_with(prefix)) else {
+            continue;
+        };
+        let value = value.to_str().ok_or_else(|| refused(name, "not valid Unicode", "text"))?;
+        match KEYS.iter().find(|key| variable(prefix, key) == name) {
+            Some(key) => set(config, key, name, value)?,
+            None if is_of_kubernetes(&name[prefix.len() - 1..], value) => {}
+            None => return Err(refused(name, "set in the environment", format!("unset{}", hint(prefix, name)))),
+        }
+    }
+    Ok(())
+}
+
+/// The variable that sets a key.
+fn variable(prefix: &str, key: &Key) -> String {
+    let short = match key.name {
+        "connection.url" => "URL".to_string(),
+        "connection.schema" => "SCHEMA".to_string(),
+        "queue.name" => "QUEUE".to_string(),
+        name => name.replace('.', "_").to_ascii_uppercase(),
+    };
+    format!("{prefix}{short}")
+}
+
+fn set(config: &mut Config, key: &Key, variable: &str, value: &str) -> Result<(), Error> {
+    let value = if key.kind == Kind::Text { value } else { value.trim() };
+    if (key.set)(config, value) { Ok(()) } else { Err(refused_text(variable, value, key.allowed())) }
+}
+
+fn hint(prefix: &str, name: &str) -> String {
+    let variables: Vec<String> = KEYS.iter().map(|key| variable(prefix, key)).collect();
+    let named = variables.iter().map(|variable| (&variable[prefix.len()..], variable));
+    match keys::nearest(&name[prefix.len()..], named) {
+        Some(near) => format!("; did you mean {near}?"),
+        None => format!(", or one of {}", variables.join(", ")),
+    }
+}
+
+/// Whether Kubernetes has set a variable, because a Service of the namespace is called as the prefix is, or begins so. `rest` is the name after
+/// the prefix, with its `_`. The forms are those of "Discovering services: environment variables" in Kubernetes' documentation:
+/// `…_SERVICE_HOST`, `…_SERVICE_PORT`, `…_SERVICE_PORT_<NAME>`, `…_PORT`, and `…_PORT_<number>_<protocol>` alone, with `_PROTO`, `_PORT`, `_ADDR`.
+/// The value must look so too: `READPAST_PORT=9464` is somebody's mistake.
+fn is_of_kubernetes(rest: &str, value: &str) -> bool {
+    let is_number = |text: &str| text.parse::<u16>().is_ok();
+    let is_address = |text: &str| text.parse::<std::net::IpAddr>().is_ok();
+    let is_url = |text: &str| {
+        let protocol = text.split_once("://").map(|(protocol, _)| protocol);
+        protocol.is_some_and(|protocol| ["tcp", "udp", "sctp"].contains(&protocol))
+    };
+    if rest.ends_with("_SERVICE_HOST") {
+        return is_address(value);
+    }
+    if rest.ends_with("_SERVICE_PORT") || rest.contains("_SERVICE_PORT_") {
+        return is_number(value);
+    }
+    if rest.ends_with("_PORT") && is_url(value) {
+        return true;
+    }
+    let Some((_, link)) = rest.split_once("_PORT_") else {
+        return false;
+    };
+    let parts: Vec<&str> = link.split('_').collect();
+    match parts[..] {
+        [port, "TCP" | "UDP" | "SCTP", ref what @ ..] if is_number(port) => match what {
+            [] => is_url(value),
+            ["PROTO"] => ["tcp", "udp", "sctp"].contains(&value),
+            ["PORT"] => is_number(value),
+            ["ADDR"] => is_address(value),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_variables(variables: &[(&str, &str)]) -> Result<Config, Error> {
+        let mut config = Config::default();
+        let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        apply(&mut config, "READPAST_", variables).map(|()| config)
+    }
+
+    fn refusal(name: &str, value: &str) -> String {
+        with_variables(&[(name, value)]).expect_err(name).to_string()
+    }
+
+    /// What `kubectl exec … env` shows beside Services named `readpast`, `readpast-worker` and `readpast-6`.
+    #[test]
+    fn what_kubernetes_says_of_its_services_is_no_setting() {
+        let services = [
+            ("READPAST_SERVICE_HOST", "10.0.0.11"),
+            ("READPAST_SERVICE_PORT", "9464"),
+            ("READPAST_SERVICE_PORT_METRICS", "9464"),
+            ("READPAST_SERVICE_PORT_HTTP_METRICS", "9464"),
+            ("READPAST_PORT", "tcp://10.0.0.11:9464"),
+            ("READPAST_PORT_9464_TCP", "tcp://10.0.0.11:9464"),
+            ("READPAST_PORT_9464_TCP_PROTO", "tcp"),
+            ("READPAST_PORT_9464_TCP_PORT", "9464"),
+            ("READPAST_PORT_9464_TCP_ADDR", "10.0.0.11"),
+            ("READPAST_PORT_1433_UDP", "udp://[fd00::1]:1433"),
+            ("READPAST_WORKER_SERVICE_HOST", "fd00::1"),
+            ("READPAST_WORKER_PORT", "tcp://10.0.0.12:9464"),
+            ("READPAST_WORKER_PORT_9464_TCP_ADDR", "10.0.0.12"),
+        ];
+        assert_eq!(with_variables(&services).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn what_only_looks_like_it_is_an_error() {
+        for (name, value) in [
+            ("READPAST_PORT", "9464"),
+            ("READPAST_SERVICE_PORT", "many"),
+            ("READPAST_SERVICE_HOST", "db1"),
+            ("READPAST_PORT_9464_TCP_NAME", "x"),
+            ("READPAST_PORT_X_TCP", "tcp://10.0.0.11:9464"),
+            ("READPAST_SERVICE", "x"),
+        ] {
+            assert!(refusal(name, value).starts_with(&format!("{name} is set in the environment; it must be unset")));
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_or_of_the_wrong_type_is_named() {
+        assert_eq!(
+            refusal("READPAST_WORKER_BATCH_SZE", "1"),
+            "READPAST_WORKER_BATCH_SZE is set in the environment; it must be unset; did you mean READPAST_WORKER_BATCH_SIZE?"
+        );
+        assert!(refusal("READPAST_COLOUR", "1").contains("it must be unset, or one of READPAST_URL, READPAST_SCHEMA"));
+        assert_eq!(
+            refusal("READPAST_WORKER_THREADS", "all"),
+            "READPAST_WORKER_THREADS is 'all'; it must be a whole number from 0 on"
+        );
+        assert_eq!(
+            refusal("READPAST_METRICS_PORT_IN_USE", "fail"),
+            "READPAST_METRICS_PORT_IN_USE is 'fail'; it must be warn or next"
+        );
+        assert!(!refusal("READPAST_WORKER_THREADS", "Server=s;Pasword=hunter2").contains("hunter2"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_not_unicode_is_refused_and_not_changed() {
+        use std::os::unix::ffi::OsStringExt;
+        let variable = ("READPAST_URL".into(), OsString::from_vec(vec![b'p', 0xFF]));
+        let error = apply(&mut Config::default(), "READPAST_", [variable].into_iter()).unwrap_err();
+        assert_eq!(error.to_string(), "READPAST_URL is not valid Unicode; it must be text");
+    }
+
+    #[test]
+    fn another_prefix_stands_for_the_program_s_own_variables() {
+        let mut config = Config::default();
+        let variables =
+            [("MAILER_QUEUE_WORKER_THREADS", "3"), ("MAILER_QUEUE_URL", "Server=s"), ("READPAST_NONSENSE", "1")];
+        let variables = variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        apply(&mut config, "MAILER_QUEUE_", variables.into_iter()).unwrap();
+        assert_eq!(config.worker.threads, 3);
+        assert_eq!(config.connection.url, "Server=s".into());
+        for prefix in ["", "_", "MAILER", "mailer_", "MAIL ER_"] {
+            assert!(apply(&mut config, prefix, [].into_iter()).is_err(), "{prefix}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Section `queue`: which queue.
+
+use serde::Deserialize;
+
+use super::check::{MAX_NAME_UNITS, refused_text};
+use crate::error::Error;
+
+/// Which queue: section `queue`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct QueueConfig {
+    /// The queue's name. Names compare by code point: `Mail` and `mail` are two queues.
+    ///
+    /// Default: `default`. Range: 1 to 128 characters (UTF-16), without spaces at its ends.
+    pub name: String,
+}
+
+impl Default for QueueConfig {
+    fn default() -> QueueConfig {
+        QueueConfig { name: "default".to_string() }
+    }
+}
+
+impl QueueConfig {
+    /// Checks this section alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::validate`].
+    pub fn validate(&self) -> Result<(), Error> {
+        let is_trimmed = self.name.trim() == self.name; // SQL Server takes 'mail' and 'mail ' for equal
+        if self.name.is_empty() || !is_trimmed || self.name.encode_utf16().count() > MAX_NAME_UNITS {
+            let allowed = "1 to 128 characters (UTF-16), without spaces at its ends";
+            return Err(refused_text("queue.name", &self.name, allowed));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! What to do about an error, in the words that its message ends with.
+
+/// The script that installs and upgrades, and the release whose script it is.
+pub(super) const INSTALL: &str = concat!(
+    "run Queue::install as a member of db_owner, or have one run sql/install.sql of readpast ",
+    env!("CARGO_PKG_VERSION")
+);
+
+/// The script with the roles' permissions.
+const ROLES: &str = include_str!("../../sql/900_roles.sql");
+
+/// What to do when a permission is missing. `message` is SQL Server's: it names the object first, in quotes, whatever its language.
+pub(super) fn for_permission(message: &str, schema: &str) -> String {
+    let object = message.split('\'').nth(1).unwrap_or_default();
+    let granted = format!("[{object}] TO [$(schema)_");
+    let roles: Vec<String> = ROLES
+        .lines()
+        .filter(|line| line.starts_with("GRANT"))
+        .filter_map(|line| Some(line.split_once(granted.as_str())?.1.trim_end_matches("];")))
+        .map(|role| format!("{schema}_{role}"))
+        .collect();
+    if roles.is_empty() {
+        return format!(
+            "where this was an installation, {INSTALL}; otherwise see \"Who may do what\" in sql/README.md"
+        );
+    }
+    let role = &roles[0];
+    let any = if roles.len() == 1 { role.clone() } else { format!("one of {}", roles.join(", ")) };
+    format!("make the login's user a member of {any}: ALTER ROLE [{role}] ADD MEMBER [user]")
+}
+
+/// What to do when the encrypted connection cannot be made. `message` is the driver's or the TLS library's.
+pub(super) fn for_tls(message: &str) -> &'static str {
+    if message.contains("requested encryption level") {
+        "the server does not encrypt: configure it to, or set Encrypt=false"
+    } else if message.contains("platform") {
+        "install the system's package of certificate authorities (ca-certificates), or name the server's with TrustServerCertificateCA=<file>"
+    } else if message.contains("NotValidForName") || message.contains("not valid for name") {
+        "name a host of the certificate in Server, or the certificate's name with HostNameInCertificate=<name>; for development only, \
+         TrustServerCertificate=true takes any certificate"
+    } else {
+        "name the authority that signed the server's certificate with TrustServerCertificateCA=<file>, or install it on this machine; for \
+         development only, TrustServerCertificate=true takes any certificate"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denied(object: &str) -> String {
+        let message = format!("The EXECUTE permission was denied on the object '{object}', database 'd', schema 's'.");
+        for_permission(&message, "s")
+    }
+
+    #[test]
+    fn the_role_is_named_that_has_the_permission() {
+        assert_eq!(
+            denied("claim"),
+            "make the login's user a member of s_worker: ALTER ROLE [s_worker] ADD MEMBER [user]"
+        );
+        assert!(denied("peek").contains("one of s_operator, s_monitor: ALTER ROLE [s_operator] ADD"));
+        assert!(denied("enqueue_list").contains("one of s_producer, s_operator"));
+    }
+
+    #[test]
+    fn what_no_role_has_is_for_an_installation() {
+        let create = "CREATE TABLE permission denied in database 'd'.";
+        for message in [create, "The SELECT permission was denied on the object 'jobs', database 'd', schema 's'.", ""]
+        {
+            let remedy = for_permission(message, "s");
+            assert!(remedy.contains("db_owner") && remedy.contains("sql/install.sql of readpast "), "{remedy}");
+        }
+    }
+}
