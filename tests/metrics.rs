@@ -261,7 +261,8 @@ async fn an_address_of_another_machine_is_refused_at_a_worker_s_start() {
     let mut config = fixture.config.clone();
     config.metrics.listen = "192.0.2.1:9464".to_string(); // for documentation only (RFC 5737)
     let queue = Queue::connect(&config).await.unwrap();
-    let error = Worker::start(&queue, &config.worker, |_, _| Ok(Output::none())).await.unwrap_err();
+    let started = Worker::start(&queue, &config.worker, |_, _| Ok(Output::none())).await;
+    let error = started.err().expect("nobody can listen there");
     assert!(matches!(error, Error::Config { .. }));
     let expected = "metrics.listen is '192.0.2.1:9464'; it must be an address of this machine with a free port";
     assert!(error.to_string().starts_with(expected), "{error}");

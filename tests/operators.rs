@@ -243,7 +243,7 @@ async fn a_page_cannot_begin_after_a_job_of_another_state() {
     let ready = fixture.queue.enqueue(NewJob::text("x")).await.unwrap().job_id;
     let row = fixture.queue.job(ready).await.unwrap().unwrap();
     let error = fixture.queue.peek(JobState::Dead, Some(&row), 10).await.unwrap_err();
-    assert!(matches!(&error, Error::Refused { message } if message.contains("which is ready")), "{error}");
+    assert!(matches!(&error, Error::Refused { message, .. } if message.contains("which is ready")), "{error}");
     // In T-SQL the columns that are missing show it.
     let (number, message) =
         fixture.session().await.refusal("EXEC [$(schema)].[peek] @queue = N'work', @state = 'dead', @after = 1").await;

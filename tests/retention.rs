@@ -93,7 +93,7 @@ async fn a_queue_can_keep_jobs_for_a_second_to_ten_years() {
             [(keeping(wrong, Keep::Forever), "keep_done is"), (keeping(Keep::Forever, wrong), "keep_dead is")]
         {
             let error = fixture.queue.create(options).await.unwrap_err();
-            assert!(matches!(&error, Error::Refused { message } if message.contains(named)), "{error}");
+            assert!(matches!(&error, Error::Refused { message, .. } if message.contains(named)), "{error}");
             assert!(error.to_string().contains("ten years"), "{error}");
         }
     }

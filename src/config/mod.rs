@@ -61,7 +61,6 @@ pub use worker::{RetryConfig, WorkerConfig};
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
 pub struct Config {
     /// How to reach SQL Server.
     pub connection: ConnectionConfig,
