@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, InvalidPayload};
 use crate::ids::{Fence, JobId};
-use crate::limits::TEN_YEARS;
+use crate::limits::{MAX_VALUE_BYTES, TEN_YEARS};
 
 /// A claimed job, as a handler gets it.
 #[derive(Debug)]
@@ -220,7 +220,7 @@ impl NewJob {
         NewJob::bytes(text.into().into_bytes())
     }
 
-    /// A job whose payload is `bytes`, up to 2 GB; none at all is fine too.
+    /// A job whose payload is `bytes`, up to 256 MiB; none at all is fine too.
     pub fn bytes(bytes: impl Into<Vec<u8>>) -> NewJob {
         NewJob {
             payload: bytes.into(),
@@ -283,6 +283,12 @@ impl NewJob {
     /// Refuses here what SQL Server would refuse or cut, before anything is sent.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |reason: String| Err(Error::InvalidJob { reason });
+        if self.payload.len() > MAX_VALUE_BYTES {
+            return invalid(format!(
+                "its payload has {} bytes; it must have {MAX_VALUE_BYTES} (256 MiB) at most: keep it elsewhere and enqueue where",
+                self.payload.len()
+            ));
+        }
         if self.delay.is_some() && self.due_at.is_some() {
             return invalid("it has both delay and due_at; set one of them".to_string());
         }
@@ -385,6 +391,8 @@ mod tests {
         assert!(message(NewJob::text("").max_attempts(0)).contains("max_attempts is 0"));
         assert!(message(NewJob::text("").max_attempts(u32::MAX)).contains("max_attempts"));
         assert!(message(NewJob::text("").delay(Duration::MAX)).contains("ten years"));
+        let too_large = NewJob::bytes(vec![0; MAX_VALUE_BYTES + 1]);
+        assert!(message(too_large).contains("its payload has 268435457 bytes; it must have 268435456 (256 MiB) at most"));
         // A crab is two UTF-16 units.
         assert!(NewJob::text("").dedup_key("🦀".repeat(128)).check().is_ok());
         assert!(message(NewJob::text("").dedup_key("🦀".repeat(129))).contains("258 UTF-16 units"));

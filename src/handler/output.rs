@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::job_error::{BoxError, JobError};
+use crate::limits::MAX_VALUE_BYTES;
 
 /// The bytes that a job leaves behind. Queues with the completion policy `annotate` or `archive` store them beside the job; `delete` drops
 /// them.
@@ -12,9 +13,19 @@ pub struct Output {
 }
 
 impl Output {
-    /// These bytes.
+    /// These bytes, up to 256 MiB; with more the job is dead.
     pub fn bytes(bytes: impl Into<Vec<u8>>) -> Output {
         Output { bytes: Some(bytes.into()) }
+    }
+
+    /// Refuses what is not even to be sent; running the job again would not help.
+    pub(super) fn checked(self) -> Result<Output, BoxError> {
+        let length = self.bytes.as_ref().map_or(0, Vec::len);
+        if length > MAX_VALUE_BYTES {
+            let message = format!("its output has {length} bytes; it must have {MAX_VALUE_BYTES} (256 MiB) at most");
+            return Err(JobError::dead(message).into());
+        }
+        Ok(self)
     }
 
     pub(crate) fn into_bytes(self) -> Option<Vec<u8>> {

@@ -39,7 +39,7 @@ impl Handler {
     }
 
     fn outcome(&self, context: &Context, result: Result<Output, BoxError>) -> Outcome {
-        let error = match result {
+        let error = match result.and_then(Output::checked) {
             Ok(output) => return Outcome::Done { output: output.into_bytes() },
             Err(error) => error,
         };

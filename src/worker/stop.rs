@@ -53,8 +53,9 @@ impl StopHandle {
         self.advance(Phase::StoppingNow);
     }
 
-    /// Stops on SIGINT (Ctrl-C) and SIGTERM: the first as [`stop`](Self::stop), the second as [`stop_now`](Self::stop_now).
-    /// From then on these signals do not end the process by themselves, even when the worker has ended.
+    /// Stops on SIGINT (Ctrl-C) and SIGTERM, on Windows on Ctrl-C, Ctrl-Break, and when the console is closed or the machine shuts down: the first
+    /// as [`stop`](Self::stop), the second as [`stop_now`](Self::stop_now). From then on these signals do not end the process by themselves,
+    /// even when the worker has ended. (Windows ends a process a few seconds after a console was closed or a shutdown has begun, whatever it does.)
     ///
     /// # Errors
     ///
@@ -150,18 +151,29 @@ impl Signals {
     }
 }
 
+/// Ctrl-C and Ctrl-Break; the console's window is closed; the machine shuts down. After the last two, Windows ends the process itself a few
+/// seconds later (five by default), whatever it does.
 #[cfg(windows)]
 struct Signals {
     ctrl_c: tokio::signal::windows::CtrlC,
+    ctrl_break: tokio::signal::windows::CtrlBreak,
+    close: tokio::signal::windows::CtrlClose,
+    shutdown: tokio::signal::windows::CtrlShutdown,
 }
 
 #[cfg(windows)]
 impl Signals {
     fn new() -> std::io::Result<Signals> {
-        Ok(Signals { ctrl_c: tokio::signal::windows::ctrl_c()? })
+        use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown};
+        Ok(Signals { ctrl_c: ctrl_c()?, ctrl_break: ctrl_break()?, close: ctrl_close()?, shutdown: ctrl_shutdown()? })
     }
 
     async fn next(&mut self) {
-        self.ctrl_c.recv().await;
+        tokio::select! {
+            _ = self.ctrl_c.recv() => {}
+            _ = self.ctrl_break.recv() => {}
+            _ = self.close.recv() => {}
+            _ = self.shutdown.recv() => {}
+        }
     }
 }
