@@ -92,6 +92,7 @@ async fn twenty_thousand_jobs_survive_workers_that_are_killed_again_and_again() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(unix), ignore = "only Unix can stop a process and let it go on")]
 async fn a_worker_that_was_stopped_for_longer_than_its_lease_changes_nothing_and_goes_on() {
     let options =
         QueueOptions { max_attempts: PLENTY, completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
@@ -181,6 +182,7 @@ async fn the_first_reap_after_the_lease_s_end_gives_a_killed_worker_s_jobs_back(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(target_os = "linux"), ignore = "reads the process's memory from /proc")]
 async fn one_worker_s_memory_does_not_grow_with_the_jobs_it_has_run() {
     memory_stays_flat(30_000).await;
 }

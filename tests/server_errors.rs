@@ -261,6 +261,7 @@ async fn while_acknowledging_is_slow_the_prefetcher_holds_back() {
 
 /// How much memory a worker holds is up to `max_in_flight`, and not to how many jobs there are: their outputs would be 36 MB.
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(target_os = "linux"), ignore = "reads the process's memory from /proc")]
 async fn while_acknowledging_stands_still_results_take_no_more_memory_than_max_in_flight_of_them() {
     const OUTPUT: usize = 60_000;
     let fixture = fixture("held_results").await;

@@ -113,6 +113,7 @@ async fn under_full_load_every_job_is_done_or_ready_again_without_a_counted_atte
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(unix), ignore = "sends signals by kill")]
 async fn a_first_signal_waits_for_the_running_job_and_a_second_does_not() {
     let fixture = Fixture::new("signals").await;
     fixture.queue.enqueue_many([NewJob::text("3600000000"), NewJob::text("0"), NewJob::text("0")]).await.unwrap();
