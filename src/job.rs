@@ -392,7 +392,9 @@ mod tests {
         assert!(message(NewJob::text("").max_attempts(u32::MAX)).contains("max_attempts"));
         assert!(message(NewJob::text("").delay(Duration::MAX)).contains("ten years"));
         let too_large = NewJob::bytes(vec![0; MAX_VALUE_BYTES + 1]);
-        assert!(message(too_large).contains("its payload has 268435457 bytes; it must have 268435456 (256 MiB) at most"));
+        assert!(
+            message(too_large).contains("its payload has 268435457 bytes; it must have 268435456 (256 MiB) at most")
+        );
         // A crab is two UTF-16 units.
         assert!(NewJob::text("").dedup_key("🦀".repeat(128)).check().is_ok());
         assert!(message(NewJob::text("").dedup_key("🦀".repeat(129))).contains("258 UTF-16 units"));

@@ -120,6 +120,7 @@ pub struct WorkerMetrics {
     limited_ratio: [Gauge; LIMITS.len()],
     pub(crate) lease_renewals: Counter,
     lease_age: Gauge,
+    draining: Gauge,
     lease_seconds: Gauge,
     pub(crate) leases_lost: Counter,
     pub(crate) promoted: Counter,
@@ -171,6 +172,7 @@ impl WorkerMetrics {
             limited_ratio: LIMITS.map(|limit| LIMITED_RATIO.gauge(&[queue, limit])),
             lease_renewals: LEASE_RENEWALS.counter(own),
             lease_age: LEASE_AGE_SECONDS.gauge(own),
+            draining: DRAINING.gauge(own),
             lease_seconds: LEASE_SECONDS.gauge(own),
             leases_lost: LEASES_LOST.counter(own),
             promoted: PROMOTED_JOBS.counter(own),
@@ -186,6 +188,18 @@ impl WorkerMetrics {
         self.in_flight_limit_jobs.set(config.max_in_flight as f64);
         self.in_flight_limit_bytes.set(config.max_in_flight_bytes as f64);
         self.lease_seconds.set(Duration::from_millis(config.lease_ms).as_secs_f64());
+        self.draining.set(0.0);
+    }
+
+    /// Notes that the worker ends by itself when its queue is empty: that it is gone then is as it should be.
+    pub(crate) fn drains(&self) {
+        self.draining.set(1.0);
+    }
+
+    /// Notes that the worker is no more. Its process may live on and be asked for metrics.
+    pub(crate) fn ended(&self) {
+        self.levels(&Levels::default());
+        self.run_threads.set(0.0);
     }
 
     pub(crate) fn claimed(&self, jobs: usize, took: Duration) {

@@ -244,7 +244,8 @@ const RELEASED_JOBS: Metric = counter(
 );
 
 const RUNNING_JOBS: Metric = jobs("readpast_running_jobs", QUEUE, "Jobs that run");
-const RUN_THREADS: Metric = jobs("readpast_run_threads", QUEUE, "How many jobs can run at once");
+const RUN_THREADS: Metric =
+    jobs("readpast_run_threads", QUEUE, "How many jobs can run at once; 0 when the worker has ended");
 const RUN_SECONDS: Metric =
     times("readpast_run_seconds", BY_KIND_AND_OUTCOME, RUN_BUCKETS, "How long the handler ran, by what it returned");
 const PANICS: Metric =
@@ -311,6 +312,11 @@ const LEASE_AGE_SECONDS: Metric =
     age("readpast_lease_age_seconds", QUEUE, "Since the last renewal of the lease was sent that SQL Server confirmed");
 const LEASE_SECONDS: Metric =
     age("readpast_lease_seconds", QUEUE, "worker.lease_ms: the age at which the lease runs out");
+const DRAINING: Metric = jobs(
+    "readpast_draining",
+    QUEUE,
+    "1 where the worker is to end by itself when the queue is empty, and after it has; otherwise 0",
+);
 const LEASES_LOST: Metric =
     counter("readpast_leases_lost_total", QUEUE, "Times that SQL Server called this worker lost");
 const PROMOTED_JOBS: Metric =
@@ -385,7 +391,10 @@ pub const STAGES: [(&str, &[Metric]); 9] = [
     ),
     ("What limits", &[LIMITED_RATIO]),
     ("SQL Server", &[CALL_SECONDS, CALL_ERRORS, CONNECTIONS, RECONNECTS]),
-    ("Workers", &[LEASE_RENEWALS, LEASE_AGE_SECONDS, LEASE_SECONDS, LEASES_LOST, REAPED_WORKERS, REAPED_JOBS]),
+    (
+        "Workers",
+        &[DRAINING, LEASE_RENEWALS, LEASE_AGE_SECONDS, LEASE_SECONDS, LEASES_LOST, REAPED_WORKERS, REAPED_JOBS],
+    ),
 ];
 
 /// Every metric, in the order in which a job meets them.

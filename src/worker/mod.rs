@@ -244,6 +244,7 @@ impl Worker {
     ///
     /// As for [`run`](Self::run).
     pub async fn drain(mut self) -> Result<Summary, Error> {
+        self.shared.metrics.drains();
         self.stages.spawn(drain::stop_when_empty(self.queue.clone(), self.shared.clone()));
         self.run().await
     }

@@ -7,8 +7,6 @@
 
 use std::time::Duration;
 
-use crate::metrics::Levels;
-
 use super::Worker;
 use super::stop::Phase;
 
@@ -29,7 +27,7 @@ pub(super) async fn end(worker: &mut Worker) -> bool {
         () = shared.stop.reached(Phase::StoppingNow) => false,
     };
     shared.stop.stop_now();
-    shared.metrics.levels(&Levels::default());
+    shared.metrics.ended();
     ended_in_order
 }
 
