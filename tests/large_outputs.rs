@@ -112,12 +112,12 @@ async fn outputs_that_cannot_be_sent_in_time_fail_their_jobs_and_hold_up_no_othe
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_output_over_the_limit_is_not_sent_and_its_job_is_dead_at_once() {
-    let options = QueueOptions { completion: Some(Completion::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let fixture = Fixture::with("over_the_limit", options).await;
     fixture.queue.enqueue(job(0)).await.unwrap();
     let too_large = (256 << 20) + 1;
-    let handler = move |_: &_, _: &_| Ok(Output::bytes(vec![0; too_large]));
-    let worker = Worker::start(&fixture.queue, &fixture.config.worker, handler).await.unwrap();
+    let handlers = Handlers::any(move |_, _| Ok(Output::bytes(vec![0; too_large])));
+    let worker = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker).start().await.unwrap();
     until("it is dead", || worker.stats().dead == 1).await;
     assert_eq!(shut_down(worker).await.retried, 0, "another attempt would end in the same way");
     let error = "its output has 268435457 bytes; it must have 268435456 (256 MiB) at most";

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use readpast::{ClaimOrder, Error, Handlers, NewJob, PortInUse, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{ClaimOrder, Config, Error, Handlers, NewJob, PortInUse, Queue, QueueOptions, Worker, WorkerConfig};
 use readpast_devserver::error::SqlError;
 use tiberius::Row;
 
@@ -229,6 +229,33 @@ async fn a_process_that_only_enqueues_does_not_listen() {
     fixture.remove().await;
 }
 
+async fn started(queue: &Queue, config: &Config) -> Result<Worker, Error> {
+    Worker::builder(queue, Handlers::any(|_, _| Ok(()))).config(&config.worker).start().await
+}
+
+/// What the alert on missing workers goes by.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_to_end_by_itself_says_so_and_one_that_has_ended_has_no_threads() {
+    let fixture = Fixture::new("ends").await;
+    let (queue, address) = queue_with_metrics(&fixture, "ends").await;
+    let shown = async || {
+        let (_, text) = get(address, "/metrics").await;
+        ["draining", "run_threads"].map(|name| value(&text, &format!(r#"readpast_{name}{{queue="ends"}}"#)).unwrap())
+    };
+    let mut config = fixture.config.clone();
+    config.worker.threads = 3;
+    let worker = started(&queue, &config).await.unwrap();
+    assert_eq!(shown().await, [0.0, 3.0]);
+    worker.shutdown().await.unwrap();
+    assert_eq!(shown().await, [0.0, 0.0]);
+    started(&queue, &config).await.unwrap().drain().await.unwrap();
+    assert_eq!(shown().await, [1.0, 0.0], "after its end, too");
+    let worker = started(&queue, &config).await.unwrap();
+    assert_eq!(shown().await, [0.0, 3.0]);
+    worker.shutdown().await.unwrap();
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_whose_port_is_taken_goes_on_without_or_takes_the_next_one() {
     let fixture = Fixture::new("port").await;
@@ -239,13 +266,13 @@ async fn a_worker_whose_port_is_taken_goes_on_without_or_takes_the_next_one() {
 
     let queue = Queue::connect(&config).await.unwrap();
     queue.enqueue(NewJob::text("x")).await.unwrap();
-    let worker = Worker::start(&queue, &config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let worker = started(&queue, &config).await.unwrap();
     assert_eq!(queue.metrics_address(), None);
     assert_eq!(drained(worker).await.stats.done, 1, "it works all the same");
 
     config.metrics.port_in_use = PortInUse::Next;
     let queue = Queue::connect(&config).await.unwrap();
-    let worker = Worker::start(&queue, &config.worker, |_, _| Ok(Output::none())).await.unwrap();
+    let worker = started(&queue, &config).await.unwrap();
     let next = queue.metrics_address().expect("one of twenty is free");
     assert!((address.port() + 1..=address.port() + 20).contains(&next.port()), "{next} after {address}");
     assert_eq!(get(next, "/healthz").await.0, 200);
@@ -261,7 +288,7 @@ async fn an_address_of_another_machine_is_refused_at_a_worker_s_start() {
     let mut config = fixture.config.clone();
     config.metrics.listen = "192.0.2.1:9464".to_string(); // for documentation only (RFC 5737)
     let queue = Queue::connect(&config).await.unwrap();
-    let started = Worker::start(&queue, &config.worker, |_, _| Ok(Output::none())).await;
+    let started = started(&queue, &config).await;
     let error = started.err().expect("nobody can listen there");
     assert!(matches!(error, Error::Config { .. }));
     let expected = "metrics.listen is '192.0.2.1:9464'; it must be an address of this machine with a free port";
