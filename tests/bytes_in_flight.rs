@@ -12,7 +12,7 @@ use crate::support::child::{ChildWorker, Ledger};
 use crate::support::counted::drained;
 use crate::support::http::get;
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, dev_server, numbers, server_url, until};
+use crate::support::{Fixture, changed, dev_server, numbers, server_url, until};
 
 /// Looks again and again at what a worker holds, until it is dropped, and fails when it is ever more than `limit`.
 fn never_more_than(limit: usize, worker: &Worker) -> Arc<AtomicUsize> {
@@ -44,7 +44,11 @@ async fn claims_of_large_jobs_are_as_large_as_memory_and_a_slow_link_allow() {
     fixture.config.connection.url = proxy.connection_string().into();
     fixture.config.metrics.listen = "127.0.0.1:0".to_string();
     let queue = Queue::connect(&fixture.config).await.unwrap();
-    let config = WorkerConfig { threads: 2, buffer: 500, max_in_flight_bytes: LIMIT as u64, ..WorkerConfig::default() };
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.threads = 2;
+        worker.buffer = 500;
+        worker.max_in_flight_bytes = LIMIT as u64;
+    });
     let gate = Arc::new(Semaphore::new(0));
     let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
     let worker = Worker::builder(
@@ -80,7 +84,10 @@ async fn outputs_that_cannot_be_acknowledged_hold_back_claims_and_nothing_is_los
     let finish_one = format!("{}.finish_one", fixture.schema());
     dev_server().await.faults().on_call(&finish_one, |_| Some(SqlError::new(40501, "busy").severity(16)));
     fixture.queue.enqueue_many(numbers(100)).await.unwrap();
-    let config = WorkerConfig { threads: 2, max_in_flight_bytes: LIMIT as u64, ..WorkerConfig::default() };
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.threads = 2;
+        worker.max_in_flight_bytes = LIMIT as u64;
+    });
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(Output::bytes(vec![1; OUTPUT]))))
         .config(&config)
         .start()
@@ -106,7 +113,10 @@ async fn whatever_becomes_of_a_job_its_bytes_are_given_back() {
     let payload = |what: &str| NewJob::text(format!("{what:10000}"));
     let ends = ["output", "nothing", "dead", "retry", "panic"];
     fixture.queue.enqueue_many(ends.map(payload)).await.unwrap();
-    let config = WorkerConfig { threads: 1, buffer: 20, ..WorkerConfig::default() };
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.threads = 1;
+        worker.buffer = 20;
+    });
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = parking_lot::Mutex::new(gate);
     let worker = Worker::builder(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use readpast::{Handlers, NewJob, Worker, WorkerConfig};
 
-use crate::support::{Fixture, numbers, until};
+use crate::support::{Fixture, changed, numbers, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_queue_is_drained_at_once() {
@@ -79,7 +79,7 @@ async fn a_drain_tells_its_progress_up_to_the_end() {
     fixture.queue.enqueue_many(numbers(300)).await.unwrap();
     let gate = Arc::new(AtomicU32::new(0));
     let open = gate.clone();
-    let config = WorkerConfig { threads: 2, ..fixture.config.worker.clone() };
+    let config = changed(fixture.config.worker.clone(), |worker| worker.threads = 2);
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(move |_, context| {

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use readpast::{Handlers, Worker, WorkerConfig};
 use tokio::sync::Semaphore;
 
-use crate::support::{Fixture, numbers, until};
+use crate::support::{Fixture, changed, numbers, until};
 
 /// Starts a worker of one thread whose jobs wait for a permit each, but for the first `free`.
 async fn start(fixture: &Fixture, gate: &Arc<Semaphore>, free: u32) -> Worker {
-    let config = WorkerConfig { threads: 1, ..fixture.config.worker.clone() };
+    let config = changed(fixture.config.worker.clone(), |worker| worker.threads = 1);
     let (gate, runtime, started) = (gate.clone(), tokio::runtime::Handle::current(), AtomicU32::new(0));
     Worker::builder(
         &fixture.connect().await,

@@ -8,7 +8,7 @@ use readpast::{Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
 use readpast_devserver::DevServer;
 use tokio::sync::mpsc;
 
-use crate::support::{Fixture, Session, numbers, until};
+use crate::support::{Fixture, Session, changed, numbers, until};
 
 /// Counts the calls of procedures on a server.
 struct Calls {
@@ -67,7 +67,7 @@ async fn idle_fleet(workers: usize, look_for: Duration, max_idle: Duration) {
     let fixture = Fixture::on(&server, "fleet", QueueOptions::default()).await;
     let calls = Calls::count(&server, fixture.schema(), &PROCEDURES);
     let (started, mut starts) = mpsc::unbounded_channel();
-    let config = WorkerConfig { threads: 1, ..WorkerConfig::default() };
+    let config = changed(WorkerConfig::default(), |worker| worker.threads = 1);
     let mut fleet = Vec::new();
     for _ in 0..workers {
         let queue = fixture.connect().await; // a process of its own
@@ -138,13 +138,12 @@ async fn one_worker_of_a_queue_does_what_one_must_and_another_follows_it() {
     let server = DevServer::start().await.unwrap();
     let fixture = Fixture::on(&server, "duties", QueueOptions::default()).await;
     let calls = Calls::count(&server, fixture.schema(), &PROCEDURES);
-    let config = WorkerConfig {
-        lease_ms: 4_000,
-        heartbeat_interval_ms: 300,
-        promote_interval_ms: 100,
-        reap_interval_ms: 100,
-        ..WorkerConfig::default()
-    };
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.lease_ms = 4_000;
+        worker.heartbeat_interval_ms = 300;
+        worker.promote_interval_ms = 100;
+        worker.reap_interval_ms = 100;
+    });
     let mut fleet: Vec<Worker> = Vec::new();
     for _ in 0..3 {
         let mut connection = fixture.config.clone();

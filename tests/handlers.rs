@@ -9,7 +9,7 @@ use readpast::{
     CompletionPolicy, Handlers, JobError, JobState, Json, NewJob, Output, QueueOptions, Worker, WorkerConfig,
 };
 
-use crate::support::{Fixture, numbers, until};
+use crate::support::{Fixture, changed, numbers, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_is_one_failed_job() {
@@ -170,7 +170,10 @@ async fn a_panic_whose_payload_panics_too_is_one_failed_job() {
 async fn a_job_that_outlasts_its_time_limit_is_reported_once_and_its_context_says_cancelled() {
     let fixture = Fixture::new("overdue").await;
     fixture.queue.enqueue_many(numbers(3)).await.unwrap();
-    let config = WorkerConfig { threads: 3, job_time_limit_ms: 50, ..WorkerConfig::default() };
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.threads = 3;
+        worker.job_time_limit_ms = 50;
+    });
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = Mutex::new(gate);
     let worker = Worker::builder(

@@ -10,7 +10,7 @@ use readpast_devserver::error::SqlError;
 use tokio::sync::Semaphore;
 
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, dev_server, server_url, until};
+use crate::support::{Fixture, changed, dev_server, server_url, until};
 
 /// Over a driver's limit for a list, so that it goes by itself.
 const LARGE: usize = 100_000;
@@ -42,7 +42,11 @@ async fn on_dev_server(test_name: &str) -> (Fixture, Queue) {
 
 /// A worker whose jobs' outputs have as many bytes as their payloads say. Each job waits for a permit.
 async fn gated_worker(queue: &Queue) -> (Worker, Arc<Semaphore>) {
-    let config = WorkerConfig { threads: 2, lease_ms: 60_000, heartbeat_interval_ms: 300, ..WorkerConfig::default() };
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.threads = 2;
+        worker.lease_ms = 60_000;
+        worker.heartbeat_interval_ms = 300;
+    });
     let gate = Arc::new(Semaphore::new(0));
     let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
     let worker = Worker::builder(

@@ -3,7 +3,7 @@
 use readpast::{Handlers, JobState, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
 
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, numbers, server_url, until};
+use crate::support::{Fixture, changed, numbers, server_url, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payload_that_never_arrives_does_not_stop_the_queue() {
@@ -18,7 +18,10 @@ async fn a_payload_that_never_arrives_does_not_stop_the_queue() {
     config.connection.command_timeout_ms = 1_000;
     let queue = Queue::connect(&config).await.unwrap();
     proxy.throttle(1_500_000); // eight seconds for the large one
-    let mut worker = WorkerConfig { lease_ms: 60_000, heartbeat_interval_ms: 300, ..WorkerConfig::default() };
+    let mut worker = changed(WorkerConfig::default(), |worker| {
+        worker.lease_ms = 60_000;
+        worker.heartbeat_interval_ms = 300;
+    });
     worker.retry.base_ms = 100;
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&worker).start().await.unwrap();
     let monitor = worker.monitor();

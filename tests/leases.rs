@@ -9,10 +9,13 @@ use readpast::{Handlers, Queue, QueueOptions, Worker, WorkerConfig};
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::counted::drained;
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, dev_server, server_url, until};
+use crate::support::{Fixture, changed, dev_server, server_url, until};
 
 fn short_lease() -> WorkerConfig {
-    WorkerConfig { lease_ms: 1_000, heartbeat_interval_ms: 100, ..WorkerConfig::default() }
+    changed(WorkerConfig::default(), |worker| {
+        worker.lease_ms = 1_000;
+        worker.heartbeat_interval_ms = 100;
+    })
 }
 
 /// A fixture whose connections time out as a lease that short demands.
@@ -97,7 +100,10 @@ async fn more_lost_workers_than_one_call_takes_are_reaped_at_once() {
         )
         .await;
     // The next interval is an hour away.
-    let config = WorkerConfig { promote_interval_ms: 10, reap_interval_ms: 3_600_000, ..WorkerConfig::default() };
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.promote_interval_ms = 10;
+        worker.reap_interval_ms = 3_600_000;
+    });
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     until_one(
         &fixture,
@@ -128,19 +134,17 @@ impl Leased {
         let mut through_proxy = fixture.config.clone();
         through_proxy.connection.url = proxy.connection_string().into();
         let queue = Queue::connect(&through_proxy).await.unwrap();
-        let config = WorkerConfig {
-            lease_ms: LEASE.as_millis() as u64,
-            heartbeat_interval_ms: INTERVAL.as_millis() as u64,
-            ..WorkerConfig::default()
-        };
+        let config = changed(WorkerConfig::default(), |worker| {
+            worker.lease_ms = LEASE.as_millis() as u64;
+            worker.heartbeat_interval_ms = INTERVAL.as_millis() as u64;
+        });
         let worker = blocked_worker(&fixture, &queue, config).await;
         // Its own heartbeats are none of those that the tests look at.
-        let reaps = WorkerConfig {
-            reap_interval_ms: 100,
-            lease_ms: 600_000,
-            heartbeat_interval_ms: 200_000,
-            ..WorkerConfig::default()
-        };
+        let reaps = changed(WorkerConfig::default(), |worker| {
+            worker.reap_interval_ms = 100;
+            worker.lease_ms = 600_000;
+            worker.heartbeat_interval_ms = 200_000;
+        });
         let reaper =
             Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&reaps).start().await.unwrap();
         Leased { fixture, proxy, worker, reaper }

@@ -6,7 +6,7 @@ use readpast::{Handlers, Limit, Monitor, Worker, WorkerConfig};
 use tokio::sync::Semaphore;
 
 use crate::support::blocked::blocked_worker;
-use crate::support::{Fixture, numbers, until};
+use crate::support::{Fixture, changed, numbers, until};
 
 async fn limited_by(monitor: &Monitor, limit: Limit) {
     until(&format!("the limit is {limit:?}"), || monitor.stats().limited_by == limit).await;
@@ -52,14 +52,13 @@ async fn acknowledgements_that_are_not_answered_bind_the_worker() {
     let gate = Arc::new(Semaphore::new(0));
     let handler_gate = gate.clone();
     let runtime = tokio::runtime::Handle::current();
-    let config = WorkerConfig {
-        threads: 2,
-        buffer: 20,
-        batch_size: 20,
-        finish_batch_size: 20,
-        max_in_flight: 20,
-        ..fixture.config.worker.clone()
-    };
+    let config = changed(fixture.config.worker.clone(), |worker| {
+        worker.threads = 2;
+        worker.buffer = 20;
+        worker.batch_size = 20;
+        worker.finish_batch_size = 20;
+        worker.max_in_flight = 20;
+    });
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(move |_, _| {

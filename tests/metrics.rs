@@ -10,7 +10,7 @@ use tiberius::Row;
 use crate::support::counted::drained;
 use crate::support::http::get;
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, dev_server, numbers, optional_number, until};
+use crate::support::{Fixture, changed, dev_server, numbers, optional_number, until};
 
 /// The fixture's server, with metrics served and a queue of another name: metrics are one for all tests of the program.
 async fn queue_with_metrics(fixture: &Fixture, name: &str) -> (Queue, SocketAddr) {
@@ -150,8 +150,11 @@ async fn until_ready(address: SocketAddr) {
 /// Renewals and registrations are refused on demand, which only the dev server can do.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_its_lease_a_worker_is_not_ready() {
-    let long = WorkerConfig { lease_ms: 60_000, heartbeat_interval_ms: 100, ..WorkerConfig::default() };
-    let short = WorkerConfig { lease_ms: 1_000, ..long.clone() };
+    let long = changed(WorkerConfig::default(), |worker| {
+        worker.lease_ms = 60_000;
+        worker.heartbeat_interval_ms = 100;
+    });
+    let short = changed(long.clone(), |worker| worker.lease_ms = 1_000);
     let lost = "UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()";
     for (name, config, refused, change) in
         [("lease_in_doubt", short, "heartbeat", None), ("lease_lost", long, "register_worker", Some(lost))]
@@ -418,7 +421,7 @@ async fn a_worker_knows_how_old_a_sample_is_that_another_has_taken() {
     let mut session = fixture.session().await;
     session.row("EXEC [$(schema)].[sample] @queue = N'old_sample', @max_age_ms = 0").await;
     session.sql(SAMPLED_EARLIER).await;
-    let config = WorkerConfig { sample_interval_ms: 3_600_000, ..WorkerConfig::default() };
+    let config = changed(WorkerConfig::default(), |worker| worker.sample_interval_ms = 3_600_000);
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     let first = age_above(address, 0.0).await;
     assert!((600.0..1_200.0).contains(&first), "{first}");

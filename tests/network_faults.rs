@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::counted::{assert_each_once, counting_worker, drained};
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, number, server_url, until};
+use crate::support::{Fixture, changed, number, server_url, until};
 
 /// A fixture, and a queue that reaches it by a proxy, with a command time-out of a second.
 async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
@@ -41,7 +41,10 @@ async fn through_proxy_with(test_name: &str, options: QueueOptions) -> (Fixture,
 
 /// A lease that outlasts every fault but those that are meant to outlast it.
 fn long_lease() -> WorkerConfig {
-    WorkerConfig { lease_ms: 60_000, heartbeat_interval_ms: 300, ..WorkerConfig::default() }
+    changed(WorkerConfig::default(), |worker| {
+        worker.lease_ms = 60_000;
+        worker.heartbeat_interval_ms = 300;
+    })
 }
 
 fn jobs(count: usize) -> Vec<NewJob> {
@@ -160,7 +163,10 @@ async fn a_look_for_lost_jobs_that_arrives_late_takes_nothing_from_the_worker() 
             Ok(())
         }),
     )
-    .config(&WorkerConfig { threads: 1, buffer: 20, ..long_lease() })
+    .config(&changed(long_lease(), |worker| {
+        worker.threads = 1;
+        worker.buffer = 20;
+    }))
     .start()
     .await
     .unwrap();
@@ -183,13 +189,12 @@ async fn a_finish_that_did_not_arrive_is_lost_and_not_done_when_the_job_was_give
     let gate = Arc::new(Semaphore::new(0));
     let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
     // By its own clock, its lease lasts to the end.
-    let one = WorkerConfig {
-        batch_size: 1,
-        max_in_flight: 1,
-        finish_batch_size: 1,
-        heartbeat_interval_ms: 25_000,
-        ..long_lease()
-    };
+    let one = changed(long_lease(), |worker| {
+        worker.batch_size = 1;
+        worker.max_in_flight = 1;
+        worker.finish_batch_size = 1;
+        worker.heartbeat_interval_ms = 25_000;
+    });
     let cut_off = Worker::builder(
         &queue,
         Handlers::any(move |_, _| {
@@ -208,7 +213,7 @@ async fn a_finish_that_did_not_arrive_is_lost_and_not_done_when_the_job_was_give
 
     // As when SQL Server's clock jumps, or when the worker's machine was suspended.
     fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
-    let elsewhere = WorkerConfig { reap_interval_ms: 100, ..WorkerConfig::default() };
+    let elsewhere = changed(WorkerConfig::default(), |worker| worker.reap_interval_ms = 100);
     let (other, _) = counting_worker(&fixture.queue, &elsewhere).await;
     assert_eq!(drained(other).await.stats.done, 1);
 
@@ -272,7 +277,11 @@ async fn jobs_whose_acknowledgement_a_crashed_server_has_forgotten_are_run_again
 async fn a_network_that_swallows_everything_for_a_while_costs_nothing_but_time() {
     let (fixture, proxy, queue) = through_proxy("swallowed").await;
     fixture.queue.enqueue_many(jobs(300)).await.unwrap();
-    let config = WorkerConfig { max_in_flight: 50, batch_size: 20, finish_batch_size: 20, ..long_lease() };
+    let config = changed(long_lease(), |worker| {
+        worker.max_in_flight = 50;
+        worker.batch_size = 20;
+        worker.finish_batch_size = 20;
+    });
     let (worker, runs) = counting_worker(&queue, &config).await;
     until("some have run", || runs.lock().len() > 50).await;
     proxy.stall();
@@ -293,8 +302,12 @@ async fn a_network_that_is_gone_for_longer_than_the_lease_costs_the_jobs_in_hand
     fixture.queue.enqueue_many(jobs(5)).await.unwrap();
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = parking_lot::Mutex::new(gate);
-    let config =
-        WorkerConfig { threads: 1, buffer: 10, lease_ms: 1_000, heartbeat_interval_ms: 200, ..WorkerConfig::default() };
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.threads = 1;
+        worker.buffer = 10;
+        worker.lease_ms = 1_000;
+        worker.heartbeat_interval_ms = 200;
+    });
     let cut_off = Worker::builder(
         &queue,
         Handlers::any(move |_, context| {
@@ -310,7 +323,7 @@ async fn a_network_that_is_gone_for_longer_than_the_lease_costs_the_jobs_in_hand
     until("it runs one and holds four", || cut_off.stats().running == 1 && cut_off.stats().buffered == 4).await;
     proxy.stall();
 
-    let elsewhere = WorkerConfig { reap_interval_ms: 100, ..WorkerConfig::default() };
+    let elsewhere = changed(WorkerConfig::default(), |worker| worker.reap_interval_ms = 100);
     let (other, runs) = counting_worker(&fixture.queue, &elsewhere).await;
     assert_eq!(drained(other).await.stats.done, 5);
     assert_eq!(runs.lock().len(), 5);
@@ -344,14 +357,13 @@ async fn a_slow_network_is_only_slow() {
 async fn while_the_server_is_unreachable_results_are_held_and_the_backlog_is_bounded() {
     let (fixture, proxy, queue) = through_proxy("unreachable").await;
     fixture.queue.enqueue_many(jobs(200)).await.unwrap();
-    let config = WorkerConfig {
-        threads: 2,
-        buffer: 30,
-        max_in_flight: 40,
-        batch_size: 40,
-        finish_batch_size: 40,
-        ..long_lease()
-    };
+    let config = changed(long_lease(), |worker| {
+        worker.threads = 2;
+        worker.buffer = 30;
+        worker.max_in_flight = 40;
+        worker.batch_size = 40;
+        worker.finish_batch_size = 40;
+    });
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = parking_lot::Mutex::new(gate);
     let worker = Worker::builder(
@@ -386,7 +398,11 @@ async fn a_shutdown_without_the_server_ends_at_its_deadline_and_what_was_held_ru
     fixture.queue.enqueue_many(jobs(20)).await.unwrap();
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = parking_lot::Mutex::new(gate);
-    let config = WorkerConfig { threads: 1, buffer: 20, shutdown_deadline_ms: 300, ..long_lease() };
+    let config = changed(long_lease(), |worker| {
+        worker.threads = 1;
+        worker.buffer = 20;
+        worker.shutdown_deadline_ms = 300;
+    });
     let worker = Worker::builder(
         &queue,
         Handlers::any(move |_, _| {
@@ -406,7 +422,7 @@ async fn a_shutdown_without_the_server_ends_at_its_deadline_and_what_was_held_ru
     assert_eq!((stats.done, stats.released), (0, 0));
     assert_eq!(fixture.queue.stats().await.unwrap().claimed, 20, "nothing was dropped");
     fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
-    let elsewhere = WorkerConfig { reap_interval_ms: 100, ..WorkerConfig::default() };
+    let elsewhere = changed(WorkerConfig::default(), |worker| worker.reap_interval_ms = 100);
     let (other, runs) = counting_worker(&fixture.queue, &elsewhere).await;
     drained(other).await;
     assert_eq!(runs.lock().len(), 20);

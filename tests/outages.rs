@@ -10,7 +10,7 @@ use readpast::{Handlers, JobId, Queue, QueueOptions, Worker, WorkerConfig, Worke
 use readpast_devserver::DevServer;
 
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, Session, WorkerSession, number, numbers, until};
+use crate::support::{Fixture, Session, WorkerSession, changed, number, numbers, until};
 
 const LEASE: Duration = Duration::from_millis(2_000);
 
@@ -24,14 +24,13 @@ const JOBS: u32 = 30;
 type Runs = Arc<Mutex<HashMap<JobId, (u32, u32)>>>;
 
 fn worker_config() -> WorkerConfig {
-    WorkerConfig {
-        threads: 2,
-        lease_ms: LEASE.as_millis() as u64,
-        heartbeat_interval_ms: 400,
-        reap_interval_ms: 200,
-        promote_interval_ms: 200,
-        ..WorkerConfig::default()
-    }
+    changed(WorkerConfig::default(), |worker| {
+        worker.threads = 2;
+        worker.lease_ms = LEASE.as_millis() as u64;
+        worker.heartbeat_interval_ms = 400;
+        worker.reap_interval_ms = 200;
+        worker.promote_interval_ms = 200;
+    })
 }
 
 /// Three workers with jobs as long as a lease; the fixture's server is reached by `url`.

@@ -9,7 +9,7 @@ use readpast::{Handlers, JobState, NewJob, QueueOptions, Worker, WorkerConfig};
 use tokio::sync::Semaphore;
 
 use crate::support::child::{ChildWorker, Ledger};
-use crate::support::{Fixture, WorkerSession, number, until};
+use crate::support::{Fixture, WorkerSession, changed, number, until};
 
 const SETTINGS: [(&str, &str); 3] =
     [("WORKER_NAME", "the one"), ("WORKER_TAKE_OVER", "true"), ("WORKER_SHUTDOWN_DEADLINE_MS", "5000")];
@@ -193,7 +193,7 @@ async fn a_job_that_must_run_alone_waits_for_the_others_and_the_others_for_it() 
     let started = Arc::new(Mutex::new(Vec::new()));
     let (handler_gates, noted) = (gates.clone(), started.clone());
     let runtime = tokio::runtime::Handle::current();
-    let config = WorkerConfig { threads: 4, ..WorkerConfig::default() };
+    let config = changed(WorkerConfig::default(), |worker| worker.threads = 4);
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(move |job, _| {

@@ -12,7 +12,7 @@ use readpast_devserver::error::SqlError;
 
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::counted::{assert_each_once, counting_worker, drained};
-use crate::support::{Fixture, WorkerSession, dev_server, numbers, until};
+use crate::support::{Fixture, WorkerSession, changed, dev_server, numbers, until};
 
 /// What a worker calls.
 const PROCEDURES: [&str; 8] =
@@ -56,14 +56,13 @@ fn error(number: i32, severity: u8) -> SqlError {
 async fn errors_that_pass_at_random_on_any_procedure_lose_and_repeat_nothing() {
     let fixture = fixture("passing").await;
     fixture.queue.enqueue_many(numbers(2_000)).await.unwrap();
-    let config = WorkerConfig {
-        batch_size: 50,
-        finish_batch_size: 50,
-        heartbeat_interval_ms: 100,
-        promote_interval_ms: 50,
-        reap_interval_ms: 100,
-        ..WorkerConfig::default()
-    };
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.batch_size = 50;
+        worker.finish_batch_size = 50;
+        worker.heartbeat_interval_ms = 100;
+        worker.promote_interval_ms = 50;
+        worker.reap_interval_ms = 100;
+    });
     let (worker, runs) = counting_worker(&fixture.queue, &config).await;
     let raised = Arc::new(AtomicU64::new(0));
     for procedure in PROCEDURES {
@@ -90,12 +89,11 @@ async fn a_disk_that_is_full_for_a_while_ends_no_worker_and_costs_no_job() {
     for number in [1101, 1105] {
         let fixture = fixture("full").await;
         fixture.queue.enqueue_many(numbers(600)).await.unwrap();
-        let config = WorkerConfig {
-            batch_size: 20,
-            finish_batch_size: 20,
-            heartbeat_interval_ms: 200,
-            ..WorkerConfig::default()
-        };
+        let config = changed(WorkerConfig::default(), |worker| {
+            worker.batch_size = 20;
+            worker.finish_batch_size = 20;
+            worker.heartbeat_interval_ms = 200;
+        });
         let is_full = Arc::new(AtomicBool::new(false));
         let refused: [Arc<AtomicU64>; 3] = Default::default();
         for (procedure, refused) in ["claim", "finish", "heartbeat"].into_iter().zip(&refused) {
@@ -137,14 +135,13 @@ async fn an_error_that_does_not_pass_stops_the_worker_and_drops_nothing() {
         ("reap", 8145),
     ] {
         let fixture = fixture("permanent").await;
-        let config = WorkerConfig {
-            threads: 2,
-            heartbeat_interval_ms: 100,
-            promote_interval_ms: 50,
-            reap_interval_ms: 100,
-            shutdown_deadline_ms: 500,
-            ..WorkerConfig::default()
-        };
+        let config = changed(WorkerConfig::default(), |worker| {
+            worker.threads = 2;
+            worker.heartbeat_interval_ms = 100;
+            worker.promote_interval_ms = 50;
+            worker.reap_interval_ms = 100;
+            worker.shutdown_deadline_ms = 500;
+        });
         let (worker, _) = counting_worker(&fixture.queue, &config).await;
         on_call(&fixture, procedure, move |_| Some(error(number, 16))).await;
         fixture.queue.enqueue_many(numbers(20)).await.unwrap();
@@ -159,7 +156,7 @@ async fn an_error_that_does_not_pass_stops_the_worker_and_drops_nothing() {
 
         dev_server().await.faults().clear(&format!("{}.{procedure}", fixture.schema()));
         fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
-        let elsewhere = WorkerConfig { reap_interval_ms: 100, ..WorkerConfig::default() };
+        let elsewhere = changed(WorkerConfig::default(), |worker| worker.reap_interval_ms = 100);
         let unfinished = fixture.job_counts().await;
         let (second, runs) = counting_worker(&fixture.queue, &elsewhere).await;
         let done = drained(second).await.stats.done;
@@ -177,8 +174,10 @@ async fn an_error_that_does_not_pass_stops_the_worker_and_drops_nothing() {
 async fn a_procedure_or_a_permission_that_is_gone_for_good_ends_the_worker_soon() {
     for (procedure, is_dropped) in [("finish", true), ("finish", false), ("claim", true), ("heartbeat", true)] {
         let fixture = fixture("gone").await;
-        let config =
-            WorkerConfig { heartbeat_interval_ms: 100, shutdown_deadline_ms: 60_000, ..fixture.config.worker.clone() };
+        let config = changed(fixture.config.worker.clone(), |worker| {
+            worker.heartbeat_interval_ms = 100;
+            worker.shutdown_deadline_ms = 60_000;
+        });
         let (worker, _) = counting_worker(&fixture.queue, &config).await;
         if is_dropped {
             fixture.sql(&format!("DROP PROCEDURE [$(schema)].[{procedure}]")).await;
@@ -242,7 +241,11 @@ async fn while_acknowledging_is_slow_the_prefetcher_holds_back() {
         None
     })
     .await;
-    let config = WorkerConfig { max_in_flight: 60, batch_size: 20, finish_batch_size: 20, ..WorkerConfig::default() };
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.max_in_flight = 60;
+        worker.batch_size = 20;
+        worker.finish_batch_size = 20;
+    });
     let (worker, runs) = counting_worker(&fixture.queue, &config).await;
     until("all that is allowed has run", || worker.stats().awaiting_finish == 60).await;
     // Claims would go on at once if they did: wait for a call that comes after them.
@@ -301,8 +304,11 @@ async fn a_server_whose_clock_is_hours_off_or_jumps_changes_nothing() {
     server.faults().set_clock(-7 * HOUR);
     let fixture = Fixture::on(&server, "clocks", QueueOptions::default()).await;
     fixture.queue.enqueue_many(numbers(300)).await.unwrap();
-    let config =
-        WorkerConfig { batch_size: 10, reap_interval_ms: 100, promote_interval_ms: 10, ..WorkerConfig::default() };
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.batch_size = 10;
+        worker.reap_interval_ms = 100;
+        worker.promote_interval_ms = 10;
+    });
     let (worker, runs) = counting_worker(&fixture.queue, &config).await;
     until("the first have run", || runs.lock().len() >= 300).await;
 
@@ -340,14 +346,13 @@ async fn a_clock_that_jumps_back_and_forth_over_jobs_in_every_state_loses_none()
     let gate = parking_lot::Mutex::new(gate);
     let starts = Arc::new(AtomicU64::new(0));
     let counted = starts.clone();
-    let config = WorkerConfig {
-        threads: 1,
-        buffer: 10,
-        heartbeat_interval_ms: 100,
-        reap_interval_ms: 100,
-        promote_interval_ms: 10,
-        ..WorkerConfig::default()
-    };
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.threads = 1;
+        worker.buffer = 10;
+        worker.heartbeat_interval_ms = 100;
+        worker.reap_interval_ms = 100;
+        worker.promote_interval_ms = 10;
+    });
     let hour = Duration::from_secs(3_600);
     fixture.queue.enqueue_many([NewJob::text("repeated"), NewJob::text("runs"), NewJob::text("waits")]).await.unwrap();
     fixture.queue.enqueue(NewJob::text("scheduled").delay(hour)).await.unwrap();

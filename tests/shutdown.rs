@@ -8,10 +8,10 @@ use readpast::{Handlers, JobState, NewJob, Summary, Worker, WorkerConfig};
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::counted::{counting_worker, drained};
-use crate::support::{Fixture, numbers, until};
+use crate::support::{Fixture, changed, numbers, until};
 
 async fn blocked(fixture: &Fixture, shutdown_deadline_ms: u64) -> BlockedWorker {
-    let config = WorkerConfig { shutdown_deadline_ms, ..fixture.config.worker.clone() };
+    let config = changed(fixture.config.worker.clone(), |worker| worker.shutdown_deadline_ms = shutdown_deadline_ms);
     blocked_worker(fixture, &fixture.queue, config).await
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use readpast::{Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
 
-use crate::support::{Fixture, Session, numbers, until};
+use crate::support::{Fixture, Session, changed, numbers, until};
 
 const UNKNOWN_QUEUE: u32 = 58001;
 const REFUSED: u32 = 58003;
@@ -20,7 +20,10 @@ async fn idle_worker(queue: &Queue, config: WorkerConfig) -> Worker {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_of_the_same_process_starts_although_nobody_would_look_for_it_for_half_a_minute() {
     let fixture = Fixture::new("same_process").await;
-    let config = WorkerConfig { poll_min_ms: 60_000, poll_max_ms: 60_000, ..fixture.config.worker.clone() };
+    let config = changed(fixture.config.worker.clone(), |worker| {
+        worker.poll_min_ms = 60_000;
+        worker.poll_max_ms = 60_000;
+    });
     let worker = idle_worker(&fixture.queue, config).await;
     let monitor = worker.monitor();
     fixture.queue.clone().enqueue(NewJob::bytes("x")).await.unwrap();

@@ -38,7 +38,8 @@ async fn last_end(sizes: &Sizes, speeds: [Duration; 3], tiny: u64) -> f64 {
     let (times, mut ends) = tokio::sync::mpsc::unbounded_channel();
     for speed in speeds {
         let (tiny_left, long_left, times) = (tiny_left.clone(), long_left.clone(), times.clone());
-        let config = WorkerConfig { threads: 1, ..WorkerConfig::default() };
+        let mut config = WorkerConfig::default();
+        config.threads = 1;
         let own = bench.queue("fairness").await;
         let started = Worker::builder(
             &own,

@@ -12,6 +12,7 @@ use crate::error::Error;
 /// How to reach SQL Server: section `connection`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ConnectionConfig {
     /// The ADO.NET connection string; see [`ConnectionString`] for its keys. Never shown in logs and errors.
     ///

@@ -61,6 +61,7 @@ pub use worker::{RetryConfig, WorkerConfig};
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Config {
     /// How to reach SQL Server.
     pub connection: ConnectionConfig,

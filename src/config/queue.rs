@@ -8,6 +8,7 @@ use crate::error::Error;
 /// Which queue: section `queue`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct QueueConfig {
     /// The queue's name. Names compare by code point: `Mail` and `mail` are two queues.
     ///

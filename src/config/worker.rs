@@ -11,6 +11,7 @@ use crate::error::Error;
 /// How a worker works: section `worker`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct WorkerConfig {
     /// The worker's name in the `workers` table and in error texts; the same at each start. Empty: the host's name.
     ///
@@ -136,6 +137,7 @@ pub struct WorkerConfig {
 /// `max_ms`, less up to a quarter at random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct RetryConfig {
     /// The delay after the first attempt.
     ///

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use readpast::{Handlers, Queue, Worker, WorkerConfig};
 use tokio::sync::Semaphore;
 
-use super::{Fixture, numbers, until};
+use super::{Fixture, changed, numbers, until};
 
 pub struct BlockedWorker {
     pub worker: Worker,
@@ -24,7 +24,10 @@ pub async fn blocked_worker(fixture: &Fixture, queue: &Queue, config: WorkerConf
     let starts = Arc::new(AtomicU32::new(0));
     let (handler_gate, counted) = (gate.clone(), starts.clone());
     let runtime = tokio::runtime::Handle::current();
-    let config = WorkerConfig { threads: 1, buffer: 20, ..config };
+    let config = changed(config, |worker| {
+        worker.threads = 1;
+        worker.buffer = 20;
+    });
     let worker = Worker::builder(
         queue,
         Handlers::any(move |_, _| {

@@ -63,6 +63,12 @@ pub fn numbers(count: u32) -> Vec<NewJob> {
     (0..count).map(|number| NewJob::json(&number).unwrap()).collect()
 }
 
+/// Settings with a change. Outside of the crate they have no literals, because a field may come.
+pub fn changed<T>(mut settings: T, change: impl FnOnce(&mut T)) -> T {
+    change(&mut settings);
+    settings
+}
+
 /// `text` as a literal of T-SQL.
 pub fn literal(text: &str) -> String {
     format!("N'{}'", text.replace('\'', "''"))
