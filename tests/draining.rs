@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use readpast::{Handlers, NewJob, Worker, WorkerConfig};
+use readpast::{Handlers, NewJob, Worker};
 
 use crate::support::{Fixture, changed, numbers, until};
 

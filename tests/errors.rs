@@ -74,6 +74,20 @@ async fn a_certificate_is_not_looked_at_where_only_the_login_is_encrypted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_authority_without_a_certificate_in_it_is_no_passing_error() {
+    let file = std::env::temp_dir().join(format!("readpast-{}.pem", std::process::id()));
+    for content in ["", "nothing of the kind", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+        std::fs::write(&file, content).unwrap();
+        let url = server_url().await;
+        let authority = format!("TrustServerCertificate=false;TrustServerCertificateCA={}", file.display());
+        let error = connect_error(&format!("{url};Encrypt=true;{authority}")).await;
+        assert!(matches!(error, Error::Tls { .. }) && !error.is_transient(), "{error:?}");
+        assert!(error.to_string().contains(&file.display().to_string()), "{error}");
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_missing_permission_names_the_role_that_has_it() {
     let fixture = Fixture::new("no_role").await;
     let login = fixture.create_login(Some("monitor")).await;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use readpast::{Handlers, Worker, WorkerConfig};
+use readpast::{Handlers, Worker};
 use tokio::sync::Semaphore;
 
 use crate::support::{Fixture, changed, numbers, until};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use readpast::{Handlers, Limit, Monitor, Worker, WorkerConfig};
+use readpast::{Handlers, Limit, Monitor, Worker};
 use tokio::sync::Semaphore;
 
 use crate::support::blocked::blocked_worker;
