@@ -73,7 +73,7 @@ impl ConnectionConfig {
     ///
     /// # Errors
     ///
-    /// As [`Config::validate`].
+    /// As [`Config::validate`](crate::Config::validate).
     pub fn validate(&self) -> Result<(), Error> {
         if self.url.is_empty() {
             return Err(refused("connection.url", "empty", "a connection string (READPAST_URL in the environment)"));

@@ -27,7 +27,7 @@ impl QueueConfig {
     ///
     /// # Errors
     ///
-    /// As [`Config::validate`].
+    /// As [`Config::validate`](crate::Config::validate).
     pub fn validate(&self) -> Result<(), Error> {
         let is_trimmed = self.name.trim() == self.name; // SQL Server takes 'mail' and 'mail ' for equal
         if self.name.is_empty() || !is_trimmed || self.name.encode_utf16().count() > MAX_NAME_UNITS {

@@ -196,7 +196,7 @@ impl WorkerConfig {
     ///
     /// # Errors
     ///
-    /// As [`Config::validate`].
+    /// As [`Config::validate`](crate::Config::validate).
     pub fn validate(&self) -> Result<(), Error> {
         if self.name.encode_utf16().count() > MAX_NAME_UNITS {
             return Err(refused_text("worker.name", &self.name, "128 characters at most"));
