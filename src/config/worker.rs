@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::check::{MAX_NAME_UNITS, check_at_most, check_range, refused, refused_text};
 use super::connection::Timeouts;
 use crate::error::Error;
+use crate::limits::TEN_YEARS;
 
 /// How a worker works: section `worker`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -188,8 +189,7 @@ impl Default for RetryConfig {
 /// A day.
 const DAY_MS: u64 = 86_400_000;
 
-/// Ten years: the longest delay that the procedures take.
-const TEN_YEARS_MS: u64 = 315_360_000_000;
+const TEN_YEARS_MS: u64 = TEN_YEARS.as_secs() * 1_000;
 
 impl WorkerConfig {
     /// Checks this section alone.

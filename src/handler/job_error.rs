@@ -14,7 +14,7 @@ pub type BoxError = Box<dyn StdError + Send + Sync>;
 ///
 /// A handler may return any error: the job is then retried by the retry policy until its attempts are used up. A `JobError` says
 /// otherwise. It counts wherever it stands in the error that the handler returns, so that it may be wrapped on the way (the outermost
-/// counts where there are several). An [`Error::Payload`] makes the job dead at once, because the payload will not get better.
+/// counts where there are several). An [`Error::Payload`](crate::Error::Payload) makes the job dead at once, because the payload will not get better.
 ///
 /// The cause may be a text or any other error:
 ///
