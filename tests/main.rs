@@ -21,6 +21,7 @@ mod handlers;
 mod install;
 mod key_locks;
 mod killed_workers;
+mod kinds;
 mod large_outputs;
 mod large_payloads;
 mod leases;

@@ -38,6 +38,9 @@ use super::shared::Shared;
 /// shorter than this the cost is shared by several, longer jobs get a task each.
 const TASK_SLICE: Duration = Duration::from_micros(200);
 
+/// How often it is looked for jobs that wait too long for others of their kind.
+const SURPLUS_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A job in memory, as the prefetcher hands it over.
 pub(super) struct Claimed {
     pub(super) job: Job,
@@ -187,6 +190,22 @@ impl Executor {
         self.pump();
     }
 
+    /// Puts off what waits for others of its kind and was not to wait for so long, once a second; never returns.
+    pub(super) async fn keep_putting_off(self) {
+        let mut ticks = tokio::time::interval(SURPLUS_INTERVAL);
+        loop {
+            ticks.tick().await;
+            for (claimed, delay) in self.slots.kind_limits.take_surplus() {
+                self.slots.put_off_for_others(claimed, delay);
+            }
+        }
+    }
+
+    /// Whether a kind has a limit.
+    pub(super) fn has_kind_limits(&self) -> bool {
+        !self.slots.kind_limits.are_none()
+    }
+
     /// Gives back up to `jobs` of those that have not started, the oldest first: another worker that claims them runs them at once.
     pub(super) fn give_back(&self, jobs: usize) {
         for _ in 0..jobs {
@@ -268,9 +287,7 @@ impl Slots {
             Admission::Starts(claimed) => self.run(handler, claimed),
             Admission::Waits => Instant::now(),
             Admission::PutOff(claimed, delay) => {
-                let error = "the worker ran as many jobs of this kind as it may at once".to_owned();
-                self.shared.metrics.deferred_kind_limit();
-                self.put_off(claimed, Outcome::Snooze { delay, error });
+                self.put_off_for_others(claimed, delay);
                 Instant::now()
             }
         }
@@ -314,6 +331,12 @@ impl Slots {
         drop((job, permit));
         held.ended(0);
         self.completion.send(Ended::Unstarted { job_id, fence, held });
+    }
+
+    fn put_off_for_others(&self, claimed: Claimed, delay: Duration) {
+        let error = "the worker ran as many jobs of this kind as it may at once".to_owned();
+        self.shared.metrics.deferred_kind_limit();
+        self.put_off(claimed, Outcome::Snooze { delay, error });
     }
 
     /// Acknowledges a job that is not run now, here.

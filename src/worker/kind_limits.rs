@@ -7,7 +7,7 @@
 //!
 //! A job that waits holds no thread, and does not count as one that the threads have in store: others are claimed past it. A kind with a
 //! long backlog would fill the memory so. What would wait for long goes back to SQL Server, scheduled for about when its turn comes, and the
-//! claims get at what stands behind it.
+//! claims get at what stands behind it. So does what waits already, when the jobs turn out to be longer than those before.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const HOLD: Duration = Duration::from_secs(2);
 
 /// How long a job is put off, at the least and at the most. The most: should other workers come, or these jobs become shorter, it is soon
 /// seen again.
-const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
+const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 pub(super) struct KindLimits {
     /// By handler; `None`: without a limit.
@@ -43,7 +43,8 @@ struct KindLimit {
 struct State {
     running: usize,
     waiting: VecDeque<Claimed>,
-    mean_run: Duration,
+    /// `None`: none has ended yet.
+    mean_run: Option<Duration>,
     /// When one started or ended last.
     changed_at: Instant,
     /// Until when there is work, with all that was put off.
@@ -69,13 +70,8 @@ impl KindLimits {
         let (sender, next) = crossbeam_channel::unbounded();
         let now = Instant::now();
         let kind = |at_most| {
-            let state = State {
-                running: 0,
-                waiting: VecDeque::new(),
-                mean_run: Duration::ZERO,
-                changed_at: now,
-                booked_until: now,
-            };
+            let state =
+                State { running: 0, waiting: VecDeque::new(), mean_run: None, changed_at: now, booked_until: now };
             Arc::new(KindLimit { at_most, state: Mutex::new(state), next: sender.clone() })
         };
         KindLimits { kinds: limits.map(|limit| limit.map(kind)).collect(), next }
@@ -107,16 +103,40 @@ impl KindLimits {
             claimed.permit = Some(Permit { kind: kind.clone(), given_at: now });
             return Admission::Starts(claimed);
         }
-        let wait = kind.time_for(state.waiting.len() + 1, &state, now);
         // A job without a row cannot be put off; `worker.max_in_flight` bounds how many wait.
-        if state.waiting.len() < kind.at_most || wait <= HOLD || claimed.job.fence() == Fence::NONE {
+        if state.waiting.len() < kind.room(&state, now) || claimed.job.fence() == Fence::NONE {
             claimed.held.parked(true);
             state.waiting.push_back(claimed);
             return Admission::Waits;
         }
-        let turn = state.booked_until.max(now + wait) + kind.time_for(1, &state, now);
-        state.booked_until = turn.min(now + DELAYS.1);
-        Admission::PutOff(claimed, (state.booked_until - now).max(DELAYS.0))
+        let delay = kind.book(&mut state, now);
+        Admission::PutOff(claimed, delay)
+    }
+
+    pub(super) fn are_none(&self) -> bool {
+        self.kinds.iter().all(Option::is_none)
+    }
+
+    /// Takes out those that wait for much longer than it looked when they came, with the time for which each is to be put off.
+    pub(super) fn take_surplus(&self) -> Vec<(Claimed, Duration)> {
+        let mut surplus = Vec::new();
+        for kind in self.kinds.iter().flatten() {
+            let now = Instant::now();
+            let mut state = kind.state.lock();
+            let room = 2 * kind.room(&state, now);
+            while state.waiting.len() > room {
+                match state.waiting.pop_back() {
+                    Some(claimed) if claimed.job.fence() != Fence::NONE => {
+                        surplus.push((claimed, kind.book(&mut state, now)));
+                    }
+                    without_row => {
+                        state.waiting.extend(without_row);
+                        break;
+                    }
+                }
+            }
+        }
+        surplus
     }
 
     /// Takes out those that wait and can be given back.
@@ -144,11 +164,25 @@ impl Drop for KindLimits {
 }
 
 impl KindLimit {
-    /// How long so many jobs take.
-    fn time_for(&self, jobs: usize, state: &State, now: Instant) -> Duration {
-        // Before one has ended, and where they take much longer than those before: as long as has passed so far.
-        let run = state.mean_run.max(now.saturating_duration_since(state.changed_at));
-        run.saturating_mul(jobs as u32) / self.at_most as u32
+    /// How long a job of this kind takes. Where they take much longer than those before: as long as has passed so far.
+    fn run_time(&self, state: &State, now: Instant) -> Duration {
+        state.mean_run.unwrap_or_default().max(now.saturating_duration_since(state.changed_at))
+    }
+
+    /// How many may wait: so many that the last one's turn comes within [`HOLD`], and one for each that runs.
+    fn room(&self, state: &State, now: Instant) -> usize {
+        // Before one has ended nobody knows: a few will tell.
+        let run = if state.mean_run.is_some() { self.run_time(state, now) } else { HOLD };
+        let turns = HOLD.as_nanos() / run.as_nanos().max(1);
+        self.at_most.saturating_mul(usize::try_from(turns).unwrap_or(usize::MAX).max(1))
+    }
+
+    /// Until its turn comes, behind all that wait and all that were put off before.
+    fn book(&self, state: &mut State, now: Instant) -> Duration {
+        let share = self.run_time(state, now) / self.at_most as u32;
+        let end_of_line = now + share.saturating_mul(state.waiting.len() as u32);
+        state.booked_until = (state.booked_until.max(end_of_line) + share).min(now + DELAYS.1);
+        (state.booked_until - now).max(DELAYS.0)
     }
 }
 
@@ -158,7 +192,7 @@ impl Drop for Permit {
         let now = Instant::now();
         let mut state = kind.state.lock();
         let run = now - self.given_at;
-        state.mean_run = if state.mean_run.is_zero() { run } else { (3 * state.mean_run + run) / 4 };
+        state.mean_run = Some(state.mean_run.map_or(run, |mean| (3 * mean + run) / 4));
         state.changed_at = now;
         let Some(mut next) = state.waiting.pop_front() else {
             state.running -= 1;

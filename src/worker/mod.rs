@@ -156,6 +156,9 @@ impl Worker {
         stages.spawn(Maintenance::new(&shared, lease.clone(), duties.clone()).run());
         stages.spawn(gauges::keep_shown(shared.clone(), lease.clone()));
         stages.spawn(queue_depth::keep_shown(queue.clone(), duties, shared.stop.clone()));
+        if executor.has_kind_limits() {
+            stages.spawn(executor.clone().keep_putting_off());
+        }
         if let Some(overdue) = executor.overdue() {
             stages.spawn(overdue.keep_reporting(shared.clone()));
         }
