@@ -138,6 +138,56 @@ async fn a_dead_verdict_is_obeyed_whatever_the_attempts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_any_library_goes_by_the_question_mark_and_a_verdict_is_found_in_it() {
+    fn price(text: &str) -> anyhow::Result<u32> {
+        if text == "junk" {
+            return Err(JobError::dead("it is junk").into());
+        }
+        anyhow::Context::context(text.parse(), "cannot price the trade")
+    }
+    let options = QueueOptions { max_attempts: Some(2), ..QueueOptions::default() };
+    let fixture = Fixture::with("anyhow", options).await;
+    fixture.queue.enqueue_many(["7", "junk", "seven"].map(NewJob::text)).await.unwrap();
+    let mut config = fixture.config.worker.clone();
+    (config.retry.base_ms, config.retry.max_ms) = (0, 0);
+    let handlers = Handlers::any(|job, _| Ok(Json(price(&job.text()?)?)));
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.dead, stats.retried), (1, 2, 1));
+    let dead = fixture.queue.peek(JobState::Dead, None, 10).await.unwrap();
+    let mut ends: Vec<_> = dead.iter().map(|job| (job.attempt, job.error.as_deref().unwrap())).collect();
+    ends.sort_unstable();
+    assert_eq!(ends, [(1, "it is junk"), (2, "cannot price the trade: invalid digit found in string")]);
+    fixture.remove().await;
+}
+
+/// Nothing of the worker runs while the program's only thread is blocked, but the handler's future does.
+#[tokio::test(flavor = "current_thread")]
+async fn block_on_goes_on_while_the_program_blocks_its_runtime() {
+    let fixture = Fixture::new("blocked").await;
+    fixture.queue.enqueue(NewJob::text("")).await.unwrap();
+    let (starts, started) = tokio::sync::oneshot::channel();
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let (sender, ended) = std::sync::mpsc::channel();
+    let (starts, gate) = (Mutex::new(Some(starts)), Mutex::new(gate));
+    let handlers = Handlers::any(move |_, context| {
+        starts.lock().take().map(|starts| starts.send(()));
+        gate.lock().recv()?;
+        let slept = context.block_on(async {
+            tokio::spawn(async { tokio::time::sleep(Duration::from_millis(5)).await }).await.is_ok()
+        });
+        sender.send(slept)?;
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker).start().await.unwrap();
+    started.await.unwrap();
+    go.send(()).unwrap();
+    assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(true)); // blocks the runtime
+    assert_eq!(worker.drain().await.unwrap().stats.done, 1);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_panic_whose_payload_panics_too_is_one_failed_job() {
     struct Vicious;
     impl Drop for Vicious {

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use readpast::{Config, Handlers, JobError, Queue, QueueOptions, Worker};
+use readpast::{Config, Handlers, Job, JobError, NewJob, Queue, QueueOptions, Worker};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Level, Subscriber};
@@ -216,6 +216,44 @@ async fn a_handler_runs_in_a_span_with_job_and_attempt() {
     assert_eq!(dead.len(), 1);
     assert_eq!((dead[0].level, dead[0].field("attempt"), dead[0].field("error")), (Level::WARN, "2", "enough"));
     assert_eq!(dead[0].field("job_id"), job_id.to_string());
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_about_a_job_say_its_kind_where_that_has_a_handler() {
+    let fixture = Fixture::new("kind").await;
+    let (config, queue) = logged_queue(&fixture, "logs: kind").await;
+    queue.enqueue_many(["known", "unheard-of"].map(|kind| NewJob::text("").kind(kind))).await.unwrap();
+    let fail = |_: &Job, _: &readpast::Context| {
+        tracing::info!("inside");
+        Err::<(), _>(JobError::dead("enough").into())
+    };
+    let handlers = Handlers::new().kind("known", fail).otherwise(fail);
+    let worker = Worker::builder(&queue, handlers).config(&config.worker).start().await.unwrap();
+    worker.drain().await.unwrap();
+    let lines = lines_of(queue.name());
+    for message in ["inside", "a job is dead"] {
+        let about = lines.iter().filter(|line| line.message() == message);
+        let mut kinds: Vec<Option<&String>> = about.map(|line| line.fields.get("kind")).collect();
+        kinds.sort();
+        assert_eq!(kinds, [None, Some(&"known".to_owned())], "{message}");
+    }
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_kinds_without_a_handler_are_a_line_a_minute() {
+    let fixture = Fixture::new("unknown_kind").await;
+    let (config, queue) = logged_queue(&fixture, "logs: unknown kind").await;
+    queue.enqueue_many((0..50).map(|_| NewJob::text("").kind("unheard-of"))).await.unwrap();
+    let handlers = Handlers::new().kind("known", |_, _| Ok(()));
+    let worker = Worker::builder(&queue, handlers).config(&config.worker).start().await.unwrap();
+    until("all are put off", || worker.stats().snoozed == 50).await;
+    worker.shutdown().await.unwrap();
+    let lines = lines_of(queue.name());
+    let put_off: Vec<&Line> = lines.iter().filter(|line| line.message().contains("put off")).collect();
+    assert_eq!((put_off.len(), put_off[0].level), (1, Level::WARN));
+    assert_eq!(put_off[0].field("error"), "the worker has no handler for jobs of kind 'unheard-of'");
     fixture.remove().await;
 }
 

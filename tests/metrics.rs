@@ -69,6 +69,34 @@ async fn every_stage_of_a_job_shows_up_in_what_is_served() {
     fixture.remove().await;
 }
 
+/// A producer can make up kinds without end; a label must not have so many values.
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_counted_by_the_kinds_that_the_worker_has_handlers_for() {
+    let fixture = Fixture::new("kinds").await;
+    let (queue, address) = queue_with_metrics(&fixture, "kinds").await;
+    let kinds = ["resize", "resize", "made-up-1", "made-up-2"];
+    queue.enqueue_many(kinds.map(|kind| NewJob::text("").kind(kind))).await.unwrap();
+    let handlers = Handlers::new().kind("resize", |_, _| Ok(())).otherwise(|_, _| Ok(()));
+    let worker = Worker::builder(&queue, handlers).config(&fixture.config.worker).start().await.unwrap();
+    worker.drain().await.unwrap();
+    queue.enqueue(NewJob::text("").kind("resize")).await.unwrap();
+    let handlers = Handlers::new().kind("other", |_, _| Ok(()));
+    let worker = Worker::builder(&queue, handlers).config(&fixture.config.worker).start().await.unwrap();
+    until("it is put off", || worker.stats().snoozed == 1).await;
+    worker.shutdown().await.unwrap();
+
+    let (_, text) = get(address, "/metrics").await;
+    for (series, expected) in [
+        (r#"readpast_run_seconds_count{queue="kinds",kind="resize",outcome="done"}"#, 2.0),
+        (r#"readpast_run_seconds_count{queue="kinds",outcome="done"}"#, 2.0),
+        (r#"readpast_deferred_jobs_total{queue="kinds",reason="unknown_kind"}"#, 1.0),
+    ] {
+        assert_eq!(value(&text, series), Some(expected), "{series}");
+    }
+    assert!(!text.contains("made-up"));
+    fixture.remove().await;
+}
+
 /// The errors are raised on demand, which only the dev server can do.
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_are_counted_by_procedure_and_by_sql_server_s_number() {

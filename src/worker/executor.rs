@@ -277,7 +277,7 @@ impl Slots {
             return Instant::now();
         }
         let Some(handler) = self.handlers.find(claimed.job.kind()) else {
-            let outcome = self.unknown_kinds.outcome(&claimed.job);
+            let outcome = self.span.in_scope(|| self.unknown_kinds.outcome(&claimed.job));
             self.shared.tally.unknown_kind();
             self.shared.metrics.deferred_unknown_kind();
             self.put_off(claimed, outcome);
@@ -363,9 +363,7 @@ mod tests {
     use super::super::completion;
     use super::*;
     use crate::config::WorkerConfig;
-    use crate::ids::{JobId, WorkerId};
-    use crate::queue::workers::QueueSettings;
-    use crate::queue::{ClaimOrder, CompletionPolicy, Delivery};
+    use crate::job::NewJob;
 
     const LEASE: Duration = Duration::from_secs(60);
 
@@ -375,21 +373,13 @@ mod tests {
         clock.renewed(clock.now(), LEASE);
         let shared = Arc::new(Shared::for_test(WorkerConfig { threads: 1, ..WorkerConfig::default() }));
         let (executor, starts) = counting_executor(&shared, &clock);
-        let settings = QueueSettings {
-            claim_order: ClaimOrder::Fifo,
-            completion: CompletionPolicy::Delete,
-            delivery: Delivery::AtLeastOnce,
-            max_attempts: 5,
-            paused: false,
-            taken_over: 0,
-        };
-        let registration = Arc::new(Registration::new(WorkerId::new(), settings, clock.clone()));
+        let registration = Arc::new(Registration::for_test(clock.clone()));
         assert!(registration.is_held());
 
         clock.shift(LEASE);
         assert!(!registration.is_held() && clock.is_in_doubt(), "at once, without a look at SQL Server");
         assert!(clock.age() >= LEASE);
-        let claimed = Held::claimed(&registration, &shared.in_flight, vec![job()]);
+        let claimed = Held::claimed(&registration, &shared.in_flight, vec![Job::for_test(NewJob::text(""))]);
         let claimed_at = Instant::now();
         executor
             .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
@@ -401,24 +391,6 @@ mod tests {
         executor.pump();
         shared.in_flight.idle().await;
         assert_eq!(starts.load(Ordering::Acquire), 1);
-    }
-
-    /// A job that can have a row: it has a fence.
-    fn job() -> Job {
-        Job {
-            id: JobId(1),
-            fence: Fence(1),
-            attempt: 1,
-            max_attempts: 5,
-            priority: 0,
-            waited: Duration::ZERO,
-            age: Duration::ZERO,
-            dedup_key: None,
-            correlation_id: None,
-            kind: None,
-            payload_utf16: false,
-            payload: Vec::new(),
-        }
     }
 
     fn counting_executor(shared: &Arc<Shared>, clock: &Arc<LeaseClock>) -> (Executor, Arc<AtomicUsize>) {

@@ -60,3 +60,19 @@ impl Registration {
         self.held.lock().iter().map(|(job_id, fence)| (*job_id, *fence)).collect()
     }
 }
+
+#[cfg(test)]
+impl Registration {
+    /// Of a worker whose server nobody asks.
+    pub(super) fn for_test(clock: Arc<LeaseClock>) -> Registration {
+        let settings = QueueSettings {
+            claim_order: crate::queue::ClaimOrder::Fifo,
+            completion: crate::queue::CompletionPolicy::Delete,
+            delivery: crate::queue::Delivery::AtLeastOnce,
+            max_attempts: 5,
+            paused: false,
+            taken_over: 0,
+        };
+        Registration::new(WorkerId::new(), settings, clock)
+    }
+}
