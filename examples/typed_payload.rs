@@ -51,3 +51,28 @@ async fn main() -> Result<(), BoxError> {
     println!("{} jobs found {} primes below a million", summary.stats.done, FOUND.load(Ordering::Relaxed));
     Ok(())
 }
+
+/// The job without a server: what a worker would acknowledge.
+#[cfg(test)]
+mod tests {
+    use readpast::{Job, Outcome};
+
+    use super::*;
+
+    fn run(job: NewJob) -> Outcome {
+        Handlers::new().job::<CountPrimes>().run_for_test(Context::for_test(Job::for_test(job)))
+    }
+
+    #[test]
+    fn a_range_is_counted() {
+        let before = FOUND.load(Ordering::Relaxed);
+        assert_eq!(run(NewJob::of(&CountPrimes { from: 10, to: 20 }).unwrap()), Outcome::Done { output: None });
+        assert_eq!(FOUND.load(Ordering::Relaxed) - before, 4); // 11, 13, 17, 19
+    }
+
+    #[test]
+    fn a_range_that_is_upside_down_is_not_tried_again() {
+        let outcome = run(NewJob::of(&CountPrimes { from: 20, to: 10 }).unwrap());
+        assert_eq!(outcome, Outcome::Dead { error: "the range is upside down".to_owned() });
+    }
+}

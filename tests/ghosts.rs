@@ -154,8 +154,9 @@ async fn a_worker_finds_what_was_put_back_or_committed_below_the_mark() {
     let monitor = worker.monitor();
     crate::support::until("the others are done", || monitor.stats().done == 2_000).await;
     producer.sql("COMMIT TRANSACTION").await;
-    for job in held {
-        holder.end(job, 1, 0).await;
+    let (retry, snooze) = (1, 3);
+    for (job, outcome) in held.into_iter().zip([retry, snooze]) {
+        holder.end(job, outcome, 0).await;
     }
     crate::support::until("the three are done, too", || monitor.stats().done == 2_003).await;
     worker.shutdown().await.unwrap();
@@ -210,10 +211,14 @@ async fn no_job_is_missed_in_any_sequence() {
                 7 if !held[one].is_empty() => {
                     let count = random.usize(1..=held[one].len().min(20));
                     for job in held[one].drain(..count).collect::<Vec<_>>() {
-                        match random.u8(..4) {
+                        match random.u8(..5) {
                             0 => claimer.end(job, 0, 0).await,
                             1 => {
                                 claimer.end(job, 1, 0).await;
+                                ready += 1;
+                            }
+                            3 => {
+                                claimer.end(job, 3, 0).await;
                                 ready += 1;
                             }
                             2 => {

@@ -118,6 +118,8 @@ async fn a_job_that_comes_back_stands_where_it_stood() {
     let mut worker = WorkerSession::register(&fixture).await;
     let first = worker.claim_one().await;
     worker.finish(&[first.retry(0, "once more")]).await;
+    let first = worker.claim_one().await;
+    worker.finish(&[first.snooze(0, "not yet")]).await;
     assert_eq!(claimed_one_by_one(&fixture).await, ["0", "1", "2"]);
     fixture.remove().await;
 }

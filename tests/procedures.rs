@@ -75,6 +75,10 @@ fn retry(job_id: i64, fence: i32, retry_ms: &str) -> String {
     format!("({job_id}, {fence}, 1, {retry_ms}, 5, N'failed', NULL)")
 }
 
+fn snooze(job_id: i64, fence: i32, retry_ms: &str) -> String {
+    format!("({job_id}, {fence}, 3, {retry_ms}, 5, N'not yet', NULL)")
+}
+
 fn dead(job_id: i64, fence: i32) -> String {
     format!("({job_id}, {fence}, 2, NULL, 5, N'for good', NULL)")
 }
@@ -531,7 +535,8 @@ async fn finish_reports_as_lost_what_is_not_the_workers_and_leaves_it_alone() {
     assert_eq!(claim(&mut session, ANNE, 1).await, ids[..1]);
     assert_eq!(claim(&mut session, BERT, 1).await, ids[1..2]);
     let unknown = ids[2] + 1_000;
-    let outcomes: [fn(i64, i32) -> String; 3] = [done, dead, |id, fence| retry(id, fence, "0")];
+    let outcomes: [fn(i64, i32) -> String; 4] =
+        [done, dead, |id, fence| retry(id, fence, "0"), |id, fence| snooze(id, fence, "0")];
     for outcome in outcomes {
         let rows = [outcome(ids[0], 2), outcome(ids[1], 1), outcome(ids[2], 0), outcome(unknown, 1)];
         let lost = |id: i64| (id, "lost".to_string());
@@ -551,9 +556,9 @@ async fn finish_again_reports_everything_as_lost_and_changes_nothing() {
                 .await;
         let mut session = fixture.session().await;
         register(&mut session, ANNE).await;
-        let ids = enqueue_some(&mut session, 3).await;
-        claim(&mut session, ANNE, 3).await;
-        let rows = [done(ids[0], 1), retry(ids[1], 1, "60000"), dead(ids[2], 1)];
+        let ids = enqueue_some(&mut session, 4).await;
+        claim(&mut session, ANNE, 4).await;
+        let rows = [done(ids[0], 1), retry(ids[1], 1, "60000"), dead(ids[2], 1), snooze(ids[3], 1, "60000")];
         assert_eq!(finish(&mut session, ANNE, &rows).await, []);
         let counts = fixture.job_counts().await;
         let lost: Vec<(i64, String)> = ids.iter().map(|id| (*id, "lost".to_string())).collect();
@@ -610,13 +615,39 @@ async fn finish_makes_a_retry_without_attempts_dead_and_reports_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn finish_puts_a_snoozed_job_off_and_does_not_count_its_attempt() {
+    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let fixture = Fixture::with("finish_snooze", options).await;
+    let mut session = fixture.session().await;
+    register(&mut session, ANNE).await;
+    let ids = enqueue_some(&mut session, 2).await;
+    for fence in 1..=3 {
+        assert_eq!(claim(&mut session, ANNE, 2).await, ids);
+        let rows = [snooze(ids[0], fence, "NULL"), snooze(ids[1], fence, "60000")];
+        assert_eq!(finish(&mut session, ANNE, &rows).await, [], "its attempts are not used up");
+        assert_eq!(job(&mut session, ids[0]).await, (READY, 0, i64::from(fence)));
+        assert_eq!(job(&mut session, ids[1]).await, (SCHEDULED, 0, i64::from(fence)));
+        let why = "SELECT COUNT(*) FROM [$(schema)].[jobs] WHERE error = N'not yet' AND ended = 0 AND run_us = 5";
+        assert_eq!(session.number(why).await, 2);
+        let delay = "SELECT DATEDIFF_BIG(MILLISECOND, finished_at, due_at) FROM [$(schema)].[jobs] WHERE state = 1";
+        assert_eq!(session.number(delay).await, 60_000);
+        session.sql("UPDATE [$(schema)].[jobs] SET due_at = enqueued_at WHERE state = 1").await;
+        session.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
+    }
+    assert_eq!(claim(&mut session, ANNE, 2).await, ids);
+    let report = finish(&mut session, ANNE, &[retry(ids[0], 4, "0"), done(ids[1], 4)]).await;
+    assert_eq!(report, [(ids[0], "dead".to_string())], "a failure counts as ever");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn finish_refuses_what_cannot_be() {
     let fixture = Fixture::new("finish_refused").await;
     let mut session = fixture.session().await;
     register(&mut session, ANNE).await;
     let id = enqueue_some(&mut session, 1).await[0];
     claim(&mut session, ANNE, 1).await;
-    let wrong_outcome = format!("({id}, 1, 3, NULL, NULL, NULL, NULL)");
+    let wrong_outcome = format!("({id}, 1, 4, NULL, NULL, NULL, NULL)");
     for row in [wrong_outcome, retry(id, 1, "-1"), retry(id, 1, "315360000001")] {
         assert_eq!(session.refusal(&finish_batch(ANNE, &[row])).await.0, REFUSED);
     }
@@ -647,7 +678,7 @@ async fn finish_one_does_to_one_job_what_finish_does_to_many() {
         assert_eq!((number(&again, "job_id"), text(&again, "result").as_deref()), (id, Some("lost")), "{outcome}");
     }
     assert_eq!(fixture.job_counts().await, JobCounts { ready: 1, scheduled: 1, dead: 1, ..JobCounts::default() });
-    assert_eq!(session.refusal(&call(ids[3], "@outcome = 3")).await.0, REFUSED);
+    assert_eq!(session.refusal(&call(ids[3], "@outcome = 4")).await.0, REFUSED);
     fixture.remove().await;
 }
 

@@ -437,6 +437,10 @@ impl Claimed {
         Finish { retry_ms: Some(retry_ms), error: Some(error.to_string()), ..self.finished(1) }
     }
 
+    pub fn snooze(&self, retry_ms: i64, error: &str) -> Finish {
+        Finish { retry_ms: Some(retry_ms), error: Some(error.to_string()), ..self.finished(3) }
+    }
+
     pub fn dead(&self, error: &str) -> Finish {
         Finish { error: Some(error.to_string()), ..self.finished(2) }
     }
