@@ -51,6 +51,14 @@
 //! its last attempt a job that was lost waits for a worker that holds nothing else and runs there alone, so that a job
 //! that kills its process is dead after `max_attempts` and nobody dies with it.
 //!
+//! # Kinds
+//!
+//! [`NewJob::kind`] says what sort of job it is, and [`Handlers`] has a handler for each kind, or one for all ([`Handlers::any`]). A
+//! [`TypedJob`] is a kind with a payload of its own type. A job of a kind that a worker has no handler for is put off for another worker,
+//! without a counted attempt (`worker.unknown_kind_delay_ms`), and dead `worker.unknown_kind_keep_ms` after it was enqueued. With
+//! [`Delivery::AtMostOnce`] there is no row to put it back to: it is dead at once. [`KindOptions`] gives a kind its own time limit, retry
+//! policy and greatest number at once.
+//!
 //! # Making a repeat harmless
 //!
 //! A repeat has the same [`Job::id`] and a higher [`Job::fence`]; the run before it may still be going on. Write
@@ -75,8 +83,8 @@
 //!
 //! # Where things are
 //!
-//! [`Queue`], [`NewJob`] and [`enqueue_in`] are for producers; [`Worker`], [`Handlers`], [`Job`], [`Context`], [`Output`] and
-//! [`JobError`] for workers; [`TypedJob`], [`Config`] and [`Error`] for both. [`tiberius`] is the driver underneath, for
+//! [`Queue`], [`NewJob`] and [`enqueue_in`] are for producers; [`Worker`], [`Handlers`], [`Job`], [`Context`], [`Json`],
+//! [`Output`] and [`JobError`] for workers; [`TypedJob`], [`Config`] and [`Error`] for both. [`tiberius`] is the driver underneath, for
 //! [`enqueue_in`].
 
 #![forbid(unsafe_code)]
