@@ -275,6 +275,14 @@ mod tests {
         assert_eq!(message(misspelt), expected);
         let never = Handlers::new().kind("resize", nothing).options("resize", KindOptions::new().at_most(0));
         assert_eq!(message(never), "at_most of the handler of kind 'resize' is 0; it must be 1 or more");
+        let at_once = Handlers::new().kind("resize", nothing);
+        let at_once = at_once.options("resize", KindOptions::new().time_limit(Duration::ZERO));
+        assert_eq!(message(at_once), "time_limit of the handler of kind 'resize' is 0; it must be longer than that");
+        for (base, max) in [(2, 1), (0, u64::MAX)] {
+            let delays = KindOptions::new().retry(Duration::from_secs(base), Duration::from_secs(max));
+            let refused = message(Handlers::new().kind("resize", nothing).options("resize", delays));
+            assert!(refused.starts_with("retry of the handler of kind 'resize' is "), "{refused}");
+        }
     }
 
     #[test]

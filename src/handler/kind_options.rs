@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::config::RetryConfig;
 use crate::error::Error;
+use crate::limits::TEN_YEARS;
 
 /// How the jobs of one kind are run by this worker. What is not set is as the worker's configuration says.
 ///
@@ -36,9 +37,11 @@ impl KindOptions {
         self
     }
 
-    /// How failed jobs of this kind are retried; instead of `worker.retry`.
-    pub fn retry(mut self, policy: RetryConfig) -> KindOptions {
-        self.retry = Some(policy);
+    /// How long failed jobs of this kind wait before they are tried again: `base` after the first attempt, doubled with each, at most `max`, less
+    /// up to a quarter at random; instead of `worker.retry`. Up to ten years.
+    pub fn retry(mut self, base: Duration, max: Duration) -> KindOptions {
+        let ms = |delay: Duration| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        self.retry = Some(RetryConfig { base_ms: ms(base), max_ms: ms(max) });
         self
     }
 
@@ -58,6 +61,14 @@ impl KindOptions {
         if self.at_most == Some(0) {
             let key = format!("at_most of the handler of kind '{kind}'");
             return Err(Error::Config { key, value: "0".to_owned(), allowed: "1 or more".to_owned() });
+        }
+        if let Some(RetryConfig { base_ms, max_ms }) = self.retry
+            && (base_ms > max_ms || u128::from(max_ms) > TEN_YEARS.as_millis())
+        {
+            let key = format!("retry of the handler of kind '{kind}'");
+            let (value, allowed) =
+                (format!("{base_ms} ms to {max_ms} ms"), "from less to more, ten years at most".to_owned());
+            return Err(Error::Config { key, value, allowed });
         }
         if self.time_limit.is_some_and(|limit| limit.is_zero()) {
             let key = format!("time_limit of the handler of kind '{kind}'");
