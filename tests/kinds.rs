@@ -11,7 +11,7 @@ use readpast::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use crate::support::{Fixture, until};
+use crate::support::{Fixture, changed, until};
 
 #[derive(Serialize, Deserialize)]
 struct Add {
@@ -39,7 +39,10 @@ fn of_kind(kind: &str, count: usize) -> Vec<NewJob> {
 
 /// Settings under which what is put off comes back soon.
 fn soon() -> WorkerConfig {
-    WorkerConfig { unknown_kind_delay_ms: 100, promote_interval_ms: 10, ..WorkerConfig::default() }
+    changed(WorkerConfig::default(), |worker| {
+        worker.unknown_kind_delay_ms = 100;
+        worker.promote_interval_ms = 10;
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,7 +131,7 @@ async fn a_kind_that_a_worker_does_not_know_waits_for_one_that_does_and_no_attem
 async fn a_kind_that_nobody_knows_is_dead_after_a_time_and_its_error_names_it() {
     let fixture = Fixture::new("nobody").await;
     fixture.queue.enqueue(NewJob::text("").kind("misspelt")).await.unwrap();
-    let config = WorkerConfig { unknown_kind_keep_ms: 300, ..soon() };
+    let config = changed(soon(), |worker| worker.unknown_kind_keep_ms = 300);
     let handlers = Handlers::new().kind("known", nothing);
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
@@ -234,7 +237,10 @@ async fn a_kind_over_its_limit_neither_holds_a_thread_nor_keeps_others_waiting()
         .kind("slow", gated.handler())
         .options("slow", KindOptions::new().at_most(2))
         .kind("fast", nothing);
-    let config = WorkerConfig { threads: 3, batch_size: 10, ..soon() };
+    let config = changed(soon(), |worker| {
+        worker.threads = 3;
+        worker.batch_size = 10;
+    });
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     until("the fast ones are done, past the slow ones", || worker.stats().done == 50).await;
     let stats = worker.stats();
@@ -255,7 +261,7 @@ async fn short_jobs_of_a_limited_kind_follow_one_another_without_a_pause() {
     let gated = Gated::new();
     gated.gate.add_permits(1_000);
     let handlers = Handlers::new().kind("short", gated.handler()).options("short", KindOptions::new().at_most(1));
-    let config = WorkerConfig { threads: 4, ..WorkerConfig::default() };
+    let config = changed(WorkerConfig::default(), |worker| worker.threads = 4);
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, gated.most.load(Ordering::Acquire)), (1_000, 1));
@@ -269,7 +275,10 @@ async fn what_waits_for_others_of_its_kind_is_given_back_by_a_shutdown() {
     fixture.queue.enqueue_many(of_kind("slow", 5)).await.unwrap();
     let gated = Gated::new();
     let handlers = Handlers::new().kind("slow", gated.handler()).options("slow", KindOptions::new().at_most(1));
-    let config = WorkerConfig { threads: 2, buffer: 20, ..soon() };
+    let config = changed(soon(), |worker| {
+        worker.threads = 2;
+        worker.buffer = 20;
+    });
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let monitor = worker.monitor();
     until("one runs and one waits for it", || (monitor.stats().running, monitor.stats().buffered) == (1, 1)).await;
@@ -292,7 +301,10 @@ async fn of_an_at_most_once_queue_a_limited_kind_waits_in_memory_and_all_of_it_r
     fixture.queue.enqueue_many(of_kind("slow", 20)).await.unwrap();
     let gated = Gated::new();
     let handlers = Handlers::new().kind("slow", gated.handler()).options("slow", KindOptions::new().at_most(1));
-    let config = WorkerConfig { threads: 2, buffer: 20, ..soon() };
+    let config = changed(soon(), |worker| {
+        worker.threads = 2;
+        worker.buffer = 20;
+    });
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let monitor = worker.monitor();
     until("one runs and all others wait", || (monitor.stats().running, monitor.stats().buffered) == (1, 19)).await;
@@ -331,7 +343,10 @@ async fn a_kind_has_its_own_time_limit_and_retry_policy() {
         }
         Err::<(), _>("too late".into())
     };
-    let at_once = RetryConfig { base_ms: 0, max_ms: 0 };
+    let at_once = changed(RetryConfig::default(), |retry| {
+        retry.base_ms = 0;
+        retry.max_ms = 0;
+    });
     let limited = KindOptions::new().time_limit(Duration::from_millis(20)).retry(at_once);
     let handlers =
         Handlers::new().kind("limited", until_cancelled).options("limited", limited).kind("plain", |_, context| {
@@ -340,8 +355,11 @@ async fn a_kind_has_its_own_time_limit_and_retry_policy() {
                 Some(_) => Err(JobError::dead("it has the other's time limit").into()),
             }
         });
-    let hour = RetryConfig { base_ms: 3_600_000, max_ms: 3_600_000 };
-    let config = WorkerConfig { retry: hour, ..soon() };
+    let hour = changed(RetryConfig::default(), |retry| {
+        retry.base_ms = 3_600_000;
+        retry.max_ms = 3_600_000;
+    });
+    let config = changed(soon(), |worker| worker.retry = hour);
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     until("the limited one is dead after two attempts", || worker.stats().dead == 1).await;
     until("the other waits for its second", || worker.stats().retried == 2).await;
