@@ -516,7 +516,7 @@ impl WorkerConfig {
     }
 }
 
-fn check_range<T: PartialOrd + Display>(key: &str, value: T, range: RangeInclusive<T>) -> Result<(), Error> {
+pub(crate) fn check_range<T: PartialOrd + Display>(key: &str, value: T, range: RangeInclusive<T>) -> Result<(), Error> {
     if range.contains(&value) {
         return Ok(());
     }
@@ -530,7 +530,7 @@ fn check_at_most<T: PartialOrd + Display>(key: &str, value: T, limit_key: &str, 
     Err(refused(key, value, format!("at most {limit_key} ({limit})")))
 }
 
-fn refused(key: &str, value: impl Display, allowed: impl Display) -> Error {
+pub(crate) fn refused(key: &str, value: impl Display, allowed: impl Display) -> Error {
     Error::Config { key: key.to_string(), value: value.to_string(), allowed: allowed.to_string() }
 }
 

@@ -251,8 +251,21 @@ pub enum Error {
 
     /// The operating system gave no threads for the worker's pool. Lower `worker.threads`, or raise the limit on
     /// threads.
-    #[error("the worker's threads cannot be started")]
-    Threads(#[source] rayon::ThreadPoolBuildError),
+    #[error("the worker's threads cannot be started: {message}; lower worker.threads, or raise the limit on threads")]
+    #[non_exhaustive]
+    Threads {
+        /// What the operating system said.
+        message: String,
+    },
+
+    /// Something panicked in the worker outside of a handler: the program's metrics recorder, its tracing subscriber, a hook, or a defect of
+    /// this crate. The worker has ended; what it held was given back.
+    #[error("the worker panicked outside of a handler: {message}")]
+    #[non_exhaustive]
+    Panicked {
+        /// What the panic said.
+        message: String,
+    },
 }
 
 /// What is wrong with a payload. A cause of its own, so that it is still recognised when the error was wrapped into others.

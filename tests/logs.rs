@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use readpast::{Config, Handlers, JobError, Queue, QueueOptions, Worker};
+use readpast::{Config, Handlers, JobError, NewJob, Queue, QueueOptions, Worker};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Level, Subscriber};
@@ -295,4 +295,21 @@ fn a_worker_of_another_subscriber_runs_its_jobs() {
         done
     });
     assert_eq!(done, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_says_what_it_waits_for() {
+    let fixture = Fixture::new("drain_log").await;
+    let (_, queue) = logged_queue(&fixture, "drain_log").await;
+    queue.enqueue(NewJob::text("tomorrow").delay(Duration::from_secs(86_400))).await.unwrap();
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker);
+    let worker = worker.start().await.unwrap();
+    let stop = worker.stop_handle();
+    let draining = tokio::spawn(worker.drain());
+    let line = logged("drain_log", "the queue is not drained yet").await;
+    assert_eq!(line.field("waits_for"), "jobs that are scheduled");
+    assert!(line.field("next_due").contains("86"), "{line:?}");
+    stop.stop();
+    draining.await.unwrap().unwrap();
+    fixture.remove().await;
 }
