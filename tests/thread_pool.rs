@@ -100,17 +100,17 @@ async fn busy(queue: &Queue, threads: &Arc<rayon::ThreadPool>, weight: u32, job:
 async fn two_workers_share_their_threads_by_weight_however_long_their_jobs_are() {
     let fixture = Fixture::new("shares").await;
     let (short, long) = (queue(&fixture, "short").await, queue(&fixture, "long").await);
-    short.enqueue_many(numbers(20_000)).await.unwrap();
-    long.enqueue_many(numbers(2_000)).await.unwrap();
+    short.enqueue_many(numbers(4_000)).await.unwrap();
+    long.enqueue_many(numbers(400)).await.unwrap();
     let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
-    let (first, of_short) = busy(&short, &threads, 3, Duration::from_micros(500)).await;
-    let (second, of_long) = busy(&long, &threads, 1, Duration::from_millis(20)).await;
+    let (first, of_short) = busy(&short, &threads, 3, Duration::from_millis(2)).await;
+    let (second, of_long) = busy(&long, &threads, 1, Duration::from_millis(30)).await;
     let read = || (of_short.load(Ordering::Acquire), of_long.load(Ordering::Acquire));
     until("both run", || read().0 > 0 && read().1 > 0).await;
     let (short_before, long_before) = read();
-    until("three seconds of the threads' time are spent", || {
+    until("four seconds of the threads' time are spent", || {
         let (short, long) = read();
-        short - short_before + long - long_before > 3_000_000
+        short - short_before + long - long_before > 4_000_000
     })
     .await;
     let (short_after, long_after) = read();
