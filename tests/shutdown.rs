@@ -134,13 +134,15 @@ async fn after_a_stop_at_once_no_job_starts_although_it_has_no_row_any_more() {
     let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
     let fixture = Fixture::with("at_most_once", options).await;
     let BlockedWorker { worker, gate, starts } = blocked(&fixture, 60_000).await;
-    let monitor = worker.monitor();
     worker.stop_handle().stop_now();
-    let summary = worker.run().await.unwrap();
-    assert_eq!((summary.ended_in_order, summary.cut_off), (false, 10));
     gate.add_permits(10);
-    until("the one that ran has ended", || monitor.stats().running == 0).await;
-    assert_eq!((starts.load(Ordering::Relaxed), monitor.stats().buffered), (1, 0));
+    until("the one that ran has ended, and the others are dropped", || {
+        worker.stats().running + worker.stats().buffered == 0
+    })
+    .await;
+    assert_eq!(starts.load(Ordering::Relaxed), 1);
+    let summary = worker.run().await.unwrap();
+    assert!(!summary.ended_in_order && summary.cut_off >= 9, "{summary:?}");
     fixture.remove().await;
 }
 

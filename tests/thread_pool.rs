@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
-use readpast::{Error, Handlers, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{Error, Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
 
 use crate::support::counted::drained;
 use crate::support::{Fixture, numbers, until};
@@ -44,31 +44,69 @@ async fn at_most_two_jobs_are_on_one_stack() {
     fixture.remove().await;
 }
 
-/// A thread that gives back a job because of its depth does not keep it from one that is idle.
+/// Something that happens once.
+#[derive(Clone, Default)]
+struct Event(Arc<AtomicBool>);
+
+impl Event {
+    fn happens(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn has_happened(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Waits without taking anything else from the pool.
+    fn wait(&self) {
+        while !self.has_happened() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Three threads: the first has two jobs on its stack, each of which waits for a piece that another thread has. It takes the third job, and gives
+/// it back; the second thread, whose piece ends then, must get it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_a_waiting_thread_cannot_take_is_run_by_an_idle_one() {
     let fixture = Fixture::new("given_back").await;
-    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
-    let (running, ended) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let (starts, ends) = (running.clone(), ended.clone());
-    // The first two each wait in rayon for a piece that ends only when all three have started.
-    let handlers = Handlers::any(move |_, _| {
-        let mine = starts.fetch_add(1, Ordering::AcqRel) + 1;
-        if mine < 3 {
-            let all_run = || {
-                while starts.load(Ordering::Acquire) < 3 {
-                    std::thread::yield_now();
-                }
+    let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap());
+    let [third_is_free, third_job_ran] = [(); 2].map(|()| Event::default());
+    let [pieces_begun, pieces_may_end] = [(); 2].map(|()| [(); 2].map(|()| Event::default()));
+    let handlers = {
+        let (pieces_begun, pieces_may_end, third_job_ran) =
+            (pieces_begun.clone(), pieces_may_end.clone(), third_job_ran.clone());
+        Handlers::any(move |job, _| {
+            let number: usize = job.json()?;
+            if number == 2 {
+                third_job_ran.happens();
+                return Ok(());
+            }
+            let piece = || {
+                pieces_begun[number].happens();
+                pieces_may_end[number].wait();
             };
-            rayon::join(|| (), all_run);
-        }
-        ends.fetch_add(1, Ordering::AcqRel);
-        Ok(())
-    });
-    let config = WorkerConfig { threads: 4, look_ahead: 8, ..fixture.config.worker.clone() };
-    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
-    until("all have ended", || ended.load(Ordering::Acquire) == 3).await;
-    worker.shutdown().await.unwrap();
+            rayon::join(|| pieces_begun[number].wait(), piece);
+            Ok(())
+        })
+    };
+    let busy = third_is_free.clone();
+    threads.spawn(move || busy.wait());
+    let worker = Worker::builder(&fixture.queue, handlers).thread_pool(threads).start().await.unwrap();
+    fixture.queue.enqueue(NewJob::text("0")).await.unwrap();
+    until("the second thread has a piece of the first job", || pieces_begun[0].has_happened()).await;
+    fixture.queue.enqueue(NewJob::text("1")).await.unwrap();
+    until("the first thread runs the second job as well", || worker.stats().running == 2).await;
+    third_is_free.happens();
+    until("the third thread has a piece of the second job", || pieces_begun[1].has_happened()).await;
+    fixture.queue.enqueue(NewJob::text("2")).await.unwrap();
+    until("the third job waits", || worker.stats().buffered == 1).await;
+    tokio::time::sleep(Duration::from_millis(50)).await; // until the first thread has looked at it, which it does within microseconds
+    assert!(!third_job_ran.has_happened(), "two jobs are on the first thread's stack");
+    pieces_may_end[0].happens();
+    until("the second thread runs the third job", || third_job_ran.has_happened()).await;
+    pieces_may_end[1].happens();
+    assert_eq!(drained(worker).await.stats.done, 3);
     fixture.remove().await;
 }
 

@@ -43,20 +43,21 @@ pub(super) struct End {
 pub(super) async fn end(worker: &mut Worker) -> End {
     let shared = worker.shared.clone();
     let deadline = Duration::from_millis(shared.config.shutdown_deadline_ms);
+    let mut given_back = 0;
     let in_order = tokio::select! {
         biased; // a worker that was stopped at once gives nothing back
         () = shared.stop.reached(Phase::StoppingNow) => false,
-        in_order = end_by(worker, deadline) => in_order,
+        in_order = end_by(worker, deadline, &mut given_back) => in_order,
     };
     shared.stop.stop_now();
-    let cut_off = shared.in_flight.jobs();
+    let cut_off = given_back + worker.lease.registration().held().len();
     worker.executor.abandon();
     shared.metrics.levels(&Levels::default());
     End { in_order, cut_off }
 }
 
 /// Returns whether it was in order.
-async fn end_by(worker: &mut Worker, deadline: Duration) -> bool {
+async fn end_by(worker: &mut Worker, deadline: Duration, given_back: &mut usize) -> bool {
     let in_order = tokio::time::timeout(deadline, all_ended(worker)).await.is_ok();
     let Worker { shared, lease, .. } = worker;
     let registration = lease.registration();
@@ -69,7 +70,7 @@ async fn end_by(worker: &mut Worker, deadline: Duration) -> bool {
         let _ = tokio::time::timeout(FLUSH_GRACE, shared.in_flight.flushed()).await;
     }
     let leaving = async {
-        give_back(shared, &registration).await?;
+        give_back(shared, &registration, given_back).await?;
         shared.lane().unregister_worker(&shared.queue, registration.worker_id).await
     };
     match tokio::time::timeout(GIVE_BACK_GRACE, leaving).await {
@@ -93,7 +94,7 @@ async fn all_ended(worker: &mut Worker) {
 }
 
 /// Gives back what is held, as if it had not been started. Jobs that have failed are left to the reaper, who counts their attempt.
-async fn give_back(shared: &Shared, registration: &Registration) -> Result<(), Error> {
+async fn give_back(shared: &Shared, registration: &Registration, given_back: &mut usize) -> Result<(), Error> {
     if registration.lost().is_cancelled() {
         return Ok(()); // the reaper has done it
     }
@@ -101,9 +102,10 @@ async fn give_back(shared: &Shared, registration: &Registration) -> Result<(), E
     for jobs in registration.not_failed().chunks(BATCH) {
         let not_ours = lane.release(registration.worker_id, jobs).await?;
         registration.forget(jobs.iter().copied());
-        let released = (jobs.len() - not_ours.len()) as u64;
-        shared.tally.released(released);
-        shared.metrics.released(released);
+        let released = jobs.len() - not_ours.len();
+        *given_back += released;
+        shared.tally.released(released as u64);
+        shared.metrics.released(released as u64);
     }
     Ok(())
 }
