@@ -74,6 +74,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use crate::error::Error;
+use crate::metrics::Scale;
 use crate::queue::Queue;
 
 use drain_progress::{Left, Readings};
@@ -178,7 +179,13 @@ impl Worker {
 
     fn has_started(&self) {
         let Shared { config, threads, metrics, .. } = &*self.shared;
-        metrics.limits(*threads, self.executor.capacity(), config);
+        metrics.begin(Scale {
+            threads: *threads,
+            buffer: self.executor.capacity(),
+            max_in_flight: config.max_in_flight,
+            max_in_flight_bytes: config.max_in_flight_bytes,
+            lease: Duration::from_millis(config.lease_ms),
+        });
         if let Some(exporter) = self.queue.exporter() {
             exporter.watch(self.monitor());
         }
@@ -341,6 +348,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         // The tasks end with their JoinSets; handlers that still run are told, and nothing starts any more.
         self.shared.stop.stop_now();
+        self.shared.metrics.end();
         self.executor.abandon();
     }
 }

@@ -12,7 +12,6 @@
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::metrics::Levels;
 
 use super::Worker;
 use super::registration::Registration;
@@ -52,7 +51,7 @@ pub(super) async fn end(worker: &mut Worker) -> End {
     shared.stop.stop_now();
     let cut_off = given_back + worker.lease.registration().held().len();
     worker.executor.abandon();
-    shared.metrics.levels(&Levels::default());
+    shared.metrics.end();
     End { in_order, cut_off }
 }
 
