@@ -200,8 +200,8 @@ pub struct WorkerConfig {
     /// Default: `86400000`. Range: 0 to 315360000000 ms.
     pub unknown_kind_keep_ms: u64,
 
-    /// How long a shutdown waits for running jobs before it stops without them; they run again elsewhere when the lease
-    /// has run out.
+    /// How long a shutdown waits for running jobs. Those that still run then are cancelled, and given back at once without a counted attempt,
+    /// which takes 4 s at the most.
     ///
     /// Default: `30000`. Range: 0 to 86400000 ms.
     pub shutdown_deadline_ms: u64,

@@ -176,7 +176,7 @@ async fn a_worker_whose_neighbour_fills_the_pool_gets_the_next_thread_that_is_fr
     let between = (of_full.load(Ordering::Acquire) - before) / 50_000;
     assert!(between <= 3, "{between} jobs of the other went before it");
     let (first, second) = tokio::join!(first.shutdown(), second.shutdown());
-    (first.unwrap(), second.unwrap());
+    assert!(first.unwrap().ended_in_order && second.unwrap().ended_in_order);
     fixture.remove().await;
 }
 

@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -219,7 +219,9 @@ fn the_levels_of_two_workers_of_a_queue_add_up_and_go_with_them() {
 
 /// Gauges by name and labels, as an exporter has them.
 #[derive(Default)]
-struct Series(Mutex<std::collections::HashMap<(String, Vec<String>), Arc<AtomicU64>>>);
+struct Series(Mutex<HashMap<SeriesKey, Arc<AtomicU64>>>);
+
+type SeriesKey = (String, Vec<String>);
 
 impl Series {
     fn value(&self, name: &str, labels: &[&str]) -> f64 {

@@ -214,7 +214,7 @@ impl Worker {
     ///
     /// What has not ended by the deadline is given back at once and without a counted attempt, is cancelled
     /// ([`Context::is_cancelled`](crate::Context::is_cancelled)), and may run on another worker while its handler still runs here. That takes
-    /// five seconds at the most, so the process should be given that much longer.
+    /// four seconds at the most, so the process should be given that much longer.
     ///
     /// # Errors
     ///

@@ -26,7 +26,7 @@ const CLAIM_GRACE: Duration = Duration::from_secs(1);
 const FLUSH_GRACE: Duration = Duration::from_secs(1);
 
 /// How long giving back and unregistering may take after that.
-const GIVE_BACK_GRACE: Duration = Duration::from_secs(4);
+const GIVE_BACK_GRACE: Duration = Duration::from_secs(3);
 
 /// The cap of every list.
 const BATCH: usize = 1_000;
