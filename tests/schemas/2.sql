@@ -1392,7 +1392,7 @@ GO
 -- 250_release.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Gives back claimed jobs that were not started: ready again at once, the attempt not counted.
+-- Gives back claimed jobs that were not started, or that a planned stop has cut off: ready again at once, the attempt not counted.
 -- Result: job_id of every job that was no longer this worker's under this fence.
 CREATE OR ALTER PROCEDURE [readpast].[release]
     @worker_id uniqueidentifier,
