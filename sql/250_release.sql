@@ -1,4 +1,4 @@
--- Gives back claimed jobs that were not started: ready again at once, the attempt not counted.
+-- Gives back claimed jobs that were not started, or that a planned stop has cut off: ready again at once, the attempt not counted.
 -- Result: job_id of every job that was no longer this worker's under this fence.
 CREATE OR ALTER PROCEDURE [$(schema)].[release]
     @worker_id uniqueidentifier,

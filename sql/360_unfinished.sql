@@ -1,31 +1,44 @@
--- Says whether a queue has jobs that are not finished: ready, scheduled or claimed, by whichever worker. For a worker that drains it.
+-- Says whether a queue has jobs that are not finished: ready, scheduled or claimed, by any worker. For a worker that drains it.
+-- With @due_within_ms, scheduled jobs that are due later than that do not count.
 --
 -- A few seeks at any depth. Reads without locks (NOLOCK), one state after the other: a job that moves from one to another meanwhile can be
 -- in none of them. So "nothing" counts when it was said twice in a row.
--- Result: unfinished.
+-- Result: unfinished, and what it is: ready, scheduled, claimed; paused; next_due_ms (NULL: nothing is scheduled; negative: it is overdue).
 CREATE OR ALTER PROCEDURE [$(schema)].[unfinished]
-    @queue nvarchar(129)
+    @queue         nvarchar(129),
+    @due_within_ms bigint = NULL
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @queue_id int, @message nvarchar(2048);
+DECLARE @queue_id int, @paused bit, @ready bit = 0, @scheduled bit = 0, @claimed bit = 0, @next_due_at datetime2(3), @next_due_ms bigint,
+    @message nvarchar(2048);
 
-SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+SELECT @queue_id = queue_id, @paused = paused FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
     THROW 58001, @message, 1;
 END;
 
-SELECT CAST(CASE WHEN EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready))
-                              WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
-                   OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                              WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
-                   OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_alone))
-                              WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
-                   OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_scheduled))
-                              WHERE queue_id = @queue_id AND state = 1)
-                   OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_claimed))
-                              WHERE queue_id = @queue_id AND state = 2)
-                 THEN 1 ELSE 0 END AS bit) AS unfinished;
+IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready))
+           WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
+   OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_lifo))
+              WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
+   OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_alone))
+              WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
+    SET @ready = 1;
+
+SET @next_due_at = (SELECT TOP (1) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
+                    WHERE j.queue_id = @queue_id AND j.state = 1
+                    ORDER BY j.due_at);
+SET @next_due_ms = DATEDIFF_BIG(MILLISECOND, SYSUTCDATETIME(), @next_due_at);
+IF @next_due_ms IS NOT NULL AND (@due_within_ms IS NULL OR @next_due_ms <= @due_within_ms)
+    SET @scheduled = 1;
+
+IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_claimed))
+           WHERE queue_id = @queue_id AND state = 2)
+    SET @claimed = 1;
+
+SELECT CAST(CASE WHEN @ready = 1 OR @scheduled = 1 OR @claimed = 1 THEN 1 ELSE 0 END AS bit) AS unfinished,
+       @ready AS ready, @scheduled AS scheduled, @claimed AS claimed, @paused AS paused, @next_due_ms AS next_due_ms;
 GO

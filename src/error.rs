@@ -302,6 +302,15 @@ pub enum Error {
         /// What the operating system said.
         message: String,
     },
+
+    /// Something panicked in the worker outside of a handler: the program's metrics recorder, its tracing subscriber, a hook, or a defect of
+    /// this crate. The worker has ended; what it held was given back.
+    #[error("the worker panicked outside of a handler: {message}")]
+    #[non_exhaustive]
+    Panicked {
+        /// What the panic said.
+        message: String,
+    },
 }
 
 /// What is wrong with a payload. A cause of its own, so that it is still recognised when the error was wrapped into others.

@@ -61,16 +61,18 @@
 //!
 //! # Making a repeat harmless
 //!
-//! A repeat has the same [`Job::id`] and a higher [`Job::fence`]; the run before it may still be going on. Write
+//! A repeat has the same [`Job::id`] and a higher [`Job::fence`], and a higher [`Job::attempt`] unless the run before was cut off by a planned stop
+//! or snoozed; the run before it may still be going on. Write
 //! results under the job's id, together with the fence, and let a write with an older fence change nothing. Look at
 //! [`Context::is_cancelled`] in long loops. Where an effect cannot be taken back, ask whether it has happened when
-//! [`Job::attempt`] is above 1.
+//! the fence is above 1: the job was claimed before.
 //!
 //! # Locks and rayon
 //!
 //! A handler may use rayon inside (`par_iter`, `join`, `scope`), and idle threads of the pool help. Hold no lock and no
 //! `RefCell` borrow across such a call: the thread that waits in it may run another job meanwhile, on the same stack,
-//! and that job would wait for the lock that its own thread holds. That is a deadlock.
+//! and that job would wait for the lock that its own thread holds. That is a deadlock. Two jobs at the most are on one
+//! stack; [`WorkerBuilder::stack_size`] sets how large it is.
 //!
 //! # Time limits
 //!

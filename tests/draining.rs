@@ -116,6 +116,45 @@ async fn a_drain_tells_its_progress_up_to_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_due_later_is_left_and_what_is_due_in_time_is_run() {
+    let fixture = Fixture::new("until").await;
+    fixture.queue.enqueue_many(numbers(5)).await.unwrap();
+    fixture.queue.enqueue(NewJob::text("soon").delay(Duration::from_millis(300))).await.unwrap();
+    fixture.queue.enqueue(NewJob::text("tomorrow").delay(Duration::from_secs(86_400))).await.unwrap();
+    let mut config = fixture.config.worker.clone();
+    config.promote_interval_ms = 50;
+    let start = || Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start();
+    let now = start().await.unwrap().drain_until(Duration::ZERO).await.unwrap();
+    assert!(now.ended_in_order && (5..=6).contains(&now.stats.done), "{now:?}");
+    let soon = start().await.unwrap().drain_until(Duration::from_secs(10)).await.unwrap();
+    assert_eq!(now.stats.done + soon.stats.done, 6);
+    let left = fixture.queue.stats().await.unwrap();
+    assert_eq!((left.ready, left.scheduled), (0, 1));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_progress_shows_what_is_scheduled() {
+    let fixture = Fixture::new("scheduled").await;
+    fixture.queue.enqueue(NewJob::text("tomorrow").delay(Duration::from_secs(86_400))).await.unwrap();
+    let builder = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker);
+    let worker = builder.start().await.unwrap();
+    let stop = worker.stop_handle();
+    let shown = std::sync::Mutex::new(String::new());
+    worker
+        .drain_with(Duration::from_millis(1), |progress| {
+            if progress.scheduled == Some(1) {
+                *shown.lock().unwrap() = progress.to_string();
+                stop.stop();
+            }
+        })
+        .await
+        .unwrap();
+    assert_eq!(shown.into_inner().unwrap(), "0 of 1 jobs, 0/s (0 buffered, 0 running, 0 to finish, 1 scheduled)");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn unfinished_is_what_is_ready_scheduled_or_claimed() {
     let fixture = Fixture::new("unfinished").await;
     let mut session = fixture.session().await;

@@ -9,7 +9,7 @@ use readpast::{Handlers, Queue, QueueOptions, Worker, WorkerConfig};
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::counted::drained;
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, changed, dev_server, server_url, until};
+use crate::support::{Fixture, changed, dev_server, numbers, server_url, until};
 
 fn short_lease() -> WorkerConfig {
     changed(WorkerConfig::default(), |worker| {
@@ -216,4 +216,30 @@ async fn answers_that_take_longer_than_an_interval_renew_the_lease_on_two_connec
     assert_eq!(leased.proxy.connections(), connections, "a slow server is not pressed with new connections");
     dev_server().await.faults().clear(&heartbeat);
     leased.end().await;
+}
+
+/// The dev server has threads of its own, and so has the worker that would reap the other one.
+#[tokio::test(flavor = "current_thread")]
+async fn a_runtime_that_is_blocked_costs_no_lease() {
+    let fixture = impatient("blocked_runtime").await;
+    fixture.queue.enqueue_many(numbers(200)).await.unwrap();
+    let handlers = Handlers::any(|_, _| {
+        std::thread::sleep(Duration::from_millis(5));
+        Ok(())
+    });
+    let config = changed(short_lease(), |worker| worker.threads = 1);
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    let reaps = changed(WorkerConfig::default(), |worker| worker.reap_interval_ms = 100);
+    let reaper = Worker::builder(&fixture.connect().await, Handlers::any(|_, _| Ok(())));
+    let reaper = reaper.config(&reaps).start().await.unwrap();
+    fixture.queue.pause().await.unwrap(); // what is claimed by now is enough
+    std::thread::sleep(Duration::from_secs(4)); // four leases
+    assert!(worker.stats().lease_held);
+    assert!(worker.stats().done > 0, "results were acknowledged meanwhile");
+    let lost =
+        "SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lost_at IS NOT NULL OR lease_until < SYSUTCDATETIME()";
+    assert_eq!(fixture.sql(lost).await[0].get::<i32, _>("n"), Some(0));
+    worker.shutdown().await.unwrap();
+    reaper.shutdown().await.unwrap();
+    fixture.remove().await;
 }

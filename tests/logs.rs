@@ -373,3 +373,20 @@ fn a_worker_of_another_subscriber_runs_its_jobs() {
     });
     assert_eq!(done, 3);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_says_what_it_waits_for() {
+    let fixture = Fixture::new("drain_log").await;
+    let (_, queue) = logged_queue(&fixture, "drain_log").await;
+    queue.enqueue(NewJob::text("tomorrow").delay(Duration::from_secs(86_400))).await.unwrap();
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker);
+    let worker = worker.start().await.unwrap();
+    let stop = worker.stop_handle();
+    let draining = tokio::spawn(worker.drain());
+    let line = logged("drain_log", "the queue is not drained yet").await;
+    assert_eq!(line.field("waits_for"), "jobs that are scheduled");
+    assert!(line.field("next_due").contains("86"), "{line:?}");
+    stop.stop();
+    draining.await.unwrap().unwrap();
+    fixture.remove().await;
+}

@@ -1,13 +1,14 @@
 //! How a worker ends: in order, by its deadline, or at once.
 
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use readpast::{Handlers, JobState, NewJob, Summary, Worker, WorkerConfig};
+use readpast::{Delivery, Handlers, JobState, NewJob, QueueOptions, Summary, Worker, WorkerConfig};
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::child::{ChildWorker, Ledger};
-use crate::support::counted::{counting_worker, drained};
+use crate::support::counted::{assert_each_once, counting_worker, drained};
 use crate::support::{Fixture, changed, numbers, until};
 
 async fn blocked(fixture: &Fixture, shutdown_deadline_ms: u64) -> BlockedWorker {
@@ -70,13 +71,81 @@ async fn a_second_request_stops_at_once_and_the_running_job_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_never_returns_does_not_outlast_the_deadline() {
+async fn what_still_runs_at_the_deadline_is_ready_again_at_once_and_its_late_result_changes_nothing() {
     let fixture = Fixture::new("deadline").await;
     let BlockedWorker { worker, gate, .. } = blocked(&fixture, 200).await;
     let ended = tokio::time::timeout(Duration::from_secs(30), worker.shutdown()).await;
     let summary = ended.expect("the deadline ends it").unwrap();
-    assert_eq!((summary.stats.running, summary.stats.released), (1, 9));
+    assert_eq!((summary.ended_in_order, summary.cut_off, summary.stats.released), (false, 1, 10));
+    let ready = fixture.queue.peek(JobState::Ready, None, 100).await.unwrap();
+    assert_eq!(ready.len(), 10);
+    assert!(ready.iter().all(|job| job.attempt == 0), "nobody is charged an attempt: {ready:?}");
+    let stats = fixture.queue.stats().await.unwrap();
+    assert_eq!((stats.claimed, stats.workers), (0, 0), "nothing waits for the reaper");
+
+    // Another worker runs it, and the first one's handler returns only then.
+    let (second, runs) = counting_worker(&fixture.queue, &fixture.config.worker).await;
+    assert_eq!(drained(second).await.stats.done, 10);
+    assert_each_once(&runs, 10);
     gate.add_permits(1);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_cut_off_is_told_and_one_that_has_failed_keeps_its_attempt() {
+    let fixture = Fixture::new("cut_off").await;
+    fixture.queue.enqueue_many([NewJob::text("fails"), NewJob::text("runs on")]).await.unwrap();
+    let (told, was_told) = std::sync::mpsc::channel();
+    let handler = move |job: &readpast::Job, context: &readpast::Context| {
+        if job.text()? == "fails" {
+            return Err("as it does".into());
+        }
+        while !context.is_cancelled() {
+            std::thread::yield_now();
+        }
+        told.send(()).unwrap();
+        Ok(())
+    };
+    let config = changed(fixture.config.worker.clone(), |worker| {
+        worker.threads = 2;
+        worker.shutdown_deadline_ms = 100;
+    });
+    let worker = Worker::builder(&fixture.queue, Handlers::any(handler)).config(&config).start().await.unwrap();
+    let monitor = worker.monitor();
+    until("one has failed and one runs", || monitor.stats().retried == 1 && monitor.stats().running == 1).await;
+    let summary = worker.shutdown().await.unwrap();
+    assert_eq!((summary.ended_in_order, summary.cut_off, summary.stats.retried), (false, 1, 1));
+    was_told.recv_timeout(Duration::from_secs(30)).unwrap();
+    let scheduled = fixture.queue.peek(JobState::Scheduled, None, 10).await.unwrap();
+    let ready = fixture.queue.peek(JobState::Ready, None, 10).await.unwrap();
+    assert_eq!((scheduled.len(), scheduled[0].attempt, ready.len(), ready[0].attempt), (1, 1, 1, 0));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_orderly_end_is_told_apart() {
+    let fixture = Fixture::new("in_order").await;
+    fixture.queue.enqueue_many(numbers(20)).await.unwrap();
+    let (worker, _) = counting_worker(&fixture.queue, &fixture.config.worker).await;
+    let summary = drained(worker).await;
+    assert_eq!((summary.ended_in_order, summary.cut_off), (true, 0));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_stop_at_once_no_job_starts_although_it_has_no_row_any_more() {
+    let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
+    let fixture = Fixture::with("at_most_once", options).await;
+    let BlockedWorker { worker, gate, starts } = blocked(&fixture, 60_000).await;
+    worker.stop_handle().stop_now();
+    gate.add_permits(10);
+    until("the one that ran has ended, and the others are dropped", || {
+        worker.stats().running + worker.stats().buffered == 0
+    })
+    .await;
+    assert_eq!(starts.load(Ordering::Relaxed), 1);
+    let summary = worker.run().await.unwrap();
+    assert!(!summary.ended_in_order && summary.cut_off >= 9, "{summary:?}");
     fixture.remove().await;
 }
 

@@ -9,7 +9,7 @@ use crate::error::Error;
 /// The widest name of a queue or a worker: `nvarchar(128)`.
 pub(super) const MAX_NAME_UNITS: usize = 128;
 
-pub(super) fn check_range<T: PartialOrd + Display>(key: &str, value: T, range: RangeInclusive<T>) -> Result<(), Error> {
+pub(crate) fn check_range<T: PartialOrd + Display>(key: &str, value: T, range: RangeInclusive<T>) -> Result<(), Error> {
     if range.contains(&value) {
         return Ok(());
     }
@@ -28,7 +28,7 @@ pub(super) fn check_at_most<T: PartialOrd + Display>(
     Err(refused(key, value, format!("at most {limit_key} ({limit})")))
 }
 
-pub(super) fn refused(key: &str, value: impl Display, allowed: impl Display) -> Error {
+pub(crate) fn refused(key: &str, value: impl Display, allowed: impl Display) -> Error {
     Error::Config { key: key.to_string(), value: value.to_string(), allowed: allowed.to_string() }
 }
 

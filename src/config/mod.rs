@@ -22,6 +22,7 @@ use serde::Deserialize;
 
 use crate::error::Error;
 
+pub(crate) use check::{check_range, refused};
 pub use connection::ConnectionConfig;
 pub(crate) use connection::{PACKET_SIZES, Timeouts, check_schema};
 pub use metrics::{MetricsConfig, PortInUse};

@@ -124,8 +124,8 @@ pub struct WorkerConfig {
     /// Default: `86400000`. Range: 0 to 315360000000 ms.
     pub unknown_kind_keep_ms: u64,
 
-    /// How long a shutdown waits for running jobs before it stops without them; they run again elsewhere when the lease
-    /// has run out. The default ends within the 30 s that containers are given, and lets jobs of up to 10 s end.
+    /// How long a shutdown waits for running jobs. Those that still run then are cancelled, and given back at once without a counted
+    /// attempt, which takes 4 s at the most: the default ends within the 30 s that containers are given.
     ///
     /// Default: `25000`. Range: 0 to 86400000 ms.
     pub shutdown_deadline_ms: u64,

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram};
 
-use crate::config::WorkerConfig;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
 use crate::outcome::Outcome;
 
+use super::level_gauges::LevelGauges;
 use super::*;
 
 /// What a [`Queue`](crate::Queue) and the connections of its workers count.
@@ -97,18 +97,10 @@ pub struct WorkerMetrics {
     claimed_jobs: Counter,
     claim_seconds: Histogram,
     claim_batch_jobs: Histogram,
-    buffer_jobs: Gauge,
-    buffer_capacity_jobs: Gauge,
     buffer_wait: Histogram,
     released_jobs: Counter,
-    running_jobs: Gauge,
-    run_threads: Gauge,
     deferred_unknown_kind: Counter,
     deferred_kind_limit: Counter,
-    finish_waiting_jobs: Gauge,
-    in_flight_limit_jobs: Gauge,
-    in_flight_bytes: Gauge,
-    in_flight_limit_bytes: Gauge,
     finished_jobs: Counter,
     finish_seconds: Histogram,
     finish_batch_jobs: Histogram,
@@ -116,27 +108,13 @@ pub struct WorkerMetrics {
     pub(crate) dead: Counter,
     lost_jobs: Counter,
     job_age: Histogram,
-    /// In the order of [`LIMITS`].
-    limited_ratio: [Gauge; LIMITS.len()],
+    levels: LevelGauges,
     pub(crate) lease_renewals: Counter,
-    lease_age: Gauge,
     draining: Gauge,
-    lease_seconds: Gauge,
     pub(crate) leases_lost: Counter,
     pub(crate) promoted: Counter,
     reaped_workers: Counter,
     reaped_jobs: Counter,
-}
-
-/// The levels of a worker at one moment.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Levels {
-    pub(crate) buffered: usize,
-    pub(crate) running: usize,
-    pub(crate) awaiting_finish: usize,
-    pub(crate) held_bytes: usize,
-    pub(crate) limited: [f64; LIMITS.len()],
-    pub(crate) lease_age: Duration,
 }
 
 impl WorkerMetrics {
@@ -150,18 +128,10 @@ impl WorkerMetrics {
             claimed_jobs: CLAIMED_JOBS.counter(own),
             claim_seconds: CLAIM_SECONDS.histogram(own),
             claim_batch_jobs: CLAIM_BATCH_JOBS.histogram(own),
-            buffer_jobs: BUFFER_JOBS.gauge(own),
-            buffer_capacity_jobs: BUFFER_CAPACITY_JOBS.gauge(own),
             buffer_wait: BUFFER_WAIT_SECONDS.histogram(own),
             released_jobs: RELEASED_JOBS.counter(own),
-            running_jobs: RUNNING_JOBS.gauge(own),
-            run_threads: RUN_THREADS.gauge(own),
             deferred_unknown_kind: DEFERRED_JOBS.counter(&[queue, "unknown_kind"]),
             deferred_kind_limit: DEFERRED_JOBS.counter(&[queue, "kind_limit"]),
-            finish_waiting_jobs: FINISH_WAITING_JOBS.gauge(own),
-            in_flight_limit_jobs: IN_FLIGHT_LIMIT_JOBS.gauge(own),
-            in_flight_bytes: IN_FLIGHT_BYTES.gauge(own),
-            in_flight_limit_bytes: IN_FLIGHT_LIMIT_BYTES.gauge(own),
             finished_jobs: FINISHED_JOBS.counter(own),
             finish_seconds: FINISH_SECONDS.histogram(own),
             finish_batch_jobs: FINISH_BATCH_JOBS.histogram(own),
@@ -169,11 +139,9 @@ impl WorkerMetrics {
             dead: DEAD_JOBS.counter(own),
             lost_jobs: LOST_JOBS.counter(own),
             job_age: JOB_AGE_SECONDS.histogram(own),
-            limited_ratio: LIMITS.map(|limit| LIMITED_RATIO.gauge(&[queue, limit])),
+            levels: LevelGauges::new(queue),
             lease_renewals: LEASE_RENEWALS.counter(own),
-            lease_age: LEASE_AGE_SECONDS.gauge(own),
             draining: DRAINING.gauge(own),
-            lease_seconds: LEASE_SECONDS.gauge(own),
             leases_lost: LEASES_LOST.counter(own),
             promoted: PROMOTED_JOBS.counter(own),
             reaped_workers: REAPED_WORKERS.counter(own),
@@ -181,13 +149,9 @@ impl WorkerMetrics {
         }
     }
 
-    /// The settings that give the levels their scale.
-    pub(crate) fn limits(&self, threads: usize, buffer: usize, config: &WorkerConfig) {
-        self.run_threads.set(threads as f64);
-        self.buffer_capacity_jobs.set(buffer as f64);
-        self.in_flight_limit_jobs.set(config.max_in_flight as f64);
-        self.in_flight_limit_bytes.set(config.max_in_flight_bytes as f64);
-        self.lease_seconds.set(Duration::from_millis(config.lease_ms).as_secs_f64());
+    /// The worker runs from now on.
+    pub(crate) fn begin(&self, scale: Scale) {
+        self.levels.begin(scale);
         self.draining.set(0.0);
     }
 
@@ -196,10 +160,9 @@ impl WorkerMetrics {
         self.draining.set(1.0);
     }
 
-    /// Notes that the worker is no more. Its process may live on and be asked for metrics.
-    pub(crate) fn ended(&self) {
-        self.levels(&Levels::default());
-        self.run_threads.set(0.0);
+    /// The worker has ended: its levels do not count any more. Its process may live on and be asked for metrics.
+    pub(crate) fn end(&self) {
+        self.levels.end();
     }
 
     pub(crate) fn claimed(&self, jobs: usize, took: Duration) {
@@ -242,14 +205,7 @@ impl WorkerMetrics {
     }
 
     pub(crate) fn levels(&self, levels: &Levels) {
-        self.buffer_jobs.set(levels.buffered as f64);
-        self.running_jobs.set(levels.running as f64);
-        self.finish_waiting_jobs.set(levels.awaiting_finish as f64);
-        self.in_flight_bytes.set(levels.held_bytes as f64);
-        for (gauge, share) in self.limited_ratio.iter().zip(levels.limited) {
-            gauge.set(share);
-        }
-        self.lease_age.set(levels.lease_age.as_secs_f64());
+        self.levels.set(levels);
     }
 
     pub(crate) fn lost(&self, jobs: usize) {

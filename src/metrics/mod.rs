@@ -16,13 +16,15 @@
 #[cfg_attr(not(feature = "prometheus"), path = "no_exporter.rs")]
 mod exporter;
 mod handles;
+mod level_gauges;
 
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit, with_recorder};
 
 pub(crate) use exporter::Exporter;
 #[doc(hidden)] // for benches/metrics.rs
 pub use handles::{KindMetrics, WorkerMetrics};
-pub(crate) use handles::{Levels, QueueMetrics, SampleMetrics};
+pub(crate) use handles::{QueueMetrics, SampleMetrics};
+pub(crate) use level_gauges::{Levels, Scale};
 
 /// What a metric is, for a recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -303,7 +305,7 @@ const LIMITED_RATIO: Metric = Metric {
     kind: Kind::Gauge,
     unit: Unit::Percent,
     labels: BY_LIMIT,
-    help: "What limited this worker in the last seconds, as shares of the time that add up to 1: too few jobs, claims, cores or finishes",
+    help: "What limited the workers of this process in the last seconds, as shares of the time that add up to 1: too few jobs, claims, cores or finishes",
     buckets: &[],
 };
 

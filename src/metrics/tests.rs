@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -11,7 +11,9 @@ use parking_lot::Mutex;
 
 use crate::error::Error;
 
-use super::{ERRORS, Kind, KindMetrics, Levels, PROCEDURES, QueueMetrics, STAGES, SampleMetrics, WorkerMetrics, all};
+use super::{
+    ERRORS, Kind, KindMetrics, Levels, PROCEDURES, QueueMetrics, STAGES, SampleMetrics, Scale, WorkerMetrics, all,
+};
 
 /// Remembers what was registered, and stores values in atomics of its own.
 #[derive(Default)]
@@ -155,6 +157,7 @@ fn recording_allocates_nothing() {
         (WorkerMetrics::new("work"), kind, QueueMetrics::new("work"), SampleMetrics::new("work"))
     });
     let time = Duration::from_millis(3);
+    worker.begin(Scale::default());
     let allocated = allocation_counter::measure(|| {
         for _ in 0..1_000 {
             worker.started(time);
@@ -172,6 +175,76 @@ fn recording_allocates_nothing() {
         sample.aged(Duration::ZERO);
     });
     assert_eq!(allocated.count_total, 0);
+}
+
+/// Workers of one queue have the same series.
+#[test]
+fn the_levels_of_two_workers_of_a_queue_add_up_and_go_with_them() {
+    let recorder = Series::default();
+    let [first, second, other] =
+        ["two", "two", "one"].map(|queue| with_local_recorder(&recorder, || WorkerMetrics::new(queue)));
+    let value = |name: &str, labels: &[&str]| recorder.value(name, labels);
+    let scale =
+        Scale { threads: 2, buffer: 10, max_in_flight: 100, max_in_flight_bytes: 1, lease: Duration::from_secs(30) };
+    first.begin(scale);
+    second.begin(Scale { threads: 6, lease: Duration::from_secs(20), ..scale });
+    other.begin(scale);
+    first.levels(&Levels {
+        running: 2,
+        lease_age: Duration::from_secs(9),
+        limited: [1.0, 0.0, 0.0, 0.0],
+        ..Levels::default()
+    });
+    second.levels(&Levels {
+        running: 5,
+        lease_age: Duration::from_secs(1),
+        limited: [0.0, 0.0, 1.0, 0.0],
+        ..Levels::default()
+    });
+    other.levels(&Levels { running: 1, ..Levels::default() });
+    assert_eq!(value("readpast_running_jobs", &["two"]), 7.0);
+    assert_eq!(value("readpast_running_jobs", &["one"]), 1.0);
+    assert_eq!(value("readpast_run_threads", &["two"]), 8.0);
+    assert_eq!(value("readpast_lease_age_seconds", &["two"]), 9.0, "the oldest");
+    assert_eq!(value("readpast_lease_seconds", &["two"]), 20.0, "the shortest");
+    assert_eq!(value("readpast_limited_ratio", &["two", "starved"]), 0.25);
+    assert_eq!(value("readpast_limited_ratio", &["two", "cpu"]), 0.75);
+    second.end();
+    second.levels(&Levels { running: 3, ..Levels::default() }); // too late
+    assert_eq!(value("readpast_running_jobs", &["two"]), 2.0);
+    drop(first);
+    assert_eq!(value("readpast_running_jobs", &["two"]), 0.0);
+    assert_eq!(value("readpast_run_threads", &["two"]), 2.0, "as it was last");
+}
+
+/// Gauges by name and labels, as an exporter has them.
+#[derive(Default)]
+struct Series(Mutex<HashMap<SeriesKey, Arc<AtomicU64>>>);
+
+type SeriesKey = (String, Vec<String>);
+
+impl Series {
+    fn value(&self, name: &str, labels: &[&str]) -> f64 {
+        let labels = labels.iter().map(|label| label.to_string()).collect();
+        let value = self.0.lock()[&(name.to_string(), labels)].load(std::sync::atomic::Ordering::Relaxed);
+        f64::from_bits(value)
+    }
+}
+
+impl Recorder for Series {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::noop()
+    }
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        let labels = key.labels().map(|label| label.value().to_string()).collect();
+        Gauge::from_arc(self.0.lock().entry((key.name().to_string(), labels)).or_default().clone())
+    }
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
 }
 
 /// docs/metrics.md, as it has to be.

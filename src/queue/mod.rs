@@ -30,7 +30,7 @@ mod promote;
 mod reap;
 mod release;
 mod stats;
-mod unfinished;
+pub(crate) mod unfinished;
 
 pub(crate) mod claim;
 pub(crate) mod connection;
@@ -229,15 +229,14 @@ impl Queue {
         Ok(lane)
     }
 
-    /// A lane for a worker, with the connection that was made at [`connect`](Queue::connect), if nobody uses it.
+    /// Asks, unless that was done before, whether the installed schema is one that this release works with.
     ///
     /// # Errors
     ///
-    /// Where no schema is installed that this release works with.
-    pub(crate) async fn take_lane(&self) -> Result<Lane, Error> {
-        let mut lane = self.lanes.give().await;
+    /// Where it is not, and where no schema is installed.
+    pub(crate) async fn check_version(&self, lane: &mut Lane) -> Result<(), Error> {
         self.checked.get_or_try_init(|| lane.check_version()).await?;
-        Ok(lane)
+        Ok(())
     }
 
     /// Closes connections that nobody has used for so long that the next call would make others.
@@ -344,11 +343,6 @@ impl Queue {
     /// How deep the queue is, as sampled no longer than `max_age` ago; `None` while another process takes the first sample.
     pub(crate) async fn sample(&self, max_age: Duration) -> Result<Option<QueueSample>, Error> {
         self.lane().await?.sample(&self.name, max_age).await
-    }
-
-    /// Whether jobs are ready, scheduled or claimed; "no" counts when it was said twice in a row.
-    pub(crate) async fn has_unfinished(&self) -> Result<bool, Error> {
-        self.lane().await?.has_unfinished(&self.name).await
     }
 
     /// Stops the claims of the queue for all workers. Claimed jobs are finished, and enqueueing goes on.

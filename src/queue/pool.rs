@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use deadpool::managed::{self, QueueMode, RecycleResult};
 
@@ -16,34 +15,24 @@ const MAX_CONNECTIONS: usize = 8;
 /// Up to [`MAX_CONNECTIONS`] lanes, each lent to one caller at a time.
 #[derive(Clone)]
 pub(super) struct Pool {
-    connector: Arc<Connector>,
     lanes: managed::Pool<LaneManager>,
 }
 
 impl Pool {
     pub(super) fn new(connector: Arc<Connector>) -> Pool {
-        let manager = LaneManager { connector: connector.clone() };
+        let manager = LaneManager { connector };
         // The one that was used last comes first, so that those beyond what is needed idle, and are closed.
         let lanes = managed::Pool::builder(manager)
             .max_size(MAX_CONNECTIONS)
             .queue_mode(QueueMode::Lifo)
             .build()
             .expect("a pool without time limits needs no runtime");
-        Pool { connector, lanes }
+        Pool { lanes }
     }
 
     /// Lends a lane; waits while all are lent.
     pub(super) async fn lend(&self) -> managed::Object<LaneManager> {
         self.lanes.get().await.expect("the pool is never closed and making a lane cannot fail")
-    }
-
-    /// A lane for good: one that nobody uses, with its connection, or a new one.
-    pub(super) async fn give(&self) -> Lane {
-        let at_once = managed::Timeouts { wait: Some(Duration::ZERO), ..managed::Timeouts::default() };
-        match self.lanes.timeout_get(&at_once).await {
-            Ok(lane) => managed::Object::take(lane),
-            Err(_) => Lane::new(self.connector.clone()), // producers use all of them
-        }
     }
 
     /// Closes connections that nobody has used for so long that the next call would make others.

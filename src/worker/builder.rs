@@ -2,15 +2,22 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tracing::Instrument;
 
-use crate::config::WorkerConfig;
+use crate::config::{WorkerConfig, check_range, refused};
 use crate::error::Error;
 use crate::handler::Handlers;
+use crate::job::Job;
+use crate::outcome::Outcome;
 use crate::queue::Queue;
 
 use super::Worker;
+use super::executor::JobRuns;
+use super::hooks::Hooks;
+use super::io_thread::{self, IoThread};
+use super::pool::Pool;
 use super::shared::Shared;
 
 /// A worker that has not started. Made by [`Worker::builder`].
@@ -19,6 +26,10 @@ pub struct WorkerBuilder {
     queue: Queue,
     handlers: Handlers,
     config: WorkerConfig,
+    threads: Option<Arc<rayon::ThreadPool>>,
+    weight: u32,
+    stack_size: Option<usize>,
+    hooks: Hooks,
 }
 
 impl Worker {
@@ -45,7 +56,15 @@ impl Worker {
     /// # }
     /// ```
     pub fn builder(queue: &Queue, handlers: Handlers) -> WorkerBuilder {
-        WorkerBuilder { queue: queue.clone(), handlers, config: WorkerConfig::default() }
+        WorkerBuilder {
+            queue: queue.clone(),
+            handlers,
+            config: WorkerConfig::default(),
+            threads: None,
+            weight: 1,
+            stack_size: None,
+            hooks: Hooks::default(),
+        }
     }
 }
 
@@ -56,7 +75,69 @@ impl WorkerBuilder {
         self
     }
 
-    /// Registers the worker and starts claiming.
+    /// Runs the jobs on these threads instead of a pool of the worker's own; `worker.threads` then has no effect. Workers that were given the
+    /// same pool share it: as long as each has jobs, each gets the share of the threads' time that its [`weight`](Self::weight) is of all
+    /// weights, however long its jobs are. A job is not interrupted, so that another worker may wait for as long as the jobs take that run.
+    ///
+    /// ```no_run
+    /// # async fn example(handlers: readpast::Handlers, more: readpast::Handlers) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::Arc;
+    ///
+    /// use readpast::{Queue, Worker};
+    ///
+    /// let threads = Arc::new(rayon::ThreadPoolBuilder::new().build()?);
+    /// let urgent = Queue::from_url(std::env::var("READPAST_URL")?, "urgent").await?;
+    /// let nightly = Queue::from_url(std::env::var("READPAST_URL")?, "nightly").await?;
+    /// // Three quarters of the threads for the one, a quarter for the other, and all of them for one whose other has nothing to do:
+    /// let urgent = Worker::builder(&urgent, handlers).thread_pool(threads.clone()).weight(3).start().await?;
+    /// let nightly = Worker::builder(&nightly, more).thread_pool(threads).start().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn thread_pool(mut self, threads: Arc<rayon::ThreadPool>) -> WorkerBuilder {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// The worker's share of a pool that it shares with others, in proportion to theirs: 1 to 1,000. Default: 1.
+    pub fn weight(mut self, weight: u32) -> WorkerBuilder {
+        self.weight = weight;
+        self
+    }
+
+    /// The size in bytes of the stacks of the worker's own threads. Default: 2 MiB, or `RUST_MIN_STACK`. A pool that is handed in by
+    /// [`thread_pool`](Self::thread_pool) has its own size.
+    pub fn stack_size(mut self, bytes: usize) -> WorkerBuilder {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// Is called on the job's thread before each run. Panics end the worker.
+    pub fn on_start(mut self, hook: impl Fn(&Job) + Send + Sync + 'static) -> WorkerBuilder {
+        self.hooks.on_start = Some(Box::new(hook));
+        self
+    }
+
+    /// Is called on the job's thread after each run, with what will be acknowledged and how long the handler ran. Panics end the worker.
+    ///
+    /// ```no_run
+    /// # fn example(queue: &readpast::Queue, handlers: readpast::Handlers) -> readpast::WorkerBuilder {
+    /// use readpast::{Outcome, Worker};
+    ///
+    /// Worker::builder(queue, handlers).on_end(|job, outcome, run| {
+    ///     if let Outcome::Retry { error, .. } = outcome {
+    ///         eprintln!("job {} failed after {run:?}: {error}", job.id());
+    ///     }
+    /// })
+    /// # }
+    /// ```
+    pub fn on_end(mut self, hook: impl Fn(&Job, &Outcome, Duration) + Send + Sync + 'static) -> WorkerBuilder {
+        self.hooks.on_end = Some(Box::new(hook));
+        self
+    }
+
+    /// Registers the worker and starts claiming. It speaks with SQL Server on a thread of its own, so that nothing the program does
+    /// with its runtime keeps the lease from being renewed.
     ///
     /// # Errors
     ///
@@ -67,24 +148,44 @@ impl WorkerBuilder {
     ///
     /// Dropping the future leaves nothing behind but, possibly, a registration without jobs, whose lease runs out.
     pub async fn start(self) -> Result<Worker, Error> {
-        let WorkerBuilder { queue, handlers, config } = self;
+        let WorkerBuilder { queue, handlers, config, threads, weight, stack_size, hooks } = self;
         config.validate()?;
         config.check_timeouts(queue.connector().timeouts())?;
+        check_range("weight", weight, 1..=1_000)?;
         let handlers = handlers.checked(&config)?;
+        let pool = match (threads, stack_size) {
+            (None, stack_size) => Pool::own(own_threads(&config), stack_size)?,
+            (Some(threads), None) => Pool::shared(threads),
+            (Some(_), Some(bytes)) => return Err(refused("stack_size", bytes, "unset beside thread_pool")),
+        };
         let span = tracing::info_span!("worker", queue = queue.name(), worker = %config.worker_name());
-        let shared = Arc::new(Shared::new(&queue, config));
-        Worker::start_in(queue, shared, handlers, span.clone()).instrument(span).await
+        let shared = Arc::new(Shared::new(&queue, config, pool.threads(), weight));
+        let io = IoThread::start()?;
+        let runtime = io.runtime().clone();
+        let starting = Worker::start_in(queue, shared, JobRuns { pool, handlers, hooks }, io).instrument(span);
+        io_thread::wait_for(starting, &runtime).await
+    }
+}
+
+/// As many as are configured, or one for each core.
+fn own_threads(config: &WorkerConfig) -> usize {
+    match config.threads {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        threads => threads,
     }
 }
 
 impl fmt::Debug for WorkerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerBuilder { queue, handlers, config } = self;
-        let queue = queue.name();
+        let WorkerBuilder { queue, handlers, config, threads, weight, stack_size, hooks } = self;
         f.debug_struct("WorkerBuilder")
-            .field("queue", &queue)
+            .field("queue", &queue.name())
             .field("handlers", handlers)
             .field("config", config)
+            .field("thread_pool", &threads.as_ref().map(|threads| threads.current_num_threads()))
+            .field("weight", weight)
+            .field("stack_size", stack_size)
+            .field("hooks", hooks)
             .finish()
     }
 }

@@ -25,6 +25,8 @@ pub struct Progress {
     /// Jobs of the queue that are not finished, whoever holds them; `None` before it is known. A sample: beyond 10,000 ready jobs of a
     /// priority it is estimated, and at most 100,000 scheduled and claimed ones are counted.
     pub unfinished: Option<u64>,
+    /// Those of them that wait for their time; `None` before it is known.
+    pub scheduled: Option<u64>,
     /// Jobs a second that this worker finished in the last ten seconds.
     pub jobs_per_second: f64,
     /// How long it takes until the queue is empty if the unfinished jobs go on becoming fewer as in the last ten seconds; `None` while they
@@ -36,7 +38,7 @@ pub struct Progress {
 
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Progress { finished, unfinished, jobs_per_second, left, stats } = self;
+        let Progress { finished, unfinished, scheduled, jobs_per_second, left, stats } = self;
         match unfinished {
             Some(unfinished) => write!(f, "{finished} of {} jobs", finished + unfinished)?,
             None => write!(f, "{finished} jobs")?,
@@ -50,7 +52,36 @@ impl fmt::Display for Progress {
             }
         }
         let WorkerStats { buffered, running, awaiting_finish, .. } = stats;
-        write!(f, " ({buffered} buffered, {running} running, {awaiting_finish} to finish)")
+        write!(f, " ({buffered} buffered, {running} running, {awaiting_finish} to finish")?;
+        match scheduled {
+            None | Some(0) => f.write_str(")"),
+            Some(scheduled) => write!(f, ", {scheduled} scheduled)"),
+        }
+    }
+}
+
+/// What is left of the queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Left {
+    unfinished: u64,
+    scheduled: u64,
+}
+
+impl Left {
+    /// As sampled; `None`: it is not known.
+    pub(super) async fn of(queue: &Queue, max_age: Duration) -> Option<Left> {
+        match queue.sample(max_age).await {
+            Ok(sample) => sample.map(|sample| Left { unfinished: sample.unfinished(), scheduled: sample.scheduled }),
+            Err(error) => {
+                tracing::debug!(%error, "the queue's depth could not be sampled");
+                None
+            }
+        }
+    }
+
+    /// When this worker has finished so many more.
+    fn less(self, finished: u64) -> Left {
+        Left { unfinished: self.unfinished.saturating_sub(finished), ..self }
     }
 }
 
@@ -67,7 +98,8 @@ struct Reading {
 pub(super) struct Readings(VecDeque<Reading>);
 
 impl Readings {
-    pub(super) fn progress(&mut self, at: Instant, unfinished: Option<u64>, stats: WorkerStats) -> Progress {
+    pub(super) fn progress(&mut self, at: Instant, left: Option<Left>, stats: WorkerStats) -> Progress {
+        let (unfinished, scheduled) = (left.map(|left| left.unfinished), left.map(|left| left.scheduled));
         let now = Reading { at, finished: stats.done + stats.dead, unfinished };
         while self.0.front().is_some_and(|reading| at.saturating_duration_since(reading.at) > WINDOW) {
             self.0.pop_front();
@@ -84,6 +116,7 @@ impl Readings {
         Progress {
             finished: now.finished,
             unfinished,
+            scheduled,
             jobs_per_second: per_second(now.finished - then.finished),
             left,
             stats,
@@ -100,23 +133,19 @@ pub(super) async fn report(
     show: &mut impl FnMut(&Progress),
 ) -> Infallible {
     let finished = |stats: &WorkerStats| stats.done + stats.dead;
-    let mut known: Option<(u64, u64)> = None; // unfinished, when this worker had finished so many
+    let mut known: Option<(Left, u64)> = None; // what was left when this worker had finished so many
     let mut sample_at = Instant::now();
     loop {
         if Instant::now() >= sample_at {
             sample_at = Instant::now() + SAMPLE_INTERVAL;
-            // What cannot be sampled shows in the log and as numbers that stand still; the worker's own calls decide about the worker.
-            match queue.sample(SAMPLE_INTERVAL).await {
-                Ok(Some(sample)) => {
-                    known = Some((sample.unfinished(), finished(&monitor.stats())));
-                }
-                Ok(None) => {}
-                Err(error) => tracing::debug!(%error, "the queue's depth could not be sampled"),
+            // What cannot be sampled shows as numbers that stand still; the worker's own calls decide about the worker.
+            if let Some(left) = Left::of(queue, SAMPLE_INTERVAL).await {
+                known = Some((left, finished(&monitor.stats())));
             }
         }
         let stats = monitor.stats();
-        let unfinished = known.map(|(unfinished, at)| unfinished.saturating_sub(finished(&stats) - at));
-        show(&readings.progress(Instant::now(), unfinished, stats));
+        let left = known.map(|(left, at)| left.less(finished(&stats) - at));
+        show(&readings.progress(Instant::now(), left, stats));
         tokio::time::sleep(every).await;
     }
 }
@@ -129,18 +158,23 @@ mod tests {
         WorkerStats { done, running: 3, ..WorkerStats::default() }
     }
 
+    fn left(unfinished: u64, scheduled: u64) -> Option<Left> {
+        Some(Left { unfinished, scheduled })
+    }
+
     #[test]
     fn the_rate_and_what_is_left_follow_the_last_seconds() {
         let mut readings = Readings::default();
         let start = Instant::now();
         let first = readings.progress(start, None, done(0));
         assert_eq!((first.jobs_per_second, first.left), (0.0, None));
-        readings.progress(start + Duration::from_secs(1), Some(1_000), done(100));
-        let third = readings.progress(start + Duration::from_secs(5), Some(600), done(500));
+        readings.progress(start + Duration::from_secs(1), left(1_000, 0), done(100));
+        let third = readings.progress(start + Duration::from_secs(5), left(600, 0), done(500));
         assert_eq!((third.jobs_per_second, third.left), (100.0, Some(Duration::from_secs(6))));
         assert_eq!(third.to_string(), "500 of 1100 jobs, 100/s, 0:06 left (0 buffered, 3 running, 0 to finish)");
         // The first readings are forgotten by now.
-        let fourth = readings.progress(start + Duration::from_secs(13), Some(600), done(580));
+        let fourth = readings.progress(start + Duration::from_secs(13), left(600, 7), done(580));
         assert_eq!((fourth.jobs_per_second, fourth.left), (10.0, None), "the queue does not get shorter");
+        assert_eq!(fourth.to_string(), "580 of 1180 jobs, 10/s (0 buffered, 3 running, 0 to finish, 7 scheduled)");
     }
 }

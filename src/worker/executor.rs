@@ -1,23 +1,20 @@
-//! The executor: a rayon pool of its own that runs the handler over claimed jobs.
+//! The executor: runs the handlers over claimed jobs, on the threads of a [`Pool`].
 //!
 //! ```text
-//! prefetcher ──submit──▶ bounded channel ──▶ slot (rayon task) ──▶ handler ──▶ completion
+//! prefetcher ──submit──▶ bounded channel ──▶ a turn in the pool ──▶ handler ──▶ completion
 //! ```
 //!
-//! A slot is a task in the pool that takes one job after the other from the channel; there is one per thread and a few more, so that a
-//! thread that ends a slot finds the next one in the pool. A slot gets its job only when it runs: jobs start in the order of the channel
-//! whichever task rayon runs first, and what has not started can be given back at any time. Few slots, and not a task for each job, keep
-//! the pool's deques short: a handler that uses `par_iter` finds idle threads that steal its pieces. Nothing in the pool ever waits for a
-//! channel or a lock: whoever frees a slot or adds a job calls [`Executor::pump`], and that is all the scheduling there is.
+//! A job leaves the channel only when it starts: jobs start in the order of the channel whichever task the pool runs first, and what has
+//! not started can be given back at any time.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use crate::error::Error;
-use crate::handler::{self, Context, Handlers, JobError, Surroundings, UnknownKinds, failure, panic_message};
+use crate::handler::{self, Context, Handlers, JobError, Surroundings, UnknownKinds, failure};
 use crate::ids::Fence;
 use crate::job::Job;
 use crate::metrics::KindMetrics;
@@ -28,15 +25,13 @@ use crate::queue::finish::Finish;
 use super::completion::{CompletionSender, Ended, Ran};
 use super::demand::most_ahead;
 use super::held::Held;
+use super::hooks::Hooks;
 use super::kind_limits::{Admission, KindLimits, Permit};
 use super::lease_clock::LeaseClock;
 use super::overdue::Overdue;
+use super::pool::{Jobs, Pool};
 use super::registration::Registration;
 use super::shared::Shared;
-
-/// How long one task goes on taking jobs before it goes back to the pool. Handing a task to rayon costs about a microsecond: with jobs
-/// shorter than this the cost is shared by several, longer jobs get a task each.
-const TASK_SLICE: Duration = Duration::from_micros(200);
 
 /// How often it is looked for jobs that wait too long for others of their kind.
 const SURPLUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -50,22 +45,28 @@ pub(super) struct Claimed {
     pub(super) permit: Option<Permit>,
 }
 
+/// With what jobs are run.
+pub(super) struct JobRuns {
+    pub(super) pool: Arc<Pool>,
+    pub(super) handlers: Handlers,
+    pub(super) hooks: Hooks,
+}
+
 /// The stage, as the one before it sees it.
 #[derive(Clone)]
 pub(super) struct Executor {
-    slots: Arc<Slots>,
+    runs: Arc<Runs>,
+    pool: Arc<Pool>,
 }
 
-/// What the slots run with.
-struct Slots {
+/// What jobs run with.
+struct Runs {
     shared: Arc<Shared>,
-    pool: rayon::ThreadPool,
     handlers: Handlers,
+    hooks: Hooks,
     surroundings: Arc<Surroundings>,
     buffer: Sender<Claimed>,
     waiting: Receiver<Claimed>,
-    most: usize,
-    used: AtomicUsize,
     /// No further job is started; those that would be are given back.
     closed: AtomicBool,
     lease: Arc<LeaseClock>,
@@ -80,60 +81,53 @@ struct Slots {
 }
 
 impl Executor {
-    /// Makes the pool.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Threads`] when the operating system gives no threads.
+    /// Joins the pool.
     pub(super) fn new(
         shared: &Arc<Shared>,
-        handlers: Handlers,
+        runs: JobRuns,
         lease: Arc<LeaseClock>,
         completion: CompletionSender,
-    ) -> Result<Executor, Error> {
-        let threads = shared.threads;
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .thread_name(|index| format!("readpast-{index}"))
-            // Each job has its own catch_unwind; this is for panics outside of it, which would abort the process.
-            .panic_handler(|panic| {
-                tracing::error!(panic = panic_message(&*panic), "a pool task panicked outside a job")
-            })
-            .build()
-            .map_err(|error| Error::Threads { message: error.to_string() })?;
-        let look_ahead = if shared.config.look_ahead == 0 { threads } else { shared.config.look_ahead };
-        let (buffer, waiting) = crossbeam_channel::bounded(most_ahead(&shared.config) + threads);
+    ) -> Executor {
+        let JobRuns { pool, handlers, hooks } = runs;
+        let (threads, config) = (shared.threads, &shared.config);
+        let (buffer, waiting) = crossbeam_channel::bounded(most_ahead(config) + threads);
         let kind_metrics: Arc<[_]> = handlers.labels().map(|kind| KindMetrics::new(&shared.queue, kind)).collect();
         let kind_limits = KindLimits::new(handlers.limits());
-        let slots = Slots {
+        let runs = Arc::new(Runs {
             shared: shared.clone(),
-            pool,
             handlers,
+            hooks,
             surroundings: Arc::new(shared.stop.surroundings()),
             buffer,
             waiting,
-            most: threads + look_ahead,
-            used: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             lease,
             overdue: Arc::new(Overdue::new(kind_metrics.clone())),
             kind_metrics,
             kind_limits,
-            unknown_kinds: UnknownKinds::new(&shared.config),
+            unknown_kinds: UnknownKinds::new(config),
             completion,
             span: tracing::Span::current(),
-        };
-        Ok(Executor { slots: Arc::new(slots) })
+        });
+        let look_ahead = if config.look_ahead == 0 { threads } else { config.look_ahead };
+        let jobs: Weak<Runs> = Arc::downgrade(&runs);
+        pool.join(jobs, shared.weight, look_ahead);
+        Executor { runs, pool }
+    }
+
+    /// Where its jobs run.
+    pub(super) fn pool(&self) -> Arc<Pool> {
+        self.pool.clone()
     }
 
     /// How many jobs can wait for a thread.
     pub(super) fn capacity(&self) -> usize {
-        self.slots.buffer.capacity().unwrap_or(usize::MAX)
+        self.runs.buffer.capacity().unwrap_or(usize::MAX)
     }
 
     /// The jobs that run too long, where there is a time limit.
     pub(super) fn overdue(&self) -> Option<Arc<Overdue>> {
-        self.slots.handlers.have_time_limits().then(|| self.slots.overdue.clone())
+        self.runs.handlers.have_time_limits().then(|| self.runs.overdue.clone())
     }
 
     /// Takes jobs over. Never waits.
@@ -143,7 +137,7 @@ impl Executor {
     /// When more jobs come than the channel has room for: the prefetcher, the only caller, claims no more than that.
     pub(super) fn submit(&self, jobs: Vec<Claimed>) {
         for claimed in jobs {
-            self.slots.buffer.try_send(claimed).expect("the prefetcher claims no more than the channel has room for");
+            self.runs.buffer.try_send(claimed).expect("the prefetcher claims no more than the channel has room for");
         }
         self.pump();
     }
@@ -151,7 +145,7 @@ impl Executor {
     /// Acknowledges a job whose payload did not arrive: as a failed attempt with `error`, or as not started where that is `None`.
     pub(super) fn not_delivered(&self, registration: &Arc<Registration>, job: ClaimedUnseen, error: Option<String>) {
         let ClaimedUnseen { job_id, fence, attempt, .. } = job;
-        let Slots { shared, completion, .. } = &*self.slots;
+        let Runs { shared, completion, .. } = &*self.runs;
         let mut held = Held::unseen(registration, &shared.in_flight);
         held.ended(0);
         completion.send(match error {
@@ -164,28 +158,28 @@ impl Executor {
         });
     }
 
-    /// Fills free slots from the channel. Called whenever a slot, a job or the lease may have become available.
+    /// Has the pool run what waits. Called whenever a job or the lease may have become available.
     pub(super) fn pump(&self) {
-        pump(&self.slots);
+        self.pool.pump();
     }
 
     /// Starts nothing any more and gives back what has not started. Jobs of `at_most_once` queues cannot be given back, they have no
-    /// row any more: they still run.
+    /// row any more: they still run, until the worker stops at once.
     pub(super) fn close(&self) {
-        self.slots.closed.store(true, Ordering::Release);
-        for claimed in self.slots.kind_limits.take_waiting() {
-            self.slots.give_back(claimed);
+        self.runs.closed.store(true, Ordering::Release);
+        for claimed in self.runs.kind_limits.take_waiting() {
+            self.runs.give_back(claimed);
         }
         let mut no_way_back = Vec::new();
-        while let Ok(claimed) = self.slots.waiting.try_recv() {
+        while let Ok(claimed) = self.runs.waiting.try_recv() {
             if claimed.job.fence() == Fence::NONE {
                 no_way_back.push(claimed);
             } else {
-                self.slots.give_back(claimed);
+                self.runs.give_back(claimed);
             }
         }
         for claimed in no_way_back {
-            self.slots.buffer.try_send(claimed).expect("they have just been taken out of the channel");
+            self.runs.buffer.try_send(claimed).expect("they have just been taken out of the channel");
         }
         self.pump();
     }
@@ -195,62 +189,60 @@ impl Executor {
         let mut ticks = tokio::time::interval(SURPLUS_INTERVAL);
         loop {
             ticks.tick().await;
-            for (claimed, delay) in self.slots.kind_limits.take_surplus() {
-                self.slots.put_off_for_others(claimed, delay);
+            for (claimed, delay) in self.runs.kind_limits.take_surplus() {
+                self.runs.put_off_for_others(claimed, delay);
             }
         }
     }
 
     /// Whether a kind has a limit.
     pub(super) fn has_kind_limits(&self) -> bool {
-        !self.slots.kind_limits.are_none()
+        !self.runs.kind_limits.are_none()
+    }
+
+    /// Drops what has not started: the worker stops at once.
+    pub(super) fn abandon(&self) {
+        while self.runs.waiting.try_recv().is_ok() {}
+        self.runs.kind_limits.drop_waiting();
     }
 
     /// Gives back up to `jobs` of those that have not started, the oldest first: another worker that claims them runs them at once.
     pub(super) fn give_back(&self, jobs: usize) {
         for _ in 0..jobs {
-            let Ok(claimed) = self.slots.waiting.try_recv() else {
+            let Ok(claimed) = self.runs.waiting.try_recv() else {
                 return;
             };
             if claimed.job.fence() == Fence::NONE {
                 // There is no row to be given back to, and so it is with all jobs of this queue.
-                self.slots.buffer.try_send(claimed).expect("it has just been taken out of the channel");
+                self.runs.buffer.try_send(claimed).expect("it has just been taken out of the channel");
                 return self.pump();
             }
-            self.slots.give_back(claimed);
+            self.runs.give_back(claimed);
         }
     }
 }
 
-fn pump(slots: &Arc<Slots>) {
-    for _ in 0..slots.kind_limits.ready() + slots.waiting.len() {
-        let reserved = slots
-            .used
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| (used < slots.most).then_some(used + 1));
-        if reserved.is_err() {
-            return; // the end of a slot pumps again
+impl Jobs for Runs {
+    fn waiting(&self) -> usize {
+        if self.may_start() { self.kind_limits.ready() + self.waiting.len() } else { 0 }
+    }
+
+    fn run(&self, slice_end: Instant) {
+        while let Some(claimed) = self.take() {
+            if self.start(claimed) >= slice_end {
+                return;
+            }
         }
-        let slot = slots.clone();
-        slots.pool.spawn_fifo(move || run_slot(&slot));
+    }
+
+    /// A panic of the metrics recorder, the tracing subscriber, a hook, or a defect of this crate. What it was about to do for a job is not
+    /// done: the worker stops, and the job is given back.
+    fn panicked(&self, panic: Box<dyn Any + Send>) {
+        self.shared.stop.fail_by_panic(panic);
     }
 }
 
-/// Runs jobs for a while, then frees the slot.
-fn run_slot(slots: &Arc<Slots>) {
-    let slice_end = Instant::now() + TASK_SLICE;
-    while let Some(claimed) = slots.take() {
-        if slots.start(claimed) >= slice_end {
-            break;
-        }
-    }
-    slots.used.fetch_sub(1, Ordering::AcqRel);
-    // Jobs that came after the last look into the channel may have found no free slot. In doubt about the lease, its keeper pumps.
-    if slots.may_start() {
-        pump(slots);
-    }
-}
-
-impl Slots {
+impl Runs {
     /// Whether jobs may leave the channel: not while the lease is in doubt, because they may be running elsewhere already. After
     /// [`Executor::close`] only jobs without a row still run, and no lease holds those.
     fn may_start(&self) -> bool {
@@ -268,11 +260,15 @@ impl Slots {
     fn start(&self, claimed: Claimed) -> Instant {
         // A job of an at_most_once queue has no row any more: nobody else can run it, and it cannot be given back.
         let has_row = claimed.job.fence() != Fence::NONE;
+        if self.surroundings.is_stopping_now() {
+            drop(claimed); // gone, or the reaper's: nobody sends anything any more
+            return Instant::now();
+        }
         if has_row && claimed.held.registration().lost().is_cancelled() {
             self.drop_lost(claimed);
             return Instant::now();
         }
-        if has_row && (self.closed.load(Ordering::Acquire) || self.surroundings.is_stopping_now()) {
+        if has_row && self.closed.load(Ordering::Acquire) {
             self.give_back(claimed);
             return Instant::now();
         }
@@ -305,9 +301,11 @@ impl Slots {
         let deadline = watched.as_ref().map(|watched| watched.deadline);
         let lease_lost = held.registration().lost().clone();
         let context = Context::new(job, lease_lost, deadline, self.surroundings.clone());
+        self.hooks.start(context.job());
         let handler::Ran { outcome, panicked, ended_at } = handler.run(&context, &self.span);
         drop((watched, permit));
         let job = context.into_job();
+        self.hooks.end(&job, &outcome, ended_at - started_at);
 
         let run = ended_at - started_at;
         if panicked {
@@ -317,6 +315,9 @@ impl Slots {
         let kind = handler.kind().cloned();
         let finish = Finish { job_id: job.id(), fence: job.fence(), attempt: job.attempt(), kind, outcome, run };
         let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
+        if !matches!(finish.outcome, Outcome::Done { .. } | Outcome::Snooze { .. }) {
+            held.registration().failed(finish.job_id, finish.fence);
+        }
         let output_bytes = finish.outcome.output_bytes();
         tally.ran(run, output_bytes);
         drop(job);
@@ -360,6 +361,8 @@ impl Slots {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use super::super::completion;
     use super::*;
     use crate::config::WorkerConfig;
@@ -371,7 +374,7 @@ mod tests {
     async fn after_a_suspension_nothing_is_started_until_a_heartbeat_was_answered() {
         let clock = Arc::new(LeaseClock::default());
         clock.renewed(clock.now(), LEASE);
-        let shared = Arc::new(Shared::for_test(WorkerConfig { threads: 1, ..WorkerConfig::default() }));
+        let shared = Arc::new(Shared::for_test(WorkerConfig::default()));
         let (executor, starts) = counting_executor(&shared, &clock);
         let registration = Arc::new(Registration::for_test(clock.clone()));
         assert!(registration.is_held());
@@ -402,7 +405,9 @@ mod tests {
             Ok(())
         };
         let handlers = Handlers::any(handler).checked(&shared.config).unwrap();
-        let executor = Executor::new(shared, handlers, clock.clone(), completion);
-        (executor.unwrap(), starts)
+        let pool = Pool::own(1, None).unwrap();
+        let runs = JobRuns { pool, handlers, hooks: Hooks::default() };
+        let executor = Executor::new(shared, runs, clock.clone(), completion);
+        (executor, starts)
     }
 }

@@ -139,6 +139,16 @@ impl KindLimits {
         surplus
     }
 
+    /// Drops those that wait: the worker stops at once.
+    pub(super) fn drop_waiting(&self) {
+        // With nobody to take them, each one's permit would hand over to the next, one in the other.
+        for kind in self.kinds.iter().flatten() {
+            let waiting = std::mem::take(&mut kind.state.lock().waiting);
+            drop(waiting);
+        }
+        while self.next.try_recv().is_ok() {}
+    }
+
     /// Takes out those that wait and can be given back.
     pub(super) fn take_waiting(&self) -> Vec<Claimed> {
         let mut taken = Vec::new();
@@ -155,11 +165,7 @@ impl KindLimits {
 
 impl Drop for KindLimits {
     fn drop(&mut self) {
-        // With nobody to take them, each one's permit would hand over to the next, one in the other.
-        for kind in self.kinds.iter().flatten() {
-            let waiting = std::mem::take(&mut kind.state.lock().waiting);
-            drop(waiting);
-        }
+        self.drop_waiting();
     }
 }
 

@@ -21,6 +21,7 @@
 //! |---|---|---|
 //! | the lease | [`lease`], [`registration`], [`lease_clock`], [`renewals`] | whether jobs may start, under which id is claimed |
 //! | what one worker does for the queue | [`maintenance`], elected by [`duties`] | [`arrivals`] |
+//! | its threads | [`pool`] for jobs, [`io_thread`] for everything else; [`hooks`] around a job | |
 //! | the look at an empty queue | [`watcher`] | [`arrivals`] |
 //! | how it ends | [`shutdown`], on the signal of [`stop`]; [`drain`] | |
 //! | what it shows | [`stats`] by [`monitor`], [`gauges`], [`queue_depth`], [`drain_progress`] | |
@@ -37,7 +38,9 @@ mod duties;
 mod executor;
 mod gauges;
 mod held;
+mod hooks;
 mod in_flight;
+mod io_thread;
 mod kind_limits;
 mod large_outputs;
 mod lease;
@@ -48,6 +51,7 @@ mod monitor;
 mod overdue;
 mod patience;
 mod pauses;
+mod pool;
 mod prefetch;
 mod queue_depth;
 mod registration;
@@ -70,15 +74,17 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use crate::error::Error;
-use crate::handler::Handlers;
+use crate::metrics::Scale;
 use crate::queue::Queue;
 
-use drain_progress::Readings;
-use executor::Executor;
+use drain_progress::{Left, Readings};
+use executor::{Executor, JobRuns};
+use io_thread::IoThread;
 use lease::{Lease, LeaseKeeper};
 use maintenance::Maintenance;
 use prefetch::Prefetcher;
 use shared::Shared;
+use shutdown::End;
 use watcher::Watcher;
 
 pub use builder::WorkerBuilder;
@@ -100,6 +106,7 @@ pub struct Worker {
     lease: Lease,
     executor: Executor,
     stages: Stages,
+    io: IoThread,
     started_at: Instant,
     span: tracing::Span,
 }
@@ -122,26 +129,28 @@ impl Stages {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The counts at the end. What is still buffered, running or awaiting its finish will run again, on this or another worker.
+    /// The counts at the end.
     pub stats: WorkerStats,
     /// How long the worker ran.
     pub elapsed: Duration,
+    /// Whether everything that it held had ended and was acknowledged when it ended. False when the shutdown deadline had passed, and after
+    /// [`StopHandle::stop_now`].
+    pub ended_in_order: bool,
+    /// Jobs that still ran, or whose result was not acknowledged, when the worker ended. At the shutdown deadline they were given back at once
+    /// and without a counted attempt, but for those that had failed; after [`StopHandle::stop_now`] they run again when the lease is reaped.
+    /// Jobs of a queue with delivery `at_most_once` do not run again.
+    pub cut_off: usize,
 }
 
 impl Worker {
-    /// Registers, makes the stages from the last to the first, and starts them.
-    async fn start_in(
-        queue: Queue,
-        shared: Arc<Shared>,
-        handlers: Handlers,
-        span: tracing::Span,
-    ) -> Result<Worker, Error> {
-        queue.serve_metrics().await?;
-        // The first lane of a queue asks for the schema's version.
-        let keeper = LeaseKeeper::register(queue.take_lane().await?, &shared).await?;
+    /// Registers, makes the stages from the last to the first, and starts them. On the thread that they run on.
+    async fn start_in(queue: Queue, shared: Arc<Shared>, runs: JobRuns, io: IoThread) -> Result<Worker, Error> {
+        let mut lane = shared.lane();
+        queue.check_version(&mut lane).await?;
+        let keeper = LeaseKeeper::register(lane, &shared).await?;
         let (lease, duties) = (keeper.lease(), keeper.duties());
         let (ended, completion, large_outputs) = completion::channel(&shared);
-        let executor = Executor::new(&shared, handlers, lease.clock(), ended)?;
+        let executor = Executor::new(&shared, runs, lease.clock(), ended);
         let (watch, watcher) = Watcher::new(&shared);
         let prefetcher = Prefetcher::new(&shared, lease.clone(), executor.clone(), watch, queue.enqueued());
 
@@ -154,6 +163,7 @@ impl Worker {
         stages.spawn(completion.run_lane_of_large_outputs(shared.lane(), large_outputs));
         stages.spawn(watcher.run());
         stages.spawn(Maintenance::new(&shared, lease.clone(), duties.clone()).run());
+        stages.spawn(executor.pool().keep_pumping());
         stages.spawn(gauges::keep_shown(shared.clone(), lease.clone()));
         stages.spawn(queue_depth::keep_shown(queue.clone(), duties, shared.stop.clone()));
         if executor.has_kind_limits() {
@@ -164,14 +174,21 @@ impl Worker {
         }
         stages.prefetch.spawn(prefetcher.run().in_current_span());
 
-        let worker = Worker { queue, shared, lease, executor, stages, started_at: Instant::now(), span };
+        let span = tracing::Span::current();
+        let worker = Worker { queue, shared, lease, executor, stages, io, started_at: Instant::now(), span };
         worker.has_started();
         Ok(worker)
     }
 
     fn has_started(&self) {
         let Shared { config, threads, metrics, .. } = &*self.shared;
-        metrics.limits(*threads, self.executor.capacity(), config);
+        metrics.begin(Scale {
+            threads: *threads,
+            buffer: self.executor.capacity(),
+            max_in_flight: config.max_in_flight,
+            max_in_flight_bytes: config.max_in_flight_bytes,
+            lease: Duration::from_millis(config.lease_ms),
+        });
         if let Some(exporter) = self.queue.exporter() {
             exporter.watch(self.monitor());
         }
@@ -198,27 +215,36 @@ impl Worker {
     /// Works until it is stopped by a [`StopHandle`] or cannot go on, then ends in order: no more claims, unstarted jobs are given back,
     /// running jobs end within `shutdown_deadline_ms`, results are acknowledged, the worker unregisters.
     ///
+    /// What has not ended by the deadline is given back at once and without a counted attempt, is cancelled
+    /// ([`Context::is_cancelled`](crate::Context::is_cancelled)), and may run on another worker while its handler still runs here. That takes
+    /// four seconds at the most, so the process should be given that much longer.
+    ///
     /// # Errors
     ///
     /// What made going on impossible: a permission that was taken away, a procedure or queue that is gone, a newer schema that this release does
     /// not work with. Where acknowledgements are refused for good, they are tried for three seconds more; then the worker stops at once. Transient
     /// errors never end a worker.
     ///
-    /// # Panics
-    ///
-    /// When a stage of the worker panicked, which is a defect of this crate or of the program's metrics recorder or tracing subscriber.
+    /// [`Error::Panicked`] when something panicked outside of a handler, which is a defect of this crate or of the program's metrics recorder,
+    /// tracing subscriber or hooks.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future drops the worker, which stops it at once.
-    pub async fn run(mut self) -> Result<Summary, Error> {
+    pub async fn run(self) -> Result<Summary, Error> {
+        let runtime = self.io.runtime().clone();
+        io_thread::wait_for(self.run_to_end(), &runtime).await
+    }
+
+    /// What [`run`](Self::run) does, on the worker's own thread.
+    async fn run_to_end(mut self) -> Result<Summary, Error> {
         self.stopping().await;
-        let ended_in_order = shutdown::end(&mut self).await;
+        let End { in_order, cut_off } = shutdown::end(&mut self).await;
         let stats = self.stats();
-        self.span.in_scope(|| tracing::info!(ended_in_order, ?stats, "the worker has ended"));
+        self.span.in_scope(|| tracing::info!(ended_in_order = in_order, cut_off, ?stats, "the worker has ended"));
         match self.shared.stop.take_failure() {
             Some(error) => Err(error),
-            None => Ok(Summary { stats, elapsed: self.started_at.elapsed() }),
+            None => Ok(Summary { stats, elapsed: self.started_at.elapsed(), ended_in_order: in_order, cut_off }),
         }
     }
 
@@ -237,7 +263,8 @@ impl Worker {
     }
 
     /// Works until the queue is empty, then ends as [`run`](Self::run) does. Empty means that no job is ready, scheduled or claimed,
-    /// by whichever worker: a job that is scheduled for tomorrow is waited for, and so is a paused queue.
+    /// by any worker: a job that is scheduled for tomorrow is waited for, and so is a paused queue. The log says what is waited for
+    /// when nothing was run for five seconds, and each minute. [`drain_until`](Self::drain_until) does not wait for what is scheduled.
     ///
     /// # Errors
     ///
@@ -248,8 +275,28 @@ impl Worker {
     /// As for [`run`](Self::run).
     pub async fn drain(mut self) -> Result<Summary, Error> {
         self.shared.metrics.drains();
-        self.stages.spawn(drain::stop_when_empty(self.queue.clone(), self.shared.clone()));
+        self.spawn(drain::stop_when_empty(self.shared.clone(), None));
         self.run().await
+    }
+
+    /// As [`drain`](Self::drain), but leaves jobs that are scheduled for later than `within` from now: delayed ones, and those that failed
+    /// and are to be retried later. With [`Duration::ZERO`], what is ready now is worked off, and what is due by now.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`run`](Self::run).
+    pub async fn drain_until(mut self, within: Duration) -> Result<Summary, Error> {
+        self.spawn(drain::stop_when_empty(self.shared.clone(), Some(within)));
+        self.run().await
+    }
+
+    /// Adds a task on the worker's thread.
+    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.stages.others.spawn_on(task.instrument(self.span.clone()), self.io.runtime());
     }
 
     /// As [`drain`](Self::drain), and calls `show` with the progress `every` so often, and once at the end: for a progress bar.
@@ -278,8 +325,8 @@ impl Worker {
             summary = self.drain() => summary,
             never = drain_progress::report(&queue, &monitor, every, &mut readings, &mut show) => match never {},
         }?;
-        let unfinished = queue.sample(Duration::ZERO).await.ok().flatten().map(|sample| sample.unfinished());
-        show(&readings.progress(Instant::now(), unfinished, summary.stats));
+        let left = Left::of(&queue, Duration::ZERO).await;
+        show(&readings.progress(Instant::now(), left, summary.stats));
         Ok(summary)
     }
 
@@ -295,7 +342,7 @@ impl Worker {
             if let Err(error) = ended
                 && error.is_panic()
             {
-                std::panic::resume_unwind(error.into_panic());
+                shared.stop.fail_by_panic(error.into_panic());
             }
         }
     }
@@ -303,7 +350,9 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The tasks end with their JoinSets; handlers that still run are told.
+        // The tasks end with their JoinSets; handlers that still run are told, and nothing starts any more.
         self.shared.stop.stop_now();
+        self.shared.metrics.end();
+        self.executor.abandon();
     }
 }

@@ -20,7 +20,15 @@ pub(super) struct Registration {
     pub(super) settings: QueueSettings,
     clock: Arc<LeaseClock>,
     lost: Cancellation,
-    held: Mutex<HashMap<JobId, Fence>>,
+    held: Mutex<HashMap<JobId, Claim>>,
+}
+
+/// Of a job.
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    fence: Fence,
+    /// It has run and failed: its attempt counts.
+    failed: bool,
 }
 
 impl Registration {
@@ -40,7 +48,16 @@ impl Registration {
 
     /// Remembers jobs that were claimed.
     pub(super) fn hold(&self, jobs: impl Iterator<Item = (JobId, Fence)>) {
-        self.held.lock().extend(jobs);
+        self.held.lock().extend(jobs.map(|(job_id, fence)| (job_id, Claim { fence, failed: false })));
+    }
+
+    /// Remembers that a job has failed.
+    pub(super) fn failed(&self, job_id: JobId, fence: Fence) {
+        if let Some(claim) = self.held.lock().get_mut(&job_id)
+            && claim.fence == fence
+        {
+            claim.failed = true;
+        }
     }
 
     /// Forgets jobs whose finish or release SQL Server has confirmed. A job that was claimed again meanwhile has another fence and stays.
@@ -48,7 +65,7 @@ impl Registration {
         let mut held = self.held.lock();
         for (job_id, fence) in jobs {
             if let Entry::Occupied(entry) = held.entry(job_id)
-                && *entry.get() == fence
+                && entry.get().fence == fence
             {
                 entry.remove();
             }
@@ -57,7 +74,14 @@ impl Registration {
 
     /// Everything this process knows that it holds, for `recover`.
     pub(super) fn held(&self) -> Vec<(JobId, Fence)> {
-        self.held.lock().iter().map(|(job_id, fence)| (*job_id, *fence)).collect()
+        self.held.lock().iter().map(|(job_id, claim)| (*job_id, claim.fence)).collect()
+    }
+
+    /// What is held, has a row, and has not failed: it can be given back as if it had not been started.
+    pub(super) fn not_failed(&self) -> Vec<(JobId, Fence)> {
+        let held = self.held.lock();
+        let kept = held.iter().filter(|(_, claim)| claim.fence != Fence::NONE && !claim.failed);
+        kept.map(|(job_id, claim)| (*job_id, claim.fence)).collect()
     }
 }
 

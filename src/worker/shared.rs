@@ -21,6 +21,8 @@ pub(super) struct Shared {
     pub(super) config: WorkerConfig,
     /// How many jobs run at once.
     pub(super) threads: usize,
+    /// Its share of the threads, beside that of others.
+    pub(super) weight: u32,
     connector: Arc<Connector>,
     pub(super) in_flight: Arc<InFlight>,
     pub(super) tally: Arc<Tally>,
@@ -31,20 +33,17 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(queue: &Queue, config: WorkerConfig) -> Shared {
-        Shared::with(queue.connector(), queue.name(), config)
+    pub(super) fn new(queue: &Queue, config: WorkerConfig, threads: usize, weight: u32) -> Shared {
+        Shared::with(queue.connector(), queue.name(), config, threads, weight)
     }
 
-    fn with(connector: Arc<Connector>, queue: &str, config: WorkerConfig) -> Shared {
-        let threads = match config.threads {
-            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            threads => threads,
-        };
+    fn with(connector: Arc<Connector>, queue: &str, config: WorkerConfig, threads: usize, weight: u32) -> Shared {
         let (in_flight, tally) = (Arc::<InFlight>::default(), Arc::<Tally>::default());
         Shared {
             queue: queue.to_owned(),
             config,
             threads,
+            weight,
             connector,
             limited_by: LimitedBy::new(threads, in_flight.clone(), tally.clone()),
             in_flight,
@@ -68,6 +67,6 @@ impl Shared {
         let url = "Server=tcp:localhost,1433;Database=none;User ID=none;Password=none".into();
         let connection = crate::config::ConnectionConfig { url, ..Default::default() };
         let connector = Arc::new(Connector::new(&connection, "test").unwrap());
-        Shared::with(connector, "test", config)
+        Shared::with(connector, "test", config, 1, 1)
     }
 }

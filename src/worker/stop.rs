@@ -6,6 +6,8 @@
 //!
 //! What is done at each step stands in [`super::shutdown`].
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::error::Error;
-use crate::handler::{Cancellation, Surroundings};
+use crate::handler::{Cancellation, Surroundings, panic_message};
 
 /// How far the end of a worker has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +42,8 @@ impl StopHandle {
     }
 
     /// Stops the worker in order: no more claims, unstarted jobs are given back, running jobs may end within
-    /// `worker.shutdown_deadline_ms`, results are acknowledged. Calling it again has no further effect.
+    /// `worker.shutdown_deadline_ms`, results are acknowledged. What has not ended by then is cancelled and given back, without an attempt
+    /// charged. Calling it again has no further effect.
     pub fn stop(&self) {
         self.stopping.cancel();
         self.advance(Phase::Stopping);
@@ -80,9 +83,18 @@ impl StopHandle {
 
     /// Stops the worker in order because it cannot go on; the first such error is the one that the worker returns.
     pub(crate) fn fail(&self, error: Error) {
-        tracing::error!(sql_error = error.sql_number(), %error, "the worker cannot go on and stops");
+        let (sql_error, text) = (error.sql_number(), error.to_string());
         self.failure.lock().get_or_insert(error);
         self.stop();
+        tracing::error!(sql_error, error = text, "the worker cannot go on and stops"); // last, because the subscriber may panic
+    }
+
+    /// Stops the worker in order because something panicked that is no handler.
+    pub(crate) fn fail_by_panic(&self, panic: Box<dyn Any + Send>) {
+        let message = panic_message(&*panic).to_owned();
+        // A panic's payload may panic when it is dropped.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+        self.fail(Error::Panicked { message });
     }
 
     pub(crate) fn take_failure(&self) -> Option<Error> {

@@ -1,0 +1,245 @@
+//! The threads on which jobs run: how many jobs are on one stack, and how workers share them.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rayon::prelude::*;
+use readpast::{Error, Handlers, NewJob, Queue, QueueOptions, Worker};
+
+use crate::support::counted::drained;
+use crate::support::{Fixture, changed, numbers, until};
+
+thread_local! {
+    static JOBS_ON_STACK: Cell<u32> = const { Cell::new(0) };
+}
+
+fn spin(time: Duration) {
+    let started_at = Instant::now();
+    while started_at.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// Every job waits in rayon for pieces that others may have taken, and whoever waits takes what there is.
+#[tokio::test(flavor = "multi_thread")]
+async fn at_most_two_jobs_are_on_one_stack() {
+    let fixture = Fixture::new("depth").await;
+    let deepest = Arc::new(AtomicU32::new(0));
+    let seen = deepest.clone();
+    fixture.queue.enqueue_many(numbers(400)).await.unwrap();
+    let handlers = Handlers::any(move |_, _| {
+        let depth = JOBS_ON_STACK.get() + 1;
+        JOBS_ON_STACK.set(depth);
+        seen.fetch_max(depth, Ordering::AcqRel);
+        (0..8_u32).into_par_iter().with_max_len(1).for_each(|piece| spin(Duration::from_micros(100) * piece));
+        JOBS_ON_STACK.set(depth - 1);
+        Ok(())
+    });
+    let config = changed(fixture.config.worker.clone(), |worker| {
+        worker.threads = 4;
+        worker.look_ahead = 16;
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    assert_eq!(drained(worker).await.stats.done, 400);
+    assert_eq!(deepest.load(Ordering::Acquire), 2, "one waits for its pieces, and one runs meanwhile");
+    fixture.remove().await;
+}
+
+/// Something that happens once.
+#[derive(Clone, Default)]
+struct Event(Arc<AtomicBool>);
+
+impl Event {
+    fn happens(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn has_happened(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Waits without taking anything else from the pool.
+    fn wait(&self) {
+        while !self.has_happened() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Three threads: the first has two jobs on its stack, each of which waits for a piece that another thread has. It takes the third job, and gives
+/// it back; the second thread, whose piece ends then, must get it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_a_waiting_thread_cannot_take_is_run_by_an_idle_one() {
+    let fixture = Fixture::new("given_back").await;
+    let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap());
+    let [third_is_free, third_job_ran] = [(); 2].map(|()| Event::default());
+    let [pieces_begun, pieces_may_end] = [(); 2].map(|()| [(); 2].map(|()| Event::default()));
+    let handlers = {
+        let (pieces_begun, pieces_may_end, third_job_ran) =
+            (pieces_begun.clone(), pieces_may_end.clone(), third_job_ran.clone());
+        Handlers::any(move |job, _| {
+            let number: usize = job.json()?;
+            if number == 2 {
+                third_job_ran.happens();
+                return Ok(());
+            }
+            let piece = || {
+                pieces_begun[number].happens();
+                pieces_may_end[number].wait();
+            };
+            rayon::join(|| pieces_begun[number].wait(), piece);
+            Ok(())
+        })
+    };
+    let busy = third_is_free.clone();
+    threads.spawn(move || busy.wait());
+    let worker = Worker::builder(&fixture.queue, handlers).thread_pool(threads).start().await.unwrap();
+    fixture.queue.enqueue(NewJob::text("0")).await.unwrap();
+    until("the second thread has a piece of the first job", || pieces_begun[0].has_happened()).await;
+    fixture.queue.enqueue(NewJob::text("1")).await.unwrap();
+    until("the first thread runs the second job as well", || worker.stats().running == 2).await;
+    third_is_free.happens();
+    until("the third thread has a piece of the second job", || pieces_begun[1].has_happened()).await;
+    fixture.queue.enqueue(NewJob::text("2")).await.unwrap();
+    until("the third job waits", || worker.stats().buffered == 1).await;
+    tokio::time::sleep(Duration::from_millis(50)).await; // until the first thread has looked at it, which it does within microseconds
+    assert!(!third_job_ran.has_happened(), "two jobs are on the first thread's stack");
+    pieces_may_end[0].happens();
+    until("the second thread runs the third job", || third_job_ran.has_happened()).await;
+    pieces_may_end[1].happens();
+    assert_eq!(drained(worker).await.stats.done, 3);
+    fixture.remove().await;
+}
+
+async fn queue(fixture: &Fixture, name: &str) -> Queue {
+    let mut config = fixture.config.clone();
+    config.queue.name = name.to_string();
+    let queue = Queue::connect(&config).await.unwrap();
+    queue.create(QueueOptions::default()).await.unwrap();
+    queue
+}
+
+/// A worker whose jobs keep a thread busy for so long, and how long they did together.
+async fn busy(queue: &Queue, threads: &Arc<rayon::ThreadPool>, weight: u32, job: Duration) -> (Worker, Arc<AtomicU64>) {
+    let total = Arc::new(AtomicU64::new(0));
+    let counted = total.clone();
+    let handlers = Handlers::any(move |_, context| {
+        if context.is_stopping() {
+            return Ok(());
+        }
+        spin(job);
+        counted.fetch_add(job.as_micros() as u64, Ordering::AcqRel);
+        Ok(())
+    });
+    let builder = Worker::builder(queue, handlers).thread_pool(threads.clone()).weight(weight);
+    (builder.start().await.unwrap(), total)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_workers_share_their_threads_by_weight_however_long_their_jobs_are() {
+    let fixture = Fixture::new("shares").await;
+    let (short, long) = (queue(&fixture, "short").await, queue(&fixture, "long").await);
+    short.enqueue_many(numbers(4_000)).await.unwrap();
+    long.enqueue_many(numbers(400)).await.unwrap();
+    let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
+    let (first, of_short) = busy(&short, &threads, 3, Duration::from_millis(2)).await;
+    let (second, of_long) = busy(&long, &threads, 1, Duration::from_millis(30)).await;
+    let read = || (of_short.load(Ordering::Acquire), of_long.load(Ordering::Acquire));
+    until("both run", || read().0 > 0 && read().1 > 0).await;
+    let (short_before, long_before) = read();
+    until("four seconds of the threads' time are spent", || {
+        let (short, long) = read();
+        short - short_before + long - long_before > 4_000_000
+    })
+    .await;
+    let (short_after, long_after) = read();
+    let share = (short_after - short_before) as f64 / (long_after - long_before) as f64;
+    assert!((2.0..4.5).contains(&share), "three times as much, not {share}");
+    let (first, second) = tokio::join!(first.shutdown(), second.shutdown());
+    assert!(first.unwrap().ended_in_order && second.unwrap().ended_in_order);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_neighbour_fills_the_pool_gets_the_next_thread_that_is_free() {
+    let fixture = Fixture::new("starving").await;
+    let (full, late) = (queue(&fixture, "full").await, queue(&fixture, "late").await);
+    full.enqueue_many(numbers(200)).await.unwrap();
+    let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap());
+    let (first, of_full) = busy(&full, &threads, 1, Duration::from_millis(50)).await;
+    until("it is under way", || of_full.load(Ordering::Acquire) > 0).await;
+    let (second, of_late) = busy(&late, &threads, 1, Duration::from_millis(1)).await;
+    late.enqueue_many(numbers(1)).await.unwrap();
+    let monitor = second.monitor();
+    until("its job waits", || monitor.stats().buffered > 0 || of_late.load(Ordering::Acquire) > 0).await;
+    let before = of_full.load(Ordering::Acquire);
+    until("it has run", || of_late.load(Ordering::Acquire) > 0).await;
+    let between = (of_full.load(Ordering::Acquire) - before) / 50_000;
+    assert!(between <= 3, "{between} jobs of the other went before it");
+    let (first, second) = tokio::join!(first.shutdown(), second.shutdown());
+    assert!(first.unwrap().ended_in_order && second.unwrap().ended_in_order);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_job_may_use_of_its_stack_can_be_set() {
+    fn uses(bytes: usize) -> u8 {
+        let page = std::hint::black_box([1_u8; 4096]);
+        if bytes <= page.len() { page[bytes - 1] } else { page[0] + uses(bytes - page.len()) - 1 }
+    }
+    let fixture = Fixture::new("stack").await;
+    fixture.queue.enqueue_many(numbers(1)).await.unwrap();
+    let handlers = || {
+        Handlers::any(|_, _| {
+            assert_eq!(uses(12 << 20), 1);
+            Ok(())
+        })
+    };
+    let worker = Worker::builder(&fixture.queue, handlers()).stack_size(64 << 20).start().await.unwrap();
+    assert_eq!(drained(worker).await.stats.done, 1);
+
+    let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap());
+    for (builder, said) in [
+        (
+            Worker::builder(&fixture.queue, handlers()).thread_pool(threads.clone()).stack_size(1 << 20),
+            "stack_size is 1048576; it must be unset beside thread_pool",
+        ),
+        (
+            Worker::builder(&fixture.queue, handlers()).thread_pool(threads).weight(0),
+            "weight is 0; it must be 1 to 1000",
+        ),
+    ] {
+        let error = builder.start().await.err().expect("it is refused");
+        assert!(matches!(error, Error::Config { .. }));
+        assert_eq!(error.to_string(), said);
+    }
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_are_called_around_each_run() {
+    let fixture = Fixture::new("hooks").await;
+    fixture.queue.enqueue_many(numbers(10)).await.unwrap();
+    let (seen, said) = std::sync::mpsc::channel();
+    let ended = seen.clone();
+    let handlers = Handlers::any(|job, _| if job.json::<u32>()? == 3 { Err("three".into()) } else { Ok(()) });
+    let config = changed(fixture.config.worker.clone(), |worker| worker.retry.base_ms = 3_600_000);
+    let worker = Worker::builder(&fixture.queue, handlers)
+        .config(&config)
+        .on_start(move |job| seen.send((job.id(), "start".to_string())).unwrap())
+        .on_end(move |job, outcome, _| ended.send((job.id(), format!("{outcome:?}"))).unwrap())
+        .start()
+        .await
+        .unwrap();
+    worker.drain_until(Duration::ZERO).await.unwrap();
+    let said: Vec<(readpast::JobId, String)> = said.try_iter().collect();
+    let count = |what: &str| said.iter().filter(|(_, said)| said.contains(what)).count();
+    assert_eq!((count("start"), count("Done"), count("three")), (10, 9, 1));
+    for (job_id, _) in &said {
+        let of_job: Vec<&String> = said.iter().filter(|(id, _)| id == job_id).map(|(_, said)| said).collect();
+        assert!(of_job.len() == 2 && of_job[0] == "start", "{of_job:?}");
+    }
+    fixture.remove().await;
+}
