@@ -22,7 +22,7 @@ async fn unstarted_jobs_are_ready_again_at_once_and_their_attempt_is_not_counted
     let monitor = worker.monitor();
     let ending = tokio::spawn(worker.shutdown());
     until("the nine are given back while the first still runs", || monitor.stats().released == 9).await;
-    let ready = fixture.queue.peek(JobState::Ready, None, 100).await.unwrap();
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert_eq!(ready.len(), 9);
     assert!(ready.iter().all(|job| job.attempt == 0));
     gate.add_permits(1);
@@ -103,7 +103,7 @@ async fn under_full_load_every_job_is_done_or_ready_again_without_a_counted_atte
     let summary = worker.shutdown().await.unwrap();
     assert_eq!((summary.stats.buffered, summary.stats.running, summary.stats.awaiting_finish), (0, 0, 0));
     assert_eq!(summary.stats.lost, 0);
-    let ready = fixture.queue.peek(JobState::Ready, None, 5_000).await.unwrap();
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 5_000).await.unwrap().jobs;
     assert_eq!(ready.len() as u64 + summary.stats.done, 5_000);
     assert_eq!(runs.lock().len() as u64, summary.stats.done, "what has run is acknowledged");
     assert!(ready.iter().all(|job| job.attempt == 0));
