@@ -26,7 +26,7 @@
 //! let queue = Queue::connect(&config).await?;
 //! queue.install().await?; // the first time, as db_owner
 //! queue.create(QueueOptions::default()).await?;
-//! queue.enqueue_many(["to be", "or not to be"].map(NewJob::text)).await?;
+//! queue.enqueue_many(&["to be", "or not to be"].map(NewJob::text)).await?;
 //!
 //! let worker = Worker::builder(&queue, Handlers::any(count_words)).config(&config.worker).start().await?;
 //! let summary = worker.drain().await?;
@@ -100,6 +100,7 @@ mod error;
 mod handler;
 mod ids;
 mod job;
+mod json;
 mod limits;
 pub mod metrics;
 mod outcome;
@@ -115,7 +116,8 @@ pub use ids::{Fence, JobId, WorkerId};
 pub use job::{Job, NewJob};
 pub use outcome::Outcome;
 pub use queue::{
-    ClaimOrder, CompletionPolicy, Delivery, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, enqueue_in,
+    ClaimOrder, CompletionPolicy, Delivery, JobCursor, JobFilter, JobPage, JobRow, JobState, Keep, Queue, QueueOptions,
+    QueueStats, enqueue_in,
 };
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
 
@@ -123,3 +125,5 @@ pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBu
 pub use futures_io;
 /// The driver, for [`enqueue_in`].
 pub use tiberius;
+/// The type of [`NewJob::correlation_id`] and [`WorkerId`].
+pub use uuid::Uuid;

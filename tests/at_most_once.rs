@@ -8,14 +8,14 @@ use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::{Fixture, numbers};
 
 async fn fixture(name: &str) -> Fixture {
-    let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
+    let options = QueueOptions::default().delivery(Delivery::AtMostOnce);
     Fixture::with(name, options).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_run_counts_as_done_and_a_failure_as_dead() {
     let fixture = fixture("once").await;
-    fixture.queue.enqueue_many(numbers(10)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(10)).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|job, _| match job.json::<u32>()? {

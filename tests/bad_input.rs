@@ -166,9 +166,9 @@ async fn queues_and_workers_with_hostile_names_work_like_others() {
         fixture.config.worker.name = name.clone();
         let queue = fixture.connect().await;
         assert!(queue.create(QueueOptions::default()).await.unwrap(), "{name:?} is new");
-        queue.enqueue(NewJob::text("x").dedup_key(&name)).await.unwrap();
-        assert!(queue.enqueue(NewJob::text("x").dedup_key(&name)).await.unwrap().duplicate);
-        queue.enqueue_many(numbers(2)).await.unwrap();
+        queue.enqueue(&NewJob::text("x").dedup_key(&name)).await.unwrap();
+        assert!(queue.enqueue(&NewJob::text("x").dedup_key(&name)).await.unwrap().duplicate);
+        queue.enqueue_many(&numbers(2)).await.unwrap();
         assert_eq!(queue.stats().await.unwrap().queue, name);
         let (worker, runs) = counting_worker(&queue, &fixture.config.worker).await;
         assert_eq!(drained(worker).await.stats.done, 3, "{name:?}");
@@ -224,7 +224,9 @@ async fn whatever_the_procedures_answer_is_understood_or_an_error_that_names_the
     ];
     let fixture = Fixture::new("answers").await;
     let mut session = fixture.session().await;
-    let peek = "@queue nvarchar(128), @state varchar(9), @max int = 100, @texts bit = 1";
+    let peek = "@queue nvarchar(128), @state varchar(9), @max int = 100, @texts bit = 1, @kind varchar(64) = NULL, \
+                @correlation_id uniqueidentifier = NULL, @error nvarchar(4000) = NULL, @next bigint = NULL OUTPUT, \
+                @next_time datetime2(3) = NULL OUTPUT, @next_priority smallint = NULL OUTPUT, @next_alone bit = NULL OUTPUT";
     let stats = "@queue nvarchar(128) = NULL";
     let mut random = fastrand::Rng::with_seed(4);
     for round in 0..150 {
@@ -235,7 +237,7 @@ async fn whatever_the_procedures_answer_is_understood_or_an_error_that_names_the
             let sql = format!("CREATE OR ALTER PROCEDURE [$(schema)].[{procedure}] {parameters} AS {select}");
             session.sql(&sql).await;
         }
-        let peeked = fixture.queue.peek(readpast::JobState::Done, None, 1).await.map(|_| ());
+        let peeked = fixture.queue.list(&readpast::JobState::Done.into(), None, 1).await.map(|_| ());
         let counted = fixture.queue.stats().await.map(|_| ());
         for answer in [peeked, counted] {
             let error = answer.expect_err("random columns are not what was asked for");
@@ -260,7 +262,7 @@ async fn a_claim_that_answers_something_else_stops_the_worker_and_drops_nothing(
         (1_001, good, "claim returned 1001 jobs instead of"),
     ] {
         let fixture = Fixture::new("claims").await;
-        fixture.queue.enqueue_many(numbers(jobs)).await.unwrap();
+        fixture.queue.enqueue_many(&numbers(jobs)).await.unwrap();
         let body = claim_all.replace(" WHERE", &format!(" {output} WHERE"));
         fixture.sql(&format!("CREATE OR ALTER PROCEDURE [$(schema)].[claim] {claim} AS {body}")).await;
         let mut config = fixture.config.worker.clone();
@@ -289,7 +291,7 @@ async fn a_payload_of_any_bytes_is_one_job_that_ends() {
         let length = random.usize(..40);
         NewJob::bytes(std::iter::repeat_with(|| random.u8(..)).take(length).collect::<Vec<u8>>())
     });
-    fixture.queue.enqueue_many(jobs.collect::<Vec<_>>()).await.unwrap();
+    fixture.queue.enqueue_many(&jobs.collect::<Vec<_>>()).await.unwrap();
     // Text from T-SQL arrives as UTF-16.
     let mut session = fixture.session().await;
     for text in [literal("{\"a\": 1}"), literal(""), literal("🦀")] {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::support::{Claimed, Finish, Fixture, JobCounts, WorkerSession, number};
 
 fn completing(completion: CompletionPolicy) -> QueueOptions {
-    QueueOptions { completion: Some(completion), ..QueueOptions::default() }
+    QueueOptions::default().completion(completion)
 }
 
 fn done_with(job: &Claimed, run_us: i64, output: &[u8]) -> Finish {
@@ -18,7 +18,7 @@ fn done_with(job: &Claimed, run_us: i64, output: &[u8]) -> Finish {
 #[tokio::test(flavor = "multi_thread")]
 async fn delete_leaves_no_trace() {
     let fixture = Fixture::with("delete", completing(CompletionPolicy::Delete)).await;
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
     assert_eq!(worker.finish(&[done_with(&job, 5, b"output")]).await, []);
@@ -29,13 +29,13 @@ async fn delete_leaves_no_trace() {
 #[tokio::test(flavor = "multi_thread")]
 async fn annotate_keeps_the_job_with_its_times_and_output() {
     let fixture = Fixture::with("annotate", completing(CompletionPolicy::Annotate)).await;
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
     assert_eq!(worker.finish(&[done_with(&job, 123_456, b"output")]).await, []);
 
     assert_eq!(fixture.job_counts().await, JobCounts { done: 1, ..JobCounts::default() });
-    let done = fixture.queue.peek(JobState::Done, None, 10).await.unwrap().remove(0);
+    let done = fixture.queue.list(&JobState::Done.into(), None, 10).await.unwrap().jobs.remove(0);
     assert_eq!(done.job_id.0, job.job_id);
     assert_eq!(done.run, Some(Duration::from_micros(123_456)));
     assert_eq!(done.output.as_deref(), Some(b"output".as_slice()));
@@ -49,7 +49,7 @@ async fn annotate_keeps_the_job_with_its_times_and_output() {
 async fn archive_moves_the_whole_job() {
     let fixture = Fixture::with("archive", completing(CompletionPolicy::Archive)).await;
     let job = NewJob::text("x").priority(-3).dedup_key("key").correlation_id(Uuid::new_v4());
-    fixture.queue.enqueue(job).await.unwrap();
+    fixture.queue.enqueue(&job).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let failed = worker.claim_one().await;
     worker.finish(&[failed.retry(0, "the first time")]).await;
@@ -64,7 +64,7 @@ async fn archive_moves_the_whole_job() {
     assert_eq!(fixture.job_counts().await, JobCounts { archived: 1, ..JobCounts::default() });
     let after = session.row(&format!("SELECT {kept} FROM [$(schema)].[archive]")).await;
     assert_eq!(after.into_iter().collect::<Vec<_>>(), before.into_iter().collect::<Vec<_>>());
-    let archived = fixture.queue.peek(JobState::Archived, None, 10).await.unwrap().remove(0);
+    let archived = fixture.queue.list(&JobState::Archived.into(), None, 10).await.unwrap().jobs.remove(0);
     assert_eq!(archived.run, Some(Duration::from_micros(77)));
     assert_eq!(archived.output.as_deref(), Some(b"output".as_slice()));
     assert_eq!(archived.error.as_deref(), Some("the first time"));
@@ -76,11 +76,11 @@ async fn no_output_and_an_empty_output_are_two_things() {
     for completion in [CompletionPolicy::Annotate, CompletionPolicy::Archive] {
         let state = if completion == CompletionPolicy::Annotate { JobState::Done } else { JobState::Archived };
         let fixture = Fixture::with("empty_output", completing(completion)).await;
-        fixture.queue.enqueue_many([NewJob::text("none"), NewJob::text("empty")]).await.unwrap();
+        fixture.queue.enqueue_many(&[NewJob::text("none"), NewJob::text("empty")]).await.unwrap();
         let mut worker = WorkerSession::register(&fixture).await;
         let jobs = worker.claim(2).await;
         worker.finish(&[jobs[0].done(), done_with(&jobs[1], 0, b"")]).await;
-        let finished = fixture.queue.peek(state, None, 10).await.unwrap();
+        let finished = fixture.queue.list(&state.into(), None, 10).await.unwrap().jobs;
         assert_eq!(finished[0].output, None);
         assert_eq!(finished[1].output.as_deref(), Some([].as_slice()));
         fixture.remove().await;
@@ -91,12 +91,12 @@ async fn no_output_and_an_empty_output_are_two_things() {
 async fn dead_jobs_stay_whatever_the_policy() {
     for completion in [CompletionPolicy::Delete, CompletionPolicy::Annotate, CompletionPolicy::Archive] {
         let fixture = Fixture::with("dead_stays", completing(completion)).await;
-        fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+        fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
         let mut worker = WorkerSession::register(&fixture).await;
         let job = worker.claim_one().await;
         worker.finish(&[job.dead("for good")]).await;
         assert_eq!(fixture.job_counts().await, JobCounts { dead: 1, ..JobCounts::default() });
-        let dead = fixture.queue.peek(JobState::Dead, None, 10).await.unwrap().remove(0);
+        let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs.remove(0);
         assert_eq!(dead.error.as_deref(), Some("for good"));
         fixture.remove().await;
     }
@@ -105,7 +105,7 @@ async fn dead_jobs_stay_whatever_the_policy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_policy_at_the_time_of_the_finish_decides() {
     let fixture = Fixture::with("policy_changed", completing(CompletionPolicy::Delete)).await;
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
     fixture.queue.create(completing(CompletionPolicy::Archive)).await.unwrap();
@@ -116,10 +116,10 @@ async fn the_policy_at_the_time_of_the_finish_decides() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_most_once_deletes_with_the_claim() {
-    let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
+    let options = QueueOptions::default().delivery(Delivery::AtMostOnce);
     let fixture = Fixture::with("at_most_once", options).await;
     let correlation_id = Uuid::new_v4();
-    fixture.queue.enqueue(NewJob::text("x").priority(4).correlation_id(correlation_id)).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x").priority(4).correlation_id(correlation_id)).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
 
     let job = worker.claim_one().await;
@@ -133,9 +133,9 @@ async fn at_most_once_deletes_with_the_claim() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_delivered_at_most_once_cannot_be_finished_or_reaped() {
-    let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
+    let options = QueueOptions::default().delivery(Delivery::AtMostOnce);
     let fixture = Fixture::with("nothing_to_finish", options).await;
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
     assert_eq!(worker.finish(&[job.retry(0, "no")]).await, [(job.job_id, "lost".to_string())]);
@@ -149,10 +149,9 @@ async fn a_job_delivered_at_most_once_cannot_be_finished_or_reaped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn at_most_once_knows_the_orders_too() {
     for (order, expected) in [(ClaimOrder::Fifo, "first"), (ClaimOrder::Lifo, "second")] {
-        let options =
-            QueueOptions { delivery: Some(Delivery::AtMostOnce), claim_order: Some(order), ..QueueOptions::default() };
+        let options = QueueOptions::default().delivery(Delivery::AtMostOnce).claim_order(order);
         let fixture = Fixture::with("at_most_once_order", options).await;
-        fixture.queue.enqueue_many([NewJob::text("first"), NewJob::text("second")]).await.unwrap();
+        fixture.queue.enqueue_many(&[NewJob::text("first"), NewJob::text("second")]).await.unwrap();
         let job = WorkerSession::register(&fixture).await.claim_one().await;
         assert_eq!(job.payload, expected.as_bytes());
         fixture.remove().await;

@@ -13,9 +13,9 @@ use crate::support::{Fixture, changed, numbers, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_is_one_failed_job() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("panics", options).await;
-    fixture.queue.enqueue_many(numbers(20)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|job, _| {
@@ -30,7 +30,7 @@ async fn a_panic_is_one_failed_job() {
     .unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.dead, summary.stats.lost), (19, 1, 0));
-    let dead = fixture.queue.peek(JobState::Dead, None, 10).await.unwrap();
+    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     let error = dead[0].error.as_deref().unwrap();
     assert!(error.contains("panicked") && error.contains("seven is not liked"), "{error}");
     fixture.remove().await;
@@ -41,7 +41,7 @@ async fn a_payload_that_does_not_parse_is_one_dead_job_after_one_attempt() {
     let fixture = Fixture::new("garbage").await;
     let mut jobs = numbers(3);
     jobs.insert(1, NewJob::bytes(vec![0xFF, 0x00, 0x7B]));
-    fixture.queue.enqueue_many(jobs).await.unwrap();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|job, _| {
@@ -55,7 +55,7 @@ async fn a_payload_that_does_not_parse_is_one_dead_job_after_one_attempt() {
     .unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.dead, summary.stats.retried), (3, 1, 0));
-    let dead = fixture.queue.peek(JobState::Dead, None, 10).await.unwrap();
+    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     assert_eq!(dead[0].attempt, 1);
     fixture.remove().await;
 }
@@ -63,7 +63,7 @@ async fn a_payload_that_does_not_parse_is_one_dead_job_after_one_attempt() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_may_use_rayon_inside_and_other_threads_of_the_pool_help() {
     let fixture = Fixture::new("nested").await;
-    fixture.queue.enqueue(NewJob::bytes("")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("")).await.unwrap();
     let mut config = fixture.config.worker.clone();
     config.threads = 2;
     let names = Arc::new(Mutex::new(std::collections::BTreeSet::new()));
@@ -95,9 +95,9 @@ async fn a_handler_may_use_rayon_inside_and_other_threads_of_the_pool_help() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_output_and_the_run_time_are_stored() {
-    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     let fixture = Fixture::with("outputs", options).await;
-    let enqueued = fixture.queue.enqueue(NewJob::json(&20).unwrap()).await.unwrap();
+    let enqueued = fixture.queue.enqueue(&NewJob::json(&20).unwrap()).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|job, _| {
@@ -110,7 +110,7 @@ async fn the_output_and_the_run_time_are_stored() {
     .await
     .unwrap();
     worker.drain().await.unwrap();
-    let done = fixture.queue.peek(JobState::Done, None, 10).await.unwrap();
+    let done = fixture.queue.list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
     assert_eq!(done.len(), 1);
     assert_eq!(done[0].job_id, enqueued.job_id);
     assert_eq!(done[0].output.as_deref(), Some(b"40".as_slice()));
@@ -121,7 +121,7 @@ async fn the_output_and_the_run_time_are_stored() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_verdict_is_obeyed_whatever_the_attempts() {
     let fixture = Fixture::new("verdict").await;
-    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|_, _| Err::<(), _>(JobError::dead("not worth a second try ☠").into())),
@@ -132,7 +132,7 @@ async fn a_dead_verdict_is_obeyed_whatever_the_attempts() {
     .unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.dead, summary.stats.retried), (1, 0));
-    let dead = fixture.queue.peek(JobState::Dead, None, 10).await.unwrap();
+    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     assert_eq!(dead[0].error.as_deref(), Some("not worth a second try ☠"));
     fixture.remove().await;
 }
@@ -145,16 +145,16 @@ async fn an_error_of_any_library_goes_by_the_question_mark_and_a_verdict_is_foun
         }
         anyhow::Context::context(text.parse(), "cannot price the trade")
     }
-    let options = QueueOptions { max_attempts: Some(2), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(2);
     let fixture = Fixture::with("anyhow", options).await;
-    fixture.queue.enqueue_many(["7", "junk", "seven"].map(NewJob::text)).await.unwrap();
+    fixture.queue.enqueue_many(&["7", "junk", "seven"].map(NewJob::text)).await.unwrap();
     let mut config = fixture.config.worker.clone();
     (config.retry.base_ms, config.retry.max_ms) = (0, 0);
     let handlers = Handlers::any(|job, _| Ok(Json(price(&job.text()?)?)));
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.dead, stats.retried), (1, 2, 1));
-    let dead = fixture.queue.peek(JobState::Dead, None, 10).await.unwrap();
+    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     let mut ends: Vec<_> = dead.iter().map(|job| (job.attempt, job.error.as_deref().unwrap())).collect();
     ends.sort_unstable();
     assert_eq!(ends, [(1, "it is junk"), (2, "cannot price the trade: invalid digit found in string")]);
@@ -165,7 +165,7 @@ async fn an_error_of_any_library_goes_by_the_question_mark_and_a_verdict_is_foun
 #[tokio::test(flavor = "current_thread")]
 async fn block_on_goes_on_while_the_program_blocks_its_runtime() {
     let fixture = Fixture::new("blocked").await;
-    fixture.queue.enqueue(NewJob::text("")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("")).await.unwrap();
     let (starts, started) = tokio::sync::oneshot::channel();
     let (go, gate) = std::sync::mpsc::channel::<()>();
     let (sender, ended) = std::sync::mpsc::channel();
@@ -195,9 +195,9 @@ async fn a_panic_whose_payload_panics_too_is_one_failed_job() {
             panic!("and again");
         }
     }
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("vicious", options).await;
-    fixture.queue.enqueue_many(numbers(10)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(10)).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|job, _| {
@@ -219,7 +219,7 @@ async fn a_panic_whose_payload_panics_too_is_one_failed_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_outlasts_its_time_limit_is_reported_once_and_its_context_says_cancelled() {
     let fixture = Fixture::new("overdue").await;
-    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
     let config = changed(WorkerConfig::default(), |worker| {
         worker.threads = 3;
         worker.job_time_limit_ms = 50;
@@ -252,10 +252,9 @@ async fn a_job_that_outlasts_its_time_limit_is_reported_once_and_its_context_say
 
 #[tokio::test(flavor = "multi_thread")]
 async fn outputs_and_errors_of_any_size_and_contents_are_stored_or_cut() {
-    let options =
-        QueueOptions { completion: Some(CompletionPolicy::Annotate), max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate).max_attempts(1);
     let fixture = Fixture::with("any_output", options).await;
-    fixture.queue.enqueue_many(numbers(5)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(5)).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|job, _| match job.json::<u32>()? {
@@ -276,11 +275,11 @@ async fn outputs_and_errors_of_any_size_and_contents_are_stored_or_cut() {
     .unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.dead), (4, 1));
-    let mut done = fixture.queue.peek(JobState::Done, None, 10).await.unwrap();
+    let mut done = fixture.queue.list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
     done.sort_by_key(|job| job.job_id);
     let lengths: Vec<usize> = done.iter().map(|job| job.output.as_ref().unwrap().len()).collect();
     assert_eq!(lengths, [20 << 20, 0, 3, 1]);
-    let dead = fixture.queue.peek(JobState::Dead, None, 10).await.unwrap();
+    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     let kept = dead[0].error.as_deref().unwrap();
     assert!(kept.starts_with("☠\0'; DROP TABLE jobs; --☠") && kept.encode_utf16().count() == 4_000, "{kept:.100}");
     fixture.remove().await;

@@ -7,10 +7,10 @@ use crate::support::{Fixture, changed, numbers, server_url, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payload_that_never_arrives_does_not_stop_the_queue() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("undeliverable_payload", options).await;
-    let large = fixture.queue.enqueue(NewJob::bytes(vec![1; 12_000_000])).await.unwrap().job_id;
-    fixture.queue.enqueue_many(numbers(300)).await.unwrap();
+    let large = fixture.queue.enqueue(&NewJob::bytes(vec![1; 12_000_000])).await.unwrap().job_id;
+    fixture.queue.enqueue_many(&numbers(300)).await.unwrap();
     let proxy = Proxy::start(&server_url().await).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
@@ -29,7 +29,7 @@ async fn a_payload_that_never_arrives_does_not_stop_the_queue() {
     until("the others are done", || monitor.stats().done == 300).await;
     until("its only attempt is used up", || monitor.stats().dead == 1).await;
 
-    let dead = fixture.queue.peek(JobState::Dead, None, 10).await.unwrap();
+    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     assert_eq!((dead.len(), dead[0].job_id, dead[0].attempt), (1, large, 1));
     let error = dead[0].error.as_deref().unwrap();
     assert!(error.contains("its payload of 12000000 bytes could not be delivered in 6 tries of 1000 ms"), "{error}");

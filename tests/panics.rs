@@ -9,12 +9,12 @@ use crate::support::{Fixture, numbers};
 
 /// Done jobs stay, so that they can be counted.
 async fn fixture(test_name: &str) -> Fixture {
-    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     Fixture::with(test_name, options).await
 }
 
 async fn ends_with_an_error(fixture: &Fixture, builder: WorkerBuilder, said: &str) {
-    fixture.queue.enqueue_many(numbers(20)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
     let worker = builder.config(&fixture.config.worker).start().await.unwrap();
     let monitor = worker.monitor();
     let error = worker.run().await.expect_err("it cannot go on");
@@ -24,7 +24,7 @@ async fn ends_with_an_error(fixture: &Fixture, builder: WorkerBuilder, said: &st
     let left = fixture.queue.stats().await.unwrap();
     assert_eq!(left.ready + left.done, 20, "what is not done is given back");
     assert_eq!((left.claimed, left.workers), (0, 0));
-    let ready = fixture.queue.peek(JobState::Ready, None, 100).await.unwrap();
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert!(ready.iter().all(|job| job.attempt == 0));
 }
 

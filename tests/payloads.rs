@@ -40,9 +40,9 @@ const TEXTS: [&str; 9] = [
 async fn every_size_survives_enqueue_and_claim() {
     let fixture = Fixture::new("sizes").await;
     for size in SIZES {
-        fixture.queue.enqueue(NewJob::bytes(noise(size))).await.unwrap();
+        fixture.queue.enqueue(&NewJob::bytes(noise(size))).await.unwrap();
     }
-    fixture.queue.enqueue_many(SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
+    fixture.queue.enqueue_many(&SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     for size in SIZES.into_iter().chain(SIZES) {
         let payload = worker.claim_one().await.payload;
@@ -53,16 +53,16 @@ async fn every_size_survives_enqueue_and_claim() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_size_survives_finish_and_peek() {
-    let options = QueueOptions { completion: Some(CompletionPolicy::Archive), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Archive);
     let fixture = Fixture::with("output_sizes", options).await;
-    fixture.queue.enqueue_many(SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
+    fixture.queue.enqueue_many(&SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let claimed = worker.claim(10).await;
     for job in &claimed {
         let finished = Finish { output: Some(job.payload.clone()), ..job.done() };
         assert_eq!(worker.finish_one(&finished).await, []);
     }
-    let archived = fixture.queue.peek(JobState::Archived, None, 10).await.unwrap();
+    let archived = fixture.queue.list(&JobState::Archived.into(), None, 10).await.unwrap().jobs;
     for (job, size) in archived.iter().zip(SIZES) {
         assert!(job.payload == noise(size), "the payload of {size} bytes");
         assert!(job.output.as_deref() == Some(&noise(size)), "the output of {size} bytes");
@@ -73,9 +73,9 @@ async fn every_size_survives_finish_and_peek() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_size_survives_a_worker() {
-    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     let fixture = Fixture::with("worker_sizes", options).await;
-    fixture.queue.enqueue_many(SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
+    fixture.queue.enqueue_many(&SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
     let worker = Worker::builder(&fixture.queue, Handlers::any(|job, _| Ok(Output::bytes(job.payload()))))
         .config(&fixture.config.worker)
         .start()
@@ -83,7 +83,7 @@ async fn every_size_survives_a_worker() {
         .unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.lost), (SIZES.len() as u64, 0));
-    let mut done = fixture.queue.peek(JobState::Done, None, 10).await.unwrap();
+    let mut done = fixture.queue.list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
     done.sort_by_key(|job| job.job_id);
     for (job, size) in done.iter().zip(SIZES) {
         assert!(job.output.as_deref() == Some(&noise(size)), "the output of {size} bytes");
@@ -95,10 +95,10 @@ async fn every_size_survives_a_worker() {
 async fn any_text_is_a_payload_and_a_key() {
     let fixture = Fixture::new("texts").await;
     for text in TEXTS {
-        fixture.queue.enqueue(NewJob::text(text).dedup_key(text)).await.unwrap();
+        fixture.queue.enqueue(&NewJob::text(text).dedup_key(text)).await.unwrap();
     }
     let many = TEXTS.map(|text| NewJob::text(text).dedup_key(format!("{text}2")));
-    fixture.queue.enqueue_many(many).await.unwrap();
+    fixture.queue.enqueue_many(&many).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     for (text, key) in
         TEXTS.map(|text| (text, text.to_string())).into_iter().chain(TEXTS.map(|text| (text, format!("{text}2"))))
@@ -113,12 +113,12 @@ async fn any_text_is_a_payload_and_a_key() {
 #[tokio::test(flavor = "multi_thread")]
 async fn any_text_is_an_error() {
     let fixture = Fixture::new("errors").await;
-    fixture.queue.enqueue_many(TEXTS.map(|_| NewJob::bytes(""))).await.unwrap();
+    fixture.queue.enqueue_many(&TEXTS.map(|_| NewJob::bytes(""))).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let claimed = worker.claim(100).await;
     let finished: Vec<Finish> = claimed.iter().zip(TEXTS).map(|(job, text)| job.dead(text)).collect();
     assert_eq!(worker.finish(&finished).await, []);
-    let dead = fixture.queue.peek(JobState::Dead, None, 100).await.unwrap();
+    let dead = fixture.queue.list(&JobState::Dead.into(), None, 100).await.unwrap().jobs;
     let errors: Vec<&str> = dead.iter().map(|job| job.error.as_deref().unwrap()).collect();
     assert_eq!(errors, TEXTS);
     fixture.remove().await;
@@ -133,7 +133,7 @@ async fn any_text_is_the_name_of_a_queue() {
         let unknown = queue.stats().await.unwrap_err().to_string();
         assert!(unknown.contains(&format!("there is no queue '{name}'")), "{unknown}");
         assert!(queue.create(QueueOptions::default()).await.unwrap(), "{name} is a queue of its own");
-        queue.enqueue(NewJob::text(name)).await.unwrap();
+        queue.enqueue(&NewJob::text(name)).await.unwrap();
         assert_eq!(queue.stats().await.unwrap().queue, name);
         let job = WorkerSession::register(&fixture).await.claim_one().await;
         assert_eq!(job.payload, name.as_bytes());
@@ -148,7 +148,7 @@ async fn text_from_t_sql_is_utf_16_and_read_as_json() {
         number: u32,
         customer: String,
     }
-    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     let fixture = Fixture::with("utf16", options).await;
     let mut session = fixture.session().await;
     for customer in TEXTS {
@@ -169,7 +169,7 @@ async fn text_from_t_sql_is_utf_16_and_read_as_json() {
     worker.drain().await.unwrap();
     // The session replaces $(schema), in the last of the texts too.
     let expected = TEXTS.map(|text| text.replace("$(schema)", fixture.schema()));
-    let mut done = fixture.queue.peek(JobState::Done, None, 100).await.unwrap();
+    let mut done = fixture.queue.list(&JobState::Done.into(), None, 100).await.unwrap().jobs;
     done.sort_by_key(|job| job.job_id);
     let customers: Vec<&str> =
         done.iter().map(|job| std::str::from_utf8(job.output.as_deref().unwrap()).unwrap()).collect();

@@ -139,7 +139,7 @@ async fn keep_enqueueing(queue: Queue, stop: Arc<AtomicBool>) {
             .chain([NewJob::json(&1).unwrap().dedup_key("once").delay(Duration::from_secs(3_600))])
             .collect();
         // The way to the server is cut now and then.
-        let _ = queue.enqueue_many(jobs).await;
+        let _ = queue.enqueue_many(&jobs).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -160,7 +160,7 @@ async fn every_expression_returns_data_from_a_worker_under_load() {
     config.worker.promote_interval_ms = 100;
     config.worker.retry.base_ms = 10;
     let queue = Queue::connect(&config).await.unwrap();
-    queue.create(QueueOptions { max_attempts: Some(2), ..QueueOptions::default() }).await.unwrap();
+    queue.create(QueueOptions::default().max_attempts(2)).await.unwrap();
     let worker = Worker::builder(
         &queue,
         Handlers::any(|job, _| match job.json::<u64>()? % 100 {

@@ -11,16 +11,16 @@ const HOUR: Duration = Duration::from_secs(3_600);
 const REFUSED: u32 = 58003;
 
 fn keeping(keep_done: Keep, keep_dead: Keep) -> QueueOptions {
-    QueueOptions { keep_done: Some(keep_done), keep_dead: Some(keep_dead), ..QueueOptions::default() }
+    QueueOptions::default().keep_done(keep_done).keep_dead(keep_dead)
 }
 
 /// Jobs that ended `minutes` ago: done (annotated) ones, dead ones and archived ones, `count` of each.
 async fn finished(fixture: &Fixture, count: usize, minutes: u32) {
     let mut worker = WorkerSession::register(fixture).await;
     for completion in [CompletionPolicy::Annotate, CompletionPolicy::Archive] {
-        fixture.queue.create(QueueOptions { completion: Some(completion), ..QueueOptions::default() }).await.unwrap();
+        fixture.queue.create(QueueOptions::default().completion(completion)).await.unwrap();
         let jobs = if completion == CompletionPolicy::Annotate { 2 * count } else { count };
-        fixture.queue.enqueue_many((0..jobs).map(|_| NewJob::text("x"))).await.unwrap();
+        fixture.queue.enqueue_many(&(0..jobs).map(|_| NewJob::text("x")).collect::<Vec<_>>()).await.unwrap();
         let mut position = 0;
         while position < jobs {
             let claimed = worker.claim(1_000).await;
@@ -57,19 +57,10 @@ async fn a_queue_keeps_finished_jobs_for_ever_until_it_is_told_otherwise() {
     assert_eq!(kept().await, (Keep::Forever, Keep::Forever));
     // What is not given stays as it is.
     for (options, expected) in [
-        (
-            QueueOptions { keep_done: Some(Keep::For(HOUR)), ..QueueOptions::default() },
-            (Keep::For(HOUR), Keep::Forever),
-        ),
-        (
-            QueueOptions { keep_dead: Some(Keep::For(2 * HOUR)), ..QueueOptions::default() },
-            (Keep::For(HOUR), Keep::For(2 * HOUR)),
-        ),
-        (QueueOptions { max_attempts: Some(3), ..QueueOptions::default() }, (Keep::For(HOUR), Keep::For(2 * HOUR))),
-        (
-            QueueOptions { keep_done: Some(Keep::Forever), ..QueueOptions::default() },
-            (Keep::Forever, Keep::For(2 * HOUR)),
-        ),
+        (QueueOptions::default().keep_done(Keep::For(HOUR)), (Keep::For(HOUR), Keep::Forever)),
+        (QueueOptions::default().keep_dead(Keep::For(2 * HOUR)), (Keep::For(HOUR), Keep::For(2 * HOUR))),
+        (QueueOptions::default().max_attempts(3), (Keep::For(HOUR), Keep::For(2 * HOUR))),
+        (QueueOptions::default().keep_done(Keep::Forever), (Keep::Forever, Keep::For(2 * HOUR))),
         // A part of a second counts as one.
         (
             keeping(Keep::For(Duration::from_millis(1_001)), Keep::Forever),
@@ -116,8 +107,8 @@ async fn what_is_too_old_is_deleted_and_nothing_else() {
     finished(&fixture, 2, 30).await; // the three are 89 minutes old now
     assert_eq!(fixture.job_counts().await, counts(5, 5, 5));
     // Unfinished jobs stay, however old.
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
-    fixture.queue.enqueue(NewJob::text("x").delay(HOUR)).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x").delay(HOUR)).await.unwrap();
     fixture
         .sql("UPDATE [$(schema)].[jobs] SET enqueued_at = '2020-01-01', finished_at = '2020-01-01' WHERE state < 3")
         .await;

@@ -10,9 +10,9 @@ use crate::support::Fixture;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_job_is_tried_as_often_as_allowed_then_dead_with_its_last_error() {
-    let options = QueueOptions { max_attempts: Some(3), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(3);
     let fixture = Fixture::with("retries", options).await;
-    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let attempts = Arc::new(Mutex::new(Vec::new()));
     let seen = attempts.clone();
     let worker = Worker::builder(
@@ -29,7 +29,7 @@ async fn a_failing_job_is_tried_as_often_as_allowed_then_dead_with_its_last_erro
     let summary = worker.drain().await.unwrap();
     assert_eq!(*attempts.lock(), [(1, false), (2, false), (3, true)]);
     assert_eq!((summary.stats.done, summary.stats.retried, summary.stats.dead), (0, 2, 1));
-    let dead = fixture.queue.peek(JobState::Dead, None, 10).await.unwrap();
+    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     assert_eq!(dead[0].error.as_deref(), Some("failure 3"));
     fixture.remove().await;
 }
@@ -37,7 +37,7 @@ async fn a_failing_job_is_tried_as_often_as_allowed_then_dead_with_its_last_erro
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_s_own_maximum_overrides_the_queue_s() {
     let fixture = Fixture::new("own_maximum").await;
-    fixture.queue.enqueue(NewJob::bytes("x").max_attempts(1)).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x").max_attempts(1)).await.unwrap();
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Err::<(), _>(JobError::retry("no").into())))
         .config(&fixture.config.worker)
         .start()
@@ -51,7 +51,7 @@ async fn a_job_s_own_maximum_overrides_the_queue_s() {
 #[tokio::test(flavor = "multi_thread")]
 async fn retry_in_waits_as_long_as_it_says() {
     let fixture = Fixture::new("retry_in").await;
-    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|_, _| Err::<(), _>(JobError::retry_in(Duration::from_secs(3_600), "in an hour").into())),
@@ -73,9 +73,9 @@ async fn retry_in_waits_as_long_as_it_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_requeued_job_starts_from_its_first_attempt_with_a_higher_fence() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("requeued", options).await;
-    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let fail = |_: &readpast::Job, _: &readpast::Context| Err::<(), _>(JobError::retry("no").into());
     let worker =
         Worker::builder(&fixture.queue, Handlers::any(fail)).config(&fixture.config.worker).start().await.unwrap();

@@ -23,7 +23,7 @@ async fn unstarted_jobs_are_ready_again_at_once_and_their_attempt_is_not_counted
     let monitor = worker.monitor();
     let ending = tokio::spawn(worker.shutdown());
     until("the nine are given back while the first still runs", || monitor.stats().released == 9).await;
-    let ready = fixture.queue.peek(JobState::Ready, None, 100).await.unwrap();
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert_eq!(ready.len(), 9);
     assert!(ready.iter().all(|job| job.attempt == 0));
     gate.add_permits(1);
@@ -37,7 +37,7 @@ async fn unstarted_jobs_are_ready_again_at_once_and_their_attempt_is_not_counted
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_request_stops_at_once_and_the_running_job_is_told() {
     let fixture = Fixture::new("at_once").await;
-    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let (told, was_told) = std::sync::mpsc::channel();
     let (let_it_end, may_end) = std::sync::mpsc::channel::<()>();
     let may_end = Mutex::new(may_end);
@@ -77,7 +77,7 @@ async fn what_still_runs_at_the_deadline_is_ready_again_at_once_and_its_late_res
     let ended = tokio::time::timeout(Duration::from_secs(30), worker.shutdown()).await;
     let summary = ended.expect("the deadline ends it").unwrap();
     assert_eq!((summary.ended_in_order, summary.cut_off, summary.stats.released), (false, 1, 10));
-    let ready = fixture.queue.peek(JobState::Ready, None, 100).await.unwrap();
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert_eq!(ready.len(), 10);
     assert!(ready.iter().all(|job| job.attempt == 0), "nobody is charged an attempt: {ready:?}");
     let stats = fixture.queue.stats().await.unwrap();
@@ -94,7 +94,7 @@ async fn what_still_runs_at_the_deadline_is_ready_again_at_once_and_its_late_res
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_cut_off_is_told_and_one_that_has_failed_keeps_its_attempt() {
     let fixture = Fixture::new("cut_off").await;
-    fixture.queue.enqueue_many([NewJob::text("fails"), NewJob::text("runs on")]).await.unwrap();
+    fixture.queue.enqueue_many(&[NewJob::text("fails"), NewJob::text("runs on")]).await.unwrap();
     let (told, was_told) = std::sync::mpsc::channel();
     let handler = move |job: &readpast::Job, context: &readpast::Context| {
         if job.text()? == "fails" {
@@ -116,8 +116,8 @@ async fn a_job_that_is_cut_off_is_told_and_one_that_has_failed_keeps_its_attempt
     let summary = worker.shutdown().await.unwrap();
     assert_eq!((summary.ended_in_order, summary.cut_off, summary.stats.retried), (false, 1, 1));
     was_told.recv_timeout(Duration::from_secs(30)).unwrap();
-    let scheduled = fixture.queue.peek(JobState::Scheduled, None, 10).await.unwrap();
-    let ready = fixture.queue.peek(JobState::Ready, None, 10).await.unwrap();
+    let scheduled = fixture.queue.list(&JobState::Scheduled.into(), None, 10).await.unwrap().jobs;
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
     assert_eq!((scheduled.len(), scheduled[0].attempt, ready.len(), ready[0].attempt), (1, 1, 1, 0));
     fixture.remove().await;
 }
@@ -125,7 +125,7 @@ async fn a_job_that_is_cut_off_is_told_and_one_that_has_failed_keeps_its_attempt
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orderly_end_is_told_apart() {
     let fixture = Fixture::new("in_order").await;
-    fixture.queue.enqueue_many(numbers(20)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
     let (worker, _) = counting_worker(&fixture.queue, &fixture.config.worker).await;
     let summary = drained(worker).await;
     assert_eq!((summary.ended_in_order, summary.cut_off), (true, 0));
@@ -134,7 +134,7 @@ async fn an_orderly_end_is_told_apart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_stop_at_once_no_job_starts_although_it_has_no_row_any_more() {
-    let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
+    let options = QueueOptions::default().delivery(Delivery::AtMostOnce);
     let fixture = Fixture::with("at_most_once", options).await;
     let BlockedWorker { worker, gate, starts } = blocked(&fixture, 60_000).await;
     worker.stop_handle().stop_now();
@@ -166,13 +166,13 @@ async fn a_worker_that_died_is_reaped_and_its_jobs_are_run_by_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn under_full_load_every_job_is_done_or_ready_again_without_a_counted_attempt() {
     let fixture = Fixture::new("full_load").await;
-    fixture.queue.enqueue_many(numbers(5_000)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(5_000)).await.unwrap();
     let (worker, runs) = counting_worker(&fixture.queue, &WorkerConfig::default()).await;
     until("it is under way", || worker.stats().done > 200).await;
     let summary = worker.shutdown().await.unwrap();
     assert_eq!((summary.stats.buffered, summary.stats.running, summary.stats.awaiting_finish), (0, 0, 0));
     assert_eq!(summary.stats.lost, 0);
-    let ready = fixture.queue.peek(JobState::Ready, None, 5_000).await.unwrap();
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 5_000).await.unwrap().jobs;
     assert_eq!(ready.len() as u64 + summary.stats.done, 5_000);
     assert_eq!(runs.lock().len() as u64, summary.stats.done, "what has run is acknowledged");
     assert!(ready.iter().all(|job| job.attempt == 0));
@@ -185,7 +185,7 @@ async fn under_full_load_every_job_is_done_or_ready_again_without_a_counted_atte
 #[cfg_attr(not(unix), ignore = "sends signals by kill")]
 async fn a_first_signal_waits_for_the_running_job_and_a_second_does_not() {
     let fixture = Fixture::new("signals").await;
-    fixture.queue.enqueue_many([NewJob::text("3600000000"), NewJob::text("0"), NewJob::text("0")]).await.unwrap();
+    fixture.queue.enqueue_many(&[NewJob::text("3600000000"), NewJob::text("0"), NewJob::text("0")]).await.unwrap();
     let ledger = Ledger::new();
     let settings = [("WORKER_THREADS", "1"), ("WORKER_BUFFER", "10"), ("WORKER_SHUTDOWN_DEADLINE_MS", "3600000")];
     let worker = ChildWorker::start(&fixture, &ledger, &settings).await;
