@@ -110,7 +110,6 @@ pub(crate) struct WorkerMetrics {
     job_age: Histogram,
     levels: LevelGauges,
     pub(crate) lease_renewals: Counter,
-    draining: Gauge,
     pub(crate) leases_lost: Counter,
     pub(crate) promoted: Counter,
     reaped_workers: Counter,
@@ -141,7 +140,6 @@ impl WorkerMetrics {
             job_age: JOB_AGE_SECONDS.histogram(own),
             levels: LevelGauges::new(queue),
             lease_renewals: LEASE_RENEWALS.counter(own),
-            draining: DRAINING.gauge(own),
             leases_lost: LEASES_LOST.counter(own),
             promoted: PROMOTED_JOBS.counter(own),
             reaped_workers: REAPED_WORKERS.counter(own),
@@ -152,12 +150,11 @@ impl WorkerMetrics {
     /// The worker runs from now on.
     pub(crate) fn begin(&self, scale: Scale) {
         self.levels.begin(scale);
-        self.draining.set(0.0);
     }
 
     /// Notes that the worker ends by itself when its queue is empty: that it is gone then is as it should be.
     pub(crate) fn drains(&self) {
-        self.draining.set(1.0);
+        self.levels.drains();
     }
 
     /// The worker has ended: its levels do not count any more. Its process may live on and be asked for metrics.

@@ -37,6 +37,7 @@ struct Running {
     queue: String,
     scale: Scale,
     levels: Levels,
+    drains: bool,
 }
 
 /// The workers of this process that run. A few.
@@ -59,6 +60,7 @@ pub(super) struct LevelGauges {
     limited_ratio: [Gauge; LIMITS.len()],
     lease_age: Gauge,
     lease_seconds: Gauge,
+    draining: Gauge,
 }
 
 impl LevelGauges {
@@ -79,13 +81,20 @@ impl LevelGauges {
             limited_ratio: LIMITS.map(|limit| LIMITED_RATIO.gauge(&[queue, limit])),
             lease_age: LEASE_AGE_SECONDS.gauge(own),
             lease_seconds: LEASE_SECONDS.gauge(own),
+            draining: DRAINING.gauge(own),
         }
     }
 
     /// The worker runs from now on.
     pub(super) fn begin(&self, scale: Scale) {
         let mut workers = WORKERS.lock();
-        workers.push(Running { id: self.id, queue: self.queue.clone(), scale, levels: Levels::default() });
+        workers.push(Running {
+            id: self.id,
+            queue: self.queue.clone(),
+            scale,
+            levels: Levels::default(),
+            drains: false,
+        });
         self.show(&workers);
     }
 
@@ -94,6 +103,15 @@ impl LevelGauges {
         let mut workers = WORKERS.lock();
         if let Some(own) = workers.iter_mut().find(|worker| worker.id == self.id) {
             own.levels = *levels;
+            self.show(&workers);
+        }
+    }
+
+    /// The worker ends by itself when its queue is empty.
+    pub(super) fn drains(&self) {
+        let mut workers = WORKERS.lock();
+        if let Some(own) = workers.iter_mut().find(|worker| worker.id == self.id) {
+            own.drains = true;
             self.show(&workers);
         }
     }
@@ -122,8 +140,9 @@ impl LevelGauges {
             gauge.set(all().map(weighted).sum::<f64>() / threads.max(1.0));
         }
         self.run_threads.set(threads);
-        // After the last one has ended, the rest of its scale stays: a level of 0 needs one.
+        // After the last one has ended, these stay: a level of 0 has a scale, and that nobody is there any more is as it should be or not.
         let Some(lease) = all().map(|worker| worker.scale.lease).min() else { return };
+        self.draining.set(if all().all(|worker| worker.drains) { 1.0 } else { 0.0 });
         self.buffer_capacity_jobs.set(sum(|worker| worker.scale.buffer));
         self.in_flight_limit_jobs.set(sum(|worker| worker.scale.max_in_flight));
         self.in_flight_limit_bytes.set(all().map(|worker| worker.scale.max_in_flight_bytes as f64).sum::<f64>());

@@ -216,6 +216,9 @@ fn the_levels_of_two_workers_of_a_queue_add_up_and_go_with_them() {
     assert_eq!(value("readpast_running_jobs", &["two"]), 0.0);
     assert_eq!(value("readpast_run_threads", &["two"]), 0.0, "none is left");
     assert_eq!(value("readpast_lease_seconds", &["two"]), 30.0, "the scale stays as it was last");
+    other.drains();
+    drop(other);
+    assert_eq!((value("readpast_draining", &["one"]), value("readpast_draining", &["two"])), (1.0, 0.0));
 }
 
 /// Gauges by name and labels, as an exporter has them.

@@ -160,6 +160,7 @@ impl WorkerBuilder {
         };
         let span = tracing::info_span!("worker", queue = queue.name(), worker = %config.worker_name());
         let shared = Arc::new(Shared::new(&queue, config, pool.threads(), weight));
+        queue.serve_metrics().await?;
         let io = IoThread::start()?;
         let runtime = io.runtime().clone();
         let starting = Worker::start_in(queue, shared, JobRuns { pool, handlers, hooks }, io).instrument(span);

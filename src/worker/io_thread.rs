@@ -6,6 +6,8 @@ use std::thread;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use tracing::dispatcher::{self, Dispatch};
+use tracing::subscriber::NoSubscriber;
 
 use crate::error::Error;
 use crate::handler::panic_message;
@@ -27,7 +29,10 @@ impl IoThread {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(refused)?;
         let handle = runtime.handle().clone();
         let (ends, ended) = oneshot::channel();
+        // A subscriber of this thread alone is that one's, too. (The global one need not be there yet.)
+        let subscriber = dispatcher::get_default(Dispatch::clone);
         let run = move || {
+            let _subscribed = (!subscriber.is::<NoSubscriber>()).then(|| dispatcher::set_default(&subscriber));
             let _ = runtime.block_on(ended); // nothing is ever sent: it ends when the sender is dropped
         };
         thread::Builder::new().name("readpast-io".to_owned()).spawn(run).map_err(refused)?;

@@ -290,6 +290,7 @@ impl Worker {
     ///
     /// As for [`run`](Self::run).
     pub async fn drain_until(mut self, within: Duration) -> Result<Summary, Error> {
+        self.shared.metrics.drains();
         self.spawn(drain::stop_when_empty(self.shared.clone(), Some(within)));
         self.run().await
     }
