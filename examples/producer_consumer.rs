@@ -48,7 +48,7 @@ async fn produce(mut config: Config) -> Result<(), Box<dyn Error>> {
         let numbers = batch * 100..(batch + 1) * 100;
         let orders = numbers.map(|number| Order { number, work: Duration::from_millis(u64::from(number % 10)) });
         let jobs: Vec<NewJob> = orders.map(|order| NewJob::json(&order)).collect::<Result<_, _>>()?;
-        queue.enqueue_many(jobs).await?;
+        queue.enqueue_many(&jobs).await?;
     }
     println!("producer: {ORDERS} orders enqueued");
 

@@ -158,7 +158,7 @@ impl Arguments {
 async fn enqueue(queue: &Queue, files: &[PathBuf]) -> Result<(), readpast::Error> {
     let jobs: Vec<NewJob> =
         files.iter().map(|path| NewJob::json(&FileJob { path: path.clone() })).collect::<Result<_, _>>()?;
-    queue.enqueue_many(jobs).await?;
+    queue.enqueue_many(&jobs).await?;
     Ok(())
 }
 

@@ -43,7 +43,7 @@ async fn main() -> Result<(), BoxError> {
 
     let ranges = (0..100).map(|i| CountPrimes { from: i * 10_000, to: (i + 1) * 10_000 });
     let jobs: Vec<NewJob> = ranges.map(|range| NewJob::of(&range)).collect::<Result<_, _>>()?;
-    queue.enqueue_many(jobs).await?;
+    queue.enqueue_many(&jobs).await?;
 
     let handlers = Handlers::new().job::<CountPrimes>();
     let worker = Worker::builder(&queue, handlers).config(&config.worker).start().await?;

@@ -178,9 +178,21 @@ pub enum Error {
         reason: String,
     },
 
+    /// SQL Server did not answer to an enqueue, or ended the session: the jobs may be in the queue, all of them or none.
+    /// Hand them in again only where running them twice does no harm. Give jobs a [de-duplication
+    /// key](crate::NewJob::dedup_key), and enqueueing is repeated for you.
+    #[error("{jobs} jobs may or may not have been enqueued: {cause}")]
+    #[non_exhaustive]
+    EnqueueInDoubt {
+        /// How many: 1, or a chunk of an [`enqueue_many`](crate::Queue::enqueue_many).
+        jobs: usize,
+        /// What came instead of an answer.
+        cause: Box<Error>,
+    },
+
     /// Some chunks of an [`enqueue_many`](crate::Queue::enqueue_many) were committed before one failed. The jobs after
-    /// `enqueued` are not in the queue, unless `cause` is a lost connection or a time-out: then the chunk in question
-    /// may be.
+    /// `enqueued` are not in the queue, but for the `jobs` first of them where `cause` is an [`Error::EnqueueInDoubt`]:
+    /// those may be.
     #[error("{} jobs were enqueued, then: {cause}", enqueued.len())]
     #[non_exhaustive]
     EnqueuedInPart {
@@ -333,15 +345,14 @@ impl Error {
     /// fail-over, or when a server was busy; or because an operator makes room on a full disk or in a full log, or brings the database back.
     /// A [`Worker`](crate::Worker) waits for such things, and stops on all others.
     ///
-    /// A call that failed so may still have taken effect when it was a lost connection or a time-out; enqueue again
-    /// only where a second job does no harm, or with a de-duplication key while the first cannot have ended yet.
+    /// An [`EnqueueInDoubt`](Error::EnqueueInDoubt) and an [`EnqueuedInPart`](Error::EnqueuedInPart) are not transient, because the same call
+    /// might enqueue jobs a second time; their `cause` may be.
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Connect { .. } | Error::TimedOut { .. } | Error::ConnectionLost { .. } => true,
             // What a fail-over looks like from the old primary.
             Error::ReadOnlyDatabase { .. } => true,
             Error::Sql { number, .. } | Error::Database { number, .. } => transient::is_transient(*number),
-            Error::EnqueuedInPart { cause, .. } => cause.is_transient(),
             _ => false,
         }
     }
@@ -365,7 +376,7 @@ impl Error {
             Error::UnknownQueue { .. } => Some(58001),
             Error::LeaseLost => Some(58002),
             Error::Refused { .. } => Some(58003),
-            Error::EnqueuedInPart { cause, .. } => cause.sql_number(),
+            Error::EnqueueInDoubt { cause, .. } | Error::EnqueuedInPart { cause, .. } => cause.sql_number(),
             _ => None,
         }
     }
@@ -437,7 +448,7 @@ mod tests {
         assert!(!Error::LeaseLost.is_transient());
         assert!(!Error::LoginFailed { number: 18456, message: String::new() }.is_transient());
         let part = Error::EnqueuedInPart { enqueued: Vec::new(), cause: Box::new(sql(1205)) };
-        assert!(part.is_transient());
+        assert!(!part.is_transient(), "the same call would enqueue the first jobs a second time");
         assert_eq!(part.sql_number(), Some(1205));
     }
 

@@ -26,7 +26,7 @@
 //! let queue = Queue::connect(&config).await?;
 //! queue.install().await?; // the first time, as db_owner
 //! queue.create(QueueOptions::default()).await?;
-//! queue.enqueue_many(["to be", "or not to be"].map(NewJob::text)).await?;
+//! queue.enqueue_many(&["to be", "or not to be"].map(NewJob::text)).await?;
 //!
 //! let worker = Worker::builder(&queue, Handlers::any(count_words)).config(&config.worker).start().await?;
 //! let summary = worker.drain().await?;

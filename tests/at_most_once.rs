@@ -15,7 +15,7 @@ async fn fixture(name: &str) -> Fixture {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_run_counts_as_done_and_a_failure_as_dead() {
     let fixture = fixture("once").await;
-    fixture.queue.enqueue_many(numbers(10)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(10)).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|job, _| match job.json::<u32>()? {

@@ -166,9 +166,9 @@ async fn queues_and_workers_with_hostile_names_work_like_others() {
         fixture.config.worker.name = name.clone();
         let queue = fixture.connect().await;
         assert!(queue.create(QueueOptions::default()).await.unwrap(), "{name:?} is new");
-        queue.enqueue(NewJob::text("x").dedup_key(&name)).await.unwrap();
-        assert!(queue.enqueue(NewJob::text("x").dedup_key(&name)).await.unwrap().duplicate);
-        queue.enqueue_many(numbers(2)).await.unwrap();
+        queue.enqueue(&NewJob::text("x").dedup_key(&name)).await.unwrap();
+        assert!(queue.enqueue(&NewJob::text("x").dedup_key(&name)).await.unwrap().duplicate);
+        queue.enqueue_many(&numbers(2)).await.unwrap();
         assert_eq!(queue.stats().await.unwrap().queue, name);
         let (worker, runs) = counting_worker(&queue, &fixture.config.worker).await;
         assert_eq!(drained(worker).await.stats.done, 3, "{name:?}");
@@ -260,7 +260,7 @@ async fn a_claim_that_answers_something_else_stops_the_worker_and_drops_nothing(
         (1_001, good, "claim returned 1001 jobs instead of"),
     ] {
         let fixture = Fixture::new("claims").await;
-        fixture.queue.enqueue_many(numbers(jobs)).await.unwrap();
+        fixture.queue.enqueue_many(&numbers(jobs)).await.unwrap();
         let body = claim_all.replace(" WHERE", &format!(" {output} WHERE"));
         fixture.sql(&format!("CREATE OR ALTER PROCEDURE [$(schema)].[claim] {claim} AS {body}")).await;
         let mut config = fixture.config.worker.clone();
@@ -289,7 +289,7 @@ async fn a_payload_of_any_bytes_is_one_job_that_ends() {
         let length = random.usize(..40);
         NewJob::bytes(std::iter::repeat_with(|| random.u8(..)).take(length).collect::<Vec<u8>>())
     });
-    fixture.queue.enqueue_many(jobs.collect::<Vec<_>>()).await.unwrap();
+    fixture.queue.enqueue_many(&jobs.collect::<Vec<_>>()).await.unwrap();
     // Text from T-SQL arrives as UTF-16.
     let mut session = fixture.session().await;
     for text in [literal("{\"a\": 1}"), literal(""), literal("🦀")] {

@@ -36,7 +36,7 @@ async fn claims_of_large_jobs_are_as_large_as_memory_and_a_slow_link_allow() {
     const JOB: usize = 500_000;
     const LIMIT: usize = 4 << 20;
     let mut fixture = Fixture::new("large_jobs").await;
-    fixture.queue.enqueue_many((0..60).map(|_| NewJob::bytes(vec![b' '; JOB]))).await.unwrap();
+    fixture.queue.enqueue_many(&(0..60).map(|_| NewJob::bytes(vec![b' '; JOB])).collect::<Vec<_>>()).await.unwrap();
     let proxy = Proxy::start(&server_url().await).await;
     proxy.throttle(10_000_000);
     // All at once would take three seconds.
@@ -83,7 +83,7 @@ async fn outputs_that_cannot_be_acknowledged_hold_back_claims_and_nothing_is_los
     let fixture = Fixture::on(dev_server().await, "outputs", QueueOptions::default()).await;
     let finish_one = format!("{}.finish_one", fixture.schema());
     dev_server().await.faults().on_call(&finish_one, |_| Some(SqlError::new(40501, "busy").severity(16)));
-    fixture.queue.enqueue_many(numbers(100)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(100)).await.unwrap();
     let config = changed(WorkerConfig::default(), |worker| {
         worker.threads = 2;
         worker.max_in_flight_bytes = LIMIT as u64;
@@ -112,7 +112,7 @@ async fn whatever_becomes_of_a_job_its_bytes_are_given_back() {
     let fixture = Fixture::with("given_back", options).await;
     let payload = |what: &str| NewJob::text(format!("{what:10000}"));
     let ends = ["output", "nothing", "dead", "retry", "panic"];
-    fixture.queue.enqueue_many(ends.map(payload)).await.unwrap();
+    fixture.queue.enqueue_many(&ends.map(payload)).await.unwrap();
     let config = changed(WorkerConfig::default(), |worker| {
         worker.threads = 1;
         worker.buffer = 20;
@@ -141,7 +141,7 @@ async fn whatever_becomes_of_a_job_its_bytes_are_given_back() {
     until("all have ended", || monitor.stats().done == 2 && monitor.stats().dead == 3).await;
     assert_eq!(monitor.stats().held_bytes, 0);
 
-    fixture.queue.enqueue_many((0..10).map(|_| payload("waits"))).await.unwrap();
+    fixture.queue.enqueue_many(&(0..10).map(|_| payload("waits")).collect::<Vec<_>>()).await.unwrap();
     until("one runs and nine wait", || monitor.stats().running == 1 && monitor.stats().buffered == 9).await;
     assert_eq!(monitor.stats().held_bytes, 100_000);
     let ending = tokio::spawn(worker.shutdown());

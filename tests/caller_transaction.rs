@@ -49,7 +49,7 @@ async fn jobs_vanish_with_the_rollback() {
     session.client.rollback_transaction().await.unwrap();
 
     assert_eq!((count_orders(&mut session).await, fixture.job_counts().await), (0, JobCounts::default()));
-    assert!(!fixture.queue.enqueue(NewJob::text("x").dedup_key("k")).await.unwrap().duplicate, "the key is free");
+    assert!(!fixture.queue.enqueue(&NewJob::text("x").dedup_key("k")).await.unwrap().duplicate, "the key is free");
     remove(fixture).await;
 }
 
@@ -89,7 +89,7 @@ async fn a_job_that_is_not_committed_neither_is_claimed_nor_holds_up_a_claim() {
     let mut client = fixture.client().await;
     client.begin_transaction().await.unwrap();
     enqueue_in(&mut client, fixture.schema(), "work", &[NewJob::text("first")]).await.unwrap();
-    let second = fixture.queue.enqueue(NewJob::text("second")).await.unwrap();
+    let second = fixture.queue.enqueue(&NewJob::text("second")).await.unwrap();
 
     assert_eq!(worker.claim_one().await.job_id, second.job_id.0);
     assert_eq!(worker.claim(10).await, []);

@@ -18,7 +18,7 @@ fn done_with(job: &Claimed, run_us: i64, output: &[u8]) -> Finish {
 #[tokio::test(flavor = "multi_thread")]
 async fn delete_leaves_no_trace() {
     let fixture = Fixture::with("delete", completing(CompletionPolicy::Delete)).await;
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
     assert_eq!(worker.finish(&[done_with(&job, 5, b"output")]).await, []);
@@ -29,7 +29,7 @@ async fn delete_leaves_no_trace() {
 #[tokio::test(flavor = "multi_thread")]
 async fn annotate_keeps_the_job_with_its_times_and_output() {
     let fixture = Fixture::with("annotate", completing(CompletionPolicy::Annotate)).await;
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
     assert_eq!(worker.finish(&[done_with(&job, 123_456, b"output")]).await, []);
@@ -49,7 +49,7 @@ async fn annotate_keeps_the_job_with_its_times_and_output() {
 async fn archive_moves_the_whole_job() {
     let fixture = Fixture::with("archive", completing(CompletionPolicy::Archive)).await;
     let job = NewJob::text("x").priority(-3).dedup_key("key").correlation_id(Uuid::new_v4());
-    fixture.queue.enqueue(job).await.unwrap();
+    fixture.queue.enqueue(&job).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let failed = worker.claim_one().await;
     worker.finish(&[failed.retry(0, "the first time")]).await;
@@ -76,7 +76,7 @@ async fn no_output_and_an_empty_output_are_two_things() {
     for completion in [CompletionPolicy::Annotate, CompletionPolicy::Archive] {
         let state = if completion == CompletionPolicy::Annotate { JobState::Done } else { JobState::Archived };
         let fixture = Fixture::with("empty_output", completing(completion)).await;
-        fixture.queue.enqueue_many([NewJob::text("none"), NewJob::text("empty")]).await.unwrap();
+        fixture.queue.enqueue_many(&[NewJob::text("none"), NewJob::text("empty")]).await.unwrap();
         let mut worker = WorkerSession::register(&fixture).await;
         let jobs = worker.claim(2).await;
         worker.finish(&[jobs[0].done(), done_with(&jobs[1], 0, b"")]).await;
@@ -91,7 +91,7 @@ async fn no_output_and_an_empty_output_are_two_things() {
 async fn dead_jobs_stay_whatever_the_policy() {
     for completion in [CompletionPolicy::Delete, CompletionPolicy::Annotate, CompletionPolicy::Archive] {
         let fixture = Fixture::with("dead_stays", completing(completion)).await;
-        fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+        fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
         let mut worker = WorkerSession::register(&fixture).await;
         let job = worker.claim_one().await;
         worker.finish(&[job.dead("for good")]).await;
@@ -105,7 +105,7 @@ async fn dead_jobs_stay_whatever_the_policy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_policy_at_the_time_of_the_finish_decides() {
     let fixture = Fixture::with("policy_changed", completing(CompletionPolicy::Delete)).await;
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
     fixture.queue.create(completing(CompletionPolicy::Archive)).await.unwrap();
@@ -119,7 +119,7 @@ async fn at_most_once_deletes_with_the_claim() {
     let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
     let fixture = Fixture::with("at_most_once", options).await;
     let correlation_id = Uuid::new_v4();
-    fixture.queue.enqueue(NewJob::text("x").priority(4).correlation_id(correlation_id)).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x").priority(4).correlation_id(correlation_id)).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
 
     let job = worker.claim_one().await;
@@ -135,7 +135,7 @@ async fn at_most_once_deletes_with_the_claim() {
 async fn a_job_delivered_at_most_once_cannot_be_finished_or_reaped() {
     let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
     let fixture = Fixture::with("nothing_to_finish", options).await;
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
     assert_eq!(worker.finish(&[job.retry(0, "no")]).await, [(job.job_id, "lost".to_string())]);
@@ -152,7 +152,7 @@ async fn at_most_once_knows_the_orders_too() {
         let options =
             QueueOptions { delivery: Some(Delivery::AtMostOnce), claim_order: Some(order), ..QueueOptions::default() };
         let fixture = Fixture::with("at_most_once_order", options).await;
-        fixture.queue.enqueue_many([NewJob::text("first"), NewJob::text("second")]).await.unwrap();
+        fixture.queue.enqueue_many(&[NewJob::text("first"), NewJob::text("second")]).await.unwrap();
         let job = WorkerSession::register(&fixture).await.claim_one().await;
         assert_eq!(job.payload, expected.as_bytes());
         fixture.remove().await;

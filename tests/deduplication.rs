@@ -12,7 +12,7 @@ fn keyed(key: &str) -> NewJob {
 }
 
 async fn enqueue(queue: &Queue, key: &str) -> (JobId, bool) {
-    let enqueued = queue.enqueue(keyed(key)).await.unwrap();
+    let enqueued = queue.enqueue(&keyed(key)).await.unwrap();
     (enqueued.job_id, enqueued.duplicate)
 }
 
@@ -33,7 +33,7 @@ async fn enqueue_by_sql(session: &mut Session, key: &str) -> (i64, bool) {
 async fn within_one_batch_the_first_job_counts() {
     let fixture = Fixture::new("same_batch").await;
     let jobs = [keyed("a"), NewJob::text("no key"), keyed("a"), keyed("b"), keyed("a")];
-    let enqueued = fixture.queue.enqueue_many(jobs).await.unwrap();
+    let enqueued = fixture.queue.enqueue_many(&jobs).await.unwrap();
     let duplicates: Vec<bool> = enqueued.iter().map(|job| job.duplicate).collect();
     assert_eq!(duplicates, [false, false, true, false, true]);
     assert_eq!((enqueued[2].job_id, enqueued[4].job_id), (enqueued[0].job_id, enqueued[0].job_id));
@@ -49,7 +49,7 @@ async fn across_calls_the_job_that_is_there_counts() {
     assert!(!duplicate);
     assert_eq!(enqueue(&fixture.queue, "a").await, (first, true));
     assert_eq!(enqueue_by_sql(&mut session, "a").await, (first.0, true));
-    let batch = fixture.queue.enqueue_many([keyed("b"), keyed("a")]).await.unwrap();
+    let batch = fixture.queue.enqueue_many(&[keyed("b"), keyed("a")]).await.unwrap();
     assert_eq!((batch[1].job_id, batch[1].duplicate), (first, true));
     assert_eq!(enqueue_by_sql(&mut session, "b").await, (batch[0].job_id.0, true));
     assert_eq!(fixture.job_counts().await, JobCounts { ready: 2, ..JobCounts::default() });
@@ -59,8 +59,8 @@ async fn across_calls_the_job_that_is_there_counts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_without_a_key_are_never_duplicates() {
     let fixture = Fixture::new("no_key").await;
-    fixture.queue.enqueue_many([NewJob::text("same"), NewJob::text("same")]).await.unwrap();
-    assert!(!fixture.queue.enqueue(NewJob::text("same")).await.unwrap().duplicate);
+    fixture.queue.enqueue_many(&[NewJob::text("same"), NewJob::text("same")]).await.unwrap();
+    assert!(!fixture.queue.enqueue(&NewJob::text("same")).await.unwrap().duplicate);
     assert_eq!(fixture.job_counts().await, JobCounts { ready: 3, ..JobCounts::default() });
     fixture.remove().await;
 }
@@ -90,7 +90,7 @@ async fn a_key_is_free_again_when_its_job_is_done_or_dead() {
         assert!(second > first && !duplicate, "done");
         let job = worker.claim_one().await;
         worker.finish(&[job.dead("no")]).await;
-        let batch = fixture.queue.enqueue_many([keyed("a")]).await.unwrap();
+        let batch = fixture.queue.enqueue_many(&[keyed("a")]).await.unwrap();
         assert!(batch[0].job_id > second && !batch[0].duplicate, "dead");
         fixture.remove().await;
     }
@@ -117,7 +117,7 @@ async fn keys_compare_by_code_point_and_have_no_spaces_at_their_ends() {
     // SQL Server pads the shorter string of a comparison with spaces, so that these would be duplicates of each other.
     let mut session = fixture.session().await;
     for key in ["key ", " key", "", "  "] {
-        let error = fixture.queue.enqueue(keyed(key)).await.unwrap_err();
+        let error = fixture.queue.enqueue(&keyed(key)).await.unwrap_err();
         assert!(matches!(error, Error::InvalidJob { .. }), "{error}");
         let single =
             format!("EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = {}", literal(key));
@@ -150,7 +150,7 @@ async fn of_eight_producers_at_once_one_adds_the_job() {
             let mut answers = Vec::new();
             for key in 0..KEYS {
                 together.wait().await;
-                answers.push(queue.enqueue(keyed(&format!("key {key}"))).await);
+                answers.push(queue.enqueue(&keyed(&format!("key {key}"))).await);
             }
             answers
         }));
@@ -183,7 +183,7 @@ async fn of_eight_equal_batches_at_once_one_adds_the_jobs() {
             for round in 0..ROUNDS {
                 let jobs: Vec<NewJob> = (0..KEYS).map(|key| keyed(&format!("round {round:02} key {key:02}"))).collect();
                 together.wait().await;
-                answers.push(queue.enqueue_many(jobs).await);
+                answers.push(queue.enqueue_many(&jobs).await);
             }
             answers
         }));

@@ -24,7 +24,7 @@ async fn an_empty_queue_is_drained_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delayed_job_is_waited_for() {
     let fixture = Fixture::new("delayed").await;
-    fixture.queue.enqueue(NewJob::bytes("x").delay(Duration::from_millis(300))).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x").delay(Duration::from_millis(300))).await.unwrap();
     let mut config = fixture.config.worker.clone();
     config.promote_interval_ms = 50;
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
@@ -35,7 +35,7 @@ async fn a_delayed_job_is_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_queue_is_waited_for() {
     let fixture = Fixture::new("paused").await;
-    fixture.queue.enqueue_many(numbers(5)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(5)).await.unwrap();
     fixture.queue.pause().await.unwrap();
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();
@@ -62,7 +62,7 @@ async fn a_paused_queue_is_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_workers_share_a_queue_and_both_end_when_it_is_empty() {
     let fixture = Fixture::new("two_workers").await;
-    fixture.queue.enqueue_many(numbers(2_000)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(2_000)).await.unwrap();
     let work = |_: &readpast::Job, _: &readpast::Context| Ok(());
     let first =
         Worker::builder(&fixture.queue, Handlers::any(work)).config(&fixture.config.worker).start().await.unwrap();
@@ -76,7 +76,7 @@ async fn two_workers_share_a_queue_and_both_end_when_it_is_empty() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drain_tells_its_progress_up_to_the_end() {
     let fixture = Fixture::new("progress").await;
-    fixture.queue.enqueue_many(numbers(300)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(300)).await.unwrap();
     let gate = Arc::new(AtomicU32::new(0));
     let open = gate.clone();
     let config = changed(fixture.config.worker.clone(), |worker| worker.threads = 2);
@@ -118,9 +118,9 @@ async fn a_drain_tells_its_progress_up_to_the_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_due_later_is_left_and_what_is_due_in_time_is_run() {
     let fixture = Fixture::new("until").await;
-    fixture.queue.enqueue_many(numbers(5)).await.unwrap();
-    fixture.queue.enqueue(NewJob::text("soon").delay(Duration::from_millis(300))).await.unwrap();
-    fixture.queue.enqueue(NewJob::text("tomorrow").delay(Duration::from_secs(86_400))).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(5)).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("soon").delay(Duration::from_millis(300))).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("tomorrow").delay(Duration::from_secs(86_400))).await.unwrap();
     let mut config = fixture.config.worker.clone();
     config.promote_interval_ms = 50;
     let start = || Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start();
@@ -136,7 +136,7 @@ async fn what_is_due_later_is_left_and_what_is_due_in_time_is_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_progress_shows_what_is_scheduled() {
     let fixture = Fixture::new("scheduled").await;
-    fixture.queue.enqueue(NewJob::text("tomorrow").delay(Duration::from_secs(86_400))).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("tomorrow").delay(Duration::from_secs(86_400))).await.unwrap();
     let builder = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker);
     let worker = builder.start().await.unwrap();
     let stop = worker.stop_handle();
@@ -159,7 +159,7 @@ async fn unfinished_is_what_is_ready_scheduled_or_claimed() {
     let fixture = Fixture::new("unfinished").await;
     let mut session = fixture.session().await;
     assert_eq!(session.refusal("EXEC [$(schema)].[unfinished] @queue = N'none'").await.0, 58001);
-    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     for (state, unfinished) in [
         ("state = 0", 1),
         ("state = 0, lifo = 1", 1),

@@ -92,7 +92,7 @@ async fn a_missing_permission_names_the_role_that_has_it() {
     let fixture = Fixture::new("no_role").await;
     let login = fixture.create_login(Some("monitor")).await;
     let queue = fixture.connect_as(&login).await;
-    let error = queue.enqueue(NewJob::text("x")).await.unwrap_err();
+    let error = queue.enqueue(&NewJob::text("x")).await.unwrap_err();
     assert!(matches!(error, Error::PermissionDenied { number: 229, .. }), "{error:?}");
     let schema = fixture.schema();
     let says = format!("one of {schema}_producer, {schema}_operator: ALTER ROLE [{schema}_producer] ADD MEMBER [user]");
@@ -166,8 +166,8 @@ async fn a_setting_out_of_range_is_named_with_its_range() {
 async fn a_schema_without_readpast_is_named_by_every_call() {
     let fixture = Fixture::not_installed("missing_schema").await;
     for error in [
-        fixture.queue.enqueue(NewJob::text("x")).await.unwrap_err(),
-        fixture.queue.enqueue_many([NewJob::text("x")]).await.unwrap_err(),
+        fixture.queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
+        fixture.queue.enqueue_many(&[NewJob::text("x")]).await.unwrap_err(),
         fixture.queue.stats().await.unwrap_err(),
         fixture.queue.verify().await.unwrap_err(),
     ] {
@@ -181,8 +181,8 @@ async fn an_unknown_queue_is_named_with_what_to_do() {
     fixture.config.queue.name = "nowhere".to_string();
     let queue = fixture.connect().await;
     for error in [
-        queue.enqueue(NewJob::text("x")).await.unwrap_err(),
-        queue.enqueue_many([NewJob::text("x")]).await.unwrap_err(),
+        queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
+        queue.enqueue_many(&[NewJob::text("x")]).await.unwrap_err(),
         queue.stats().await.unwrap_err(),
         queue.pause().await.unwrap_err(),
         queue.requeue(None).await.unwrap_err(),

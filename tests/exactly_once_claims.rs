@@ -37,7 +37,7 @@ async fn work_off(fixture: &Fixture, batch: i32, finish: bool) -> Vec<i64> {
 
 async fn enqueue(fixture: &Fixture, count: u32) -> Vec<i64> {
     let jobs = (0..count).map(|number| NewJob::text(number.to_string()));
-    fixture.queue.enqueue_many(jobs).await.unwrap().iter().map(|job| job.job_id.0).collect()
+    fixture.queue.enqueue_many(&jobs.collect::<Vec<_>>()).await.unwrap().iter().map(|job| job.job_id.0).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

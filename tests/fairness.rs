@@ -32,7 +32,7 @@ async fn start(fixture: &Fixture, gate: &Arc<Semaphore>, free: u32) -> Worker {
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_that_are_in_a_long_job_leave_the_rest_to_the_third() {
     let fixture = Fixture::new("long_jobs").await;
-    fixture.queue.enqueue_many(numbers(30)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(30)).await.unwrap();
     let gate = Arc::new(Semaphore::new(0));
     let slow = start(&fixture, &gate, 0).await;
     let slower = start(&fixture, &gate, 0).await;
@@ -55,7 +55,7 @@ async fn workers_that_are_in_a_long_job_leave_the_rest_to_the_third() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_claimed_ahead_of_tiny_jobs_is_given_back_when_a_long_one_comes() {
     let fixture = Fixture::new("tiny_then_long").await;
-    fixture.queue.enqueue_many(numbers(2_000)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(2_000)).await.unwrap();
     let gate = Arc::new(Semaphore::new(0));
     let tiny_first = start(&fixture, &gate, 299).await;
     let in_first = tiny_first.monitor();
@@ -81,7 +81,7 @@ async fn what_was_claimed_ahead_of_tiny_jobs_is_given_back_when_a_long_one_comes
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_claimed_ahead_is_given_back_although_the_queue_is_empty() {
     let fixture = Fixture::new("all_in_hand").await;
-    fixture.queue.enqueue_many(numbers(600)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(600)).await.unwrap();
     let gate = Arc::new(Semaphore::new(0));
     let holder = start(&fixture, &gate, 299).await;
     let in_holder = holder.monitor();

@@ -14,7 +14,7 @@ use crate::support::{Fixture, numbers, until};
 async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
     let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let fixture = Fixture::with("late", options).await;
-    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let gate = Arc::new(Semaphore::new(0));
     let handler_gate = gate.clone();
     let runtime = tokio::runtime::Handle::current();
@@ -73,7 +73,7 @@ async fn after_a_lost_lease_the_worker_registers_anew_and_goes_on() {
         .await
         .unwrap();
     fixture.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
-    fixture.queue.enqueue_many(numbers(50)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(50)).await.unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.lost), (50, 0));
     let registered = fixture.sql("SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lost_at IS NOT NULL").await;
@@ -87,7 +87,7 @@ async fn of_two_living_workers_of_one_name_the_second_takes_over_and_the_first_g
     let mut config = fixture.config.worker.clone();
     (config.name, config.take_over) = ("twin".to_string(), true);
     (config.batch_size, config.finish_batch_size, config.max_in_flight) = (1, 1, 1);
-    fixture.queue.enqueue_many(numbers(1)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(1)).await.unwrap();
     let gate = Arc::new(Semaphore::new(0));
     let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
     let first = Worker::builder(
@@ -113,7 +113,7 @@ async fn of_two_living_workers_of_one_name_the_second_takes_over_and_the_first_g
     // Had it taken over again, the second would be lost now, and then the first, and so on for ever.
     assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[workers] WHERE lost_at IS NOT NULL").await, 1);
     second.shutdown().await.unwrap();
-    fixture.queue.enqueue_many(numbers(5)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(5)).await.unwrap();
     let stats = drained(first).await.stats;
     assert_eq!((stats.done, stats.lost), (5, 1));
     fixture.remove().await;

@@ -103,7 +103,7 @@ async fn idle_fleet(workers: usize, look_for: Duration, max_idle: Duration) {
     let mut latencies = Vec::new();
     for _ in 0..50 {
         let begun = std::time::Instant::now();
-        fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+        fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
         let started_at = starts.recv().await.unwrap();
         latencies.push(started_at.duration_since(begun));
     }
@@ -164,7 +164,7 @@ async fn one_worker_of_a_queue_does_what_one_must_and_another_follows_it() {
     // The first one dies, so that it can tell nobody.
     drop(fleet.remove(0));
     let delayed = NewJob::text("x").delay(Duration::from_millis(50));
-    fixture.queue.enqueue(delayed).await.unwrap();
+    fixture.queue.enqueue(&delayed).await.unwrap();
     until("another has made the delayed job ready", || {
         fleet.iter().map(|worker| worker.stats().done).sum::<u64>() == 1
     })
@@ -172,7 +172,7 @@ async fn one_worker_of_a_queue_does_what_one_must_and_another_follows_it() {
     let second: String = session.row(elected).await.get::<&str, _>("id").unwrap().to_string();
     assert_ne!(first, second);
     // It ends in order: its duties pass on at once, and not only when they have lapsed.
-    fixture.queue.enqueue_many(numbers(10)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(10)).await.unwrap();
     for worker in fleet {
         worker.drain().await.unwrap();
     }

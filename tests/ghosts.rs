@@ -88,7 +88,7 @@ async fn work_off(jobs: u32) {
     let server = DevServer::start().await.unwrap();
     server.faults().keep_ghosts(true);
     let fixture = Fixture::on(&server, "ghosts", QueueOptions::default()).await;
-    fixture.queue.enqueue_many(numbers(jobs)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(jobs)).await.unwrap();
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.expect("it starts");
     assert_eq!(worker.drain().await.unwrap().stats.done, u64::from(jobs));
 
@@ -98,7 +98,7 @@ async fn work_off(jobs: u32) {
     let before = server.entries_read();
     assert_eq!(claimer.claim(500).await, []);
     let empty_claim = server.entries_read() - before;
-    fixture.queue.enqueue_many(numbers(2_000)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(2_000)).await.unwrap();
     let mut claims = Vec::new();
     for _ in 0..4 {
         let before = server.entries_read();
@@ -129,7 +129,7 @@ async fn a_job_that_commits_below_the_mark_is_found_by_the_next_sweep() {
     let fixture = Fixture::on(&server, "late", QueueOptions::default()).await;
     let mut producer = fixture.session().await;
     producer.sql("BEGIN TRANSACTION; EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'late'").await;
-    fixture.queue.enqueue_many(numbers(1_000)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(1_000)).await.unwrap();
     let mut claimer = Claimer::register(&fixture).await;
     while !claimer.claim(500).await.is_empty() {}
     producer.sql("COMMIT TRANSACTION").await;
@@ -147,10 +147,10 @@ async fn a_worker_finds_what_was_put_back_or_committed_below_the_mark() {
     let mut producer = fixture.session().await;
     producer.sql("BEGIN TRANSACTION; EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'\"late\"'").await;
     let mut holder = Claimer::register(&fixture).await;
-    fixture.queue.enqueue_many(numbers(2)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(2)).await.unwrap();
     let held = holder.claim(2).await;
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
-    fixture.queue.enqueue_many(numbers(2_000)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(2_000)).await.unwrap();
     let monitor = worker.monitor();
     crate::support::until("the others are done", || monitor.stats().done == 2_000).await;
     producer.sql("COMMIT TRANSACTION").await;
@@ -183,7 +183,7 @@ async fn no_job_is_missed_in_any_sequence() {
                 0..3 => {
                     let count = random.usize(1..=150);
                     let jobs = (0..count).map(|_| NewJob::text("").priority(random.i16(-1..=2)));
-                    fixture.queue.enqueue_many(jobs.collect::<Vec<_>>()).await.unwrap();
+                    fixture.queue.enqueue_many(&jobs.collect::<Vec<_>>()).await.unwrap();
                     ready += count;
                 }
                 3..6 => {

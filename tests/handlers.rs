@@ -15,7 +15,7 @@ use crate::support::{Fixture, changed, numbers, until};
 async fn a_panic_is_one_failed_job() {
     let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
     let fixture = Fixture::with("panics", options).await;
-    fixture.queue.enqueue_many(numbers(20)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|job, _| {
@@ -41,7 +41,7 @@ async fn a_payload_that_does_not_parse_is_one_dead_job_after_one_attempt() {
     let fixture = Fixture::new("garbage").await;
     let mut jobs = numbers(3);
     jobs.insert(1, NewJob::bytes(vec![0xFF, 0x00, 0x7B]));
-    fixture.queue.enqueue_many(jobs).await.unwrap();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|job, _| {
@@ -63,7 +63,7 @@ async fn a_payload_that_does_not_parse_is_one_dead_job_after_one_attempt() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_may_use_rayon_inside_and_other_threads_of_the_pool_help() {
     let fixture = Fixture::new("nested").await;
-    fixture.queue.enqueue(NewJob::bytes("")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("")).await.unwrap();
     let mut config = fixture.config.worker.clone();
     config.threads = 2;
     let names = Arc::new(Mutex::new(std::collections::BTreeSet::new()));
@@ -97,7 +97,7 @@ async fn a_handler_may_use_rayon_inside_and_other_threads_of_the_pool_help() {
 async fn the_output_and_the_run_time_are_stored() {
     let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let fixture = Fixture::with("outputs", options).await;
-    let enqueued = fixture.queue.enqueue(NewJob::json(&20).unwrap()).await.unwrap();
+    let enqueued = fixture.queue.enqueue(&NewJob::json(&20).unwrap()).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|job, _| {
@@ -121,7 +121,7 @@ async fn the_output_and_the_run_time_are_stored() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_verdict_is_obeyed_whatever_the_attempts() {
     let fixture = Fixture::new("verdict").await;
-    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|_, _| Err::<(), _>(JobError::dead("not worth a second try ☠").into())),
@@ -147,7 +147,7 @@ async fn an_error_of_any_library_goes_by_the_question_mark_and_a_verdict_is_foun
     }
     let options = QueueOptions { max_attempts: Some(2), ..QueueOptions::default() };
     let fixture = Fixture::with("anyhow", options).await;
-    fixture.queue.enqueue_many(["7", "junk", "seven"].map(NewJob::text)).await.unwrap();
+    fixture.queue.enqueue_many(&["7", "junk", "seven"].map(NewJob::text)).await.unwrap();
     let mut config = fixture.config.worker.clone();
     (config.retry.base_ms, config.retry.max_ms) = (0, 0);
     let handlers = Handlers::any(|job, _| Ok(Json(price(&job.text()?)?)));
@@ -165,7 +165,7 @@ async fn an_error_of_any_library_goes_by_the_question_mark_and_a_verdict_is_foun
 #[tokio::test(flavor = "current_thread")]
 async fn block_on_goes_on_while_the_program_blocks_its_runtime() {
     let fixture = Fixture::new("blocked").await;
-    fixture.queue.enqueue(NewJob::text("")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("")).await.unwrap();
     let (starts, started) = tokio::sync::oneshot::channel();
     let (go, gate) = std::sync::mpsc::channel::<()>();
     let (sender, ended) = std::sync::mpsc::channel();
@@ -197,7 +197,7 @@ async fn a_panic_whose_payload_panics_too_is_one_failed_job() {
     }
     let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
     let fixture = Fixture::with("vicious", options).await;
-    fixture.queue.enqueue_many(numbers(10)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(10)).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|job, _| {
@@ -219,7 +219,7 @@ async fn a_panic_whose_payload_panics_too_is_one_failed_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_outlasts_its_time_limit_is_reported_once_and_its_context_says_cancelled() {
     let fixture = Fixture::new("overdue").await;
-    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
     let config = changed(WorkerConfig::default(), |worker| {
         worker.threads = 3;
         worker.job_time_limit_ms = 50;
@@ -255,7 +255,7 @@ async fn outputs_and_errors_of_any_size_and_contents_are_stored_or_cut() {
     let options =
         QueueOptions { completion: Some(CompletionPolicy::Annotate), max_attempts: Some(1), ..QueueOptions::default() };
     let fixture = Fixture::with("any_output", options).await;
-    fixture.queue.enqueue_many(numbers(5)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(5)).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|job, _| match job.json::<u32>()? {

@@ -36,7 +36,7 @@ async fn note_version(fixture: &Fixture, version: i32, min_compatible: i32) {
 async fn installing_twice_changes_nothing() {
     let fixture = Fixture::new("twice").await;
     let mut session = fixture.session().await;
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let before = contents(&fixture, &mut session).await;
     assert_eq!(fixture.queue.install().await.unwrap(), VERSION);
     fixture.run_scripts().await;
@@ -119,7 +119,7 @@ async fn an_installation_that_broke_off_is_completed_by_the_next() {
 #[tokio::test(flavor = "multi_thread")]
 async fn uninstalling_leaves_nothing_and_may_be_run_again() {
     let fixture = Fixture::new("uninstalled").await;
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut session = fixture.session().await;
     let uninstall = include_str!("../sql/uninstall.sql");
     for _ in 0..2 {
@@ -133,7 +133,7 @@ async fn uninstalling_leaves_nothing_and_may_be_run_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn uninstalling_deletes_nothing_while_a_role_has_members() {
     let fixture = Fixture::new("members").await;
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut session = fixture.session().await;
     session.sql("CREATE USER [$(schema)_somebody] WITHOUT LOGIN; ALTER ROLE [$(schema)_worker] ADD MEMBER [$(schema)_somebody]").await;
     let uninstall = include_str!("../sql/uninstall.sql");
@@ -149,7 +149,7 @@ async fn uninstalling_deletes_nothing_while_a_role_has_members() {
 
 /// A report that has read a job of tomorrow and has not ended its transaction: nobody can get Sch-M on the table.
 async fn long_reader(fixture: &Fixture) -> Session {
-    fixture.queue.enqueue(NewJob::text("tomorrow's").delay(Duration::from_secs(86_400))).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("tomorrow's").delay(Duration::from_secs(86_400))).await.unwrap();
     let mut reader = fixture.session().await;
     let count = "BEGIN TRANSACTION;
                  SELECT COUNT(*) FROM [$(schema)].[jobs] WITH (REPEATABLEREAD, INDEX (jobs_scheduled)) WHERE queue_id = 1 AND state = 1";
@@ -267,14 +267,14 @@ async fn a_client_that_goes_on_after_an_error_installs_nothing_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schema_that_needs_a_newer_release_is_refused_by_every_call() {
     let mut fixture = Fixture::new("incompatible").await;
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     note_version(&fixture, 4, 3).await;
     let too_new = |error: &Error| matches!(error, Error::SchemaTooNew { needed: 3, known: VERSION, .. });
     // Each call on a queue of its own: it is the first that asks.
     let queue: Queue = fixture.connect().await;
     for error in [
-        queue.enqueue(NewJob::text("y")).await.unwrap_err(),
-        fixture.connect().await.enqueue_many([NewJob::text("y")]).await.unwrap_err(),
+        queue.enqueue(&NewJob::text("y")).await.unwrap_err(),
+        fixture.connect().await.enqueue_many(&[NewJob::text("y")]).await.unwrap_err(),
         fixture.connect().await.stats().await.unwrap_err(),
         fixture.connect().await.pause().await.unwrap_err(),
         fixture.connect().await.create(QueueOptions::default()).await.unwrap_err(),
@@ -290,10 +290,10 @@ async fn a_schema_that_needs_a_newer_release_is_refused_by_every_call() {
         assert!(error.to_string().contains("use a newer release"), "{error}");
     }
     // Not with each call.
-    fixture.queue.enqueue(NewJob::text("z")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("z")).await.unwrap();
     // A queue that was refused asks again.
     fixture.sql("DELETE [$(schema)].[schema_version] WHERE version = 4").await;
-    queue.enqueue(NewJob::text("y")).await.unwrap();
+    queue.enqueue(&NewJob::text("y")).await.unwrap();
 
     // verify names the version before the queue.
     note_version(&fixture, 4, 3).await;
@@ -309,7 +309,7 @@ async fn an_older_schema_is_refused_and_a_newer_compatible_one_is_worked_with() 
     fixture.sql("UPDATE [$(schema)].[schema_version] SET version = 1").await;
     for error in [
         fixture.connect().await.verify().await.unwrap_err(),
-        fixture.connect().await.enqueue(NewJob::text("x")).await.unwrap_err(),
+        fixture.connect().await.enqueue(&NewJob::text("x")).await.unwrap_err(),
         Worker::builder(&fixture.connect().await, Handlers::any(|_, _| Ok(())))
             .config(&fixture.config.worker)
             .start()
@@ -323,7 +323,7 @@ async fn an_older_schema_is_refused_and_a_newer_compatible_one_is_worked_with() 
     note_version(&fixture, 9, VERSION).await;
     let queue = fixture.connect().await;
     queue.verify().await.unwrap();
-    queue.enqueue(NewJob::text("x")).await.unwrap();
+    queue.enqueue(&NewJob::text("x")).await.unwrap();
     let worker =
         Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 1);

@@ -62,7 +62,7 @@ async fn a_new_key_in_an_open_transaction_holds_up_no_other_key_and_no_worker() 
 async fn a_found_key_in_an_open_transaction_holds_up_nobody() {
     let fixture = Fixture::new("found_key").await;
     let jobs: Vec<NewJob> = (0..500).map(|n| NewJob::text("x").dedup_key(format!("key {n:03}"))).collect();
-    fixture.queue.enqueue_many(jobs).await.unwrap();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     worker.session.sql("SET LOCK_TIMEOUT 0").await;
     let claimed = worker.claim(500).await;
@@ -173,7 +173,7 @@ async fn producers_of_the_same_keys(rounds: usize) {
                 let mut keys: Vec<usize> = (0..KEYS).collect();
                 random.shuffle(&mut keys);
                 let jobs = keys[..BATCH].iter().map(|key| NewJob::text("x").dedup_key(format!("key {key}")));
-                let enqueued = queue.enqueue_many(jobs.collect::<Vec<_>>()).await.expect("no producer is a victim");
+                let enqueued = queue.enqueue_many(&jobs.collect::<Vec<_>>()).await.expect("no producer is a victim");
                 assert_eq!(enqueued.len(), BATCH);
                 added.extend(enqueued.iter().filter(|job| !job.duplicate).map(|job| job.job_id));
             }

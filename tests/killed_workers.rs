@@ -51,7 +51,7 @@ async fn twenty_thousand_jobs_survive_workers_that_are_killed_again_and_again() 
     const KILLS: usize = 12;
     let options = QueueOptions { max_attempts: PLENTY, ..QueueOptions::default() };
     let fixture = Fixture::with("killed", options).await;
-    let enqueued = fixture.queue.enqueue_many((0..JOBS).map(|_| NewJob::text("0"))).await.unwrap();
+    let enqueued = fixture.queue.enqueue_many(&(0..JOBS).map(|_| NewJob::text("0")).collect::<Vec<_>>()).await.unwrap();
     let ledger = Ledger::new();
     let mut workers = Vec::new();
     for number in 0..3 {
@@ -97,7 +97,7 @@ async fn a_worker_that_was_stopped_for_longer_than_its_lease_changes_nothing_and
     let options =
         QueueOptions { max_attempts: PLENTY, completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let fixture = Fixture::with("stopped", options).await;
-    let jobs = fixture.queue.enqueue_many((0..20).map(|_| NewJob::text("100000"))).await.unwrap();
+    let jobs = fixture.queue.enqueue_many(&(0..20).map(|_| NewJob::text("100000")).collect::<Vec<_>>()).await.unwrap();
     let ledger = Ledger::new();
     let stopped = start(&fixture, &ledger, "stopped", &[("WORKER_THREADS", "2"), ("WORKER_BUFFER", "10")]).await;
     until("two jobs run", || ledger.lines() >= 2).await;
@@ -112,7 +112,7 @@ async fn a_worker_that_was_stopped_for_longer_than_its_lease_changes_nothing_and
     assert_eq!((by_other.done, by_other.lost), (20, 0));
 
     stopped.resume();
-    let more = fixture.queue.enqueue_many((0..5).map(|_| NewJob::text("0"))).await.unwrap();
+    let more = fixture.queue.enqueue_many(&(0..5).map(|_| NewJob::text("0")).collect::<Vec<_>>()).await.unwrap();
     drained(&fixture).await;
     let by_stopped = stopped.stop().await;
     assert_eq!(by_stopped.done, 5, "it registered anew and went on");
@@ -127,7 +127,7 @@ async fn a_worker_that_was_stopped_for_longer_than_its_lease_changes_nothing_and
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_takes_over_has_its_killed_predecessor_s_jobs_before_the_lease_runs_out() {
     let fixture = Fixture::new("restarted").await;
-    fixture.queue.enqueue_many((0..8).map(|_| NewJob::text("100000"))).await.unwrap();
+    fixture.queue.enqueue_many(&(0..8).map(|_| NewJob::text("100000")).collect::<Vec<_>>()).await.unwrap();
     let ledger = Ledger::new();
     let settings = [("WORKER_NAME", "the one"), ("WORKER_TAKE_OVER", "true"), ("WORKER_LEASE_MS", "3600000")];
     let mut first = ChildWorker::start(&fixture, &ledger, &settings).await;
@@ -147,7 +147,7 @@ async fn a_worker_that_takes_over_has_its_killed_predecessor_s_jobs_before_the_l
 async fn the_first_reap_after_the_lease_s_end_gives_a_killed_worker_s_jobs_back() {
     let server = dev_server().await;
     let fixture = Fixture::on(server, "recovery", QueueOptions::default()).await;
-    fixture.queue.enqueue_many((0..8).map(|_| NewJob::text("100000"))).await.unwrap();
+    fixture.queue.enqueue_many(&(0..8).map(|_| NewJob::text("100000")).collect::<Vec<_>>()).await.unwrap();
     let ledger = Ledger::new();
     let mut victim = start(&fixture, &ledger, "victim", &[("WORKER_THREADS", "1"), ("WORKER_BUFFER", "8")]).await;
     until("a job runs", || ledger.lines() >= 1).await;
@@ -199,7 +199,11 @@ async fn memory_stays_flat(jobs: usize) {
     let payload = format!("0 {}", "x".repeat(1_022));
     let mut ids = HashSet::new();
     for chunk in 0..jobs / 10_000 {
-        let enqueued = fixture.queue.enqueue_many((0..10_000).map(|_| NewJob::text(payload.clone()))).await.unwrap();
+        let enqueued = fixture
+            .queue
+            .enqueue_many(&(0..10_000).map(|_| NewJob::text(payload.clone())).collect::<Vec<_>>())
+            .await
+            .unwrap();
         ids.extend(enqueued.iter().map(|job| job.job_id.0));
         assert_eq!(ids.len(), (chunk + 1) * 10_000);
     }

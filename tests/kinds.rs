@@ -55,7 +55,7 @@ async fn each_kind_goes_to_its_handler_and_the_rest_to_the_one_for_the_rest() {
         NewJob::text("?").kind("words/v2"),
         NewJob::text("??"),
     ];
-    let ids = fixture.queue.enqueue_many(jobs).await.unwrap();
+    let ids = fixture.queue.enqueue_many(&jobs).await.unwrap();
     let handlers = Handlers::new()
         .job::<Add>()
         .kind("words", |job, _| Ok(Json(job.text()?.split(' ').count())))
@@ -96,7 +96,7 @@ async fn a_kind_that_a_worker_does_not_know_waits_for_one_that_does_and_no_attem
     let mut jobs = of_kind("new", 3);
     jobs.extend(of_kind("old", 3));
     jobs.push(NewJob::text("")); // without a kind
-    fixture.queue.enqueue_many(jobs).await.unwrap();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
 
     let handlers = Handlers::new().kind("old", nothing);
     let old = Worker::builder(&fixture.queue, handlers).config(&soon()).start().await.unwrap();
@@ -130,7 +130,7 @@ async fn a_kind_that_a_worker_does_not_know_waits_for_one_that_does_and_no_attem
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_nobody_knows_is_dead_after_a_time_and_its_error_names_it() {
     let fixture = Fixture::new("nobody").await;
-    fixture.queue.enqueue(NewJob::text("").kind("misspelt")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("").kind("misspelt")).await.unwrap();
     let config = changed(soon(), |worker| worker.unknown_kind_keep_ms = 2_000);
     let handlers = Handlers::new().kind("known", nothing);
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
@@ -150,7 +150,7 @@ async fn a_kind_that_nobody_knows_is_dead_after_a_time_and_its_error_names_it() 
 async fn of_an_at_most_once_queue_a_job_of_an_unknown_kind_is_dead_at_once() {
     let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
     let fixture = Fixture::with("once_unknown", options).await;
-    fixture.queue.enqueue_many(of_kind("new", 2)).await.unwrap();
+    fixture.queue.enqueue_many(&of_kind("new", 2)).await.unwrap();
     let handlers = Handlers::new().kind("old", nothing);
     let worker = Worker::builder(&fixture.queue, handlers).config(&soon()).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
@@ -162,7 +162,7 @@ async fn of_an_at_most_once_queue_a_job_of_an_unknown_kind_is_dead_at_once() {
 async fn a_snoozed_job_runs_again_as_often_as_it_likes_and_its_attempt_never_counts() {
     let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
     let fixture = Fixture::with("snooze", options).await;
-    fixture.queue.enqueue_many(of_kind("patient", 2)).await.unwrap();
+    fixture.queue.enqueue_many(&of_kind("patient", 2)).await.unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = runs.clone();
     let handlers = Handlers::new().kind("patient", move |job, context| {
@@ -183,7 +183,7 @@ async fn a_snoozed_job_runs_again_as_often_as_it_likes_and_its_attempt_never_cou
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_job_hears_of_a_stop_in_time_and_snoozes() {
     let fixture = Fixture::new("stopping").await;
-    fixture.queue.enqueue(NewJob::text("")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("")).await.unwrap();
     let handlers = Handlers::any(|_, context| {
         assert!(!context.is_stopping());
         let started_at = Instant::now();
@@ -231,7 +231,7 @@ async fn a_kind_over_its_limit_neither_holds_a_thread_nor_keeps_others_waiting()
     // The limited ones stand before the others, and are more than would be held in memory.
     let mut jobs = of_kind("slow", 40);
     jobs.extend(of_kind("fast", 50));
-    fixture.queue.enqueue_many(jobs).await.unwrap();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
     let gated = Gated::new();
     let handlers = Handlers::new()
         .kind("slow", gated.handler())
@@ -254,7 +254,7 @@ async fn a_kind_over_its_limit_neither_holds_a_thread_nor_keeps_others_waiting()
 #[tokio::test(flavor = "multi_thread")]
 async fn short_jobs_of_a_limited_kind_follow_one_another_without_a_pause() {
     let fixture = Fixture::new("at_most_short").await;
-    fixture.queue.enqueue_many(of_kind("short", 1_000)).await.unwrap();
+    fixture.queue.enqueue_many(&of_kind("short", 1_000)).await.unwrap();
     let gated = Gated::new();
     gated.gate.add_permits(1_000);
     let handlers = Handlers::new().kind("short", gated.handler()).options("short", KindOptions::new().at_most(1));
@@ -269,7 +269,7 @@ async fn short_jobs_of_a_limited_kind_follow_one_another_without_a_pause() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_for_others_of_its_kind_is_given_back_by_a_shutdown() {
     let fixture = Fixture::new("at_most_stop").await;
-    fixture.queue.enqueue_many(of_kind("slow", 5)).await.unwrap();
+    fixture.queue.enqueue_many(&of_kind("slow", 5)).await.unwrap();
     let gated = Gated::new();
     let handlers = Handlers::new().kind("slow", gated.handler()).options("slow", KindOptions::new().at_most(1));
     let config = changed(soon(), |worker| (worker.threads, worker.buffer) = (2, 20));
@@ -292,7 +292,7 @@ async fn what_waits_for_others_of_its_kind_is_given_back_by_a_shutdown() {
 async fn of_an_at_most_once_queue_a_limited_kind_waits_in_memory_and_all_of_it_runs() {
     let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
     let fixture = Fixture::with("at_most_once_limit", options).await;
-    fixture.queue.enqueue_many(of_kind("slow", 20)).await.unwrap();
+    fixture.queue.enqueue_many(&of_kind("slow", 20)).await.unwrap();
     let gated = Gated::new();
     let handlers = Handlers::new().kind("slow", gated.handler()).options("slow", KindOptions::new().at_most(1));
     let config = changed(soon(), |worker| (worker.threads, worker.buffer) = (2, 20));
@@ -310,7 +310,7 @@ async fn of_an_at_most_once_queue_a_limited_kind_waits_in_memory_and_all_of_it_r
 async fn a_panic_of_a_limited_kind_makes_room_for_the_next() {
     let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
     let fixture = Fixture::with("at_most_panic", options).await;
-    fixture.queue.enqueue_many(of_kind("bad", 20)).await.unwrap();
+    fixture.queue.enqueue_many(&of_kind("bad", 20)).await.unwrap();
     let handlers = Handlers::new()
         .kind("bad", |_, _| -> Result<(), BoxError> { panic!("a panic of a test") })
         .options("bad", KindOptions::new().at_most(1));
@@ -323,8 +323,8 @@ async fn a_panic_of_a_limited_kind_makes_room_for_the_next() {
 async fn a_kind_has_its_own_time_limit_and_retry_policy() {
     let options = QueueOptions { max_attempts: Some(2), ..QueueOptions::default() };
     let fixture = Fixture::with("own_policy", options).await;
-    fixture.queue.enqueue_many(of_kind("limited", 1)).await.unwrap();
-    fixture.queue.enqueue_many(of_kind("plain", 1)).await.unwrap();
+    fixture.queue.enqueue_many(&of_kind("limited", 1)).await.unwrap();
+    fixture.queue.enqueue_many(&of_kind("plain", 1)).await.unwrap();
     let until_cancelled = |_: &Job, context: &Context| {
         assert!(context.time_left().is_some());
         let started_at = Instant::now();

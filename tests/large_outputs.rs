@@ -94,11 +94,11 @@ async fn shut_down(worker: Worker) -> readpast::WorkerStats {
 async fn outputs_that_cannot_be_sent_in_time_fail_their_jobs_and_hold_up_no_others() {
     const TOO_LARGE: usize = 12_000_000;
     let (fixture, proxy, queue) = through_proxy("undeliverable").await;
-    fixture.queue.enqueue_many([job(TOO_LARGE), job(TOO_LARGE)]).await.unwrap();
+    fixture.queue.enqueue_many(&[job(TOO_LARGE), job(TOO_LARGE)]).await.unwrap();
     proxy.throttle(1_500_000); // eight seconds each, of which the sockets' buffers take some
     let worker = worker(&queue).await;
     until("both outputs are on their way", || worker.stats().awaiting_finish == 2).await;
-    fixture.queue.enqueue_many((0..400).map(|_| job(0))).await.unwrap();
+    fixture.queue.enqueue_many(&(0..400).map(|_| job(0)).collect::<Vec<_>>()).await.unwrap();
     until("the others are acknowledged", || worker.stats().done == 400).await;
     assert_eq!(worker.stats().awaiting_finish, 2, "while the two are still being tried");
     assert_eq!(worker.stats().held_bytes, 2 * TOO_LARGE);
@@ -118,7 +118,7 @@ async fn outputs_that_cannot_be_sent_in_time_fail_their_jobs_and_hold_up_no_othe
 async fn an_output_over_the_limit_is_not_sent_and_its_job_is_dead_at_once() {
     let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let fixture = Fixture::with("over_the_limit", options).await;
-    fixture.queue.enqueue(job(0)).await.unwrap();
+    fixture.queue.enqueue(&job(0)).await.unwrap();
     let too_large = (256 << 20) + 1;
     let handlers = Handlers::any(move |_, _| Ok(Output::bytes(vec![0; too_large])));
     let worker = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker).start().await.unwrap();
@@ -132,7 +132,7 @@ async fn an_output_over_the_limit_is_not_sent_and_its_job_is_dead_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_away_fails_no_output() {
     let (fixture, proxy, queue) = through_proxy("away").await;
-    fixture.queue.enqueue(job(LARGE)).await.unwrap();
+    fixture.queue.enqueue(&job(LARGE)).await.unwrap();
     let (worker, gate) = gated_worker(&queue).await;
     until("it runs", || worker.stats().running == 1).await;
     proxy.stall();
@@ -167,7 +167,7 @@ async fn a_server_that_hangs_fails_no_output() {
             has_hung.then(|| SqlError::new(40501, "busy").severity(16))
         });
     }
-    fixture.queue.enqueue(job(LARGE)).await.unwrap();
+    fixture.queue.enqueue(&job(LARGE)).await.unwrap();
     let worker = worker(&queue).await;
     until("the output was tried as often as it may, and once more", || tries.load(Ordering::Relaxed) >= 6).await;
     hangs.store(false, Ordering::Relaxed);
@@ -188,7 +188,7 @@ async fn an_output_that_needs_another_try_arrives_once() {
             "late answer" => proxy.stall_answer("finish_one", 0),
             _ => proxy.stall_request("finish_one"),
         }
-        fixture.queue.enqueue_many([job(LARGE), job(0)]).await.unwrap();
+        fixture.queue.enqueue_many(&[job(LARGE), job(0)]).await.unwrap();
         let worker = worker(&queue).await;
         until("both are done", || worker.stats().done + worker.stats().lost == 2).await;
         assert!(proxy.has_sprung());
@@ -203,7 +203,7 @@ async fn an_output_that_needs_another_try_arrives_once() {
 async fn a_shutdown_waits_for_large_outputs() {
     let (fixture, proxy, queue) = through_proxy("flushed").await;
     proxy.reset_request("finish_one", 50);
-    fixture.queue.enqueue_many([job(LARGE), job(LARGE)]).await.unwrap();
+    fixture.queue.enqueue_many(&[job(LARGE), job(LARGE)]).await.unwrap();
     let worker = worker(&queue).await;
     until("both have run", || worker.stats().awaiting_finish + worker.stats().done as usize == 2).await;
     let stats = shut_down(worker).await;
@@ -217,7 +217,7 @@ async fn a_shutdown_waits_for_large_outputs() {
 async fn a_batch_that_a_slow_link_does_not_carry_in_time_goes_in_parts() {
     const SMALL: usize = 60_000;
     let (fixture, proxy, queue) = through_proxy("parts").await;
-    fixture.queue.enqueue_many((0..120).map(|_| job(SMALL))).await.unwrap();
+    fixture.queue.enqueue_many(&(0..120).map(|_| job(SMALL)).collect::<Vec<_>>()).await.unwrap();
     proxy.throttle(1_000_000); // seven seconds for all of them
     let worker = worker(&queue).await;
     until("all are acknowledged", || worker.stats().done == 120).await;
@@ -238,7 +238,7 @@ async fn a_row_that_is_locked_for_long_fails_no_output() {
         counted.store(call, Ordering::Relaxed);
         None
     });
-    fixture.queue.enqueue_many([job(LARGE), job(0)]).await.unwrap();
+    fixture.queue.enqueue_many(&[job(LARGE), job(0)]).await.unwrap();
     let (worker, gate) = gated_worker(&queue).await;
     until("both run", || worker.stats().running == 2).await;
     let mut other = fixture.session().await;

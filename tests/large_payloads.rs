@@ -9,8 +9,8 @@ use crate::support::{Fixture, changed, numbers, server_url, until};
 async fn a_payload_that_never_arrives_does_not_stop_the_queue() {
     let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
     let fixture = Fixture::with("undeliverable_payload", options).await;
-    let large = fixture.queue.enqueue(NewJob::bytes(vec![1; 12_000_000])).await.unwrap().job_id;
-    fixture.queue.enqueue_many(numbers(300)).await.unwrap();
+    let large = fixture.queue.enqueue(&NewJob::bytes(vec![1; 12_000_000])).await.unwrap().job_id;
+    fixture.queue.enqueue_many(&numbers(300)).await.unwrap();
     let proxy = Proxy::start(&server_url().await).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();

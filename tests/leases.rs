@@ -222,7 +222,7 @@ async fn answers_that_take_longer_than_an_interval_renew_the_lease_on_two_connec
 #[tokio::test(flavor = "current_thread")]
 async fn a_runtime_that_is_blocked_costs_no_lease() {
     let fixture = impatient("blocked_runtime").await;
-    fixture.queue.enqueue_many(numbers(200)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(200)).await.unwrap();
     let handlers = Handlers::any(|_, _| {
         std::thread::sleep(Duration::from_millis(5));
         Ok(())

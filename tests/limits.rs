@@ -37,7 +37,7 @@ async fn claims_that_are_not_answered_bind_the_worker() {
     let mut other = fixture.session().await;
     other.sql("BEGIN TRANSACTION").await;
     other.sql("UPDATE [$(schema)].[workers] SET name = name").await;
-    fixture.queue.enqueue_many(numbers(1)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(1)).await.unwrap();
     limited_by(&monitor, Limit::Claim).await;
     other.sql("ROLLBACK TRANSACTION").await;
     limited_by(&monitor, Limit::Starved).await;
@@ -48,7 +48,7 @@ async fn claims_that_are_not_answered_bind_the_worker() {
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledgements_that_are_not_answered_bind_the_worker() {
     let fixture = Fixture::new("finish").await;
-    fixture.queue.enqueue_many(numbers(100)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(100)).await.unwrap();
     let gate = Arc::new(Semaphore::new(0));
     let handler_gate = gate.clone();
     let runtime = tokio::runtime::Handle::current();

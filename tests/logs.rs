@@ -169,7 +169,7 @@ async fn logged_queue(fixture: &Fixture, name: &str) -> (Config, Queue) {
 async fn a_start_and_a_stop_are_a_line_each_and_jobs_are_none() {
     let fixture = Fixture::new("start_stop").await;
     let (config, queue) = logged_queue(&fixture, "logs: start and stop").await;
-    queue.enqueue_many(numbers(50)).await.unwrap();
+    queue.enqueue_many(&numbers(50)).await.unwrap();
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config.worker).start().await.unwrap();
     worker.drain().await.unwrap();
     assert_eq!(messages(queue.name()), ["the worker has started", "the worker has ended"]);
@@ -188,7 +188,7 @@ async fn a_handler_runs_in_a_span_with_job_and_attempt() {
     let (mut config, queue) = logged_queue(&fixture, "logs: span").await;
     config.worker.retry.base_ms = 0;
     config.worker.promote_interval_ms = 10;
-    let job_id = queue.enqueue_many(numbers(1)).await.unwrap()[0].job_id;
+    let job_id = queue.enqueue_many(&numbers(1)).await.unwrap()[0].job_id;
     let worker = Worker::builder(
         &queue,
         Handlers::any(|job, _| {
@@ -223,7 +223,7 @@ async fn a_handler_runs_in_a_span_with_job_and_attempt() {
 async fn lines_about_a_job_say_its_kind_where_that_has_a_handler() {
     let fixture = Fixture::new("kind").await;
     let (config, queue) = logged_queue(&fixture, "logs: kind").await;
-    queue.enqueue_many(["known", "unheard-of"].map(|kind| NewJob::text("").kind(kind))).await.unwrap();
+    queue.enqueue_many(&["known", "unheard-of"].map(|kind| NewJob::text("").kind(kind))).await.unwrap();
     let fail = |_: &Job, _: &readpast::Context| {
         tracing::info!("inside");
         Err::<(), _>(JobError::dead("enough").into())
@@ -245,7 +245,7 @@ async fn lines_about_a_job_say_its_kind_where_that_has_a_handler() {
 async fn jobs_of_kinds_without_a_handler_are_a_line_a_minute() {
     let fixture = Fixture::new("unknown_kind").await;
     let (config, queue) = logged_queue(&fixture, "logs: unknown kind").await;
-    queue.enqueue_many((0..50).map(|_| NewJob::text("").kind("unheard-of"))).await.unwrap();
+    queue.enqueue_many(&(0..50).map(|_| NewJob::text("").kind("unheard-of")).collect::<Vec<_>>()).await.unwrap();
     let handlers = Handlers::new().kind("known", |_, _| Ok(()));
     let worker = Worker::builder(&queue, handlers).config(&config.worker).start().await.unwrap();
     until("all are put off", || worker.stats().snoozed == 50).await;
@@ -302,7 +302,7 @@ async fn reconnecting_is_a_line_and_what_failed_before_is_too() {
 async fn each_reaped_worker_is_a_line() {
     let fixture = Fixture::new("reaped").await;
     capture();
-    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
     let mut gone = WorkerSession::register(&fixture).await;
     assert_eq!(gone.claim(3).await.len(), 3);
     let idle = WorkerSession::register(&fixture).await;
@@ -358,7 +358,7 @@ fn a_worker_of_another_subscriber_runs_its_jobs() {
         let spans: Vec<_> = (0..10_000).map(|_| tracing::info_span!("one of many")).collect();
         let done = runtime.block_on(async {
             let fixture = Fixture::new("other_subscriber").await;
-            fixture.queue.enqueue_many(numbers(3)).await.unwrap();
+            fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
             let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(())))
                 .config(&fixture.config.worker)
                 .start()
@@ -378,7 +378,7 @@ fn a_worker_of_another_subscriber_runs_its_jobs() {
 async fn a_drain_says_what_it_waits_for() {
     let fixture = Fixture::new("drain_log").await;
     let (_, queue) = logged_queue(&fixture, "drain_log").await;
-    queue.enqueue(NewJob::text("tomorrow").delay(Duration::from_secs(86_400))).await.unwrap();
+    queue.enqueue(&NewJob::text("tomorrow").delay(Duration::from_secs(86_400))).await.unwrap();
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker);
     let worker = worker.start().await.unwrap();
     let stop = worker.stop_handle();

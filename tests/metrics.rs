@@ -33,7 +33,7 @@ fn value(text: &str, series: &str) -> Option<f64> {
 async fn every_stage_of_a_job_shows_up_in_what_is_served() {
     let fixture = Fixture::new("served").await;
     let (queue, address) = queue_with_metrics(&fixture, "served").await;
-    queue.enqueue_many(numbers(20)).await.unwrap();
+    queue.enqueue_many(&numbers(20)).await.unwrap();
     let worker = Worker::builder(
         &queue,
         Handlers::any(|job, _| match job.json::<u32>()? {
@@ -75,11 +75,11 @@ async fn runs_are_counted_by_the_kinds_that_the_worker_has_handlers_for() {
     let fixture = Fixture::new("kinds").await;
     let (queue, address) = queue_with_metrics(&fixture, "kinds").await;
     let kinds = ["resize", "resize", "made-up-1", "made-up-2"];
-    queue.enqueue_many(kinds.map(|kind| NewJob::text("").kind(kind))).await.unwrap();
+    queue.enqueue_many(&kinds.map(|kind| NewJob::text("").kind(kind))).await.unwrap();
     let handlers = Handlers::new().kind("resize", |_, _| Ok(())).otherwise(|_, _| Ok(()));
     let worker = Worker::builder(&queue, handlers).config(&fixture.config.worker).start().await.unwrap();
     worker.drain().await.unwrap();
-    queue.enqueue(NewJob::text("").kind("resize")).await.unwrap();
+    queue.enqueue(&NewJob::text("").kind("resize")).await.unwrap();
     let handlers = Handlers::new().kind("other", |_, _| Ok(()));
     let worker = Worker::builder(&queue, handlers).config(&fixture.config.worker).start().await.unwrap();
     until("it is put off", || worker.stats().snoozed == 1).await;
@@ -102,7 +102,7 @@ async fn runs_are_counted_by_the_kinds_that_the_worker_has_handlers_for() {
 async fn errors_are_counted_by_procedure_and_by_sql_server_s_number() {
     let fixture = Fixture::on(dev_server().await, "numbered", QueueOptions::default()).await;
     let (queue, address) = queue_with_metrics(&fixture, "numbered").await;
-    queue.enqueue_many(numbers(20)).await.unwrap();
+    queue.enqueue_many(&numbers(20)).await.unwrap();
     // Each call of these procedures meets the next of these; then they succeed.
     let raised: [(&str, &[i32]); 2] = [("claim", &[1205, 1205, 40501]), ("finish", &[1222, 1205])];
     for (procedure, errors) in raised {
@@ -254,7 +254,7 @@ async fn a_process_that_only_enqueues_does_not_listen() {
     let mut config = fixture.config.clone();
     config.metrics.listen = address.to_string();
     let queue = Queue::connect(&config).await.unwrap();
-    queue.enqueue(NewJob::text("x")).await.unwrap();
+    queue.enqueue(&NewJob::text("x")).await.unwrap();
     assert_eq!(queue.metrics_address(), None);
     std::net::TcpListener::bind(address).expect("a worker of the same host can have the port");
     fixture.remove().await;
@@ -296,7 +296,7 @@ async fn a_worker_whose_port_is_taken_goes_on_without_or_takes_the_next_one() {
     config.metrics.listen = address.to_string();
 
     let queue = Queue::connect(&config).await.unwrap();
-    queue.enqueue(NewJob::text("x")).await.unwrap();
+    queue.enqueue(&NewJob::text("x")).await.unwrap();
     let worker = started(&queue, &config).await.unwrap();
     assert_eq!(queue.metrics_address(), None);
     assert_eq!(drained(worker).await.stats.done, 1, "it works all the same");
@@ -342,8 +342,8 @@ fn depth(row: &Row) -> [Option<i64>; 7] {
 async fn a_sample_is_taken_once_in_its_time_and_seen_by_all() {
     let fixture = Fixture::new("sample").await;
     let mut session = fixture.session().await;
-    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
-    fixture.queue.enqueue(NewJob::bytes("later").delay(Duration::from_secs(3_600))).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("later").delay(Duration::from_secs(3_600))).await.unwrap();
     session.sql("UPDATE [$(schema)].[jobs] SET due_at = DATEADD(SECOND, -90, due_at) WHERE state = 0").await;
 
     let first = session.row("EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 3600000").await;
@@ -353,7 +353,7 @@ async fn a_sample_is_taken_once_in_its_time_and_seen_by_all() {
     assert!((90_000..600_000).contains(&oldest_ms.unwrap()), "{oldest_ms:?}");
 
     // Within the hour everybody gets the same; with less patience, a new one.
-    fixture.queue.enqueue_many(numbers(2)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(2)).await.unwrap();
     let again = fixture.session().await.row("EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 3600000").await;
     assert_eq!(depth(&again), depth(&first));
     session.sql(SAMPLED_EARLIER).await;
@@ -375,8 +375,8 @@ async fn many_ready_jobs_are_estimated_and_every_priority_is_looked_at() {
         let options = QueueOptions { claim_order: Some(claim_order), ..QueueOptions::default() };
         let fixture = Fixture::with("estimate", options).await;
         let many = (0..12_000).map(|_| NewJob::bytes("x"));
-        fixture.queue.enqueue_many(many).await.unwrap();
-        fixture.queue.enqueue_many([1, 7].map(|priority| NewJob::bytes("x").priority(priority))).await.unwrap();
+        fixture.queue.enqueue_many(&many.collect::<Vec<_>>()).await.unwrap();
+        fixture.queue.enqueue_many(&[1, 7].map(|priority| NewJob::bytes("x").priority(priority))).await.unwrap();
         // The oldest is one that waits behind all the others.
         fixture.sql("UPDATE [$(schema)].[jobs] SET due_at = DATEADD(HOUR, -1, due_at) WHERE priority = 7").await;
         let sample = fixture.session().await.row("EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 0").await;
@@ -394,7 +394,7 @@ async fn neither_sample_nor_unfinished_reads_the_whole_queue() {
     for (claim_order, index, lifo) in [(ClaimOrder::Fifo, "jobs_ready", 0), (ClaimOrder::Lifo, "jobs_ready_lifo", 1)] {
         let options = QueueOptions { claim_order: Some(claim_order), ..QueueOptions::default() };
         let fixture = Fixture::with("not_read", options).await;
-        fixture.queue.enqueue_many((0..12_000).map(|_| NewJob::bytes("x"))).await.unwrap();
+        fixture.queue.enqueue_many(&(0..12_000).map(|_| NewJob::bytes("x")).collect::<Vec<_>>()).await.unwrap();
         let mut reader = fixture.session().await;
         for procedure in [include_str!("../sql/350_sample.sql"), include_str!("../sql/360_unfinished.sql")] {
             reader.script(&procedure.replace("NOLOCK", WITH_LOCKS)).await.unwrap();
@@ -422,7 +422,7 @@ async fn a_worker_shows_the_depth_of_its_queue_and_how_old_its_knowledge_is() {
     let fixture = Fixture::new("depth").await;
     let (queue, address) = queue_with_metrics(&fixture, "depth").await;
     queue.pause().await.unwrap();
-    queue.enqueue_many(numbers(4)).await.unwrap();
+    queue.enqueue_many(&numbers(4)).await.unwrap();
     let worker =
         Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker).start().await.unwrap();
     let give_up = Instant::now() + Duration::from_secs(30);

@@ -57,11 +57,11 @@ async fn one_fault(test_name: &str, procedure: &str, set: impl Fn(&Proxy)) {
     let (worker, runs) = counting_worker(&queue, &long_lease()).await;
     if procedure == "finish" {
         set(&proxy);
-        fixture.queue.enqueue_many(jobs(60)).await.unwrap();
+        fixture.queue.enqueue_many(&jobs(60)).await.unwrap();
     } else {
         // The trap must meet the claim that finds them, not one that finds nothing.
         fixture.queue.pause().await.unwrap();
-        fixture.queue.enqueue_many(jobs(60)).await.unwrap();
+        fixture.queue.enqueue_many(&jobs(60)).await.unwrap();
         fixture.queue.resume().await.unwrap();
         set(&proxy);
     }
@@ -108,7 +108,7 @@ async fn a_finish_that_breaks_off_is_repeated() {
 async fn after_an_answer_that_stalls_its_connection_is_not_used_again() {
     for procedure in ["claim", "finish"] {
         let (fixture, proxy, queue) = through_proxy("stalls").await;
-        fixture.queue.enqueue_many(jobs(60)).await.unwrap();
+        fixture.queue.enqueue_many(&jobs(60)).await.unwrap();
         proxy.stall_answer(procedure, 30);
         let (worker, runs) = counting_worker(&queue, &long_lease()).await;
         until("the answer stalls", || proxy.has_sprung()).await;
@@ -116,7 +116,7 @@ async fn after_an_answer_that_stalls_its_connection_is_not_used_again() {
         until("another connection is made", || proxy.connections() > connections).await;
         // The rest of the answer comes after all, and nobody takes it for that of a later call.
         proxy.resume();
-        fixture.queue.enqueue_many(jobs(60)).await.unwrap();
+        fixture.queue.enqueue_many(&jobs(60)).await.unwrap();
         let summary = drained(worker).await;
         assert_each_once(&runs, 120);
         assert_eq!((summary.stats.done, summary.stats.lost), (120, 0), "{procedure}");
@@ -127,14 +127,14 @@ async fn after_an_answer_that_stalls_its_connection_is_not_used_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_arrives_long_after_it_was_given_up_is_found_again() {
     let (fixture, proxy, queue) = through_proxy("late_claim").await;
-    fixture.queue.enqueue_many(jobs(10)).await.unwrap();
+    fixture.queue.enqueue_many(&jobs(10)).await.unwrap();
     proxy.stall_request("claim");
     let (worker, runs) = counting_worker(&queue, &long_lease()).await;
     until("the first ten are run by other claims", || runs.lock().len() == 10).await;
     // The looks at once and after the command time-out have found nothing by now.
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     fixture.queue.pause().await.unwrap();
-    fixture.queue.enqueue_many(jobs(10)).await.unwrap();
+    fixture.queue.enqueue_many(&jobs(10)).await.unwrap();
     let mut session = fixture.session().await;
     let held = "SELECT COUNT(*) AS jobs FROM [$(schema)].[jobs] WHERE state = 2";
     session.sql("UPDATE [$(schema)].[queues] SET paused = 0").await;
@@ -154,7 +154,7 @@ async fn a_look_for_lost_jobs_that_arrives_late_takes_nothing_from_the_worker() 
     let gate = Arc::new(Semaphore::new(0));
     let starts = Arc::new(AtomicUsize::new(0));
     let (handler_gate, counted, runtime) = (gate.clone(), starts.clone(), tokio::runtime::Handle::current());
-    fixture.queue.enqueue_many(jobs(10)).await.unwrap();
+    fixture.queue.enqueue_many(&jobs(10)).await.unwrap();
     let worker = Worker::builder(
         &queue,
         Handlers::any(move |_, _| {
@@ -185,7 +185,7 @@ async fn a_look_for_lost_jobs_that_arrives_late_takes_nothing_from_the_worker() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_finish_that_did_not_arrive_is_lost_and_not_done_when_the_job_was_given_to_another_meanwhile() {
     let (fixture, proxy, queue) = through_proxy("elsewhere").await;
-    fixture.queue.enqueue_many(jobs(1)).await.unwrap();
+    fixture.queue.enqueue_many(&jobs(1)).await.unwrap();
     let gate = Arc::new(Semaphore::new(0));
     let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
     // By its own clock, its lease lasts to the end.
@@ -244,7 +244,7 @@ async fn jobs_that_are_given_back_are_recognised_when_the_answer_is_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_while_the_answer_to_a_claim_is_lost_gives_its_jobs_back_at_once() {
     let (fixture, proxy, queue) = through_proxy("claim_at_the_end").await;
-    fixture.queue.enqueue_many(jobs(60)).await.unwrap();
+    fixture.queue.enqueue_many(&jobs(60)).await.unwrap();
     proxy.stall_answer("claim", 30);
     let (worker, runs) = counting_worker(&queue, &long_lease()).await;
     until("the answer stalls", || proxy.has_sprung()).await;
@@ -261,7 +261,7 @@ async fn a_shutdown_while_the_answer_to_a_claim_is_lost_gives_its_jobs_back_at_o
 async fn jobs_whose_acknowledgement_a_crashed_server_has_forgotten_are_run_again() {
     let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let (fixture, proxy, queue) = through_proxy_with("forgotten", options).await;
-    fixture.queue.enqueue_many(jobs(20)).await.unwrap();
+    fixture.queue.enqueue_many(&jobs(20)).await.unwrap();
     let (worker, runs) = counting_worker(&queue, &long_lease()).await;
     until("all are done", || worker.stats().done == 20).await;
     let forgets = "UPDATE TOP (5) [$(schema)].[jobs] SET state = 2, finished_at = NULL, run_us = NULL WHERE state = 3";
@@ -276,7 +276,7 @@ async fn jobs_whose_acknowledgement_a_crashed_server_has_forgotten_are_run_again
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_that_swallows_everything_for_a_while_costs_nothing_but_time() {
     let (fixture, proxy, queue) = through_proxy("swallowed").await;
-    fixture.queue.enqueue_many(jobs(300)).await.unwrap();
+    fixture.queue.enqueue_many(&jobs(300)).await.unwrap();
     let config = changed(long_lease(), |worker| {
         worker.max_in_flight = 50;
         worker.batch_size = 20;
@@ -299,7 +299,7 @@ async fn a_network_that_swallows_everything_for_a_while_costs_nothing_but_time()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_that_is_gone_for_longer_than_the_lease_costs_the_jobs_in_hand_and_no_more() {
     let (fixture, proxy, queue) = through_proxy("gone").await;
-    fixture.queue.enqueue_many(jobs(5)).await.unwrap();
+    fixture.queue.enqueue_many(&jobs(5)).await.unwrap();
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = parking_lot::Mutex::new(gate);
     let config = changed(WorkerConfig::default(), |worker| {
@@ -344,7 +344,7 @@ async fn a_network_that_is_gone_for_longer_than_the_lease_costs_the_jobs_in_hand
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_network_is_only_slow() {
     let (fixture, proxy, queue) = through_proxy("slow").await;
-    fixture.queue.enqueue_many(jobs(200)).await.unwrap();
+    fixture.queue.enqueue_many(&jobs(200)).await.unwrap();
     proxy.throttle(400_000);
     let (worker, runs) = counting_worker(&queue, &long_lease()).await;
     let summary = drained(worker).await;
@@ -356,7 +356,7 @@ async fn a_slow_network_is_only_slow() {
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_server_is_unreachable_results_are_held_and_the_backlog_is_bounded() {
     let (fixture, proxy, queue) = through_proxy("unreachable").await;
-    fixture.queue.enqueue_many(jobs(200)).await.unwrap();
+    fixture.queue.enqueue_many(&jobs(200)).await.unwrap();
     let config = changed(long_lease(), |worker| {
         worker.threads = 2;
         worker.buffer = 30;
@@ -395,7 +395,7 @@ async fn while_the_server_is_unreachable_results_are_held_and_the_backlog_is_bou
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_without_the_server_ends_at_its_deadline_and_what_was_held_runs_elsewhere() {
     let (fixture, proxy, queue) = through_proxy("no_server").await;
-    fixture.queue.enqueue_many(jobs(20)).await.unwrap();
+    fixture.queue.enqueue_many(&jobs(20)).await.unwrap();
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = parking_lot::Mutex::new(gate);
     let config = changed(long_lease(), |worker| {
@@ -433,9 +433,9 @@ async fn a_shutdown_without_the_server_ends_at_its_deadline_and_what_was_held_ru
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_was_forgotten_while_it_idled_costs_no_more_than_a_second() {
     let (fixture, proxy, queue) = through_proxy_of("idle", Duration::from_secs(20)).await;
-    queue.enqueue(NewJob::text("first")).await.unwrap();
+    queue.enqueue(&NewJob::text("first")).await.unwrap();
     let connections = proxy.connections();
-    queue.enqueue(NewJob::text("soon after")).await.unwrap();
+    queue.enqueue(&NewJob::text("soon after")).await.unwrap();
     assert_eq!(proxy.connections(), connections, "a connection that is in use is not made anew");
 
     let max_idle = Duration::from_millis(50);
@@ -443,7 +443,7 @@ async fn a_connection_that_was_forgotten_while_it_idled_costs_no_more_than_a_sec
     proxy.swallow();
     tokio::time::sleep(max_idle * 2).await;
     let started_at = Instant::now();
-    queue.enqueue(NewJob::text("later")).await.unwrap();
+    queue.enqueue(&NewJob::text("later")).await.unwrap();
     assert!(started_at.elapsed() < Duration::from_secs(1), "{:?}", started_at.elapsed());
     assert_eq!(proxy.connections(), connections + 1);
     assert_eq!(fixture.job_counts().await.ready, 3);
@@ -457,11 +457,11 @@ async fn an_idle_worker_whose_connections_were_forgotten_waits_for_one_time_limi
     let limit = Duration::from_secs(3);
     let (fixture, proxy, queue) = through_proxy_of("idle_worker", limit).await;
     let (worker, runs) = counting_worker(&queue, &WorkerConfig::default()).await;
-    fixture.queue.enqueue(NewJob::text("has every connection made")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("has every connection made")).await.unwrap();
     until("it is done", || worker.stats().done == 1).await;
     proxy.swallow();
     let started_at = Instant::now();
-    fixture.queue.enqueue(NewJob::text("after that")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("after that")).await.unwrap();
     until("it is done, too", || worker.stats().done == 2).await;
     let took = started_at.elapsed();
     assert!(took < limit + Duration::from_secs(1), "{took:?}");
@@ -476,11 +476,11 @@ async fn an_idle_worker_whose_connections_were_forgotten_waits_for_one_time_limi
 async fn delayed_jobs_do_not_wait_for_the_command_time_out_of_a_dead_connection() {
     let (fixture, proxy, queue) = through_proxy_of("dead_duties", Duration::from_secs(30)).await;
     let (worker, runs) = counting_worker(&queue, &WorkerConfig::default()).await;
-    fixture.queue.enqueue(NewJob::text("has every connection made")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("has every connection made")).await.unwrap();
     until("it is done", || worker.stats().done == 1).await;
     proxy.swallow();
     let started_at = Instant::now();
-    fixture.queue.enqueue(NewJob::text("delayed").delay(Duration::from_millis(100))).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("delayed").delay(Duration::from_millis(100))).await.unwrap();
     until("it is done, too", || worker.stats().done == 2).await;
     let took = started_at.elapsed();
     assert!(took < Duration::from_secs(15), "{took:?}");

@@ -15,7 +15,7 @@ use crate::support::{Fixture, numbers, server_url, until};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_holds_what_the_table_says_and_never_more_than_allowed() {
     let fixture = Fixture::new("in_flight").await;
-    fixture.queue.enqueue_many(numbers(200)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(200)).await.unwrap();
     let gate = Arc::new(Semaphore::new(0));
     let handler_gate = gate.clone();
     let runtime = tokio::runtime::Handle::current();
@@ -65,7 +65,7 @@ async fn cut_connections_lose_nothing_and_repeat_only_what_was_in_flight() {
     fixture.config.connection.url = proxy.connection_string().into();
     let through_proxy = fixture.connect().await;
     const JOBS: u32 = 3_000;
-    fixture.queue.enqueue_many(numbers(JOBS)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(JOBS)).await.unwrap();
     let runs = Arc::new(Mutex::new(HashMap::<u32, u32>::new()));
     let ledger = runs.clone();
     let worker = Worker::builder(

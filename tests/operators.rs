@@ -199,7 +199,7 @@ async fn pages_have_each_job_once_in_the_order_of_its_state() {
         let mut session = fixture.session().await;
         // Twelve of each state, with few different times and priorities.
         for number in 0..84 {
-            fixture.queue.enqueue(NewJob::text("x").priority([-32_768, 0, 32_767][number % 3])).await.unwrap();
+            fixture.queue.enqueue(&NewJob::text("x").priority([-32_768, 0, 32_767][number % 3])).await.unwrap();
         }
         session
             .sql(
@@ -240,7 +240,7 @@ async fn pages_have_each_job_once_in_the_order_of_its_state() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_cannot_begin_after_a_job_of_another_state() {
     let fixture = Fixture::new("other_state").await;
-    let ready = fixture.queue.enqueue(NewJob::text("x")).await.unwrap().job_id;
+    let ready = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
     let row = fixture.queue.job(ready).await.unwrap().unwrap();
     let error = fixture.queue.peek(JobState::Dead, Some(&row), 10).await.unwrap_err();
     assert!(matches!(&error, Error::Refused { message, .. } if message.contains("which is ready")), "{error}");
@@ -257,7 +257,7 @@ async fn one_job_is_found_whatever_its_state() {
     let options = QueueOptions { completion: Some(CompletionPolicy::Archive), ..QueueOptions::default() };
     let fixture = Fixture::with("one_job", options).await;
     let mut worker = WorkerSession::register(&fixture).await;
-    let id = fixture.queue.enqueue(NewJob::text("x").kind("resize/v2")).await.unwrap().job_id;
+    let id = fixture.queue.enqueue(&NewJob::text("x").kind("resize/v2")).await.unwrap().job_id;
     let state = async || fixture.queue.job(id).await.unwrap().map(|job| (job.state, job.job_id, job.kind));
     let expected = |state| Some((state, id, Some("resize/v2".to_string())));
     assert_eq!(state().await, expected(JobState::Ready));
@@ -298,7 +298,7 @@ async fn payloads_and_outputs_are_shown_as_text_where_they_are_text() {
         (b"\xff", None, None),
     ];
     for (bytes, in_sql, in_rust) in cases {
-        let id = fixture.queue.enqueue(NewJob::bytes(bytes)).await.unwrap().job_id;
+        let id = fixture.queue.enqueue(&NewJob::bytes(bytes)).await.unwrap().job_id;
         let mut done = worker.claim_one().await.done();
         done.output = Some(bytes.to_vec());
         worker.finish(&[done]).await;
@@ -327,7 +327,7 @@ async fn dead_jobs(fixture: &Fixture, keys: &[Option<&str>]) -> Vec<i64> {
             Some(key) => NewJob::text("x").dedup_key(*key),
             None => NewJob::text("x"),
         };
-        ids.push(fixture.queue.enqueue(job).await.unwrap().job_id.0);
+        ids.push(fixture.queue.enqueue(&job).await.unwrap().job_id.0);
     }
     fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, attempt = 5, finished_at = '2020-01-01'").await;
     ids
@@ -372,7 +372,7 @@ async fn a_key_that_is_enqueued_while_its_dead_job_comes_back_leaves_that_job_de
     let requeue = tokio::spawn(async move { operator.number("EXEC [$(schema)].[requeue] @queue = N'work'").await });
     until_waiting(&mut fixture.session().await, operator_id).await;
 
-    let enqueued = fixture.queue.enqueue(NewJob::text("x").dedup_key("b")).await.unwrap();
+    let enqueued = fixture.queue.enqueue(&NewJob::text("x").dedup_key("b")).await.unwrap();
     assert!(!enqueued.duplicate);
     holder.sql("ROLLBACK TRANSACTION").await;
 
@@ -460,7 +460,7 @@ async fn two_operators_share_the_work_and_leave_nothing() {
     let fixture = Fixture::new("two_operators").await;
     let plain = (0..2_000).map(|_| NewJob::text("x"));
     let keyed = (0..2_000).map(|number| NewJob::text("x").dedup_key(number.to_string()));
-    fixture.queue.enqueue_many(plain.chain(keyed)).await.unwrap();
+    fixture.queue.enqueue_many(&plain.chain(keyed).collect::<Vec<_>>()).await.unwrap();
     fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = enqueued_at").await;
     let other = fixture.connect().await;
     let (one, two) = tokio::join!(fixture.queue.requeue(None), other.requeue(None));
@@ -479,7 +479,7 @@ async fn two_operators_share_the_work_and_leave_nothing() {
 async fn a_job_that_came_back_is_claimed() {
     let fixture = Fixture::new("came_back").await;
     let ids = dead_jobs(&fixture, &[Some("a"), None]).await;
-    fixture.queue.enqueue_many((0..200).map(|_| NewJob::text("x"))).await.unwrap();
+    fixture.queue.enqueue_many(&(0..200).map(|_| NewJob::text("x")).collect::<Vec<_>>()).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let seen = worker.claim(200).await.last().unwrap().job_id;
     let mark = format!("UPDATE [$(schema)].[marks] SET job_id = {seen}");

@@ -25,8 +25,8 @@ async fn claimed_one_by_one(fixture: &Fixture) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn fifo_claims_the_oldest_first() {
     let fixture = Fixture::with("fifo", ordered(ClaimOrder::Fifo)).await;
-    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
-    fixture.queue.enqueue(NewJob::text("last")).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("last")).await.unwrap();
     assert_eq!(claimed_one_by_one(&fixture).await, ["0", "1", "2", "last"]);
     fixture.remove().await;
 }
@@ -34,8 +34,8 @@ async fn fifo_claims_the_oldest_first() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lifo_claims_the_newest_first() {
     let fixture = Fixture::with("lifo", ordered(ClaimOrder::Lifo)).await;
-    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
-    fixture.queue.enqueue(NewJob::text("last")).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("last")).await.unwrap();
     assert_eq!(claimed_one_by_one(&fixture).await, ["last", "2", "1", "0"]);
     fixture.remove().await;
 }
@@ -43,7 +43,7 @@ async fn lifo_claims_the_newest_first() {
 #[tokio::test(flavor = "multi_thread")]
 async fn any_claims_each_once() {
     let fixture = Fixture::with("any", ordered(ClaimOrder::Any)).await;
-    fixture.queue.enqueue_many(numbers(5)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(5)).await.unwrap();
     let mut payloads = claimed_one_by_one(&fixture).await;
     payloads.sort();
     assert_eq!(payloads, ["0", "1", "2", "3", "4"]);
@@ -53,7 +53,7 @@ async fn any_claims_each_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_claim_takes_the_first_of_the_order() {
     let fixture = Fixture::with("first_of_fifo", ordered(ClaimOrder::Fifo)).await;
-    let enqueued = fixture.queue.enqueue_many(numbers(10)).await.unwrap();
+    let enqueued = fixture.queue.enqueue_many(&numbers(10)).await.unwrap();
     let claimed = WorkerSession::register(&fixture).await.claim(4).await;
     let claimed_ids: Vec<i64> = claimed.iter().map(|job| job.job_id).collect();
     let first_ids: Vec<i64> = enqueued[..4].iter().map(|job| job.job_id.0).collect();
@@ -61,7 +61,7 @@ async fn a_batch_claim_takes_the_first_of_the_order() {
     fixture.remove().await;
 
     let fixture = Fixture::with("first_of_lifo", ordered(ClaimOrder::Lifo)).await;
-    let enqueued = fixture.queue.enqueue_many(numbers(10)).await.unwrap();
+    let enqueued = fixture.queue.enqueue_many(&numbers(10)).await.unwrap();
     let claimed = WorkerSession::register(&fixture).await.claim(4).await;
     let claimed_ids: Vec<i64> = claimed.iter().map(|job| job.job_id).collect();
     let last_ids: Vec<i64> = enqueued[6..].iter().map(|job| job.job_id.0).collect();
@@ -83,7 +83,7 @@ async fn smaller_priorities_go_first_and_the_order_counts_within_one() {
             NewJob::text("soon 2").priority(-1),
             NewJob::text("urgent").priority(i16::MIN),
         ];
-        fixture.queue.enqueue_many(jobs).await.unwrap();
+        fixture.queue.enqueue_many(&jobs).await.unwrap();
         assert_eq!(claimed_one_by_one(&fixture).await, expected);
         fixture.remove().await;
     }
@@ -94,7 +94,7 @@ async fn enqueue_many_keeps_the_order_of_its_jobs() {
     // More than one round trip.
     const JOBS: u32 = 2_500;
     let fixture = Fixture::new("batch_order").await;
-    let enqueued = fixture.queue.enqueue_many(numbers(JOBS)).await.unwrap();
+    let enqueued = fixture.queue.enqueue_many(&numbers(JOBS)).await.unwrap();
     assert!(enqueued.is_sorted_by(|a, b| a.job_id < b.job_id), "ids ascend in the caller's order");
 
     let mut worker = WorkerSession::register(&fixture).await;
@@ -114,7 +114,7 @@ async fn enqueue_many_keeps_the_order_of_its_jobs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_comes_back_stands_where_it_stood() {
     let fixture = Fixture::with("comes_back", ordered(ClaimOrder::Fifo)).await;
-    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let first = worker.claim_one().await;
     worker.finish(&[first.retry(0, "once more")]).await;
@@ -130,7 +130,7 @@ async fn a_job_that_stands_in_the_index_of_another_order_is_moved_and_claimed() 
     for (claim_order, wrong) in [(ClaimOrder::Fifo, 1), (ClaimOrder::Lifo, 0)] {
         let options = QueueOptions { claim_order: Some(claim_order), ..QueueOptions::default() };
         let fixture = Fixture::with("misplaced", options).await;
-        fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+        fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
         fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET lifo = {wrong}")).await;
         let mut worker = WorkerSession::register(&fixture).await;
         assert_eq!(worker.claim(1).await.len(), 0);

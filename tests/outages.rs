@@ -103,9 +103,9 @@ async fn nobody_pays_for_it(fixture: &Fixture, workers: Vec<Worker>, runs: &Runs
 async fn a_frozen_server_costs_nobody_its_lease() {
     let server = DevServer::start().await.unwrap();
     let fixture = Fixture::on(&server, "frozen", QueueOptions::default()).await;
-    fixture.queue.enqueue_many(numbers(1)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(1)).await.unwrap();
     let of_the_dead = dead_worker(&fixture).await;
-    fixture.queue.enqueue_many(numbers(JOBS)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(JOBS)).await.unwrap();
     let (workers, runs) = workers(&fixture, fixture.url()).await;
     until("all threads are busy", || workers.iter().all(|worker| worker.stats().running == 2)).await;
     server.faults().freeze();
@@ -118,9 +118,9 @@ async fn a_frozen_server_costs_nobody_its_lease() {
 async fn an_unreachable_server_costs_nobody_its_lease() {
     let server = DevServer::start().await.unwrap();
     let fixture = Fixture::on(&server, "unreachable", QueueOptions::default()).await;
-    fixture.queue.enqueue_many(numbers(1)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(1)).await.unwrap();
     let of_the_dead = dead_worker(&fixture).await;
-    fixture.queue.enqueue_many(numbers(JOBS)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(JOBS)).await.unwrap();
     let proxy = Proxy::start(fixture.url()).await;
     let (workers, runs) = workers(&fixture, &proxy.connection_string()).await;
     until("all threads are busy", || workers.iter().all(|worker| worker.stats().running == 2)).await;

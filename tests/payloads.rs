@@ -40,9 +40,9 @@ const TEXTS: [&str; 9] = [
 async fn every_size_survives_enqueue_and_claim() {
     let fixture = Fixture::new("sizes").await;
     for size in SIZES {
-        fixture.queue.enqueue(NewJob::bytes(noise(size))).await.unwrap();
+        fixture.queue.enqueue(&NewJob::bytes(noise(size))).await.unwrap();
     }
-    fixture.queue.enqueue_many(SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
+    fixture.queue.enqueue_many(&SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     for size in SIZES.into_iter().chain(SIZES) {
         let payload = worker.claim_one().await.payload;
@@ -55,7 +55,7 @@ async fn every_size_survives_enqueue_and_claim() {
 async fn every_size_survives_finish_and_peek() {
     let options = QueueOptions { completion: Some(CompletionPolicy::Archive), ..QueueOptions::default() };
     let fixture = Fixture::with("output_sizes", options).await;
-    fixture.queue.enqueue_many(SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
+    fixture.queue.enqueue_many(&SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let claimed = worker.claim(10).await;
     for job in &claimed {
@@ -75,7 +75,7 @@ async fn every_size_survives_finish_and_peek() {
 async fn every_size_survives_a_worker() {
     let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
     let fixture = Fixture::with("worker_sizes", options).await;
-    fixture.queue.enqueue_many(SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
+    fixture.queue.enqueue_many(&SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
     let worker = Worker::builder(&fixture.queue, Handlers::any(|job, _| Ok(Output::bytes(job.payload()))))
         .config(&fixture.config.worker)
         .start()
@@ -95,10 +95,10 @@ async fn every_size_survives_a_worker() {
 async fn any_text_is_a_payload_and_a_key() {
     let fixture = Fixture::new("texts").await;
     for text in TEXTS {
-        fixture.queue.enqueue(NewJob::text(text).dedup_key(text)).await.unwrap();
+        fixture.queue.enqueue(&NewJob::text(text).dedup_key(text)).await.unwrap();
     }
     let many = TEXTS.map(|text| NewJob::text(text).dedup_key(format!("{text}2")));
-    fixture.queue.enqueue_many(many).await.unwrap();
+    fixture.queue.enqueue_many(&many).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     for (text, key) in
         TEXTS.map(|text| (text, text.to_string())).into_iter().chain(TEXTS.map(|text| (text, format!("{text}2"))))
@@ -113,7 +113,7 @@ async fn any_text_is_a_payload_and_a_key() {
 #[tokio::test(flavor = "multi_thread")]
 async fn any_text_is_an_error() {
     let fixture = Fixture::new("errors").await;
-    fixture.queue.enqueue_many(TEXTS.map(|_| NewJob::bytes(""))).await.unwrap();
+    fixture.queue.enqueue_many(&TEXTS.map(|_| NewJob::bytes(""))).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let claimed = worker.claim(100).await;
     let finished: Vec<Finish> = claimed.iter().zip(TEXTS).map(|(job, text)| job.dead(text)).collect();
@@ -133,7 +133,7 @@ async fn any_text_is_the_name_of_a_queue() {
         let unknown = queue.stats().await.unwrap_err().to_string();
         assert!(unknown.contains(&format!("there is no queue '{name}'")), "{unknown}");
         assert!(queue.create(QueueOptions::default()).await.unwrap(), "{name} is a queue of its own");
-        queue.enqueue(NewJob::text(name)).await.unwrap();
+        queue.enqueue(&NewJob::text(name)).await.unwrap();
         assert_eq!(queue.stats().await.unwrap().queue, name);
         let job = WorkerSession::register(&fixture).await.claim_one().await;
         assert_eq!(job.payload, name.as_bytes());

@@ -37,7 +37,7 @@ async fn work_off(fixture: &Fixture, ledger: &Ledger, settings: &[(&str, &str)])
 /// Poison among innocent jobs: the poison's ids.
 async fn enqueue_poisoned(fixture: &Fixture, poison: &[usize]) -> HashSet<i64> {
     let jobs = (0..40).map(|place| NewJob::text(if poison.contains(&place) { "abort" } else { "1000" }));
-    let enqueued = fixture.queue.enqueue_many(jobs).await.unwrap();
+    let enqueued = fixture.queue.enqueue_many(&jobs.collect::<Vec<_>>()).await.unwrap();
     poison.iter().map(|place| enqueued[*place].job_id.0).collect()
 }
 
@@ -91,13 +91,13 @@ async fn several_such_jobs_take_no_innocent_job_with_them_even_where_one_attempt
 async fn before_its_last_attempt_a_lost_job_goes_to_a_worker_that_holds_nothing_else() {
     let options = QueueOptions { max_attempts: Some(2), ..QueueOptions::default() };
     let fixture = Fixture::with("alone", options).await;
-    fixture.queue.enqueue_many((0..3).map(|n| NewJob::text(n.to_string()))).await.unwrap();
+    fixture.queue.enqueue_many(&(0..3).map(|n| NewJob::text(n.to_string())).collect::<Vec<_>>()).await.unwrap();
     let mut lost = WorkerSession::register(&fixture).await;
     assert_eq!(lost.claim(10).await.len(), 3);
     lost.lose(&fixture).await;
 
     let mut worker = WorkerSession::register(&fixture).await;
-    fixture.queue.enqueue(NewJob::text("new")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("new")).await.unwrap();
     let in_company = worker.claim(10).await;
     assert_eq!(in_company.len(), 1, "the new one only");
     let stats = fixture.queue.stats().await.unwrap();
@@ -126,7 +126,7 @@ async fn before_its_last_attempt_a_lost_job_goes_to_a_worker_that_holds_nothing_
 async fn a_job_that_must_run_alone_and_was_given_back_must_still_and_has_its_attempt() {
     let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
     let fixture = Fixture::with("alone_back", options).await;
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut lost = WorkerSession::register(&fixture).await;
     lost.claim_one().await;
     lost.lose(&fixture).await;
@@ -150,13 +150,13 @@ async fn a_job_that_must_run_alone_and_was_given_back_must_still_and_has_its_att
 async fn a_worker_that_is_always_busy_stops_claiming_for_a_job_that_must_run_alone() {
     let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
     let fixture = Fixture::with("busy", options).await;
-    let suspect = fixture.queue.enqueue(NewJob::text("0")).await.unwrap().job_id.0;
+    let suspect = fixture.queue.enqueue(&NewJob::text("0")).await.unwrap().job_id.0;
     let mut lost = WorkerSession::register(&fixture).await;
     lost.claim_one().await;
     lost.lose(&fixture).await;
 
     // One thread and jobs for far longer than a lease: without the stop the suspect would wait for the end of them all.
-    fixture.queue.enqueue_many((0..3_000).map(|_| NewJob::text("10000"))).await.unwrap();
+    fixture.queue.enqueue_many(&(0..3_000).map(|_| NewJob::text("10000")).collect::<Vec<_>>()).await.unwrap();
     let ledger = Ledger::new();
     let settings = [
         ("WORKER_THREADS", "1"),
@@ -180,7 +180,7 @@ async fn a_worker_that_is_always_busy_stops_claiming_for_a_job_that_must_run_alo
 async fn a_job_that_must_run_alone_waits_for_the_others_and_the_others_for_it() {
     let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
     let fixture = Fixture::with("waits", options).await;
-    let suspect = fixture.queue.enqueue(NewJob::text("suspect")).await.unwrap().job_id.0;
+    let suspect = fixture.queue.enqueue(&NewJob::text("suspect")).await.unwrap().job_id.0;
     let mut lost = WorkerSession::register(&fixture).await;
     lost.claim_one().await;
     lost.lose(&fixture).await;
@@ -212,19 +212,19 @@ async fn a_job_that_must_run_alone_waits_for_the_others_and_the_others_for_it() 
     .await
     .unwrap();
     let has_started = |name: &str| started.lock().iter().any(|started| started == name);
-    fixture.queue.enqueue(NewJob::text("first")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("first")).await.unwrap();
     until("the first runs", || has_started("first")).await;
     fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET state = 0 WHERE job_id = {suspect}")).await;
     for round in 0..5 {
         let name = format!("second {round}");
-        fixture.queue.enqueue(NewJob::text(name.clone())).await.unwrap();
+        fixture.queue.enqueue(&NewJob::text(name.clone())).await.unwrap();
         until("another runs beside it", || has_started(&name)).await;
     }
     assert!(!has_started("suspect"), "there are idle threads, but also a job that runs");
 
     gates[0].add_permits(1);
     until("the suspect runs when nothing else does", || has_started("suspect")).await;
-    fixture.queue.enqueue(NewJob::text("third")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("third")).await.unwrap();
     // Long enough for any claim that is made while it runs.
     for _ in 0..20 {
         fixture.queue.stats().await.unwrap();

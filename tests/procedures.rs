@@ -1430,7 +1430,7 @@ async fn schema_info_names_wrong_set_options() {
 async fn the_library_requeues_and_purges_more_than_one_batch() {
     let fixture = Fixture::new("batches").await;
     let jobs: Vec<NewJob> = (0..2_100).map(|_| NewJob::bytes("x")).collect();
-    fixture.queue.enqueue_many(jobs).await.unwrap();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
     fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = enqueued_at").await;
     assert_eq!(fixture.queue.requeue(None).await.unwrap(), 2_100);
     assert_eq!(fixture.queue.purge(JobState::Ready, Duration::ZERO).await.unwrap(), 2_100);

@@ -139,7 +139,7 @@ async fn keep_enqueueing(queue: Queue, stop: Arc<AtomicBool>) {
             .chain([NewJob::json(&1).unwrap().dedup_key("once").delay(Duration::from_secs(3_600))])
             .collect();
         // The way to the server is cut now and then.
-        let _ = queue.enqueue_many(jobs).await;
+        let _ = queue.enqueue_many(&jobs).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

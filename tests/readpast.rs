@@ -11,7 +11,7 @@ const LOCK_TIMED_OUT: u32 = 1222;
 
 async fn enqueue(fixture: &Fixture, count: usize) -> Vec<i64> {
     let jobs = (0..count).map(|number| NewJob::text(number.to_string()));
-    fixture.queue.enqueue_many(jobs).await.unwrap().iter().map(|job| job.job_id.0).collect()
+    fixture.queue.enqueue_many(&jobs.collect::<Vec<_>>()).await.unwrap().iter().map(|job| job.job_id.0).collect()
 }
 
 /// A worker whose statements fail rather than wait.
@@ -161,7 +161,8 @@ async fn claims_skip_locked_rows_under_read_committed_snapshot_too() {
     queue.install().await.unwrap();
     queue.create(QueueOptions::default()).await.unwrap();
     let jobs = (0..3).map(|number| NewJob::text(number.to_string()));
-    let ids: Vec<i64> = queue.enqueue_many(jobs).await.unwrap().iter().map(|job| job.job_id.0).collect();
+    let ids: Vec<i64> =
+        queue.enqueue_many(&jobs.collect::<Vec<_>>()).await.unwrap().iter().map(|job| job.job_id.0).collect();
     let mut worker = impatient_worker(&fixture).await;
     let mut other = fixture.session().await;
     lock(&mut other, &ids[..1]).await;
@@ -183,7 +184,7 @@ async fn a_statement_with_more_than_five_thousand_locks_does_not_stop_the_claims
     let mut config = fixture.config.clone();
     config.queue.name = "full".to_string();
     let full = Queue::connect(&config).await.unwrap();
-    full.enqueue_many((0..6_000).map(|_| NewJob::bytes("x"))).await.unwrap();
+    full.enqueue_many(&(0..6_000).map(|_| NewJob::bytes("x")).collect::<Vec<_>>()).await.unwrap();
     let ids = enqueue(&fixture, 3).await;
     let mut worker = impatient_worker(&fixture).await;
 

@@ -20,7 +20,7 @@ async fn finished(fixture: &Fixture, count: usize, minutes: u32) {
     for completion in [CompletionPolicy::Annotate, CompletionPolicy::Archive] {
         fixture.queue.create(QueueOptions { completion: Some(completion), ..QueueOptions::default() }).await.unwrap();
         let jobs = if completion == CompletionPolicy::Annotate { 2 * count } else { count };
-        fixture.queue.enqueue_many((0..jobs).map(|_| NewJob::text("x"))).await.unwrap();
+        fixture.queue.enqueue_many(&(0..jobs).map(|_| NewJob::text("x")).collect::<Vec<_>>()).await.unwrap();
         let mut position = 0;
         while position < jobs {
             let claimed = worker.claim(1_000).await;
@@ -116,8 +116,8 @@ async fn what_is_too_old_is_deleted_and_nothing_else() {
     finished(&fixture, 2, 30).await; // the three are 89 minutes old now
     assert_eq!(fixture.job_counts().await, counts(5, 5, 5));
     // Unfinished jobs stay, however old.
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
-    fixture.queue.enqueue(NewJob::text("x").delay(HOUR)).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x").delay(HOUR)).await.unwrap();
     fixture
         .sql("UPDATE [$(schema)].[jobs] SET enqueued_at = '2020-01-01', finished_at = '2020-01-01' WHERE state < 3")
         .await;

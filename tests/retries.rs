@@ -12,7 +12,7 @@ use crate::support::Fixture;
 async fn a_failing_job_is_tried_as_often_as_allowed_then_dead_with_its_last_error() {
     let options = QueueOptions { max_attempts: Some(3), ..QueueOptions::default() };
     let fixture = Fixture::with("retries", options).await;
-    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let attempts = Arc::new(Mutex::new(Vec::new()));
     let seen = attempts.clone();
     let worker = Worker::builder(
@@ -37,7 +37,7 @@ async fn a_failing_job_is_tried_as_often_as_allowed_then_dead_with_its_last_erro
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_s_own_maximum_overrides_the_queue_s() {
     let fixture = Fixture::new("own_maximum").await;
-    fixture.queue.enqueue(NewJob::bytes("x").max_attempts(1)).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x").max_attempts(1)).await.unwrap();
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Err::<(), _>(JobError::retry("no").into())))
         .config(&fixture.config.worker)
         .start()
@@ -51,7 +51,7 @@ async fn a_job_s_own_maximum_overrides_the_queue_s() {
 #[tokio::test(flavor = "multi_thread")]
 async fn retry_in_waits_as_long_as_it_says() {
     let fixture = Fixture::new("retry_in").await;
-    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(|_, _| Err::<(), _>(JobError::retry_in(Duration::from_secs(3_600), "in an hour").into())),
@@ -75,7 +75,7 @@ async fn retry_in_waits_as_long_as_it_says() {
 async fn a_requeued_job_starts_from_its_first_attempt_with_a_higher_fence() {
     let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
     let fixture = Fixture::with("requeued", options).await;
-    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let fail = |_: &readpast::Job, _: &readpast::Context| Err::<(), _>(JobError::retry("no").into());
     let worker =
         Worker::builder(&fixture.queue, Handlers::any(fail)).config(&fixture.config.worker).start().await.unwrap();

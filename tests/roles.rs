@@ -88,8 +88,8 @@ async fn a_producer_may_enqueue_and_nothing_else() {
     let fixture = Fixture::new("producer_role").await;
     let login = fixture.create_login(Some("producer")).await;
     let queue = fixture.connect_as(&login).await;
-    queue.enqueue(NewJob::text("x")).await.unwrap();
-    queue.enqueue_many([NewJob::text("y").dedup_key("k"), NewJob::text("z").dedup_key("k")]).await.unwrap();
+    queue.enqueue(&NewJob::text("x")).await.unwrap();
+    queue.enqueue_many(&[NewJob::text("y").dedup_key("k"), NewJob::text("z").dedup_key("k")]).await.unwrap();
     for error in [
         queue.stats().await.unwrap_err(),
         queue.pause().await.unwrap_err(),
@@ -111,7 +111,7 @@ async fn a_producer_may_enqueue_and_nothing_else() {
 async fn a_worker_may_do_its_work_and_no_operator_s() {
     let fixture = Fixture::new("worker_role").await;
     let login = fixture.create_login(Some("worker")).await;
-    fixture.queue.enqueue_many([NewJob::text("x").priority(1), NewJob::text("y")]).await.unwrap();
+    fixture.queue.enqueue_many(&[NewJob::text("x").priority(1), NewJob::text("y")]).await.unwrap();
     let mut worker = WorkerSession::register_as(&fixture, &login).await;
     let job = worker.claim_one().await;
     assert_eq!(worker.finish(&[job.retry(0, "again")]).await, []);
@@ -136,8 +136,8 @@ async fn a_worker_may_do_its_work_and_no_operator_s() {
     let queue = fixture.connect_as(&login).await;
     queue.stats().await.unwrap();
     for error in [
-        queue.enqueue(NewJob::text("x")).await.unwrap_err(),
-        queue.enqueue_many([NewJob::text("x")]).await.unwrap_err(),
+        queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
+        queue.enqueue_many(&[NewJob::text("x")]).await.unwrap_err(),
         queue.pause().await.unwrap_err(),
         queue.resume().await.unwrap_err(),
         queue.requeue(None).await.unwrap_err(),
@@ -158,7 +158,7 @@ async fn a_worker_may_do_its_work_and_no_operator_s() {
 async fn the_library_s_worker_drains_a_queue_as_a_worker() {
     let fixture = Fixture::new("worker_drains").await;
     let login = fixture.create_login(Some("worker")).await;
-    fixture.queue.enqueue_many(crate::support::numbers(50)).await.unwrap();
+    fixture.queue.enqueue_many(&crate::support::numbers(50)).await.unwrap();
     let queue = fixture.connect_as(&login).await;
     let worker = readpast::Worker::builder(&queue, readpast::Handlers::any(|_, _| Ok(())))
         .config(&fixture.config.worker)
@@ -177,8 +177,8 @@ async fn an_operator_may_mend_and_a_monitor_only_look() {
     let login = fixture.create_login(Some("operator")).await;
     let queue = fixture.connect_as(&login).await;
     queue.create(QueueOptions::default()).await.unwrap();
-    queue.enqueue(NewJob::text("x")).await.unwrap();
-    queue.enqueue_many([NewJob::text("y"), NewJob::text("z")]).await.unwrap();
+    queue.enqueue(&NewJob::text("x")).await.unwrap();
+    queue.enqueue_many(&[NewJob::text("y"), NewJob::text("z")]).await.unwrap();
     queue.pause().await.unwrap();
     queue.resume().await.unwrap();
     fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = enqueued_at").await;
@@ -193,11 +193,11 @@ async fn an_operator_may_mend_and_a_monitor_only_look() {
 
     let login = fixture.create_login(Some("monitor")).await;
     let queue = fixture.connect_as(&login).await;
-    fixture.queue.enqueue(NewJob::text("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     assert_eq!(queue.stats().await.unwrap().ready, 1);
     assert_eq!(queue.peek(JobState::Ready, None, 10).await.unwrap().len(), 1);
     for error in [
-        queue.enqueue(NewJob::text("x")).await.unwrap_err(),
+        queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
         queue.pause().await.unwrap_err(),
         queue.requeue(None).await.unwrap_err(),
         queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap_err(),

@@ -79,7 +79,7 @@ async fn one_life(everything: &Everything) -> String {
         everything.note((&config, config.connection.url.to_string(), config.validate()));
         let queue = Queue::connect(&config).await.unwrap();
         everything.note((&queue, queue.verify().await, queue.install().await));
-        everything.note((queue.create(QueueOptions::default()).await, queue.enqueue_many(numbers(20)).await));
+        everything.note((queue.create(QueueOptions::default()).await, queue.enqueue_many(&numbers(20)).await));
         let worker = Worker::builder(
             &queue,
             Handlers::any(|job, context| {

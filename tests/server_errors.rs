@@ -55,7 +55,7 @@ fn error(number: i32, severity: u8) -> SqlError {
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_that_pass_at_random_on_any_procedure_lose_and_repeat_nothing() {
     let fixture = fixture("passing").await;
-    fixture.queue.enqueue_many(numbers(2_000)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(2_000)).await.unwrap();
     let config = changed(WorkerConfig::default(), |worker| {
         worker.batch_size = 50;
         worker.finish_batch_size = 50;
@@ -88,7 +88,7 @@ async fn errors_that_pass_at_random_on_any_procedure_lose_and_repeat_nothing() {
 async fn a_disk_that_is_full_for_a_while_ends_no_worker_and_costs_no_job() {
     for number in [1101, 1105] {
         let fixture = fixture("full").await;
-        fixture.queue.enqueue_many(numbers(600)).await.unwrap();
+        fixture.queue.enqueue_many(&numbers(600)).await.unwrap();
         let config = changed(WorkerConfig::default(), |worker| {
             worker.batch_size = 20;
             worker.finish_batch_size = 20;
@@ -144,7 +144,7 @@ async fn an_error_that_does_not_pass_stops_the_worker_and_drops_nothing() {
         });
         let (worker, _) = counting_worker(&fixture.queue, &config).await;
         on_call(&fixture, procedure, move |_| Some(error(number, 16))).await;
-        fixture.queue.enqueue_many(numbers(20)).await.unwrap();
+        fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
         let ended = tokio::time::timeout(Duration::from_secs(60), worker.run()).await.expect("the worker stops");
         let stopped_by = ended.expect_err("and says why");
         match number {
@@ -184,7 +184,7 @@ async fn a_procedure_or_a_permission_that_is_gone_for_good_ends_the_worker_soon(
         } else {
             on_call(&fixture, procedure, |_| Some(error(229, 14))).await;
         }
-        fixture.queue.enqueue_many(numbers(20)).await.unwrap();
+        fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
         let ended = tokio::time::timeout(Duration::from_secs(20), worker.run()).await.expect("the worker stops soon");
         match ended.expect_err("and says why") {
             Error::NotInstalled { message, .. } if is_dropped => assert!(message.contains(procedure), "{message}"),
@@ -201,7 +201,7 @@ async fn a_procedure_that_a_deployment_replaces_costs_no_result() {
     let (worker, runs) = counting_worker(&fixture.queue, &fixture.config.worker).await;
     let monitor = worker.monitor();
     fixture.sql("DROP PROCEDURE [$(schema)].[finish]").await;
-    fixture.queue.enqueue_many(numbers(20)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
     let ending = tokio::spawn(worker.run());
     until("the worker stops", || !monitor.stats().lease_held).await;
     fixture.session().await.script(include_str!("../sql/240_finish.sql")).await.unwrap();
@@ -217,7 +217,7 @@ async fn a_procedure_that_a_deployment_replaces_costs_no_result() {
 #[tokio::test(flavor = "multi_thread")]
 async fn results_arrive_when_the_cause_is_mended_before_the_worker_has_stopped() {
     let fixture = fixture("mended").await;
-    fixture.queue.enqueue_many(numbers(20)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
     on_call(&fixture, "finish", |call| (call <= 3).then(|| error(229, 14))).await;
     let (worker, runs) = counting_worker(&fixture.queue, &WorkerConfig::default()).await;
     let ended = tokio::time::timeout(Duration::from_secs(60), worker.run()).await.expect("the worker stops");
@@ -231,7 +231,7 @@ async fn results_arrive_when_the_cause_is_mended_before_the_worker_has_stopped()
 #[tokio::test(flavor = "multi_thread")]
 async fn while_acknowledging_is_slow_the_prefetcher_holds_back() {
     let fixture = fixture("backlog").await;
-    fixture.queue.enqueue_many(numbers(500)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(500)).await.unwrap();
     let open = Arc::new(AtomicBool::new(false));
     let gate = open.clone();
     on_call(&fixture, "finish", move |_| {
@@ -270,7 +270,7 @@ async fn while_acknowledging_stands_still_results_take_no_more_memory_than_max_i
     let fixture = fixture("held_results").await;
     let payload = format!("echo {}", "x".repeat(OUTPUT));
     for _ in 0..2 {
-        fixture.queue.enqueue_many((0..300).map(|_| NewJob::text(payload.clone()))).await.unwrap();
+        fixture.queue.enqueue_many(&(0..300).map(|_| NewJob::text(payload.clone())).collect::<Vec<_>>()).await.unwrap();
     }
     let asked = Arc::new(AtomicU64::new(0));
     let finishes = asked.clone();
@@ -303,7 +303,7 @@ async fn a_server_whose_clock_is_hours_off_or_jumps_changes_nothing() {
     let server = DevServer::start().await.unwrap();
     server.faults().set_clock(-7 * HOUR);
     let fixture = Fixture::on(&server, "clocks", QueueOptions::default()).await;
-    fixture.queue.enqueue_many(numbers(300)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(300)).await.unwrap();
     let config = changed(WorkerConfig::default(), |worker| {
         worker.batch_size = 10;
         worker.reap_interval_ms = 100;
@@ -316,8 +316,8 @@ async fn a_server_whose_clock_is_hours_off_or_jumps_changes_nothing() {
     for ms in [-7 * HOUR + 15_000, -12 * HOUR] {
         server.faults().set_clock(ms);
         let before = runs.lock().len();
-        fixture.queue.enqueue_many(numbers(100)).await.unwrap();
-        fixture.queue.enqueue(NewJob::text("later").delay(Duration::from_millis(50))).await.unwrap();
+        fixture.queue.enqueue_many(&numbers(100)).await.unwrap();
+        fixture.queue.enqueue(&NewJob::text("later").delay(Duration::from_millis(50))).await.unwrap();
         until("all have run, and the delayed one", || runs.lock().len() == before + 101).await;
     }
     let stats = worker.stats();
@@ -326,7 +326,7 @@ async fn a_server_whose_clock_is_hours_off_or_jumps_changes_nothing() {
     // To the future by hours: to SQL Server every lease has run out. Jobs may run again, none is lost, and the worker registers anew.
     server.faults().set_clock(12 * HOUR);
     let before = runs.lock().len();
-    fixture.queue.enqueue_many(numbers(100)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(100)).await.unwrap();
     until("all have run", || runs.lock().len() == before + 100).await;
     drained(worker).await;
     let counts = fixture.job_counts().await;
@@ -354,8 +354,8 @@ async fn a_clock_that_jumps_back_and_forth_over_jobs_in_every_state_loses_none()
         worker.promote_interval_ms = 10;
     });
     let hour = Duration::from_secs(3_600);
-    fixture.queue.enqueue_many([NewJob::text("repeated"), NewJob::text("runs"), NewJob::text("waits")]).await.unwrap();
-    fixture.queue.enqueue(NewJob::text("scheduled").delay(hour)).await.unwrap();
+    fixture.queue.enqueue_many(&[NewJob::text("repeated"), NewJob::text("runs"), NewJob::text("waits")]).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("scheduled").delay(hour)).await.unwrap();
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(move |job, _| {
@@ -403,7 +403,7 @@ async fn a_worker_that_died_before_the_clock_was_set_back_is_lost_after_its_leas
     const DAY: i64 = 86_400_000;
     let server = DevServer::start().await.unwrap();
     let fixture = Fixture::on(&server, "set_back", QueueOptions::default()).await;
-    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
     let mut dead = WorkerSession::register(&fixture).await; // for a minute
     assert_eq!(dead.claim(3).await.len(), 3);
     server.faults().set_clock(-DAY);

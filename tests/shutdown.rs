@@ -37,7 +37,7 @@ async fn unstarted_jobs_are_ready_again_at_once_and_their_attempt_is_not_counted
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_request_stops_at_once_and_the_running_job_is_told() {
     let fixture = Fixture::new("at_once").await;
-    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let (told, was_told) = std::sync::mpsc::channel();
     let (let_it_end, may_end) = std::sync::mpsc::channel::<()>();
     let may_end = Mutex::new(may_end);
@@ -94,7 +94,7 @@ async fn what_still_runs_at_the_deadline_is_ready_again_at_once_and_its_late_res
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_cut_off_is_told_and_one_that_has_failed_keeps_its_attempt() {
     let fixture = Fixture::new("cut_off").await;
-    fixture.queue.enqueue_many([NewJob::text("fails"), NewJob::text("runs on")]).await.unwrap();
+    fixture.queue.enqueue_many(&[NewJob::text("fails"), NewJob::text("runs on")]).await.unwrap();
     let (told, was_told) = std::sync::mpsc::channel();
     let handler = move |job: &readpast::Job, context: &readpast::Context| {
         if job.text()? == "fails" {
@@ -125,7 +125,7 @@ async fn a_job_that_is_cut_off_is_told_and_one_that_has_failed_keeps_its_attempt
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orderly_end_is_told_apart() {
     let fixture = Fixture::new("in_order").await;
-    fixture.queue.enqueue_many(numbers(20)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
     let (worker, _) = counting_worker(&fixture.queue, &fixture.config.worker).await;
     let summary = drained(worker).await;
     assert_eq!((summary.ended_in_order, summary.cut_off), (true, 0));
@@ -166,7 +166,7 @@ async fn a_worker_that_died_is_reaped_and_its_jobs_are_run_by_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn under_full_load_every_job_is_done_or_ready_again_without_a_counted_attempt() {
     let fixture = Fixture::new("full_load").await;
-    fixture.queue.enqueue_many(numbers(5_000)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(5_000)).await.unwrap();
     let (worker, runs) = counting_worker(&fixture.queue, &WorkerConfig::default()).await;
     until("it is under way", || worker.stats().done > 200).await;
     let summary = worker.shutdown().await.unwrap();
@@ -185,7 +185,7 @@ async fn under_full_load_every_job_is_done_or_ready_again_without_a_counted_atte
 #[cfg_attr(not(unix), ignore = "sends signals by kill")]
 async fn a_first_signal_waits_for_the_running_job_and_a_second_does_not() {
     let fixture = Fixture::new("signals").await;
-    fixture.queue.enqueue_many([NewJob::text("3600000000"), NewJob::text("0"), NewJob::text("0")]).await.unwrap();
+    fixture.queue.enqueue_many(&[NewJob::text("3600000000"), NewJob::text("0"), NewJob::text("0")]).await.unwrap();
     let ledger = Ledger::new();
     let settings = [("WORKER_THREADS", "1"), ("WORKER_BUFFER", "10"), ("WORKER_SHUTDOWN_DEADLINE_MS", "3600000")];
     let worker = ChildWorker::start(&fixture, &ledger, &settings).await;

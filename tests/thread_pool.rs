@@ -28,7 +28,7 @@ async fn at_most_two_jobs_are_on_one_stack() {
     let fixture = Fixture::new("depth").await;
     let deepest = Arc::new(AtomicU32::new(0));
     let seen = deepest.clone();
-    fixture.queue.enqueue_many(numbers(400)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(400)).await.unwrap();
     let handlers = Handlers::any(move |_, _| {
         let depth = JOBS_ON_STACK.get() + 1;
         JOBS_ON_STACK.set(depth);
@@ -96,13 +96,13 @@ async fn a_job_that_a_waiting_thread_cannot_take_is_run_by_an_idle_one() {
     let busy = third_is_free.clone();
     threads.spawn(move || busy.wait());
     let worker = Worker::builder(&fixture.queue, handlers).thread_pool(threads).start().await.unwrap();
-    fixture.queue.enqueue(NewJob::text("0")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("0")).await.unwrap();
     until("the second thread has a piece of the first job", || pieces_begun[0].has_happened()).await;
-    fixture.queue.enqueue(NewJob::text("1")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("1")).await.unwrap();
     until("the first thread runs the second job as well", || worker.stats().running == 2).await;
     third_is_free.happens();
     until("the third thread has a piece of the second job", || pieces_begun[1].has_happened()).await;
-    fixture.queue.enqueue(NewJob::text("2")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("2")).await.unwrap();
     until("the third job waits", || worker.stats().buffered == 1).await;
     tokio::time::sleep(Duration::from_millis(50)).await; // until the first thread has looked at it, which it does within microseconds
     assert!(!third_job_ran.has_happened(), "two jobs are on the first thread's stack");
@@ -141,8 +141,8 @@ async fn busy(queue: &Queue, threads: &Arc<rayon::ThreadPool>, weight: u32, job:
 async fn two_workers_share_their_threads_by_weight_however_long_their_jobs_are() {
     let fixture = Fixture::new("shares").await;
     let (short, long) = (queue(&fixture, "short").await, queue(&fixture, "long").await);
-    short.enqueue_many(numbers(4_000)).await.unwrap();
-    long.enqueue_many(numbers(400)).await.unwrap();
+    short.enqueue_many(&numbers(4_000)).await.unwrap();
+    long.enqueue_many(&numbers(400)).await.unwrap();
     let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
     let (first, of_short) = busy(&short, &threads, 3, Duration::from_millis(2)).await;
     let (second, of_long) = busy(&long, &threads, 1, Duration::from_millis(30)).await;
@@ -166,12 +166,12 @@ async fn two_workers_share_their_threads_by_weight_however_long_their_jobs_are()
 async fn a_worker_whose_neighbour_fills_the_pool_gets_the_next_thread_that_is_free() {
     let fixture = Fixture::new("starving").await;
     let (full, late) = (queue(&fixture, "full").await, queue(&fixture, "late").await);
-    full.enqueue_many(numbers(200)).await.unwrap();
+    full.enqueue_many(&numbers(200)).await.unwrap();
     let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap());
     let (first, of_full) = busy(&full, &threads, 1, Duration::from_millis(50)).await;
     until("it is under way", || of_full.load(Ordering::Acquire) > 0).await;
     let (second, of_late) = busy(&late, &threads, 1, Duration::from_millis(1)).await;
-    late.enqueue_many(numbers(1)).await.unwrap();
+    late.enqueue_many(&numbers(1)).await.unwrap();
     let monitor = second.monitor();
     until("its job waits", || monitor.stats().buffered > 0 || of_late.load(Ordering::Acquire) > 0).await;
     let before = of_full.load(Ordering::Acquire);
@@ -190,7 +190,7 @@ async fn what_a_job_may_use_of_its_stack_can_be_set() {
         if bytes <= page.len() { page[bytes - 1] } else { page[0] + uses(bytes - page.len()) - 1 }
     }
     let fixture = Fixture::new("stack").await;
-    fixture.queue.enqueue_many(numbers(1)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(1)).await.unwrap();
     let handlers = || {
         Handlers::any(|_, _| {
             assert_eq!(uses(12 << 20), 1);
@@ -221,7 +221,7 @@ async fn what_a_job_may_use_of_its_stack_can_be_set() {
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_are_called_around_each_run() {
     let fixture = Fixture::new("hooks").await;
-    fixture.queue.enqueue_many(numbers(10)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(10)).await.unwrap();
     let (seen, said) = std::sync::mpsc::channel();
     let ended = seen.clone();
     let handlers = Handlers::any(|job, _| if job.json::<u32>()? == 3 { Err("three".into()) } else { Ok(()) });

@@ -184,9 +184,9 @@ async fn every_old_version_is_upgraded_while_old_programs_work() {
             "it held them all the time"
         );
 
-        let extra = fixture.queue.enqueue(NewJob::text("y").dedup_key("ready")).await.unwrap();
+        let extra = fixture.queue.enqueue(&NewJob::text("y").dedup_key("ready")).await.unwrap();
         assert!(extra.duplicate, "the keys still hold");
-        fixture.queue.enqueue(NewJob::text("y").kind("render")).await.unwrap();
+        fixture.queue.enqueue(&NewJob::text("y").kind("render")).await.unwrap();
         let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(())))
             .config(&fixture.config.worker)
             .start()

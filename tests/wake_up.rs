@@ -26,9 +26,9 @@ async fn a_job_of_the_same_process_starts_although_nobody_would_look_for_it_for_
     });
     let worker = idle_worker(&fixture.queue, config).await;
     let monitor = worker.monitor();
-    fixture.queue.clone().enqueue(NewJob::bytes("x")).await.unwrap();
+    fixture.queue.clone().enqueue(&NewJob::bytes("x")).await.unwrap();
     until("the job is done", || monitor.stats().done == 1).await;
-    fixture.queue.enqueue_many(numbers(3)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
     until("the others are done", || monitor.stats().done == 4).await;
     worker.shutdown().await.unwrap();
     fixture.remove().await;
@@ -65,7 +65,7 @@ async fn await_jobs_finds_what_a_claim_would_get() {
         let mut session = fixture.session().await;
         assert!(!found(&mut session, 20).await, "the queue is empty");
 
-        fixture.queue.enqueue(NewJob::bytes("x").delay(Duration::from_secs(3_600))).await.unwrap();
+        fixture.queue.enqueue(&NewJob::bytes("x").delay(Duration::from_secs(3_600))).await.unwrap();
         assert!(!found(&mut session, 20).await, "the job is not due");
 
         let mut other = fixture.session().await;
@@ -88,7 +88,7 @@ async fn await_jobs_ends_when_a_job_comes() {
     let fixture = Fixture::new("await_ends").await;
     let mut session = fixture.session().await;
     let waiting = tokio::spawn(async move { found(&mut session, 600_000).await });
-    fixture.queue.enqueue(NewJob::bytes("x")).await.unwrap();
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let answered = tokio::time::timeout(Duration::from_secs(30), waiting).await;
     assert!(answered.expect("long before its ten minutes are over").unwrap());
     fixture.remove().await;

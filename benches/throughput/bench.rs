@@ -169,7 +169,7 @@ async fn enqueue(queue: &Queue, count: u64, change: fn(NewJob) -> NewJob) {
     while left > 0 {
         let now = left.min(AT_ONCE);
         let jobs = (0..now).map(|_| change(NewJob::bytes(payload())));
-        queue.enqueue_many(jobs).await.expect("jobs are enqueued");
+        queue.enqueue_many(&jobs.collect::<Vec<_>>()).await.expect("jobs are enqueued");
         left -= now;
     }
 }

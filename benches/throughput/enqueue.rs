@@ -23,7 +23,7 @@ async fn both_ways(bench: &mut Bench, report: &mut Report, sizes: &Sizes, distan
         batches.push(bench.run(sizes.enqueued, fill(&queue, sizes.enqueued)).await);
         let one_by_one = async {
             for _ in 0..sizes.enqueued_singly {
-                queue.enqueue(NewJob::bytes(payload())).await.expect("a job is enqueued");
+                queue.enqueue(&NewJob::bytes(payload())).await.expect("a job is enqueued");
             }
         };
         singles.push(bench.run(sizes.enqueued_singly, one_by_one).await);

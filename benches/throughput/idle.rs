@@ -41,7 +41,7 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
         // At another moment of the worker's waiting each time.
         let pause = Duration::from_millis(700 + 37 * (sample as u64 % 17));
         tokio::time::sleep(pause).await;
-        same_process.push(wake_up(&mut starts, queue.enqueue(NewJob::bytes(payload()))).await);
+        same_process.push(wake_up(&mut starts, queue.enqueue(&NewJob::bytes(payload()))).await);
         tokio::time::sleep(pause).await;
         other_process.push(wake_up(&mut starts, client.enqueue("idle", &payload())).await);
     }

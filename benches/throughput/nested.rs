@@ -39,7 +39,7 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
         .start()
         .await
         .expect("the worker starts");
-        queue.enqueue(NewJob::bytes(payload())).await.expect("a job is enqueued");
+        queue.enqueue(&NewJob::bytes(payload())).await.expect("a job is enqueued");
         let (used, wall) = results.recv().await.expect("the job ends");
         worker.shutdown().await.expect("the worker ends");
         threads_used.push(used as f64 / cores() as f64);

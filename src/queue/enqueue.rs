@@ -9,11 +9,16 @@ use super::columns::{Columns, into_rows};
 use super::datetime2::to_datetime2;
 use super::lane::Lane;
 use super::parameters::{MAX_TABLE_VALUE_BYTES, int, ms, procedure, table_type};
+use super::retries::Retries;
 use crate::config::check_schema;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
 use crate::ids::JobId;
 use crate::job::NewJob;
+
+/// The calls by name.
+const ENQUEUE: &str = "enqueue";
+const ENQUEUE_BATCH: &str = "enqueue_batch";
 
 /// The most jobs of one chunk: a transaction that locks few rows, and no more work to repeat after an error than that.
 const MAX_CHUNK_JOBS: usize = 1_000;
@@ -22,24 +27,80 @@ const MAX_CHUNK_JOBS: usize = 1_000;
 const MAX_CHUNK_BYTES: usize = 8 << 20;
 
 impl Lane {
-    /// Enqueues one job in one round trip.
-    pub(crate) async fn enqueue(&mut self, queue: &str, job: &NewJob) -> Result<Enqueued, Error> {
-        let command = enqueue_command(self.schema(), queue, job)?;
-        read_enqueued(&self.run("enqueue", command).await?)
-    }
-
-    /// Enqueues one chunk of jobs in one transaction.
+    /// Enqueues one chunk of jobs in one transaction; a single job in one round trip.
     pub(crate) async fn enqueue_chunk(&mut self, queue: &str, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
-        if let [large] = jobs
-            && is_large(large)
-        {
-            return Ok(vec![self.enqueue(queue, large).await?]);
+        if let [job] = jobs {
+            let command = enqueue_command(self.schema(), queue, job)?;
+            return Ok(vec![read_enqueued(&self.run(ENQUEUE, command).await?)?]);
         }
         let list = table_type(self.schema(), "enqueue_list");
         let command = batch_command(self.schema(), queue, &list, jobs)?;
-        let rows = self.rows("enqueue_batch", command).await?;
+        let rows = self.rows(ENQUEUE_BATCH, command).await?;
         in_order(rows, jobs.len())
     }
+
+    /// As [`enqueue_chunk`](Lane::enqueue_chunk), and again after an error that passes, until the command time-out is over: where the
+    /// call that failed has certainly added nothing, or every job has a de-duplication key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::EnqueueInDoubt`] where the jobs may have been added, and it is not for us to add them a second time.
+    pub(crate) async fn enqueue_with_retries(&mut self, queue: &str, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
+        let call = if jobs.len() == 1 { ENQUEUE } else { ENQUEUE_BATCH };
+        let mut retries = Retries::within(self.command_timeout());
+        let mut in_doubt = false;
+        loop {
+            // By itself, so that it is known that nothing was sent when it fails.
+            let error = match self.ensure_connected().await {
+                Err(error) => error,
+                Ok(()) => match self.enqueue_chunk(queue, jobs).await {
+                    Ok(enqueued) => return Ok(enqueued),
+                    Err(error) if !error.leaves_open() => error,
+                    Err(error) => {
+                        in_doubt = true;
+                        if jobs.iter().any(|job| job.dedup_key.is_none()) {
+                            return Err(in_doubt_about(jobs, error));
+                        }
+                        error
+                    }
+                },
+            };
+            retries.after(call, error).await.map_err(|error| match in_doubt {
+                true => in_doubt_about(jobs, error),
+                false => error,
+            })?;
+        }
+    }
+}
+
+fn in_doubt_about(jobs: &[NewJob], error: Error) -> Error {
+    Error::EnqueueInDoubt { jobs: jobs.len(), cause: Box::new(error) }
+}
+
+/// Checks jobs before anything is sent.
+///
+/// # Errors
+///
+/// [`Error::InvalidJob`], which says which of several it is.
+pub(super) fn check(jobs: &[NewJob]) -> Result<(), Error> {
+    for (index, job) in jobs.iter().enumerate() {
+        match job.check().and_then(|()| due_at(job).map(drop)) {
+            Err(Error::InvalidJob { reason }) if jobs.len() > 1 => {
+                return Err(Error::InvalidJob { reason: format!("jobs[{index}]: {reason}") });
+            }
+            checked => checked?,
+        }
+    }
+    Ok(())
+}
+
+/// The chunks that jobs are enqueued in, each a transaction of its own where there is no other.
+pub(super) fn chunks(mut jobs: &[NewJob]) -> impl Iterator<Item = &[NewJob]> {
+    std::iter::from_fn(move || {
+        let (chunk, rest) = jobs.split_at(chunk_length(jobs));
+        jobs = rest;
+        (!chunk.is_empty()).then_some(chunk)
+    })
 }
 
 /// Enqueues jobs on the caller's own connection, inside its transaction if one is open: they come into being when it
@@ -80,26 +141,17 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     check_schema(schema)?;
-    for job in jobs {
-        job.check()?;
-        due_at(job)?;
-    }
+    check(jobs)?;
     let list = table_type(schema, "enqueue_list");
     let mut enqueued = Vec::with_capacity(jobs.len());
-    let mut rest = jobs;
-    while !rest.is_empty() {
-        let (chunk, after) = rest.split_at(chunk_length(rest));
-        match chunk {
-            [large] if is_large(large) => {
-                let result = run(client, schema, enqueue_command(schema, queue, large)?).await?;
-                enqueued.push(read_enqueued(&result)?);
-            }
-            _ => {
-                let result = run(client, schema, batch_command(schema, queue, &list, chunk)?).await?;
-                enqueued.extend(in_order(into_rows("enqueue_batch", result), chunk.len())?);
-            }
+    for chunk in chunks(jobs) {
+        if let [job] = chunk {
+            let result = run(client, schema, enqueue_command(schema, queue, job)?).await?;
+            enqueued.push(read_enqueued(&result)?);
+        } else {
+            let result = run(client, schema, batch_command(schema, queue, &list, chunk)?).await?;
+            enqueued.extend(in_order(into_rows(ENQUEUE_BATCH, result), chunk.len())?);
         }
-        rest = after;
     }
     Ok(enqueued)
 }
@@ -117,40 +169,20 @@ fn is_large(job: &NewJob) -> bool {
     job.payload.len() > MAX_TABLE_VALUE_BYTES
 }
 
-/// How many of the first jobs make a chunk; at least one.
+/// How many of the first jobs make a chunk; at least one, if there is one. A large job is a chunk of its own.
 fn chunk_length(jobs: &[NewJob]) -> usize {
-    let mut chunk = Chunk::default();
-    jobs.iter().take_while(|job| chunk.takes(job)).count()
-}
-
-/// Counts a chunk up to its limits. A large job is a chunk of its own.
-#[derive(Debug, Default)]
-pub(super) struct Chunk {
-    jobs: usize,
-    bytes: usize,
-    is_full: bool,
-}
-
-impl Chunk {
-    /// Whether the job still belongs to the chunk, which it then is part of.
-    pub(super) fn takes(&mut self, job: &NewJob) -> bool {
-        let bytes = self.bytes + job.payload.len();
-        let would_be_too_much = self.jobs == MAX_CHUNK_JOBS || bytes > MAX_CHUNK_BYTES || is_large(job);
-        if self.is_full || self.jobs > 0 && would_be_too_much {
-            return false;
-        }
-        self.jobs += 1;
-        self.bytes = bytes;
-        self.is_full = is_large(job);
-        true
-    }
+    let mut bytes = 0;
+    let fits = |job: &&NewJob| {
+        bytes += job.payload.len();
+        bytes <= MAX_CHUNK_BYTES && !is_large(job)
+    };
+    jobs.iter().take(MAX_CHUNK_JOBS).take_while(fits).count().max(1).min(jobs.len())
 }
 
 /// The call of `enqueue` for one job.
 fn enqueue_command<'a>(schema: &str, queue: &'a str, job: &'a NewJob) -> Result<Command<'a>, Error> {
-    job.check()?;
     let due_at = due_at(job)?;
-    let mut command = Command::new(procedure(schema, "enqueue"));
+    let mut command = Command::new(procedure(schema, ENQUEUE));
     command.bind_param("@queue", queue);
     command.bind_param("@payload", job.payload.as_slice());
     command.bind_param("@priority", job.priority);
@@ -189,11 +221,10 @@ fn read_enqueued(result: &CommandResult) -> Result<Enqueued, Error> {
 fn batch_command<'a>(schema: &str, queue: &'a str, list: &'a str, jobs: &'a [NewJob]) -> Result<Command<'a>, Error> {
     let mut rows = Vec::with_capacity(jobs.len());
     for (ordinal, job) in (1..).zip(jobs) {
-        job.check()?;
         let due_at = due_at(job)?;
         rows.push(EnqueueRow { ordinal, job, due_at });
     }
-    let mut command = Command::new(procedure(schema, "enqueue_batch"));
+    let mut command = Command::new(procedure(schema, ENQUEUE_BATCH));
     command.bind_param("@queue", queue);
     command.bind_table_with_dbtype("@jobs", list, rows);
     Ok(command)

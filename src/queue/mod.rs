@@ -9,7 +9,7 @@
 //! | `parameters`, `columns`, `datetime2` | what is sent to procedures and what comes back |
 //! | `schema`, `batches` | installing, and checking what is installed |
 //! | `options`, `stats`, `operators`, `peek` with `job_row` and `job_state` | what operators call |
-//! | `enqueue` | what producers call |
+//! | `enqueue`, `retries` | what producers call |
 //! | the others | what workers call, a file for each procedure or two |
 //!
 //! There is no SQL here but calls of procedures by name, and the embedded scripts of the installation.
@@ -29,6 +29,7 @@ mod pool;
 mod promote;
 mod reap;
 mod release;
+mod retries;
 mod stats;
 pub(crate) mod unfinished;
 
@@ -69,9 +70,9 @@ pub(crate) use reap::LostWorker;
 pub use stats::QueueStats;
 
 use connection::Connector;
-use enqueue::Chunk;
 use lane::Lane;
 use pool::{LaneManager, Pool};
+use retries::Retries;
 use sample::QueueSample;
 
 /// How many jobs one call of `requeue` or `purge` changes: a transaction that locks few rows.
@@ -94,7 +95,7 @@ const OPERATOR_BATCH: usize = 1_000;
 /// let queue = Queue::connect(&config).await?;
 /// queue.install().await?;
 /// queue.create(QueueOptions::default()).await?;
-/// let enqueued = queue.enqueue(NewJob::json(&["a", "b"])?).await?;
+/// let enqueued = queue.enqueue(&NewJob::json(&["a", "b"])?).await?;
 /// println!("job {}", enqueued.job_id);
 /// # Ok(())
 /// # }
@@ -280,46 +281,66 @@ impl Queue {
 
     /// Enqueues one job in one round trip.
     ///
+    /// Errors that pass are waited out for up to `command_timeout_ms` where it is certain that the job is not in the queue
+    /// yet, as after a deadlock or when no connection could be made; and whatever happened, where the job has a [de-duplication
+    /// key](NewJob::dedup_key). (A job that an unanswered call has added is then a `duplicate` of itself; and one that has
+    /// even ended before the call is repeated is enqueued a second time, as with any key whose job has ended.)
+    ///
     /// # Errors
     ///
-    /// [`Error::InvalidJob`] before anything is sent; [`Error::UnknownQueue`], [`Error::NotInstalled`],
-    /// [`Error::PermissionDenied`] and SQL Server's other errors. Nothing is retried: after an error that [is
-    /// transient](Error::is_transient), the job may be in the queue or not. Enqueued again with the same de-duplication key, it
-    /// is not added a second time while the first is unfinished; if the first has been added and has ended by then, it
-    /// runs once more.
-    pub async fn enqueue(&self, job: NewJob) -> Result<Enqueued, Error> {
-        let mut lane = self.lane().await?;
-        let started_at = Instant::now();
-        let enqueued = lane.enqueue(&self.name, &job).await?;
-        self.connector.metrics().enqueued(&[enqueued], started_at.elapsed());
-        self.wake_workers(slice::from_ref(&job));
-        Ok(enqueued)
+    /// [`Error::InvalidJob`] before anything is sent; [`Error::EnqueueInDoubt`] when SQL Server did not answer, so that the
+    /// job may be in the queue or not; [`Error::UnknownQueue`], [`Error::NotInstalled`], [`Error::PermissionDenied`] and SQL
+    /// Server's other errors, after all of which it is not.
+    pub async fn enqueue(&self, job: &NewJob) -> Result<Enqueued, Error> {
+        let enqueued = self.enqueue_many(slice::from_ref(job)).await?;
+        enqueued.into_iter().next().ok_or_else(|| Error::Protocol { message: "enqueue did not answer".to_string() })
     }
 
-    /// Enqueues many jobs, in chunks of up to 1,000 jobs and about 8 MB of payload; takes from `jobs` no more than a
-    /// chunk at a time. The answers come in the order of the jobs, and the jobs get ascending ids in that order.
+    /// Enqueues many jobs, in chunks of up to 1,000 jobs and 8 MiB of payload. The answers come in the order of the jobs,
+    /// and the jobs get ascending ids in that order.
     ///
-    /// **Each chunk is a transaction of its own.** All or nothing is [`enqueue_in`].
+    /// **Each chunk is a transaction of its own.** All or nothing is [`enqueue_in`]. Each chunk is repeated as
+    /// [`enqueue`](Queue::enqueue) repeats a job; that it may be in the queue already does no harm where every job of it has a
+    /// de-duplication key.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use readpast::{Error, NewJob};
+    ///
+    /// let jobs: Vec<NewJob> = (0..5_000).map(|page| NewJob::json(&page)).collect::<Result<_, _>>()?;
+    /// match queue.enqueue_many(&jobs).await {
+    ///     Ok(enqueued) => println!("{} jobs", enqueued.len()),
+    ///     // The first are in the queue; the rest can be handed in later.
+    ///     Err(Error::EnqueuedInPart { enqueued, cause, .. }) if cause.is_transient() => {
+    ///         let rest = &jobs[enqueued.len()..];
+    ///         println!("{cause}; {} jobs are left", rest.len());
+    ///     }
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// As [`enqueue`](Queue::enqueue), when the first chunk fails; [`Error::EnqueuedInPart`], which lists the jobs of
-    /// the chunks before, when a later one does.
-    pub async fn enqueue_many(&self, jobs: impl IntoIterator<Item = NewJob>) -> Result<Vec<Enqueued>, Error> {
-        let mut lane = self.lane().await?;
-        let mut enqueued = Vec::new();
-        let mut jobs = jobs.into_iter().peekable();
-        while jobs.peek().is_some() {
-            let mut limits = Chunk::default();
-            let mut chunk = Vec::new();
-            while let Some(job) = jobs.next_if(|job| limits.takes(job)) {
-                chunk.push(job);
+    /// [`Error::InvalidJob`] before anything is sent. As [`enqueue`](Queue::enqueue), when the first chunk fails;
+    /// [`Error::EnqueuedInPart`], which lists the jobs of the chunks before, when a later one does.
+    pub async fn enqueue_many(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
+        enqueue::check(jobs)?;
+        let mut retries = Retries::within(self.connector.timeouts().command);
+        let mut lane = loop {
+            match self.lane().await {
+                Ok(lane) => break lane,
+                Err(error) => retries.after("schema_info", error).await?,
             }
+        };
+        let mut enqueued = Vec::with_capacity(jobs.len());
+        for chunk in enqueue::chunks(jobs) {
             let started_at = Instant::now();
-            match lane.enqueue_chunk(&self.name, &chunk).await {
+            match lane.enqueue_with_retries(&self.name, chunk).await {
                 Ok(answers) => {
                     self.connector.metrics().enqueued(&answers, started_at.elapsed());
-                    self.wake_workers(&chunk);
+                    self.wake_workers(chunk);
                     enqueued.extend(answers);
                 }
                 Err(error) if enqueued.is_empty() => return Err(error),

@@ -262,7 +262,7 @@ async fn the_server_does_what_the_model_does() {
     };
     for seed in 0..12 {
         let fixture = Fixture::with("model", options).await;
-        let enqueued = fixture.queue.enqueue_many(crate::support::numbers(JOBS as u32)).await.unwrap();
+        let enqueued = fixture.queue.enqueue_many(&crate::support::numbers(JOBS as u32)).await.unwrap();
         let mut both = SideBySide {
             model: Table::new(JOBS, ALL_RULES),
             session: fixture.session().await,

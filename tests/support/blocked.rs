@@ -19,7 +19,7 @@ pub struct BlockedWorker {
 /// Enqueues the ten jobs and starts the worker on `queue`, which is the fixture's or another way to it; returns when one job runs and
 /// nine wait.
 pub async fn blocked_worker(fixture: &Fixture, queue: &Queue, config: WorkerConfig) -> BlockedWorker {
-    fixture.queue.enqueue_many(numbers(10)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(10)).await.unwrap();
     let gate = Arc::new(Semaphore::new(0));
     let starts = Arc::new(AtomicU32::new(0));
     let (handler_gate, counted) = (gate.clone(), starts.clone());

@@ -175,7 +175,7 @@ pub fn answers(input: &[u8]) {
     bench.connections.store(0, Ordering::SeqCst);
     bench.runtime.block_on(async {
         let jobs = (0..JOBS).map(|number| NewJob::text(number.to_string()));
-        bench.honest.enqueue_many(jobs).await.expect("an honest server");
+        bench.honest.enqueue_many(&jobs.collect::<Vec<_>>()).await.expect("an honest server");
         let runs = Arc::new(AtomicUsize::new(0));
         timeout(PATIENCE, tampered_worker(bench, runs.clone())).await.expect("the worker ends");
         timeout(PATIENCE, tampered_calls(bench)).await.expect("every call ends");
@@ -225,8 +225,8 @@ async fn tampered_calls(bench: &Bench) {
     config.queue.name = "other".to_string();
     let Ok(queue) = Queue::connect(&config).await else { return };
     shown(queue.create(QueueOptions::default()).await);
-    shown(queue.enqueue(NewJob::text("x").dedup_key("x")).await);
-    shown(queue.enqueue_many([NewJob::text("x").dedup_key("x")]).await);
+    shown(queue.enqueue(&NewJob::text("x").dedup_key("x")).await);
+    shown(queue.enqueue_many(&[NewJob::text("x").dedup_key("x")]).await);
     shown(queue.stats().await);
     shown(queue.peek(JobState::Ready, None, 10).await);
     shown(queue.pause().await);
@@ -248,7 +248,7 @@ pub fn payload(bytes: &[u8]) {
     let bench = bench();
     let expected = bytes.to_vec();
     bench.runtime.block_on(async {
-        let job_id = bench.honest.enqueue(NewJob::bytes(bytes)).await.expect("an honest server").job_id;
+        let job_id = bench.honest.enqueue(&NewJob::bytes(bytes)).await.expect("an honest server").job_id;
         let worker = Worker::builder(
             &bench.honest,
             Handlers::any(move |job, _| {
