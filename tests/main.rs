@@ -40,6 +40,7 @@ mod payloads;
 mod plans;
 mod poison_jobs;
 mod procedures;
+mod producers;
 mod prometheus;
 mod readme;
 mod readpast;

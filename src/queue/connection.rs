@@ -6,10 +6,11 @@
 //! answer, the connections that were not used since it began are made anew too ([`Connector::unanswered_since`]).
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
+use socket2::{SockRef, Socket, TcpKeepalive};
 use tiberius::SqlBrowser;
 use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
@@ -21,7 +22,24 @@ use crate::error::Error;
 use crate::metrics::QueueMetrics;
 
 /// A connection as the driver has it.
-pub(crate) type Client = tiberius::Client<Compat<TcpStream>>;
+type Client = tiberius::Client<Compat<TcpStream>>;
+
+/// A connection, and its socket beside the driver, which hides it.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) client: Client,
+    socket: Socket,
+}
+
+impl Connection {
+    /// Whether the other end has closed it, or it was reset: nothing that is sent now would be heard.
+    pub(super) fn is_closed(&self) -> bool {
+        match self.socket.peek(&mut [MaybeUninit::uninit()]) {
+            Ok(bytes) => bytes == 0,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+}
 
 /// How often a server may send us on to another address. Azure SQL does it once.
 const MAX_REDIRECTS: usize = 3;
@@ -126,7 +144,7 @@ impl Connector {
     ///
     /// [`Error::Connect`], [`Error::Tls`], [`Error::LoginFailed`], [`Error::Database`], [`Error::TimedOut`] and others
     /// of SQL Server's.
-    pub(crate) async fn connect(&self) -> Result<Client, Error> {
+    pub(super) async fn connect(&self) -> Result<Connection, Error> {
         // Boxed: the driver's handshake is a future of tens of kilobytes, and every caller's would contain it.
         match tokio::time::timeout(self.timeouts.connect, Box::pin(self.connect_and_login())).await {
             Ok(connected) => connected,
@@ -136,13 +154,13 @@ impl Connector {
         }
     }
 
-    async fn connect_and_login(&self) -> Result<Client, Error> {
+    async fn connect_and_login(&self) -> Result<Connection, Error> {
         let mut driver = self.driver.clone();
         for _ in 0..=MAX_REDIRECTS {
-            let stream = self.open(&driver).await?;
+            let (stream, socket) = self.open(&driver).await?;
             let connecting = tiberius::Client::connect(driver.clone(), stream.compat_write());
             match driver_log::without_warnings(connecting).await {
-                Ok(client) => return Ok(client),
+                Ok(client) => return Ok(Connection { client, socket }),
                 Err(tiberius::error::Error::Routing { host, port }) => {
                     tracing::debug!(host, port, "redirected");
                     driver.host(host);
@@ -159,12 +177,18 @@ impl Connector {
         Err(Error::Connect { server: self.server.clone(), cause })
     }
 
-    /// The TCP connection, with its options set.
-    async fn open(&self, driver: &tiberius::Config) -> Result<TcpStream, Error> {
+    /// The TCP connection, with its options set, and its socket once more.
+    async fn open(&self, driver: &tiberius::Config) -> Result<(TcpStream, Socket), Error> {
         let stream = TcpStream::connect_named(driver).await.map_err(|error| self.connect_error(error))?;
         let options = stream.set_nodelay(true).and_then(|()| keep_alive(&stream));
-        options.map_err(|cause| Error::Connect { server: self.server.clone(), cause })?;
-        Ok(stream)
+        let socket = options.and_then(|()| SockRef::from(&stream).try_clone()).and_then(|socket| {
+            socket.set_nonblocking(true)?; // it is on most systems: it is the stream's
+            Ok(socket)
+        });
+        match socket {
+            Ok(socket) => Ok((stream, socket)),
+            Err(cause) => Err(Error::Connect { server: self.server.clone(), cause }),
+        }
     }
 
     fn connect_error(&self, error: tiberius::error::Error) -> Error {
@@ -216,7 +240,7 @@ mod tests {
     async fn every_connection_is_probed_while_it_idles() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let connector = connector(listener.local_addr().unwrap().port());
-        let stream = connector.open(&connector.driver).await.unwrap();
+        let (stream, _) = connector.open(&connector.driver).await.unwrap();
         let socket = SockRef::from(&stream);
         assert!(socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(30));

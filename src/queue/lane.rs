@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tiberius::{Command, CommandResult};
 
 use super::columns::{Columns, columns, into_rows, one_row};
-use super::connection::{Client, Connector};
+use super::connection::{Connection, Connector};
 use super::parameters::procedure;
 use crate::error::Error;
 
@@ -31,7 +31,7 @@ pub(crate) struct Lane {
 /// A connection that waits for its next call.
 #[derive(Debug)]
 struct Idle {
-    client: Client,
+    connection: Connection,
     /// When the last answer had arrived, by the connector's clock.
     answered_at: Duration,
 }
@@ -92,14 +92,25 @@ impl Lane {
         std::future::pending().await
     }
 
-    /// Connects, unless there is a connection already.
+    /// Connects, unless there is a connection already that the other end has not closed: when the next call fails, it was sent.
+    ///
+    /// A worker's calls do without. A server that closed a connection may have crashed and forgotten what it had answered, and
+    /// the call that fails has the worker look for it.
     ///
     /// # Errors
     ///
     /// As [`Connector::connect`].
     pub(crate) async fn ensure_connected(&mut self) -> Result<(), Error> {
-        let client = self.take_client("connect").await?;
-        self.put_back(client);
+        match &self.idle {
+            Some(idle) if idle.connection.is_closed() => {
+                self.idle = None;
+                self.is_broken = true;
+            }
+            Some(idle) if !self.connector.is_doubtful(idle.answered_at) => return Ok(()),
+            _ => {}
+        }
+        let connection = self.take_connection("connect").await?;
+        self.put_back(connection);
         Ok(())
     }
 
@@ -110,10 +121,10 @@ impl Lane {
 
     /// Runs a command to its end.
     pub(crate) async fn run(&mut self, call: &str, command: Command<'_>) -> Result<CommandResult, Error> {
-        let mut client = self.take_client(call).await?;
-        let answer = async { command.exec(&mut client).await?.into_command_result().await };
+        let mut connection = self.take_connection(call).await?;
+        let answer = async { command.exec(&mut connection.client).await?.into_command_result().await };
         let result = self.in_time(call, answer).await?;
-        self.put_back(client);
+        self.put_back(connection);
         Ok(result)
     }
 
@@ -140,32 +151,32 @@ impl Lane {
 
     /// Runs a batch whose results do not matter.
     pub(crate) async fn batch(&mut self, call: &str, sql: &str) -> Result<(), Error> {
-        let mut client = self.take_client(call).await?;
-        let answer = async { client.simple_query(sql).await?.into_results().await };
+        let mut connection = self.take_connection(call).await?;
+        let answer = async { connection.client.simple_query(sql).await?.into_results().await };
         self.in_time(call, answer).await?;
-        self.put_back(client);
+        self.put_back(connection);
         Ok(())
     }
 
     /// The connection, made if there is none that can be trusted. Until it is put back, it counts as broken: an error, a time-out and a
     /// dropped future leave it so.
-    async fn take_client(&mut self, call: &str) -> Result<Client, Error> {
+    async fn take_connection(&mut self, call: &str) -> Result<Connection, Error> {
         let was_broken = std::mem::replace(&mut self.is_broken, true);
-        if let Some(Idle { client, answered_at }) = self.idle.take() {
+        if let Some(Idle { connection, answered_at }) = self.idle.take() {
             if !self.connector.is_doubtful(answered_at) {
-                return Ok(client);
+                return Ok(connection);
             }
             tracing::debug!(procedure = call, "a connection idled for long, or others got no answer; making another");
         }
         let started_at = Instant::now();
         match self.connect().await {
-            Ok(client) => {
+            Ok(connection) => {
                 self.connector.metrics().connected(was_broken, started_at.elapsed());
                 if was_broken {
                     let server = self.connector.server();
                     tracing::info!(queue = self.connector.metrics().queue(), procedure = call, server, "reconnected");
                 }
-                Ok(client)
+                Ok(connection)
             }
             Err(error) => {
                 self.connector.metrics().failed("connect", &error);
@@ -174,7 +185,7 @@ impl Lane {
         }
     }
 
-    async fn connect(&self) -> Result<Client, Error> {
+    async fn connect(&self) -> Result<Connection, Error> {
         let Some((deadline, limit)) = self.deadline else {
             return self.connector.connect().await;
         };
@@ -184,8 +195,8 @@ impl Lane {
         }
     }
 
-    fn put_back(&mut self, client: Client) {
-        self.idle = Some(Idle { client, answered_at: self.connector.now() });
+    fn put_back(&mut self, connection: Connection) {
+        self.idle = Some(Idle { connection, answered_at: self.connector.now() });
         self.is_broken = false;
     }
 

@@ -33,6 +33,8 @@ struct Control {
     silence_ms: AtomicU64,
     bytes_per_second: AtomicU64,
     connections: AtomicUsize,
+    /// Counted by its clones: each open connection has one.
+    open: Arc<()>,
     traps: Mutex<Vec<Trap>>,
     /// How many requests that were held have been answered.
     answered_late: AtomicUsize,
@@ -76,6 +78,7 @@ impl Proxy {
             silence_ms: AtomicU64::new(0),
             bytes_per_second: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
+            open: Arc::default(),
             traps: Mutex::default(),
             answered_late: AtomicUsize::new(0),
         });
@@ -112,6 +115,11 @@ impl Proxy {
     pub fn block(&self) {
         self.control.blocked.store(true, Ordering::Release);
         self.cut();
+    }
+
+    /// Whether both ends of every connection have been told that it is closed.
+    pub fn is_closed(&self) -> bool {
+        Arc::strong_count(&self.control.open) == 1
     }
 
     /// Lets connections through again.
@@ -183,7 +191,9 @@ impl Proxy {
 }
 
 /// One connection; `number` counts them from 1.
-async fn forward(number: usize, mut client: TcpStream, address: String, control: Arc<Control>) {
+async fn forward(number: usize, client: TcpStream, address: String, control: Arc<Control>) {
+    let _open = control.open.clone();
+    let mut client = client; // dropped before that
     let cut = control.cut.notified();
     tokio::time::sleep(Duration::from_millis(control.silence_ms.load(Ordering::Acquire))).await;
     let Ok(mut server) = TcpStream::connect(address).await else {
