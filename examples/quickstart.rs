@@ -18,8 +18,8 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use indicatif::{ProgressBar, ProgressStyle};
 use readpast::{
-    BoxError, CompletionPolicy, Config, Context, Handlers, Job, JobRow, JobState, Json, NewJob, Progress, Queue,
-    QueueOptions, Worker,
+    BoxError, CompletionPolicy, Config, Context, Handlers, Job, JobState, Json, NewJob, Progress, Queue, QueueOptions,
+    Worker,
 };
 use readpast_devserver::DevServer;
 use serde::{Deserialize, Serialize};
@@ -105,7 +105,7 @@ async fn quickstart() -> Result<bool, Box<dyn Error>> {
     display.bar.finish_and_clear();
 
     let finished = read_back(&queue).await?;
-    let dead = queue.peek(JobState::Dead, None, 1_000).await?;
+    let dead = queue.list(&JobState::Dead.into(), None, 1_000).await?.jobs;
     print_table(&finished, &folder);
     for job in dead.iter().take(10) {
         println!(
@@ -237,18 +237,18 @@ impl Display {
 /// Every finished job's output, page by page.
 async fn read_back(queue: &Queue) -> Result<Vec<Finished>, Box<dyn Error>> {
     let mut finished = Vec::new();
-    let mut last: Option<JobRow> = None;
+    let mut next = None;
     loop {
-        let page = queue.peek(JobState::Done, last.as_ref(), 1_000).await?;
-        if page.is_empty() {
-            return Ok(finished);
-        }
-        for job in &page {
+        let page = queue.list(&JobState::Done.into(), next.as_ref(), 1_000).await?;
+        for job in &page.jobs {
             let output = job.output.as_deref().ok_or("a finished job has no output")?;
             let facts = serde_json::from_slice(output)?;
             finished.push(Finished { facts, run: job.run.unwrap_or_default() });
         }
-        last = page.into_iter().next_back();
+        if page.next.is_none() {
+            return Ok(finished);
+        }
+        next = page.next;
     }
 }
 

@@ -9,6 +9,12 @@
 -- a filter, would read the same time's million jobs for each page again. Only the claimed jobs are sorted, by id: as many as the workers hold.
 -- First the ids, from entries of the index alone; then the rows. So it holds one lock at a time, and never waits.
 --
+-- @kind, @correlation_id, @error: only jobs of this kind, with this id, with this text in their error (compared as the
+-- database's collation does; none: any error or no error).
+-- No index has them, because every job would pay for that: up to @scan jobs are read, in the order of the state, and the page has those of them that
+-- match. So such a page costs @scan rows at the most, and may be empty although jobs that match come later: the next one begins at @next.
+-- @next and what stands with it: where the next page begins, to be passed on as @after and so on. NULL: there is no further page.
+--
 -- Result: job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind, dedup_key,
 -- correlation_id, payload_utf16, payload, payload_text, error, output, output_text.
 -- The texts are for reading in a tool: UTF-16 as it is, bytes if they are printable ASCII (tabs and line ends, too). NULL where they are not: UTF-8
@@ -22,13 +28,35 @@ CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @after_priority smallint     = NULL,  -- ready
     @after_alone    bit          = 0,     -- ready
     @job_id         bigint       = NULL,  -- this one, instead of a state
-    @texts          bit          = 1      -- 0: payload_text and output_text are NULL, for programs that read the bytes
+    @texts          bit          = 1,     -- 0: payload_text and output_text are NULL, for programs that read the bytes
+    @kind           varchar(64)  = NULL,
+    @correlation_id uniqueidentifier = NULL,
+    @error          nvarchar(4000) = NULL,
+    @scan           int          = 10000,
+    @next           bigint       = NULL OUTPUT,
+    @next_time      datetime2(3) = NULL OUTPUT,
+    @next_priority  smallint     = NULL OUTPUT,
+    @next_alone     bit          = NULL OUTPUT
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+SET @error = NULLIF(@error, N'');
 DECLARE @queue_id int, @claim_order varchar(4), @found int = 0, @is_archived bit = 0, @message nvarchar(2048);
-DECLARE @page TABLE (place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
+DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL THEN 0 ELSE 1 END;
+DECLARE @take int = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL THEN @max ELSE @scan END;
+DECLARE @taken int, @end int, @last int;
+-- What the page is read from, with what names each job's place in the order of its state; and which of them match.
+DECLARE @page TABLE
+(
+    place    int          NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
+    job_id   bigint       NOT NULL,
+    key_time datetime2(3) NULL,
+    priority smallint     NULL,
+    alone    bit          NULL
+);
+DECLARE @matching TABLE (place int NOT NULL PRIMARY KEY CLUSTERED);
+SELECT @next = NULL, @next_time = NULL, @next_priority = NULL, @next_alone = NULL;
 -- What is not plain text, when it is looked for in the characters' own order (BIN2).
 DECLARE @not_text nvarchar(20) = CONCAT(N'%[^ -~', NCHAR(9), NCHAR(10), NCHAR(13), N']%');
 
@@ -45,8 +73,12 @@ BEGIN
 END;
 IF @job_id IS NOT NULL AND (@state IS NOT NULL OR @after IS NOT NULL)
     THROW 58003, N'job_id is for one job, whatever its state: it cannot stand beside state and after', 1;
+IF @job_id IS NOT NULL AND @is_filtered = 1
+    THROW 58003, N'job_id is for one job: it cannot stand beside kind, correlation_id and error', 1;
 IF @max IS NULL OR @max < 0
     THROW 58003, N'max must be 0 or more', 1;
+IF @scan IS NULL OR @scan < 1 OR @scan > 100000
+    THROW 58003, N'scan must be 1 to 100000', 1;
 IF @after IS NOT NULL AND (@state = 'ready' AND @after_priority IS NULL
                            OR @state IN ('scheduled', 'done', 'dead', 'archived') AND @after_time IS NULL)
     THROW 58003, N'after is not enough for the next page: give after_priority, too (ready), or after_time (scheduled, done, dead, archived)', 1;
@@ -75,14 +107,14 @@ ELSE IF @state = 'ready'
 BEGIN
     IF @after_alone = 1
     BEGIN
-        INSERT @page (job_id)
-        SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
+        INSERT @page (job_id, priority, alone)
+        SELECT TOP (@take) job_id, priority, 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
         WHERE queue_id = @queue_id AND state = 0 AND alone = 1 AND priority = @after_priority AND job_id > @after
         ORDER BY job_id
         OPTION (MAXDOP 1);
         SET @found = @found + @@ROWCOUNT;
-        INSERT @page (job_id)
-        SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
+        INSERT @page (job_id, priority, alone)
+        SELECT TOP (@take - @found) job_id, priority, 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
         WHERE queue_id = @queue_id AND state = 0 AND alone = 1 AND priority > @after_priority
         ORDER BY priority, job_id
         OPTION (MAXDOP 1);
@@ -93,28 +125,28 @@ BEGIN
     END;
     IF @claim_order = 'lifo'
     BEGIN
-        INSERT @page (job_id)
-        SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+        INSERT @page (job_id, priority, alone)
+        SELECT TOP (@take - @found) job_id, priority, 0 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
         WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @after_priority AND job_id < @after
         ORDER BY job_id DESC
         OPTION (MAXDOP 1);
         SET @found = @found + @@ROWCOUNT;
-        INSERT @page (job_id)
-        SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+        INSERT @page (job_id, priority, alone)
+        SELECT TOP (@take - @found) job_id, priority, 0 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
         WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority > @after_priority
         ORDER BY priority, job_id DESC
         OPTION (MAXDOP 1);
     END;
     ELSE
     BEGIN
-        INSERT @page (job_id)
-        SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+        INSERT @page (job_id, priority, alone)
+        SELECT TOP (@take - @found) job_id, priority, 0 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
         WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @after_priority AND job_id > @after
         ORDER BY job_id
         OPTION (MAXDOP 1);
         SET @found = @found + @@ROWCOUNT;
-        INSERT @page (job_id)
-        SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+        INSERT @page (job_id, priority, alone)
+        SELECT TOP (@take - @found) job_id, priority, 0 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
         WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority > @after_priority
         ORDER BY priority, job_id
         OPTION (MAXDOP 1);
@@ -122,48 +154,48 @@ BEGIN
 END;
 ELSE IF @state = 'scheduled'
 BEGIN
-    INSERT @page (job_id)
-    SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take) job_id, due_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
     WHERE queue_id = @queue_id AND state = 1 AND due_at = @after_time AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
-    INSERT @page (job_id)
-    SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take - @found) job_id, due_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
     WHERE queue_id = @queue_id AND state = 1 AND due_at > @after_time
     ORDER BY due_at, job_id
     OPTION (MAXDOP 1);
 END;
 ELSE IF @state = 'claimed'
     INSERT @page (job_id)
-    SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_claimed))
+    SELECT TOP (@take) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_claimed))
     WHERE queue_id = @queue_id AND state = 2 AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
 ELSE IF @state = 'done'
 BEGIN
-    INSERT @page (job_id)
-    SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
     WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at = @after_time AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
-    INSERT @page (job_id)
-    SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
     WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at > @after_time
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
 END;
 ELSE IF @state = 'dead'
 BEGIN
-    INSERT @page (job_id)
-    SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
     WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at = @after_time AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
-    INSERT @page (job_id)
-    SELECT TOP (@max - @found) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
     WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at > @after_time
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
@@ -171,18 +203,51 @@ END;
 ELSE
 BEGIN
     SET @is_archived = 1;
-    INSERT @page (job_id)
-    SELECT TOP (@max) job_id FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take) job_id, finished_at FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
     WHERE queue_id = @queue_id AND finished_at = @after_time AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
-    INSERT @page (job_id)
-    SELECT TOP (@max - @found) job_id FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
     WHERE queue_id = @queue_id AND finished_at > @after_time
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
 END;
+
+-- Where the next page begins: after the last job that was read or, where the page is full before, after the last that matched.
+SELECT @taken = COUNT(*), @end = MAX(place) FROM @page;
+SET @last = @end;
+IF @is_filtered = 1
+BEGIN
+    IF @is_archived = 1
+        INSERT @matching (place)
+        SELECT TOP (@max) p.place
+        FROM @page AS p
+        INNER LOOP JOIN [$(schema)].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_pk)) ON j.job_id = p.job_id
+        WHERE (@kind IS NULL OR j.kind = @kind)
+            AND (@correlation_id IS NULL OR j.correlation_id = @correlation_id)
+            AND (@error IS NULL OR CHARINDEX(@error, j.error) > 0)
+        ORDER BY p.place
+        OPTION (MAXDOP 1);
+    ELSE
+        INSERT @matching (place)
+        SELECT TOP (@max) p.place
+        FROM @page AS p
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
+        WHERE (@kind IS NULL OR j.kind = @kind)
+            AND (@correlation_id IS NULL OR j.correlation_id = @correlation_id)
+            AND (@error IS NULL OR CHARINDEX(@error, j.error) > 0)
+        ORDER BY p.place
+        OPTION (MAXDOP 1);
+    IF @@ROWCOUNT = @max
+        SELECT @last = MAX(place) FROM @matching;
+END;
+IF @job_id IS NULL AND @max > 0 AND (@taken = @take OR @last < @end)
+    SELECT @next = job_id, @next_time = key_time, @next_priority = priority, @next_alone = alone FROM @page WHERE place = @last;
+IF @is_filtered = 1
+    DELETE p FROM @page AS p WHERE NOT EXISTS (SELECT 1 FROM @matching AS m WHERE m.place = p.place);
 
 -- The bytes as text go by nvarchar: COLLATE on varchar converts between code pages, and letters may become others on the way. (What is no ASCII in
 -- the database's code page is none in Unicode.)

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// The number of a job, given by SQL Server; grows in the order in which jobs are enqueued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobId(pub i64);
 
 impl fmt::Display for JobId {
@@ -16,7 +17,7 @@ impl fmt::Display for JobId {
 
 /// Counts the claims of a job. An acknowledgement with an old fence changes nothing, so that a late worker cannot end a
 /// job that another worker runs by now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fence(pub i32);
 
 impl Fence {
@@ -32,7 +33,7 @@ impl fmt::Display for Fence {
 }
 
 /// The id of a worker: new at each start of its process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WorkerId(pub Uuid);
 
 impl WorkerId {

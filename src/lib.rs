@@ -100,6 +100,7 @@ mod error;
 mod handler;
 mod ids;
 mod job;
+mod json;
 mod limits;
 pub mod metrics;
 mod outcome;
@@ -115,7 +116,8 @@ pub use ids::{Fence, JobId, WorkerId};
 pub use job::{Job, NewJob};
 pub use outcome::Outcome;
 pub use queue::{
-    ClaimOrder, CompletionPolicy, Delivery, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, enqueue_in,
+    ClaimOrder, CompletionPolicy, Delivery, JobCursor, JobFilter, JobPage, JobRow, JobState, Keep, Queue, QueueOptions,
+    QueueStats, enqueue_in,
 };
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
 

@@ -224,7 +224,9 @@ async fn whatever_the_procedures_answer_is_understood_or_an_error_that_names_the
     ];
     let fixture = Fixture::new("answers").await;
     let mut session = fixture.session().await;
-    let peek = "@queue nvarchar(128), @state varchar(9), @max int = 100, @texts bit = 1";
+    let peek = "@queue nvarchar(128), @state varchar(9), @max int = 100, @texts bit = 1, @kind varchar(64) = NULL, \
+                @correlation_id uniqueidentifier = NULL, @error nvarchar(4000) = NULL, @next bigint = NULL OUTPUT, \
+                @next_time datetime2(3) = NULL OUTPUT, @next_priority smallint = NULL OUTPUT, @next_alone bit = NULL OUTPUT";
     let stats = "@queue nvarchar(128) = NULL";
     let mut random = fastrand::Rng::with_seed(4);
     for round in 0..150 {
@@ -235,7 +237,7 @@ async fn whatever_the_procedures_answer_is_understood_or_an_error_that_names_the
             let sql = format!("CREATE OR ALTER PROCEDURE [$(schema)].[{procedure}] {parameters} AS {select}");
             session.sql(&sql).await;
         }
-        let peeked = fixture.queue.peek(readpast::JobState::Done, None, 1).await.map(|_| ());
+        let peeked = fixture.queue.list(&readpast::JobState::Done.into(), None, 1).await.map(|_| ());
         let counted = fixture.queue.stats().await.map(|_| ());
         for answer in [peeked, counted] {
             let error = answer.expect_err("random columns are not what was asked for");

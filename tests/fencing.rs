@@ -59,7 +59,7 @@ async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
     until("the late acknowledgement is refused", || monitor.stats().lost == 1).await;
     let summary = slow.shutdown().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.lost), (0, 1));
-    let done = fixture.queue.peek(JobState::Done, None, 10).await.unwrap();
+    let done = fixture.queue.list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
     assert_eq!(done[0].output.as_deref(), Some(b"fast".as_slice()));
     fixture.remove().await;
 }

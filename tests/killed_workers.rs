@@ -106,7 +106,7 @@ async fn a_worker_that_was_stopped_for_longer_than_its_lease_changes_nothing_and
     let other = start(&fixture, &ledger, "other", &[("WORKER_THREADS", "4")]).await;
     drained(&fixture).await;
     assert_eq!(lost_workers(&fixture).await, HashSet::from(["stopped".to_string()]));
-    let done = fixture.queue.peek(JobState::Done, None, 100).await.unwrap();
+    let done = fixture.queue.list(&JobState::Done.into(), None, 100).await.unwrap().jobs;
     assert_eq!(done.len(), jobs.len());
     let by_other = other.stop().await;
     assert_eq!((by_other.done, by_other.lost), (20, 0));
@@ -119,7 +119,7 @@ async fn a_worker_that_was_stopped_for_longer_than_its_lease_changes_nothing_and
     assert!(by_stopped.lost >= 2, "the two that ran were acknowledged too late: {by_stopped:?}");
     let runs = ledger.read();
     assert!(more.iter().all(|job| runs[&job.job_id.0].starts.iter().all(|start| start.worker == "stopped")));
-    let still_done = fixture.queue.peek(JobState::Done, None, 20).await.unwrap();
+    let still_done = fixture.queue.list(&JobState::Done.into(), None, 20).await.unwrap().jobs;
     assert_eq!(still_done, done, "the late acknowledgements changed nothing");
     fixture.remove().await;
 }

@@ -62,7 +62,7 @@ async fn each_kind_goes_to_its_handler_and_the_rest_to_the_one_for_the_rest() {
         .otherwise(|job, _| Ok(Json(format!("{:?}", job.kind()))));
     let worker = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 4);
-    let mut done = fixture.queue.peek(JobState::Done, None, 10).await.unwrap();
+    let mut done = fixture.queue.list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
     done.sort_by_key(|job| job.job_id);
     assert_eq!(
         done.iter().map(|job| job.job_id).collect::<Vec<_>>(),
@@ -104,8 +104,8 @@ async fn a_kind_that_a_worker_does_not_know_waits_for_one_that_does_and_no_attem
     assert_eq!(old.stats().done, 3);
     let stats = old.shutdown().await.unwrap().stats;
     assert!(stats.snoozed + stats.released >= 12 && stats.dead + stats.retried + stats.lost == 0, "{stats:?}");
-    let mut waiting = fixture.queue.peek(JobState::Scheduled, None, 10).await.unwrap();
-    waiting.extend(fixture.queue.peek(JobState::Ready, None, 10).await.unwrap());
+    let mut waiting = fixture.queue.list(&JobState::Scheduled.into(), None, 10).await.unwrap().jobs;
+    waiting.extend(fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs);
     assert_eq!(waiting.len(), 4);
     for job in waiting {
         assert_eq!(job.attempt, 0);
@@ -136,7 +136,7 @@ async fn a_kind_that_nobody_knows_is_dead_after_a_time_and_its_error_names_it() 
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert!(stats.dead == 1 && stats.snoozed >= 1 && stats.unknown_kind == stats.snoozed + 1, "{stats:?}");
-    let dead = fixture.queue.peek(JobState::Dead, None, 10).await.unwrap();
+    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     let error = dead[0].error.as_deref().unwrap();
     assert!(
         error.starts_with("the worker has no handler for jobs of kind 'misspelt', and it was enqueued "),
@@ -197,7 +197,7 @@ async fn a_long_job_hears_of_a_stop_in_time_and_snoozes() {
     let worker = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker).start().await.unwrap();
     until("it runs", || worker.stats().running == 1).await;
     assert_eq!(worker.shutdown().await.unwrap().stats.snoozed, 1);
-    let ready = fixture.queue.peek(JobState::Ready, None, 10).await.unwrap();
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
     assert_eq!((ready.len(), ready[0].attempt, ready[0].error.as_deref()), (1, 0, Some("saved half of it")));
     fixture.remove().await;
 }
@@ -281,8 +281,8 @@ async fn what_waits_for_others_of_its_kind_is_given_back_by_a_shutdown() {
     gated.gate.add_permits(1);
     let stats = ending.await.unwrap().unwrap().stats;
     assert_eq!((stats.done, stats.buffered, stats.running, stats.lost), (1, 0, 0, 0));
-    let mut left = fixture.queue.peek(JobState::Ready, None, 10).await.unwrap();
-    left.extend(fixture.queue.peek(JobState::Scheduled, None, 10).await.unwrap());
+    let mut left = fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
+    left.extend(fixture.queue.list(&JobState::Scheduled.into(), None, 10).await.unwrap().jobs);
     assert!(left.len() == 4 && left.iter().all(|job| job.attempt == 0), "{left:?}");
     fixture.remove().await;
 }

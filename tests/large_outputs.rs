@@ -77,9 +77,9 @@ fn job(output_bytes: usize) -> NewJob {
 
 /// The outputs of the jobs that are done, and the errors of those that are dead.
 async fn ended(fixture: &Fixture) -> (Vec<usize>, Vec<String>) {
-    let mut done = fixture.queue.peek(JobState::Done, None, 1_000).await.unwrap();
+    let mut done = fixture.queue.list(&JobState::Done.into(), None, 1_000).await.unwrap().jobs;
     done.sort_by_key(|job| job.job_id);
-    let dead = fixture.queue.peek(JobState::Dead, None, 1_000).await.unwrap();
+    let dead = fixture.queue.list(&JobState::Dead.into(), None, 1_000).await.unwrap().jobs;
     let output = |output: Option<Vec<u8>>| output.map_or(0, |bytes| bytes.len());
     let errors = dead.into_iter().map(|job| job.error.unwrap_or_default()).collect();
     (done.into_iter().map(|job| output(job.output)).collect(), errors)

@@ -236,7 +236,7 @@ async fn jobs_that_are_given_back_are_recognised_when_the_answer_is_lost() {
     gate.add_permits(1);
     let stats = ending.await.unwrap().unwrap().stats;
     assert_eq!((stats.done, stats.released, stats.lost), (1, 9, 0));
-    let ready = fixture.queue.peek(JobState::Ready, None, 100).await.unwrap();
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert!(ready.len() == 9 && ready.iter().all(|job| job.attempt == 0), "{ready:?}");
     fixture.remove().await;
 }
@@ -250,7 +250,7 @@ async fn a_shutdown_while_the_answer_to_a_claim_is_lost_gives_its_jobs_back_at_o
     until("the answer stalls", || proxy.has_sprung()).await;
     worker.shutdown().await.unwrap();
     assert_eq!(runs.lock().len(), 0);
-    let ready = fixture.queue.peek(JobState::Ready, None, 100).await.unwrap();
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert!(ready.len() == 60 && ready.iter().all(|job| job.attempt == 0), "{} ready", ready.len());
     assert_eq!(fixture.queue.stats().await.unwrap().workers, 0);
     fixture.remove().await;

@@ -6,10 +6,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use readpast::{ClaimOrder, CompletionPolicy, Error, JobId, JobRow, JobState, Keep, NewJob, QueueOptions};
+use readpast::{
+    ClaimOrder, CompletionPolicy, Error, JobCursor, JobFilter, JobId, JobRow, JobState, Keep, NewJob, QueueOptions,
+};
 use readpast_devserver::DevServer;
+use uuid::Uuid;
 
-use crate::support::{Fixture, JobCounts, Session, WorkerSession, number, text};
+use crate::support::{Fixture, JobCounts, Session, WorkerSession, number, numbers, text};
 
 const LOCK_TIMED_OUT: u32 = 1222;
 
@@ -85,6 +88,14 @@ async fn read_no_more_than_needed(count: i64) {
     }
     let last = counted.numbers("the last page", 300, &dead_page(count - 60)).await;
     assert_eq!(last, (count - 59..=count).collect::<Vec<_>>());
+
+    // What no index knows is looked for in so many rows, wherever the page begins.
+    let filters =
+        ", @error = N'rare', @kind = 'resize', @correlation_id = '00000000-0000-0000-0000-000000000001', @scan = 1000";
+    for after in [0, count / 2 + 500] {
+        let page = format!("{}{filters}", dead_page(after));
+        assert_eq!(counted.numbers("a page with filters", 2_100, &page).await, [0_i64; 0]);
+    }
 
     let one = format!("EXEC [$(schema)].[peek] @queue = N'work', @job_id = {}", count / 2);
     assert_eq!(counted.numbers("one job", 5, &one).await, [count / 2]);
@@ -166,19 +177,17 @@ async fn purge_finds_out_at_once_that_no_ready_job_is_old_enough() {
     assert_eq!(newest, 210_000);
 }
 
-/// All jobs of a state, page by page.
-async fn all_pages(fixture: &Fixture, state: JobState, max: usize) -> Vec<i64> {
-    let mut ids = Vec::new();
-    let mut last: Option<JobRow> = None;
+/// All jobs that a filter asks for, page by page.
+async fn all_pages(fixture: &Fixture, filter: &JobFilter, max: usize) -> Vec<JobRow> {
+    let mut jobs = Vec::new();
+    let mut after: Option<JobCursor> = None;
     loop {
-        let page = fixture.queue.peek(state, last.as_ref(), max).await.unwrap();
-        if page.is_empty() {
-            return ids;
-        }
-        assert!(page.len() <= max);
-        assert!(page.iter().all(|job| job.state == state), "{state:?}");
-        ids.extend(page.iter().map(|job| job.job_id.0));
-        last = page.into_iter().next_back();
+        let page = fixture.queue.list(filter, after.as_ref(), max).await.unwrap();
+        assert!(page.jobs.len() <= max);
+        jobs.extend(page.jobs);
+        let Some(next) = page.next else { return jobs };
+        // As in a link to the next page.
+        after = Some(serde_json::from_str(&serde_json::to_string(&next).unwrap()).unwrap());
     }
 }
 
@@ -187,7 +196,10 @@ async fn pages_have_all(fixture: &Fixture, state: JobState, sorted: &str) {
     let expected = fixture.session().await.numbers(sorted).await;
     assert!(expected.len() > 10, "{state:?}");
     for max in [1, 3, 4, 1_000] {
-        assert_eq!(all_pages(fixture, state, max).await, expected, "{state:?}, pages of {max}");
+        let jobs = all_pages(fixture, &state.into(), max).await;
+        assert!(jobs.iter().all(|job| job.state == state), "{state}");
+        let ids: Vec<i64> = jobs.iter().map(|job| job.job_id.0).collect();
+        assert_eq!(ids, expected, "{state}, pages of {max}");
     }
 }
 
@@ -240,10 +252,11 @@ async fn pages_have_each_job_once_in_the_order_of_its_state() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_cannot_begin_after_a_job_of_another_state() {
     let fixture = Fixture::new("other_state").await;
-    let ready = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
-    let row = fixture.queue.job(ready).await.unwrap().unwrap();
-    let error = fixture.queue.peek(JobState::Dead, Some(&row), 10).await.unwrap_err();
-    assert!(matches!(&error, Error::Refused { message, .. } if message.contains("which is ready")), "{error}");
+    fixture.queue.enqueue_many(&numbers(2)).await.unwrap();
+    let second = fixture.queue.list(&JobState::Ready.into(), None, 1).await.unwrap().next.unwrap();
+    let error = fixture.queue.list(&JobState::Dead.into(), Some(&second), 10).await.unwrap_err();
+    let expected = "the page of dead jobs cannot begin at a place of ready jobs";
+    assert!(matches!(&error, Error::Refused { message, .. } if message == expected), "{error}");
     // In T-SQL the columns that are missing show it.
     let (number, message) =
         fixture.session().await.refusal("EXEC [$(schema)].[peek] @queue = N'work', @state = 'dead', @after = 1").await;
@@ -252,10 +265,130 @@ async fn a_page_cannot_begin_after_a_job_of_another_state() {
     fixture.remove().await;
 }
 
+/// Jobs in three states; each filter finds its own, and several filters what has everything that is asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_found_by_kind_correlation_id_and_error() {
+    let fixture = Fixture::with("filters", archiving()).await;
+    let order = Uuid::from_u128(4_711);
+    let mut worker = WorkerSession::register(&fixture).await;
+    let add = async |job: NewJob| fixture.queue.enqueue(&job).await.unwrap().job_id;
+    let archived = add(NewJob::text("x").kind("mail").correlation_id(order)).await;
+    let job = worker.claim_one().await;
+    worker.finish(&[job.done()]).await;
+    let mut dead = Vec::new();
+    for (kind, error) in [("resize", "Out of memory: 7 %"), ("mail", "out of memory"), ("resize", "no such file")] {
+        dead.push(add(NewJob::text("x").kind(kind)).await);
+        let job = worker.claim_one().await;
+        worker.finish(&[job.dead(error)]).await;
+    }
+    let ready = add(NewJob::text("x").kind("resize").correlation_id(order)).await;
+    let plain = add(NewJob::text("x")).await;
+
+    let found = async |filter: JobFilter| {
+        for max in [1, 2, 100] {
+            let all = all_pages(&fixture, &filter, 100).await;
+            assert_eq!(all_pages(&fixture, &filter, max).await, all, "pages of {max}");
+        }
+        all_pages(&fixture, &filter, 100).await.iter().map(|job| job.job_id).collect::<Vec<_>>()
+    };
+    assert_eq!(found(JobFilter::all()).await, [ready, plain, dead[0], dead[1], dead[2], archived]);
+    assert_eq!(found(JobFilter::all().correlation_id(order)).await, [ready, archived]);
+    assert_eq!(found(JobFilter::all().kind("resize")).await, [ready, dead[0], dead[2]]);
+    assert_eq!(found(JobFilter::from(JobState::Dead).error("of memory")).await, [dead[0], dead[1]]);
+    assert_eq!(found(JobFilter::from(JobState::Dead).error("7 %")).await, [dead[0]], "no pattern");
+    assert_eq!(found(JobFilter::from(JobState::Dead).error("")).await, dead);
+    assert_eq!(found(JobFilter::all().error("memory").kind("resize")).await, [dead[0]]);
+    assert_eq!(found(JobFilter::from(JobState::Archived).kind("mail")).await, [archived]);
+    assert_eq!(found(JobFilter::from(JobState::Ready).kind("mail")).await, []);
+    fixture.remove().await;
+}
+
+/// No page reads more rows than `@scan`, and yet the pages have every job that matches.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_with_a_filter_go_on_where_the_last_one_has_looked() {
+    let mut counted = Counted::new("rare").await;
+    let kinds = "CASE WHEN n.value % 700 = 0 THEN 'rare' ELSE 'common' END";
+    let values = format!("4, 1, 0, '2020-01-01', '2020-01-01', '2020-01-01', {kinds}");
+    counted.add(0, 5_000, "state, ended, priority, enqueued_at, due_at, finished_at, kind", &values).await;
+    let mut place = String::new();
+    let mut found = Vec::new();
+    let mut pages = 0;
+    loop {
+        let page = format!(
+            "DECLARE @next bigint, @time datetime2(3);
+             EXEC [$(schema)].[peek] @queue = N'work', @state = 'dead', @kind = 'rare', @max = 2, @scan = 1000 {place},
+                  @next = @next OUTPUT, @next_time = @time OUTPUT;
+             SELECT @next AS next, CONVERT(nvarchar(23), @time, 126) AS time"
+        );
+        let before = counted.server.entries_read();
+        let results = counted.session.try_sql(&page).await.unwrap();
+        assert!(counted.server.entries_read() - before <= 2_100);
+        found.extend(results[0].iter().map(|row| number(row, 0)));
+        pages += 1;
+        let [row] = results[1].as_slice() else { panic!("one row") };
+        let Some(time) = text(row, "time") else { break };
+        place = format!(", @after = {}, @after_time = '{time}'", number(row, "next"));
+    }
+    assert_eq!(found, (1..=7).map(|n| n * 700).collect::<Vec<_>>());
+    assert!((6..=7).contains(&pages), "{pages} pages");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_json_for_operators_programs() {
+    let fixture = Fixture::with("json", archiving()).await;
+    let order = Uuid::from_u128(4_711);
+    let job = NewJob::bytes([0xff, 0]).kind("resize").dedup_key("k").correlation_id(order).priority(-3);
+    let id = fixture.queue.enqueue(&job).await.unwrap().job_id;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let mut done = worker.claim_one().await.done();
+    done.output = Some(b"42".to_vec());
+    worker.finish(&[done]).await;
+    fixture.sql("UPDATE [$(schema)].[archive] SET run_us = 1500000, enqueued_at = '2026-11-22T01:02:03.004'").await;
+    let page = fixture.queue.list(&JobFilter::all(), None, 10).await.unwrap();
+    let json = serde_json::to_value(&page).unwrap();
+    let job = &json["jobs"][0];
+    for (field, expected) in [
+        ("job_id", serde_json::json!(id.0)),
+        ("state", "archived".into()),
+        ("kind", "resize".into()),
+        ("priority", (-3).into()),
+        ("attempt", 1.into()),
+        ("enqueued_at", "2026-11-22T01:02:03.004Z".into()),
+        ("run_s", 1.5.into()),
+        ("dedup_key", "k".into()),
+        ("correlation_id", order.to_string().into()),
+        ("payload_text", serde_json::Value::Null),
+        ("payload_hex", "0xFF00".into()),
+        ("error", serde_json::Value::Null),
+        ("output_text", "42".into()),
+        ("output_hex", serde_json::Value::Null),
+    ] {
+        assert_eq!(job[field], expected, "{field}");
+    }
+    assert!(job["worker_id"].as_str().is_some_and(|id| Uuid::parse_str(id).is_ok()), "{job}");
+    assert_eq!(json["next"], serde_json::Value::Null);
+
+    let stats = serde_json::to_value(fixture.queue.stats().await.unwrap()).unwrap();
+    for (field, expected) in [
+        ("queue", serde_json::json!("work")),
+        ("completion", "archive".into()),
+        ("delivery", "at_least_once".into()),
+        ("archived", 1.into()),
+        ("keep_done_s", serde_json::Value::Null),
+        ("oldest_ready_s", serde_json::Value::Null),
+    ] {
+        assert_eq!(stats[field], expected, "{field}");
+    }
+    fixture.remove().await;
+}
+
+fn archiving() -> QueueOptions {
+    QueueOptions { completion: Some(CompletionPolicy::Archive), ..QueueOptions::default() }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_job_is_found_whatever_its_state() {
-    let options = QueueOptions { completion: Some(CompletionPolicy::Archive), ..QueueOptions::default() };
-    let fixture = Fixture::with("one_job", options).await;
+    let fixture = Fixture::with("one_job", archiving()).await;
     let mut worker = WorkerSession::register(&fixture).await;
     let id = fixture.queue.enqueue(&NewJob::text("x").kind("resize/v2")).await.unwrap().job_id;
     let state = async || fixture.queue.job(id).await.unwrap().map(|job| (job.state, job.job_id, job.kind));

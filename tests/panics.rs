@@ -24,7 +24,7 @@ async fn ends_with_an_error(fixture: &Fixture, builder: WorkerBuilder, said: &st
     let left = fixture.queue.stats().await.unwrap();
     assert_eq!(left.ready + left.done, 20, "what is not done is given back");
     assert_eq!((left.claimed, left.workers), (0, 0));
-    let ready = fixture.queue.peek(JobState::Ready, None, 100).await.unwrap();
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert!(ready.iter().all(|job| job.attempt == 0));
 }
 

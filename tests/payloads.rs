@@ -62,7 +62,7 @@ async fn every_size_survives_finish_and_peek() {
         let finished = Finish { output: Some(job.payload.clone()), ..job.done() };
         assert_eq!(worker.finish_one(&finished).await, []);
     }
-    let archived = fixture.queue.peek(JobState::Archived, None, 10).await.unwrap();
+    let archived = fixture.queue.list(&JobState::Archived.into(), None, 10).await.unwrap().jobs;
     for (job, size) in archived.iter().zip(SIZES) {
         assert!(job.payload == noise(size), "the payload of {size} bytes");
         assert!(job.output.as_deref() == Some(&noise(size)), "the output of {size} bytes");
@@ -83,7 +83,7 @@ async fn every_size_survives_a_worker() {
         .unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.lost), (SIZES.len() as u64, 0));
-    let mut done = fixture.queue.peek(JobState::Done, None, 10).await.unwrap();
+    let mut done = fixture.queue.list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
     done.sort_by_key(|job| job.job_id);
     for (job, size) in done.iter().zip(SIZES) {
         assert!(job.output.as_deref() == Some(&noise(size)), "the output of {size} bytes");
@@ -118,7 +118,7 @@ async fn any_text_is_an_error() {
     let claimed = worker.claim(100).await;
     let finished: Vec<Finish> = claimed.iter().zip(TEXTS).map(|(job, text)| job.dead(text)).collect();
     assert_eq!(worker.finish(&finished).await, []);
-    let dead = fixture.queue.peek(JobState::Dead, None, 100).await.unwrap();
+    let dead = fixture.queue.list(&JobState::Dead.into(), None, 100).await.unwrap().jobs;
     let errors: Vec<&str> = dead.iter().map(|job| job.error.as_deref().unwrap()).collect();
     assert_eq!(errors, TEXTS);
     fixture.remove().await;
@@ -169,7 +169,7 @@ async fn text_from_t_sql_is_utf_16_and_read_as_json() {
     worker.drain().await.unwrap();
     // The session replaces $(schema), in the last of the texts too.
     let expected = TEXTS.map(|text| text.replace("$(schema)", fixture.schema()));
-    let mut done = fixture.queue.peek(JobState::Done, None, 100).await.unwrap();
+    let mut done = fixture.queue.list(&JobState::Done.into(), None, 100).await.unwrap().jobs;
     done.sort_by_key(|job| job.job_id);
     let customers: Vec<&str> =
         done.iter().map(|job| std::str::from_utf8(job.output.as_deref().unwrap()).unwrap()).collect();

@@ -42,7 +42,7 @@ async fn enqueue_poisoned(fixture: &Fixture, poison: &[usize]) -> HashSet<i64> {
 }
 
 async fn dead(fixture: &Fixture) -> HashSet<i64> {
-    let dead = fixture.queue.peek(JobState::Dead, None, 1_000).await.unwrap();
+    let dead = fixture.queue.list(&JobState::Dead.into(), None, 1_000).await.unwrap().jobs;
     dead.iter().map(|job| job.job_id.0).collect()
 }
 
@@ -103,7 +103,7 @@ async fn before_its_last_attempt_a_lost_job_goes_to_a_worker_that_holds_nothing_
     let stats = fixture.queue.stats().await.unwrap();
     assert_eq!((stats.ready, stats.claimed), (3, 1));
     assert!(stats.oldest_ready.is_some());
-    assert_eq!(fixture.queue.peek(JobState::Ready, None, 10).await.unwrap().len(), 3);
+    assert_eq!(fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs.len(), 3);
     worker.finish(&[in_company[0].done()]).await;
 
     let alone = worker.claim_alone(10).await;

@@ -29,7 +29,7 @@ async fn a_failing_job_is_tried_as_often_as_allowed_then_dead_with_its_last_erro
     let summary = worker.drain().await.unwrap();
     assert_eq!(*attempts.lock(), [(1, false), (2, false), (3, true)]);
     assert_eq!((summary.stats.done, summary.stats.retried, summary.stats.dead), (0, 2, 1));
-    let dead = fixture.queue.peek(JobState::Dead, None, 10).await.unwrap();
+    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     assert_eq!(dead[0].error.as_deref(), Some("failure 3"));
     fixture.remove().await;
 }

@@ -142,7 +142,7 @@ async fn a_worker_may_do_its_work_and_no_operator_s() {
         queue.resume().await.unwrap_err(),
         queue.requeue(None).await.unwrap_err(),
         queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap_err(),
-        queue.peek(JobState::Ready, None, 1).await.unwrap_err(),
+        queue.list(&JobState::Ready.into(), None, 1).await.unwrap_err(),
         queue.create(QueueOptions::default()).await.unwrap_err(),
     ] {
         assert!(is_denied(&error), "{error}");
@@ -195,7 +195,7 @@ async fn an_operator_may_mend_and_a_monitor_only_look() {
     let queue = fixture.connect_as(&login).await;
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     assert_eq!(queue.stats().await.unwrap().ready, 1);
-    assert_eq!(queue.peek(JobState::Ready, None, 10).await.unwrap().len(), 1);
+    assert_eq!(queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs.len(), 1);
     for error in [
         queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
         queue.pause().await.unwrap_err(),

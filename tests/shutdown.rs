@@ -23,7 +23,7 @@ async fn unstarted_jobs_are_ready_again_at_once_and_their_attempt_is_not_counted
     let monitor = worker.monitor();
     let ending = tokio::spawn(worker.shutdown());
     until("the nine are given back while the first still runs", || monitor.stats().released == 9).await;
-    let ready = fixture.queue.peek(JobState::Ready, None, 100).await.unwrap();
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert_eq!(ready.len(), 9);
     assert!(ready.iter().all(|job| job.attempt == 0));
     gate.add_permits(1);
@@ -77,7 +77,7 @@ async fn what_still_runs_at_the_deadline_is_ready_again_at_once_and_its_late_res
     let ended = tokio::time::timeout(Duration::from_secs(30), worker.shutdown()).await;
     let summary = ended.expect("the deadline ends it").unwrap();
     assert_eq!((summary.ended_in_order, summary.cut_off, summary.stats.released), (false, 1, 10));
-    let ready = fixture.queue.peek(JobState::Ready, None, 100).await.unwrap();
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert_eq!(ready.len(), 10);
     assert!(ready.iter().all(|job| job.attempt == 0), "nobody is charged an attempt: {ready:?}");
     let stats = fixture.queue.stats().await.unwrap();
@@ -116,8 +116,8 @@ async fn a_job_that_is_cut_off_is_told_and_one_that_has_failed_keeps_its_attempt
     let summary = worker.shutdown().await.unwrap();
     assert_eq!((summary.ended_in_order, summary.cut_off, summary.stats.retried), (false, 1, 1));
     was_told.recv_timeout(Duration::from_secs(30)).unwrap();
-    let scheduled = fixture.queue.peek(JobState::Scheduled, None, 10).await.unwrap();
-    let ready = fixture.queue.peek(JobState::Ready, None, 10).await.unwrap();
+    let scheduled = fixture.queue.list(&JobState::Scheduled.into(), None, 10).await.unwrap().jobs;
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
     assert_eq!((scheduled.len(), scheduled[0].attempt, ready.len(), ready[0].attempt), (1, 1, 1, 0));
     fixture.remove().await;
 }
@@ -172,7 +172,7 @@ async fn under_full_load_every_job_is_done_or_ready_again_without_a_counted_atte
     let summary = worker.shutdown().await.unwrap();
     assert_eq!((summary.stats.buffered, summary.stats.running, summary.stats.awaiting_finish), (0, 0, 0));
     assert_eq!(summary.stats.lost, 0);
-    let ready = fixture.queue.peek(JobState::Ready, None, 5_000).await.unwrap();
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 5_000).await.unwrap().jobs;
     assert_eq!(ready.len() as u64 + summary.stats.done, 5_000);
     assert_eq!(runs.lock().len() as u64, summary.stats.done, "what has run is acknowledged");
     assert!(ready.iter().all(|job| job.attempt == 0));

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use super::columns::Columns;
@@ -10,8 +12,12 @@ use super::job_state::JobState;
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
 use crate::job::decode_text;
+use crate::json::{hex, rfc3339};
 
 /// A job as an operator sees it. All times are SQL Server's.
+///
+/// As JSON it has the times as in RFC 3339, the run time in seconds (`run_s`), and the payload as text (`payload_text`) where it is text
+/// and as hexadecimal digits (`payload_hex`) where it is not; the output likewise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobRow {
@@ -65,9 +71,7 @@ impl JobRow {
     pub fn output_text(&self) -> Option<&str> {
         std::str::from_utf8(self.output.as_deref()?).ok()
     }
-}
 
-impl JobRow {
     /// Reads a row of `peek`.
     pub(super) fn read(mut row: Columns) -> Result<JobRow, Error> {
         let read = JobRow {
@@ -95,5 +99,36 @@ impl JobRow {
             output: row.optional("output")?,
         };
         Ok(read)
+    }
+}
+
+impl Serialize for JobRow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let payload_text = self.payload_text();
+        let payload_hex = payload_text.is_none().then(|| hex(&self.payload));
+        let output_text = self.output_text();
+        let output_hex = self.output.as_deref().filter(|_| output_text.is_none()).map(hex);
+        let mut job = serializer.serialize_struct("JobRow", 20)?;
+        job.serialize_field("job_id", &self.job_id)?;
+        job.serialize_field("state", &self.state)?;
+        job.serialize_field("kind", &self.kind)?;
+        job.serialize_field("priority", &self.priority)?;
+        job.serialize_field("alone", &self.alone)?;
+        job.serialize_field("attempt", &self.attempt)?;
+        job.serialize_field("fence", &self.fence)?;
+        job.serialize_field("enqueued_at", &rfc3339(self.enqueued_at))?;
+        job.serialize_field("due_at", &rfc3339(self.due_at))?;
+        job.serialize_field("worker_id", &self.worker_id)?;
+        job.serialize_field("claimed_at", &self.claimed_at.map(rfc3339))?;
+        job.serialize_field("finished_at", &self.finished_at.map(rfc3339))?;
+        job.serialize_field("run_s", &self.run.map(|run| run.as_secs_f64()))?;
+        job.serialize_field("dedup_key", &self.dedup_key)?;
+        job.serialize_field("correlation_id", &self.correlation_id)?;
+        job.serialize_field("payload_text", &payload_text)?;
+        job.serialize_field("payload_hex", &payload_hex)?;
+        job.serialize_field("error", &self.error)?;
+        job.serialize_field("output_text", &output_text)?;
+        job.serialize_field("output_hex", &output_hex)?;
+        job.end()
     }
 }

@@ -1,9 +1,15 @@
 //! Where a job is on its way.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 use super::columns::word;
 
 /// Where a job is on its way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum JobState {
     /// Waits to be claimed.
     Ready,
@@ -20,6 +26,10 @@ pub enum JobState {
 }
 
 impl JobState {
+    /// All states, in the order in which [`Queue::list`](super::Queue::list) shows them.
+    pub(super) const ALL: &[JobState] =
+        &[JobState::Ready, JobState::Scheduled, JobState::Claimed, JobState::Done, JobState::Dead, JobState::Archived];
+
     pub(super) const WORDS: [(&'static str, JobState); 6] = [
         ("ready", JobState::Ready),
         ("scheduled", JobState::Scheduled),
@@ -31,5 +41,11 @@ impl JobState {
 
     pub(super) fn word(self) -> &'static str {
         word(&JobState::WORDS, self)
+    }
+}
+
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
     }
 }

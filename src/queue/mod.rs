@@ -8,7 +8,7 @@
 //! | `connection`, `lane`, `pool` | making a connection; owning one; lending several |
 //! | `parameters`, `columns`, `datetime2` | what is sent to procedures and what comes back |
 //! | `schema`, `batches` | installing, and checking what is installed |
-//! | `options`, `stats`, `operators`, `peek` with `job_row` and `job_state` | what operators call |
+//! | `options`, `stats`, `operators`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state` | what operators call |
 //! | `enqueue`, `retries` | what producers call |
 //! | the others | what workers call, a file for each procedure or two |
 //!
@@ -19,6 +19,8 @@ mod batches;
 mod columns;
 mod datetime2;
 mod expire;
+mod job_filter;
+mod job_page;
 mod job_row;
 mod job_state;
 mod operators;
@@ -62,6 +64,8 @@ use crate::metrics::Exporter;
 
 pub(crate) use await_jobs::Awaited;
 pub use enqueue::enqueue_in;
+pub use job_filter::JobFilter;
+pub use job_page::{JobCursor, JobPage};
 pub use job_row::JobRow;
 pub use job_state::JobState;
 pub use options::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions};
@@ -426,19 +430,59 @@ impl Queue {
         }
     }
 
-    /// Looks at up to `max` jobs in one state, without waiting; jobs that are locked at the moment are left out. For the
-    /// next page, pass the last row of this one as `after`; the last page is empty. A page costs SQL Server the rows that
-    /// it has, at any depth.
+    /// Looks at up to `max` of the jobs that `filter` asks for, without waiting; jobs that are locked at the moment are left
+    /// out. For the next page, pass [`JobPage::next`] as `after`.
     ///
     /// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, done, dead and archived
-    /// ones as they ended, claimed ones by id.
+    /// ones as they ended, claimed ones by id. A page costs SQL Server the rows that it has, at any depth. Where more than a
+    /// state is asked for, it costs up to 10,000 rows, and may be short or empty although there is a next one. A job whose
+    /// state changes between two pages can be missed, or come twice.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use readpast::{JobFilter, JobState};
+    ///
+    /// let filter = JobFilter::from(JobState::Dead).kind("resize");
+    /// let mut after = None;
+    /// loop {
+    ///     let page = queue.list(&filter, after.as_ref(), 100).await?;
+    ///     for job in &page.jobs {
+    ///         println!("{} {}", job.job_id, job.error.as_deref().unwrap_or_default());
+    ///     }
+    ///     let Some(next) = page.next else { break };
+    ///     after = Some(next);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer; [`Error::Refused`] when `after` is a row of
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer; [`Error::Refused`] when `after` is of a list of
     /// another state.
-    pub async fn peek(&self, state: JobState, after: Option<&JobRow>, max: usize) -> Result<Vec<JobRow>, Error> {
-        self.lane().await?.peek(&self.name, state, after, max).await
+    pub async fn list(&self, filter: &JobFilter, after: Option<&JobCursor>, max: usize) -> Result<JobPage, Error> {
+        let states = filter.state.as_ref().map_or(JobState::ALL, slice::from_ref);
+        let (begin, mut place) = match after {
+            None => (0, None),
+            Some(JobCursor { state, after }) => {
+                let begin = states.iter().position(|listed| listed == state).ok_or_else(|| Error::Refused {
+                    message: format!("the page of {} jobs cannot begin at a place of {} jobs", states[0], state),
+                })?;
+                (begin, *after)
+            }
+        };
+        let mut lane = self.lane().await?;
+        let mut page = JobPage { jobs: Vec::new(), next: None };
+        for (index, state) in states.iter().enumerate().skip(begin) {
+            let (jobs, next) = lane.peek(&self.name, *state, filter, place.take().as_ref(), max).await?;
+            page.jobs = jobs;
+            let next_state = states.get(index + 1).map(|state| JobCursor { state: *state, after: None });
+            page.next = next.map(|place| JobCursor { state: *state, after: Some(place) }).or(next_state);
+            if !page.jobs.is_empty() || next.is_some() {
+                break; // otherwise the state is done with, and the next may have some
+            }
+        }
+        Ok(page)
     }
 
     /// Looks at one job, whatever its state, without waiting; `None` if the queue does not have it, neither among its jobs

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 use super::columns::{Columns, word};
 use super::lane::Lane;
 use super::parameters::int;
@@ -28,6 +30,7 @@ pub struct QueueOptions {
 /// How long finished jobs stay, counted from their end. What is older is deleted by one of the queue's workers, a thousand at a time, once a
 /// minute; while no worker runs, nothing is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Keep {
     /// Until an operator purges them.
     Forever,
@@ -35,8 +38,20 @@ pub enum Keep {
     For(Duration),
 }
 
+/// As the columns `keep_done_s` and `keep_dead_s` have it: seconds, or null for ever.
+impl Serialize for Keep {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Keep::Forever => serializer.serialize_none(),
+            Keep::For(duration) => serializer.serialize_some(&duration.as_secs()),
+        }
+    }
+}
+
 /// In which order a queue's jobs are claimed; always within a priority.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ClaimOrder {
     /// The oldest first.
     Fifo,
@@ -56,7 +71,9 @@ impl ClaimOrder {
 }
 
 /// What becomes of a job's row when the job is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum CompletionPolicy {
     /// It is deleted.
     Delete,
@@ -79,7 +96,9 @@ impl CompletionPolicy {
 }
 
 /// What a claim promises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Delivery {
     /// A job whose worker dies runs again.
     AtLeastOnce,

@@ -1,8 +1,11 @@
 //! Looking at jobs.
 
-use tiberius::{ColumnData, Command};
+use tiberius::{ColumnData, Command, CommandResult};
 
-use super::datetime2::to_datetime2;
+use super::columns::into_rows;
+use super::datetime2::{from_datetime2, to_datetime2};
+use super::job_filter::JobFilter;
+use super::job_page::JobPlace;
 use super::job_row::JobRow;
 use super::job_state::JobState;
 use super::lane::Lane;
@@ -10,64 +13,71 @@ use super::parameters::int;
 use crate::error::Error;
 use crate::ids::JobId;
 
+const PEEK: &str = "peek";
+
 impl Lane {
-    /// Looks at up to `max` jobs in one state, beginning after the row `after`.
+    /// Looks at up to `max` jobs in one state that match the filter, beginning after `after`. Returns them, and where the
+    /// next page begins, if there is one.
     pub(crate) async fn peek(
         &mut self,
         queue: &str,
         state: JobState,
-        after: Option<&JobRow>,
+        filter: &JobFilter,
+        after: Option<&JobPlace>,
         max: usize,
-    ) -> Result<Vec<JobRow>, Error> {
+    ) -> Result<(Vec<JobRow>, Option<JobPlace>), Error> {
         let mut command = self.peek_command(queue);
         command.bind_param("@state", state.word());
         command.bind_param("@max", int(max));
+        command.bind_param("@kind", filter.kind.as_deref());
+        command.bind_param("@correlation_id", filter.correlation_id);
+        command.bind_param("@error", filter.error.as_deref());
         if let Some(after) = after {
-            bind_after(&mut command, state, after)?;
+            command.bind_param("@after", after.job_id.0);
+            command.bind_param("@after_time", ColumnData::DateTime2(after.time.and_then(to_datetime2)));
+            command.bind_param("@after_priority", after.priority);
+            command.bind_param("@after_alone", after.alone);
         }
-        self.rows("peek", command).await?.into_iter().map(JobRow::read).collect()
+        // The values do not matter: they give the parameters their types.
+        command.bind_out_param("@next", None::<i64>);
+        command.bind_out_param("@next_time", ColumnData::DateTime2(None));
+        command.bind_out_param("@next_priority", None::<i16>);
+        command.bind_out_param("@next_alone", None::<bool>);
+        let answer = self.run(PEEK, command).await?;
+        let next = next_place(&answer)?;
+        let rows = into_rows(PEEK, answer).into_iter().map(JobRow::read).collect::<Result<_, _>>()?;
+        Ok((rows, next))
     }
 
     /// Looks at one job.
     pub(crate) async fn peek_one(&mut self, queue: &str, job_id: JobId) -> Result<Option<JobRow>, Error> {
         let mut command = self.peek_command(queue);
         command.bind_param("@job_id", job_id.0);
-        self.rows("peek", command).await?.pop().map(JobRow::read).transpose()
+        self.rows(PEEK, command).await?.pop().map(JobRow::read).transpose()
     }
 
     fn peek_command<'a>(&self, queue: &'a str) -> Command<'a> {
-        let mut command = self.command("peek");
+        let mut command = self.command(PEEK);
         command.bind_param("@queue", queue);
         command.bind_param("@texts", false); // JobRow reads the bytes itself
         command
     }
 }
 
-/// Names the row that a page begins after, by the columns in whose order the state's jobs stand.
-fn bind_after(command: &mut Command<'_>, state: JobState, after: &JobRow) -> Result<(), Error> {
-    if after.state != state {
-        return Err(Error::Refused {
-            message: format!(
-                "the page of {} jobs cannot begin after job {}, which is {}",
-                state.word(),
-                after.job_id,
-                after.state.word()
-            ),
-        });
-    }
-    command.bind_param("@after", after.job_id.0);
-    match state {
-        JobState::Ready => {
-            command.bind_param("@after_priority", after.priority);
-            command.bind_param("@after_alone", after.alone);
-        }
-        JobState::Scheduled => {
-            command.bind_param("@after_time", ColumnData::DateTime2(to_datetime2(after.due_at)));
-        }
-        JobState::Claimed => {}
-        JobState::Done | JobState::Dead | JobState::Archived => {
-            command.bind_param("@after_time", ColumnData::DateTime2(after.finished_at.and_then(to_datetime2)));
-        }
-    }
-    Ok(())
+fn next_place(answer: &CommandResult) -> Result<Option<JobPlace>, Error> {
+    let unexpected =
+        |error: String| Error::Protocol { message: format!("the place of the next page of {PEEK}: {error}") };
+    let driver = |error: tiberius::error::Error| unexpected(error.to_string());
+    let Some(job_id) = answer.try_return_value("@next").map_err(driver)? else { return Ok(None) };
+    let time = match answer.try_return_value::<ColumnData<'_>>("@next_time").map_err(driver)? {
+        Some(ColumnData::DateTime2(time)) => time.map(from_datetime2),
+        None => None,
+        Some(_) => return Err(unexpected("the time is no datetime2".to_string())),
+    };
+    Ok(Some(JobPlace {
+        job_id: JobId(job_id),
+        time,
+        priority: answer.try_return_value("@next_priority").map_err(driver)?,
+        alone: answer.try_return_value("@next_alone").map_err(driver)?,
+    }))
 }

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::lane::Lane;
 use super::options::{ClaimOrder, CompletionPolicy, Delivery, Keep, read_keep};
 use crate::error::Error;
+use crate::json;
 
 /// A queue's settings and how many jobs it has. Counted without locks: a sample, not a balance.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct QueueStats {
     /// The queue's name.
@@ -37,10 +40,13 @@ pub struct QueueStats {
     /// Workers with a lease.
     pub workers: u64,
     /// How long the oldest ready job has been ready.
+    #[serde(rename = "oldest_ready_s", serialize_with = "json::seconds")]
     pub oldest_ready: Option<Duration>,
     /// How long done jobs stay.
+    #[serde(rename = "keep_done_s")]
     pub keep_done: Keep,
     /// How long dead jobs stay.
+    #[serde(rename = "keep_dead_s")]
     pub keep_dead: Keep,
 }
 

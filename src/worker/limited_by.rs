@@ -23,7 +23,8 @@ use super::in_flight::InFlight;
 use super::tally::Tally;
 
 /// What limits a worker: where more would make it faster.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// Too few jobs in the queue. Nothing to do, or one worker too many.
     #[default]

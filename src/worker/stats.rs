@@ -3,7 +3,7 @@
 use super::limited_by::Limit;
 
 /// What a worker holds and has done, and how it is, at one moment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct WorkerStats {
     /// Claimed jobs that have not started.

@@ -228,7 +228,7 @@ async fn tampered_calls(bench: &Bench) {
     shown(queue.enqueue(&NewJob::text("x").dedup_key("x")).await);
     shown(queue.enqueue_many(&[NewJob::text("x").dedup_key("x")]).await);
     shown(queue.stats().await);
-    shown(queue.peek(JobState::Ready, None, 10).await);
+    shown(queue.list(&JobState::Ready.into(), None, 10).await);
     shown(queue.pause().await);
     shown(queue.resume().await);
     shown(queue.requeue(None).await);

@@ -1,0 +1,56 @@
+//! Which jobs an operator wants to see.
+
+use uuid::Uuid;
+
+use super::job_state::JobState;
+
+/// Which jobs [`Queue::list`](super::Queue::list) shows: all that have everything that is asked for.
+///
+/// A state is all that is looked up. Whatever else is asked for, no index knows of, because every job would pay for it:
+/// SQL Server then reads the jobs one after the other, up to 10,000 for a page.
+///
+/// ```
+/// use readpast::{JobFilter, JobState};
+///
+/// let dead_resizes = JobFilter::from(JobState::Dead).kind("resize").error("out of memory");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use = "a filter does nothing until it is passed to Queue::list"]
+pub struct JobFilter {
+    pub(super) state: Option<JobState>,
+    pub(super) kind: Option<String>,
+    pub(super) correlation_id: Option<Uuid>,
+    pub(super) error: Option<String>,
+}
+
+impl JobFilter {
+    /// All jobs of the queue and its archive, one state after the other in the order of [`JobState`].
+    pub fn all() -> JobFilter {
+        JobFilter::default()
+    }
+
+    /// Jobs of this [kind](crate::NewJob::kind).
+    pub fn kind(mut self, kind: impl Into<String>) -> JobFilter {
+        self.kind = Some(kind.into());
+        self
+    }
+
+    /// Jobs with this [correlation id](crate::NewJob::correlation_id).
+    pub fn correlation_id(mut self, id: Uuid) -> JobFilter {
+        self.correlation_id = Some(id);
+        self
+    }
+
+    /// Jobs whose last error contains this text, compared as the database's collation does, mostly without regard to
+    /// upper and lower case. An empty text is the same as none.
+    pub fn error(mut self, text: impl Into<String>) -> JobFilter {
+        self.error = Some(text.into());
+        self
+    }
+}
+
+impl From<JobState> for JobFilter {
+    fn from(state: JobState) -> JobFilter {
+        JobFilter { state: Some(state), ..JobFilter::default() }
+    }
+}
