@@ -40,7 +40,7 @@ async fn produce(mut config: Config) -> Result<(), Box<dyn Error>> {
     config.connection.url = url.as_str().into();
     let queue = Queue::connect(&config).await?;
     queue.install().await?;
-    queue.create(QueueOptions { completion: Some(CompletionPolicy::Archive), ..QueueOptions::default() }).await?;
+    queue.create(QueueOptions::default().completion(CompletionPolicy::Archive)).await?;
     let archived_before = queue.stats().await?.archived;
 
     let mut workers = [start_worker(&url, "worker-a")?, start_worker(&url, "worker-b")?];

@@ -81,8 +81,7 @@ async fn quickstart() -> Result<bool, Box<dyn Error>> {
 
     let queue = Queue::connect(&config).await?;
     queue.install().await?;
-    let options =
-        QueueOptions { completion: Some(CompletionPolicy::Annotate), max_attempts: Some(3), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate).max_attempts(3);
     queue.create(options).await?;
     queue.verify().await?;
     for state in [JobState::Ready, JobState::Scheduled, JobState::Done, JobState::Dead] {

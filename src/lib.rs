@@ -125,3 +125,5 @@ pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBu
 pub use futures_io;
 /// The driver, for [`enqueue_in`].
 pub use tiberius;
+/// The type of [`NewJob::correlation_id`] and [`WorkerId`].
+pub use uuid::Uuid;

@@ -8,7 +8,7 @@ use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::{Fixture, numbers};
 
 async fn fixture(name: &str) -> Fixture {
-    let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
+    let options = QueueOptions::default().delivery(Delivery::AtMostOnce);
     Fixture::with(name, options).await
 }
 

@@ -108,7 +108,7 @@ async fn outputs_that_cannot_be_acknowledged_hold_back_claims_and_nothing_is_los
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_becomes_of_a_job_its_bytes_are_given_back() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("given_back", options).await;
     let payload = |what: &str| NewJob::text(format!("{what:10000}"));
     let ends = ["output", "nothing", "dead", "retry", "panic"];

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::support::{Claimed, Finish, Fixture, JobCounts, WorkerSession, number};
 
 fn completing(completion: CompletionPolicy) -> QueueOptions {
-    QueueOptions { completion: Some(completion), ..QueueOptions::default() }
+    QueueOptions::default().completion(completion)
 }
 
 fn done_with(job: &Claimed, run_us: i64, output: &[u8]) -> Finish {
@@ -116,7 +116,7 @@ async fn the_policy_at_the_time_of_the_finish_decides() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_most_once_deletes_with_the_claim() {
-    let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
+    let options = QueueOptions::default().delivery(Delivery::AtMostOnce);
     let fixture = Fixture::with("at_most_once", options).await;
     let correlation_id = Uuid::new_v4();
     fixture.queue.enqueue(&NewJob::text("x").priority(4).correlation_id(correlation_id)).await.unwrap();
@@ -133,7 +133,7 @@ async fn at_most_once_deletes_with_the_claim() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_delivered_at_most_once_cannot_be_finished_or_reaped() {
-    let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
+    let options = QueueOptions::default().delivery(Delivery::AtMostOnce);
     let fixture = Fixture::with("nothing_to_finish", options).await;
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
@@ -149,8 +149,7 @@ async fn a_job_delivered_at_most_once_cannot_be_finished_or_reaped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn at_most_once_knows_the_orders_too() {
     for (order, expected) in [(ClaimOrder::Fifo, "first"), (ClaimOrder::Lifo, "second")] {
-        let options =
-            QueueOptions { delivery: Some(Delivery::AtMostOnce), claim_order: Some(order), ..QueueOptions::default() };
+        let options = QueueOptions::default().delivery(Delivery::AtMostOnce).claim_order(order);
         let fixture = Fixture::with("at_most_once_order", options).await;
         fixture.queue.enqueue_many(&[NewJob::text("first"), NewJob::text("second")]).await.unwrap();
         let job = WorkerSession::register(&fixture).await.claim_one().await;

@@ -80,7 +80,7 @@ async fn a_key_is_taken_while_its_job_is_ready_scheduled_or_claimed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_free_again_when_its_job_is_done_or_dead() {
     for completion in [CompletionPolicy::Delete, CompletionPolicy::Annotate, CompletionPolicy::Archive] {
-        let options = QueueOptions { completion: Some(completion), ..QueueOptions::default() };
+        let options = QueueOptions::default().completion(completion);
         let fixture = Fixture::with("free_again", options).await;
         let mut worker = WorkerSession::register(&fixture).await;
         let (first, _) = enqueue(&fixture.queue, "a").await;

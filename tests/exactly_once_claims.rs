@@ -53,8 +53,7 @@ async fn of_20_000_jobs_each_is_claimed_and_finished_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn in_every_order_each_job_is_claimed_once() {
     for order in [ClaimOrder::Lifo, ClaimOrder::Any] {
-        let fixture =
-            Fixture::with("once_ordered", QueueOptions { claim_order: Some(order), ..QueueOptions::default() }).await;
+        let fixture = Fixture::with("once_ordered", QueueOptions::default().claim_order(order)).await;
         let enqueued = enqueue(&fixture, 2_000).await;
         let claimed = work_off(&fixture, 7, true).await;
         assert!(claimed == enqueued, "{order:?}: {} claims of {} jobs", claimed.len(), enqueued.len());
@@ -64,7 +63,7 @@ async fn in_every_order_each_job_is_claimed_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_most_once_delivers_each_job_once() {
-    let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
+    let options = QueueOptions::default().delivery(Delivery::AtMostOnce);
     let fixture = Fixture::with("once_destructive", options).await;
     let enqueued = enqueue(&fixture, 2_000).await;
     let claimed = work_off(&fixture, 7, false).await;

@@ -12,7 +12,7 @@ use crate::support::{Fixture, numbers, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
-    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     let fixture = Fixture::with("late", options).await;
     fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let gate = Arc::new(Semaphore::new(0));

@@ -169,7 +169,7 @@ async fn no_job_is_missed_in_any_sequence() {
     let server = DevServer::start().await.unwrap();
     server.faults().keep_ghosts(true);
     for seed in 0..8 {
-        let options = QueueOptions { max_attempts: Some(1_000), ..QueueOptions::default() };
+        let options = QueueOptions::default().max_attempts(1_000);
         let fixture = Fixture::on(&server, "random", options).await;
         let mut random = fastrand::Rng::with_seed(seed);
         let mut claimers = [Claimer::register(&fixture).await, Claimer::register(&fixture).await];

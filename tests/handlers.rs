@@ -13,7 +13,7 @@ use crate::support::{Fixture, changed, numbers, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_is_one_failed_job() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("panics", options).await;
     fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
     let worker = Worker::builder(
@@ -95,7 +95,7 @@ async fn a_handler_may_use_rayon_inside_and_other_threads_of_the_pool_help() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_output_and_the_run_time_are_stored() {
-    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     let fixture = Fixture::with("outputs", options).await;
     let enqueued = fixture.queue.enqueue(&NewJob::json(&20).unwrap()).await.unwrap();
     let worker = Worker::builder(
@@ -145,7 +145,7 @@ async fn an_error_of_any_library_goes_by_the_question_mark_and_a_verdict_is_foun
         }
         anyhow::Context::context(text.parse(), "cannot price the trade")
     }
-    let options = QueueOptions { max_attempts: Some(2), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(2);
     let fixture = Fixture::with("anyhow", options).await;
     fixture.queue.enqueue_many(&["7", "junk", "seven"].map(NewJob::text)).await.unwrap();
     let mut config = fixture.config.worker.clone();
@@ -195,7 +195,7 @@ async fn a_panic_whose_payload_panics_too_is_one_failed_job() {
             panic!("and again");
         }
     }
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("vicious", options).await;
     fixture.queue.enqueue_many(&numbers(10)).await.unwrap();
     let worker = Worker::builder(
@@ -252,8 +252,7 @@ async fn a_job_that_outlasts_its_time_limit_is_reported_once_and_its_context_say
 
 #[tokio::test(flavor = "multi_thread")]
 async fn outputs_and_errors_of_any_size_and_contents_are_stored_or_cut() {
-    let options =
-        QueueOptions { completion: Some(CompletionPolicy::Annotate), max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate).max_attempts(1);
     let fixture = Fixture::with("any_output", options).await;
     fixture.queue.enqueue_many(&numbers(5)).await.unwrap();
     let worker = Worker::builder(

@@ -11,7 +11,7 @@ use crate::support::child::{ChildWorker, Ledger};
 use crate::support::{Fixture, dev_server, number, text, until};
 
 /// So many attempts that no job dies of the kills, whichever it meets.
-const PLENTY: Option<u32> = Some(1_000);
+const PLENTY: u32 = 1_000;
 
 /// Short times, so that a lost lease is noticed soon.
 const SHORT: [(&str, &str); 5] = [
@@ -49,7 +49,7 @@ async fn lost_workers(fixture: &Fixture) -> HashSet<String> {
 async fn twenty_thousand_jobs_survive_workers_that_are_killed_again_and_again() {
     const JOBS: usize = 20_000;
     const KILLS: usize = 12;
-    let options = QueueOptions { max_attempts: PLENTY, ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(PLENTY);
     let fixture = Fixture::with("killed", options).await;
     let enqueued = fixture.queue.enqueue_many(&(0..JOBS).map(|_| NewJob::text("0")).collect::<Vec<_>>()).await.unwrap();
     let ledger = Ledger::new();
@@ -94,8 +94,7 @@ async fn twenty_thousand_jobs_survive_workers_that_are_killed_again_and_again() 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(unix), ignore = "only Unix can stop a process and let it go on")]
 async fn a_worker_that_was_stopped_for_longer_than_its_lease_changes_nothing_and_goes_on() {
-    let options =
-        QueueOptions { max_attempts: PLENTY, completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(PLENTY).completion(CompletionPolicy::Annotate);
     let fixture = Fixture::with("stopped", options).await;
     let jobs = fixture.queue.enqueue_many(&(0..20).map(|_| NewJob::text("100000")).collect::<Vec<_>>()).await.unwrap();
     let ledger = Ledger::new();

@@ -47,7 +47,7 @@ fn soon() -> WorkerConfig {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_kind_goes_to_its_handler_and_the_rest_to_the_one_for_the_rest() {
-    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     let fixture = Fixture::with("by_kind", options).await;
     let jobs = [
         NewJob::of(&Add { a: 3, b: 4 }).unwrap(),
@@ -91,7 +91,7 @@ async fn handlers_that_cannot_work_are_refused_at_the_start() {
 /// A rolling deployment: the old worker does not know the kind, the new one comes later.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_a_worker_does_not_know_waits_for_one_that_does_and_no_attempt_is_counted() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("rolling", options).await;
     let mut jobs = of_kind("new", 3);
     jobs.extend(of_kind("old", 3));
@@ -148,7 +148,7 @@ async fn a_kind_that_nobody_knows_is_dead_after_a_time_and_its_error_names_it() 
 /// There is no row that it could be put back to.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_an_at_most_once_queue_a_job_of_an_unknown_kind_is_dead_at_once() {
-    let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
+    let options = QueueOptions::default().delivery(Delivery::AtMostOnce);
     let fixture = Fixture::with("once_unknown", options).await;
     fixture.queue.enqueue_many(&of_kind("new", 2)).await.unwrap();
     let handlers = Handlers::new().kind("old", nothing);
@@ -160,7 +160,7 @@ async fn of_an_at_most_once_queue_a_job_of_an_unknown_kind_is_dead_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snoozed_job_runs_again_as_often_as_it_likes_and_its_attempt_never_counts() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("snooze", options).await;
     fixture.queue.enqueue_many(&of_kind("patient", 2)).await.unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
@@ -290,7 +290,7 @@ async fn what_waits_for_others_of_its_kind_is_given_back_by_a_shutdown() {
 /// They cannot be put off: all that are claimed wait, and no more than the limit run, also after the worker was told to stop.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_an_at_most_once_queue_a_limited_kind_waits_in_memory_and_all_of_it_runs() {
-    let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
+    let options = QueueOptions::default().delivery(Delivery::AtMostOnce);
     let fixture = Fixture::with("at_most_once_limit", options).await;
     fixture.queue.enqueue_many(&of_kind("slow", 20)).await.unwrap();
     let gated = Gated::new();
@@ -308,7 +308,7 @@ async fn of_an_at_most_once_queue_a_limited_kind_waits_in_memory_and_all_of_it_r
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_of_a_limited_kind_makes_room_for_the_next() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("at_most_panic", options).await;
     fixture.queue.enqueue_many(&of_kind("bad", 20)).await.unwrap();
     let handlers = Handlers::new()
@@ -321,7 +321,7 @@ async fn a_panic_of_a_limited_kind_makes_room_for_the_next() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_has_its_own_time_limit_and_retry_policy() {
-    let options = QueueOptions { max_attempts: Some(2), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(2);
     let fixture = Fixture::with("own_policy", options).await;
     fixture.queue.enqueue_many(&of_kind("limited", 1)).await.unwrap();
     fixture.queue.enqueue_many(&of_kind("plain", 1)).await.unwrap();

@@ -18,8 +18,8 @@ const LARGE: usize = 100_000;
 /// A fixture whose jobs stay, with their outputs, and die of their first failure; and a queue that reaches it by a proxy, with a command
 /// time-out of a second.
 async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
-    let completion = Some(CompletionPolicy::Annotate);
-    let options = QueueOptions { completion, max_attempts: Some(1), ..QueueOptions::default() };
+    let completion = CompletionPolicy::Annotate;
+    let options = QueueOptions::default().completion(completion).max_attempts(1);
     let fixture = Fixture::with(test_name, options).await;
     let proxy = Proxy::start(&server_url().await).await;
     let mut config = fixture.config.clone();
@@ -32,7 +32,7 @@ async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
 
 /// The same on the dev server, whatever `READPAST_URL` says, without a proxy and with more attempts.
 async fn on_dev_server(test_name: &str) -> (Fixture, Queue) {
-    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     let fixture = Fixture::on(dev_server().await, test_name, options).await;
     let mut config = fixture.config.clone();
     config.connection.command_timeout_ms = 1_000;
@@ -116,7 +116,7 @@ async fn outputs_that_cannot_be_sent_in_time_fail_their_jobs_and_hold_up_no_othe
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_output_over_the_limit_is_not_sent_and_its_job_is_dead_at_once() {
-    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     let fixture = Fixture::with("over_the_limit", options).await;
     fixture.queue.enqueue(&job(0)).await.unwrap();
     let too_large = (256 << 20) + 1;

@@ -7,7 +7,7 @@ use crate::support::{Fixture, changed, numbers, server_url, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payload_that_never_arrives_does_not_stop_the_queue() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("undeliverable_payload", options).await;
     let large = fixture.queue.enqueue(&NewJob::bytes(vec![1; 12_000_000])).await.unwrap().job_id;
     fixture.queue.enqueue_many(&numbers(300)).await.unwrap();

@@ -47,7 +47,7 @@ struct Scene {
 
 impl Scene {
     async fn new(test_name: &str) -> Scene {
-        let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+        let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
         let fixture = Fixture::with(test_name, options).await;
         fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'work', @keep_done_s = 1, @keep_dead_s = 1").await;
         let worker = WorkerSession::register(&fixture).await;

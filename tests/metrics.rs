@@ -372,7 +372,7 @@ async fn a_sample_is_taken_once_in_its_time_and_seen_by_all() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_ready_jobs_are_estimated_and_every_priority_is_looked_at() {
     for claim_order in [ClaimOrder::Fifo, ClaimOrder::Lifo] {
-        let options = QueueOptions { claim_order: Some(claim_order), ..QueueOptions::default() };
+        let options = QueueOptions::default().claim_order(claim_order);
         let fixture = Fixture::with("estimate", options).await;
         let many = (0..12_000).map(|_| NewJob::bytes("x"));
         fixture.queue.enqueue_many(&many.collect::<Vec<_>>()).await.unwrap();
@@ -392,7 +392,7 @@ async fn many_ready_jobs_are_estimated_and_every_priority_is_looked_at() {
 async fn neither_sample_nor_unfinished_reads_the_whole_queue() {
     const WITH_LOCKS: &str = "ROWLOCK, READCOMMITTEDLOCK";
     for (claim_order, index, lifo) in [(ClaimOrder::Fifo, "jobs_ready", 0), (ClaimOrder::Lifo, "jobs_ready_lifo", 1)] {
-        let options = QueueOptions { claim_order: Some(claim_order), ..QueueOptions::default() };
+        let options = QueueOptions::default().claim_order(claim_order);
         let fixture = Fixture::with("not_read", options).await;
         fixture.queue.enqueue_many(&(0..12_000).map(|_| NewJob::bytes("x")).collect::<Vec<_>>()).await.unwrap();
         let mut reader = fixture.session().await;

@@ -259,7 +259,7 @@ async fn a_shutdown_while_the_answer_to_a_claim_is_lost_gives_its_jobs_back_at_o
 /// With DELAYED_DURABILITY, or after a fail-over that loses data, transactions that were answered can be gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_whose_acknowledgement_a_crashed_server_has_forgotten_are_run_again() {
-    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     let (fixture, proxy, queue) = through_proxy_with("forgotten", options).await;
     fixture.queue.enqueue_many(&jobs(20)).await.unwrap();
     let (worker, runs) = counting_worker(&queue, &long_lease()).await;

@@ -206,7 +206,7 @@ async fn pages_have_all(fixture: &Fixture, state: JobState, sorted: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_have_each_job_once_in_the_order_of_its_state() {
     for (order, newest_first) in [(ClaimOrder::Fifo, ""), (ClaimOrder::Lifo, " DESC")] {
-        let options = QueueOptions { claim_order: Some(order), ..QueueOptions::default() };
+        let options = QueueOptions::default().claim_order(order);
         let fixture = Fixture::with("pages", options).await;
         let mut session = fixture.session().await;
         // Twelve of each state, with few different times and priorities.
@@ -383,7 +383,7 @@ async fn a_job_is_json_for_operators_programs() {
 }
 
 fn archiving() -> QueueOptions {
-    QueueOptions { completion: Some(CompletionPolicy::Archive), ..QueueOptions::default() }
+    QueueOptions::default().completion(CompletionPolicy::Archive)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -417,7 +417,7 @@ async fn one_job_is_found_whatever_its_state() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn payloads_and_outputs_are_shown_as_text_where_they_are_text() {
-    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     let fixture = Fixture::with("texts", options).await;
     let mut session = fixture.session().await;
     let mut worker = WorkerSession::register(&fixture).await;
@@ -537,7 +537,7 @@ async fn requeue_does_not_wait_for_a_producer_that_has_not_committed_the_key() {
 /// Each of these calls in an open transaction, and each of the others beside it.
 #[tokio::test(flavor = "multi_thread")]
 async fn operators_do_not_wait_for_each_other() {
-    let options = QueueOptions { keep_dead: Some(Keep::For(Duration::from_secs(1))), ..QueueOptions::default() };
+    let options = QueueOptions::default().keep_dead(Keep::For(Duration::from_secs(1)));
     let calls = ["requeue] @queue = N'work'", "purge] @queue = N'work', @state = 'dead'", "expire] @queue = N'work'"];
     for open in calls {
         for beside in calls {

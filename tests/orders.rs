@@ -9,7 +9,7 @@ fn numbers(count: u32) -> Vec<NewJob> {
 }
 
 fn ordered(order: ClaimOrder) -> QueueOptions {
-    QueueOptions { claim_order: Some(order), ..QueueOptions::default() }
+    QueueOptions::default().claim_order(order)
 }
 
 /// Claims one job after the other until none is left; returns their payloads.
@@ -128,7 +128,7 @@ async fn a_job_that_comes_back_stands_where_it_stood() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_stands_in_the_index_of_another_order_is_moved_and_claimed() {
     for (claim_order, wrong) in [(ClaimOrder::Fifo, 1), (ClaimOrder::Lifo, 0)] {
-        let options = QueueOptions { claim_order: Some(claim_order), ..QueueOptions::default() };
+        let options = QueueOptions::default().claim_order(claim_order);
         let fixture = Fixture::with("misplaced", options).await;
         fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
         fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET lifo = {wrong}")).await;

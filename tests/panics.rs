@@ -9,7 +9,7 @@ use crate::support::{Fixture, numbers};
 
 /// Done jobs stay, so that they can be counted.
 async fn fixture(test_name: &str) -> Fixture {
-    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     Fixture::with(test_name, options).await
 }
 

@@ -53,7 +53,7 @@ async fn every_size_survives_enqueue_and_claim() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_size_survives_finish_and_peek() {
-    let options = QueueOptions { completion: Some(CompletionPolicy::Archive), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Archive);
     let fixture = Fixture::with("output_sizes", options).await;
     fixture.queue.enqueue_many(&SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
@@ -73,7 +73,7 @@ async fn every_size_survives_finish_and_peek() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_size_survives_a_worker() {
-    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     let fixture = Fixture::with("worker_sizes", options).await;
     fixture.queue.enqueue_many(&SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
     let worker = Worker::builder(&fixture.queue, Handlers::any(|job, _| Ok(Output::bytes(job.payload()))))
@@ -148,7 +148,7 @@ async fn text_from_t_sql_is_utf_16_and_read_as_json() {
         number: u32,
         customer: String,
     }
-    let options = QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     let fixture = Fixture::with("utf16", options).await;
     let mut session = fixture.session().await;
     for customer in TEXTS {

@@ -48,7 +48,7 @@ async fn dead(fixture: &Fixture) -> HashSet<i64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_kills_its_process_dies_after_its_attempts_and_nobody_with_it() {
-    let options = QueueOptions { max_attempts: Some(3), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(3);
     let fixture = Fixture::with("poison", options).await;
     let poison = enqueue_poisoned(&fixture, &[3]).await;
     let ledger = Ledger::new();
@@ -72,7 +72,7 @@ async fn a_job_that_kills_its_process_dies_after_its_attempts_and_nobody_with_it
 
 #[tokio::test(flavor = "multi_thread")]
 async fn several_such_jobs_take_no_innocent_job_with_them_even_where_one_attempt_is_all() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("poisons", options).await;
     let poison = enqueue_poisoned(&fixture, &[0, 7, 8, 30]).await;
     let ledger = Ledger::new();
@@ -89,7 +89,7 @@ async fn several_such_jobs_take_no_innocent_job_with_them_even_where_one_attempt
 /// What the two above rest on, procedure by procedure.
 #[tokio::test(flavor = "multi_thread")]
 async fn before_its_last_attempt_a_lost_job_goes_to_a_worker_that_holds_nothing_else() {
-    let options = QueueOptions { max_attempts: Some(2), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(2);
     let fixture = Fixture::with("alone", options).await;
     fixture.queue.enqueue_many(&(0..3).map(|n| NewJob::text(n.to_string())).collect::<Vec<_>>()).await.unwrap();
     let mut lost = WorkerSession::register(&fixture).await;
@@ -124,7 +124,7 @@ async fn before_its_last_attempt_a_lost_job_goes_to_a_worker_that_holds_nothing_
 /// As at a shutdown, or when the answer to its claim was lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_must_run_alone_and_was_given_back_must_still_and_has_its_attempt() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("alone_back", options).await;
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut lost = WorkerSession::register(&fixture).await;
@@ -148,7 +148,7 @@ async fn a_job_that_must_run_alone_and_was_given_back_must_still_and_has_its_att
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_always_busy_stops_claiming_for_a_job_that_must_run_alone() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("busy", options).await;
     let suspect = fixture.queue.enqueue(&NewJob::text("0")).await.unwrap().job_id.0;
     let mut lost = WorkerSession::register(&fixture).await;
@@ -178,7 +178,7 @@ async fn a_worker_that_is_always_busy_stops_claiming_for_a_job_that_must_run_alo
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_must_run_alone_waits_for_the_others_and_the_others_for_it() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("waits", options).await;
     let suspect = fixture.queue.enqueue(&NewJob::text("suspect")).await.unwrap().job_id.0;
     let mut lost = WorkerSession::register(&fixture).await;

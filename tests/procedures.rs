@@ -551,9 +551,7 @@ async fn finish_reports_as_lost_what_is_not_the_workers_and_leaves_it_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn finish_again_reports_everything_as_lost_and_changes_nothing() {
     for completion in [CompletionPolicy::Delete, CompletionPolicy::Annotate] {
-        let fixture =
-            Fixture::with("finish_twice", QueueOptions { completion: Some(completion), ..QueueOptions::default() })
-                .await;
+        let fixture = Fixture::with("finish_twice", QueueOptions::default().completion(completion)).await;
         let mut session = fixture.session().await;
         register(&mut session, ANNE).await;
         let ids = enqueue_some(&mut session, 4).await;
@@ -595,7 +593,7 @@ async fn finish_schedules_a_retry_to_the_millisecond() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn finish_makes_a_retry_without_attempts_dead_and_reports_it() {
-    let options = QueueOptions { max_attempts: Some(2), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(2);
     let fixture = Fixture::with("finish_dead", options).await;
     let mut session = fixture.session().await;
     register(&mut session, ANNE).await;
@@ -616,7 +614,7 @@ async fn finish_makes_a_retry_without_attempts_dead_and_reports_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn finish_puts_a_snoozed_job_off_and_does_not_count_its_attempt() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("finish_snooze", options).await;
     let mut session = fixture.session().await;
     register(&mut session, ANNE).await;
@@ -735,8 +733,7 @@ async fn recover_lists_what_the_worker_does_not_know_of_and_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn register_worker_returns_the_queues_settings() {
-    let options =
-        QueueOptions { completion: Some(CompletionPolicy::Archive), max_attempts: Some(3), ..QueueOptions::default() };
+    let options = QueueOptions::default().completion(CompletionPolicy::Archive).max_attempts(3);
     let fixture = Fixture::with("register", options).await;
     let mut session = fixture.session().await;
     let sql = format!(
@@ -955,7 +952,7 @@ async fn reap_calls_no_more_workers_lost_than_asked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reap_makes_jobs_dead_whose_last_attempt_was_alone() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("reap_dead", options).await;
     let mut session = fixture.session().await;
     register(&mut session, ANNE).await;
@@ -1036,11 +1033,7 @@ async fn reap_without_report_answers_in_its_output_parameter() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stats_counts_each_state() {
-    let fixture = Fixture::with(
-        "stats",
-        QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() },
-    )
-    .await;
+    let fixture = Fixture::with("stats", QueueOptions::default().completion(CompletionPolicy::Annotate)).await;
     let mut session = fixture.session().await;
     register(&mut session, ANNE).await;
     register(&mut session, BERT).await;
@@ -1068,8 +1061,7 @@ async fn stats_counts_each_state() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stats_of_an_empty_queue_knows_no_oldest_job() {
     for order in [ClaimOrder::Fifo, ClaimOrder::Lifo] {
-        let fixture =
-            Fixture::with("stats_empty", QueueOptions { claim_order: Some(order), ..QueueOptions::default() }).await;
+        let fixture = Fixture::with("stats_empty", QueueOptions::default().claim_order(order)).await;
         let mut session = fixture.session().await;
         let row = session.row("EXEC [$(schema)].[stats] @queue = N'work'").await;
         assert_eq!((number(&row, "ready"), optional_number(&row, "oldest_ready_ms")), (0, None));
@@ -1209,7 +1201,7 @@ async fn requeue_takes_the_newest_of_several_dead_jobs_with_one_key() {
 #[tokio::test(flavor = "multi_thread")]
 async fn purge_deletes_old_jobs_of_one_state() {
     for order in [ClaimOrder::Fifo, ClaimOrder::Lifo] {
-        let options = QueueOptions { claim_order: Some(order), ..QueueOptions::default() };
+        let options = QueueOptions::default().claim_order(order);
         let fixture = Fixture::with("purge", options).await;
         let mut session = fixture.session().await;
         register(&mut session, ANNE).await;
@@ -1288,11 +1280,7 @@ async fn purge_refuses_claimed_jobs_and_unknown_states() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn peek_shows_each_state_and_only_that() {
-    let fixture = Fixture::with(
-        "peek_states",
-        QueueOptions { completion: Some(CompletionPolicy::Annotate), ..QueueOptions::default() },
-    )
-    .await;
+    let fixture = Fixture::with("peek_states", QueueOptions::default().completion(CompletionPolicy::Annotate)).await;
     let mut session = fixture.session().await;
     register(&mut session, ANNE).await;
     let ids = enqueue_some(&mut session, 4).await;

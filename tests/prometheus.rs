@@ -160,7 +160,7 @@ async fn every_expression_returns_data_from_a_worker_under_load() {
     config.worker.promote_interval_ms = 100;
     config.worker.retry.base_ms = 10;
     let queue = Queue::connect(&config).await.unwrap();
-    queue.create(QueueOptions { max_attempts: Some(2), ..QueueOptions::default() }).await.unwrap();
+    queue.create(QueueOptions::default().max_attempts(2)).await.unwrap();
     let worker = Worker::builder(
         &queue,
         Handlers::any(|job, _| match job.json::<u64>()? % 100 {

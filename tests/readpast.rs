@@ -39,8 +39,7 @@ async fn lock(session: &mut Session, ids: &[i64]) {
 async fn a_claim_skips_exactly_the_locked_rows_in_every_order() {
     for claim_order in [ClaimOrder::Fifo, ClaimOrder::Lifo, ClaimOrder::Any] {
         for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
-            let options =
-                QueueOptions { claim_order: Some(claim_order), delivery: Some(delivery), ..QueueOptions::default() };
+            let options = QueueOptions::default().claim_order(claim_order).delivery(delivery);
             let fixture = Fixture::with("skips", options).await;
             let ids = enqueue(&fixture, 6).await;
             let mut worker = impatient_worker(&fixture).await;

@@ -11,14 +11,14 @@ const HOUR: Duration = Duration::from_secs(3_600);
 const REFUSED: u32 = 58003;
 
 fn keeping(keep_done: Keep, keep_dead: Keep) -> QueueOptions {
-    QueueOptions { keep_done: Some(keep_done), keep_dead: Some(keep_dead), ..QueueOptions::default() }
+    QueueOptions::default().keep_done(keep_done).keep_dead(keep_dead)
 }
 
 /// Jobs that ended `minutes` ago: done (annotated) ones, dead ones and archived ones, `count` of each.
 async fn finished(fixture: &Fixture, count: usize, minutes: u32) {
     let mut worker = WorkerSession::register(fixture).await;
     for completion in [CompletionPolicy::Annotate, CompletionPolicy::Archive] {
-        fixture.queue.create(QueueOptions { completion: Some(completion), ..QueueOptions::default() }).await.unwrap();
+        fixture.queue.create(QueueOptions::default().completion(completion)).await.unwrap();
         let jobs = if completion == CompletionPolicy::Annotate { 2 * count } else { count };
         fixture.queue.enqueue_many(&(0..jobs).map(|_| NewJob::text("x")).collect::<Vec<_>>()).await.unwrap();
         let mut position = 0;
@@ -57,19 +57,10 @@ async fn a_queue_keeps_finished_jobs_for_ever_until_it_is_told_otherwise() {
     assert_eq!(kept().await, (Keep::Forever, Keep::Forever));
     // What is not given stays as it is.
     for (options, expected) in [
-        (
-            QueueOptions { keep_done: Some(Keep::For(HOUR)), ..QueueOptions::default() },
-            (Keep::For(HOUR), Keep::Forever),
-        ),
-        (
-            QueueOptions { keep_dead: Some(Keep::For(2 * HOUR)), ..QueueOptions::default() },
-            (Keep::For(HOUR), Keep::For(2 * HOUR)),
-        ),
-        (QueueOptions { max_attempts: Some(3), ..QueueOptions::default() }, (Keep::For(HOUR), Keep::For(2 * HOUR))),
-        (
-            QueueOptions { keep_done: Some(Keep::Forever), ..QueueOptions::default() },
-            (Keep::Forever, Keep::For(2 * HOUR)),
-        ),
+        (QueueOptions::default().keep_done(Keep::For(HOUR)), (Keep::For(HOUR), Keep::Forever)),
+        (QueueOptions::default().keep_dead(Keep::For(2 * HOUR)), (Keep::For(HOUR), Keep::For(2 * HOUR))),
+        (QueueOptions::default().max_attempts(3), (Keep::For(HOUR), Keep::For(2 * HOUR))),
+        (QueueOptions::default().keep_done(Keep::Forever), (Keep::Forever, Keep::For(2 * HOUR))),
         // A part of a second counts as one.
         (
             keeping(Keep::For(Duration::from_millis(1_001)), Keep::Forever),

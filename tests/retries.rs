@@ -10,7 +10,7 @@ use crate::support::Fixture;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_job_is_tried_as_often_as_allowed_then_dead_with_its_last_error() {
-    let options = QueueOptions { max_attempts: Some(3), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(3);
     let fixture = Fixture::with("retries", options).await;
     fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let attempts = Arc::new(Mutex::new(Vec::new()));
@@ -73,7 +73,7 @@ async fn retry_in_waits_as_long_as_it_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_requeued_job_starts_from_its_first_attempt_with_a_higher_fence() {
-    let options = QueueOptions { max_attempts: Some(1), ..QueueOptions::default() };
+    let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("requeued", options).await;
     fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let fail = |_: &readpast::Job, _: &readpast::Context| Err::<(), _>(JobError::retry("no").into());

@@ -134,7 +134,7 @@ async fn an_orderly_end_is_told_apart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_stop_at_once_no_job_starts_although_it_has_no_row_any_more() {
-    let options = QueueOptions { delivery: Some(Delivery::AtMostOnce), ..QueueOptions::default() };
+    let options = QueueOptions::default().delivery(Delivery::AtMostOnce);
     let fixture = Fixture::with("at_most_once", options).await;
     let BlockedWorker { worker, gate, starts } = blocked(&fixture, 60_000).await;
     worker.stop_handle().stop_now();

@@ -60,7 +60,7 @@ async fn found(session: &mut Session, wait_ms: u32) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn await_jobs_finds_what_a_claim_would_get() {
     for claim_order in [readpast::ClaimOrder::Fifo, readpast::ClaimOrder::Lifo, readpast::ClaimOrder::Any] {
-        let options = QueueOptions { claim_order: Some(claim_order), ..QueueOptions::default() };
+        let options = QueueOptions::default().claim_order(claim_order);
         let fixture = Fixture::with("await", options).await;
         let mut session = fixture.session().await;
         assert!(!found(&mut session, 20).await, "the queue is empty");

@@ -91,7 +91,7 @@ fn error_label(error: &Error) -> &'static str {
 
 /// What a worker counts: the stages after the claim, its lease, and the queue as last sampled.
 #[derive(Debug)]
-pub struct WorkerMetrics {
+pub(crate) struct WorkerMetrics {
     claims: Counter,
     claims_empty: Counter,
     claimed_jobs: Counter,
@@ -119,7 +119,7 @@ pub struct WorkerMetrics {
 
 impl WorkerMetrics {
     /// The handles of a worker of `queue`.
-    pub fn new(queue: &str) -> WorkerMetrics {
+    pub(crate) fn new(queue: &str) -> WorkerMetrics {
         describe_all();
         let own = &[queue];
         WorkerMetrics {
@@ -177,7 +177,7 @@ impl WorkerMetrics {
     }
 
     /// A job starts. One of the three calls that are made for each job.
-    pub fn started(&self, waited: Duration) {
+    pub(crate) fn started(&self, waited: Duration) {
         self.buffer_wait.record(waited);
     }
 
@@ -190,7 +190,7 @@ impl WorkerMetrics {
     }
 
     /// The end of a job that is done is confirmed. One of the three calls that are made for each job.
-    pub fn job_done(&self, age: Duration) {
+    pub(crate) fn job_done(&self, age: Duration) {
         self.job_age.record(age);
     }
 
@@ -222,7 +222,7 @@ impl WorkerMetrics {
 
 /// What a worker counts for each kind of job that it has a handler for.
 #[derive(Debug)]
-pub struct KindMetrics {
+pub(crate) struct KindMetrics {
     run_done: Histogram,
     run_retry: Histogram,
     run_snooze: Histogram,
@@ -233,7 +233,7 @@ pub struct KindMetrics {
 
 impl KindMetrics {
     /// The handles of a worker of `queue` for one kind; for those without a handler of their own, the kind is empty.
-    pub fn new(queue: &str, kind: &str) -> KindMetrics {
+    pub(crate) fn new(queue: &str, kind: &str) -> KindMetrics {
         let run = |outcome| RUN_SECONDS.histogram(&[queue, kind, outcome]);
         KindMetrics {
             run_done: run("done"),
@@ -255,7 +255,7 @@ impl KindMetrics {
     }
 
     /// A job has run and is done. One of the three calls that are made for each job.
-    pub fn run_done(&self, run: Duration) {
+    pub(crate) fn run_done(&self, run: Duration) {
         self.run_done.record(run);
     }
 }

@@ -18,16 +18,17 @@ mod exporter;
 mod handles;
 mod level_gauges;
 
-use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit, with_recorder};
+/// What a metric counts in, from the [`metrics`](https://docs.rs/metrics) facade.
+pub use metrics::Unit;
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, with_recorder};
 
 pub(crate) use exporter::Exporter;
-#[doc(hidden)] // for benches/metrics.rs
-pub use handles::{KindMetrics, WorkerMetrics};
-pub(crate) use handles::{QueueMetrics, SampleMetrics};
+pub(crate) use handles::{KindMetrics, QueueMetrics, SampleMetrics, WorkerMetrics};
 pub(crate) use level_gauges::{Levels, Scale};
 
 /// What a metric is, for a recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kind {
     /// Only grows, while its process lives.
     Counter,

@@ -10,21 +10,64 @@ use super::parameters::int;
 use crate::error::Error;
 use crate::limits::TEN_YEARS;
 
-/// A queue's settings, for [`Queue::create`](super::Queue::create). What is `None` stays as it is; for a new queue it is the default.
+/// A queue's settings, for [`Queue::create`](super::Queue::create). What is not set stays as it is; for a new queue it is the default.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use readpast::{CompletionPolicy, Keep, QueueOptions};
+///
+/// let day = Duration::from_secs(86_400);
+/// let options = QueueOptions::default().completion(CompletionPolicy::Archive).keep_done(Keep::For(30 * day));
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[must_use = "options do nothing until they are passed to Queue::create"]
 pub struct QueueOptions {
-    /// Default: [`ClaimOrder::Fifo`]. To and from [`ClaimOrder::Lifo`], a queue can change only while it has no jobs.
-    pub claim_order: Option<ClaimOrder>,
-    /// Default: [`CompletionPolicy::Delete`].
-    pub completion: Option<CompletionPolicy>,
-    /// Default: [`Delivery::AtLeastOnce`].
-    pub delivery: Option<Delivery>,
+    claim_order: Option<ClaimOrder>,
+    completion: Option<CompletionPolicy>,
+    delivery: Option<Delivery>,
+    max_attempts: Option<u32>,
+    keep_done: Option<Keep>,
+    keep_dead: Option<Keep>,
+}
+
+impl QueueOptions {
+    /// In which order jobs are claimed. Default: [`ClaimOrder::Fifo`]. To and from [`ClaimOrder::Lifo`], a queue can change only while it has no
+    /// jobs.
+    pub fn claim_order(mut self, claim_order: ClaimOrder) -> QueueOptions {
+        self.claim_order = Some(claim_order);
+        self
+    }
+
+    /// What becomes of done jobs. Default: [`CompletionPolicy::Delete`].
+    pub fn completion(mut self, completion: CompletionPolicy) -> QueueOptions {
+        self.completion = Some(completion);
+        self
+    }
+
+    /// What a claim promises. Default: [`Delivery::AtLeastOnce`].
+    pub fn delivery(mut self, delivery: Delivery) -> QueueOptions {
+        self.delivery = Some(delivery);
+        self
+    }
+
     /// After how many attempts a job is dead, unless the job says otherwise; 1 and more. Default: 5.
-    pub max_attempts: Option<u32>,
+    pub fn max_attempts(mut self, max_attempts: u32) -> QueueOptions {
+        self.max_attempts = Some(max_attempts);
+        self
+    }
+
     /// How long done jobs stay, in the table (`annotate`) or in the archive. Default: [`Keep::Forever`].
-    pub keep_done: Option<Keep>,
+    pub fn keep_done(mut self, keep: Keep) -> QueueOptions {
+        self.keep_done = Some(keep);
+        self
+    }
+
     /// How long dead jobs stay. Default: [`Keep::Forever`].
-    pub keep_dead: Option<Keep>,
+    pub fn keep_dead(mut self, keep: Keep) -> QueueOptions {
+        self.keep_dead = Some(keep);
+        self
+    }
 }
 
 /// How long finished jobs stay, counted from their end. What is older is deleted by one of the queue's workers, a thousand at a time, once a

@@ -255,11 +255,8 @@ impl SideBySide {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_does_what_the_model_does() {
-    let options = QueueOptions {
-        max_attempts: Some(u32::from(MAX_ATTEMPTS)),
-        completion: Some(readpast::CompletionPolicy::Annotate),
-        ..QueueOptions::default()
-    };
+    let options =
+        QueueOptions::default().max_attempts(u32::from(MAX_ATTEMPTS)).completion(readpast::CompletionPolicy::Annotate);
     for seed in 0..12 {
         let fixture = Fixture::with("model", options).await;
         let enqueued = fixture.queue.enqueue_many(&crate::support::numbers(JOBS as u32)).await.unwrap();
