@@ -367,7 +367,7 @@ const QUEUE_SAMPLE_AGE_SECONDS: Metric = age(
 );
 
 /// A stage of the way of a job, as the documentation and the dashboard have it, and its metrics.
-pub const STAGES: [(&str, &[Metric]); 9] = [
+pub(crate) const STAGES: [(&str, &[Metric]); 9] = [
     ("Enqueue", &[ENQUEUED_JOBS, ENQUEUE_DUPLICATES, ENQUEUE_SECONDS, ENQUEUE_BATCH_JOBS]),
     (
         "Queue",
