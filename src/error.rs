@@ -15,8 +15,8 @@ use crate::ids::JobId;
 
 /// What can go wrong, sorted by what to do about it.
 ///
-/// The message is complete: it names the cause, and says what to do where that is known. [`source`](std::error::Error::source) is always
-/// `None`, so that nothing that prints causes prints one twice.
+/// The message is complete: it names the cause, and says what to do where that is known. [`source`](std::error::Error::source) is
+/// `None`, so that nothing that prints causes prints one twice; only [`Payload`](Error::Payload) has one, by which a handler's error is known.
 ///
 /// [`is_transient`](Error::is_transient) says whether the same call may succeed a little later.
 #[derive(Debug, thiserror::Error)]

@@ -38,7 +38,7 @@
 //! # What it promises
 //!
 //! With [`Delivery::AtLeastOnce`], the default, a job leaves the database only when its acknowledgement has arrived
-//! there. It runs again when its worker died, ended at its shutdown deadline or lost its lease while running it or
+//! there. It runs again when its worker died, was stopped at once, ended at its shutdown deadline or lost its lease while running it or
 //! before the acknowledgement arrived, and at no other time. Each claim gives it a new [`Fence`]; of several runs only the one with the latest
 //! fence can end the job, and what the others say changes nothing and is counted as lost ([`WorkerStats::lost`]).
 //!
@@ -49,7 +49,7 @@
 //!
 //! [`Job::attempt`] counts starts, as far as SQL Server can know: all jobs that a lost worker held count one. Before
 //! its last attempt a job that was lost waits for a worker that holds nothing else and runs there alone, so that a job
-//! that kills its process is dead after `max_attempts` and nobody dies with it.
+//! that kills its process is dead after `max_attempts` and no other job dies with it.
 //!
 //! # Kinds
 //!
@@ -123,6 +123,8 @@ pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBu
 
 /// The traits that [`enqueue_in`] and the driver ask of a connection.
 pub use futures_io;
+/// The thread pools of [`WorkerBuilder::thread_pool`].
+pub use rayon;
 /// The driver, for [`enqueue_in`].
 pub use tiberius;
 /// The type of [`NewJob::correlation_id`] and [`WorkerId`].

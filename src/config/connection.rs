@@ -96,7 +96,7 @@ impl ConnectionConfig {
 }
 
 /// The schema's name goes into SQL text: into the scripts in brackets, and into the names of the table types without
-/// them, because the protocol has no brackets there. Hence neither special characters nor reserved words.
+/// them, because the protocol has no brackets there. So neither special characters nor reserved words.
 pub(crate) fn check_schema(schema: &str) -> Result<(), Error> {
     let begins_well = schema.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     let goes_on_well = schema.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');

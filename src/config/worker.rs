@@ -113,13 +113,13 @@ pub struct WorkerConfig {
     /// Default: `0`. Range: 0 to 86400000 ms.
     pub job_time_limit_ms: u64,
 
-    /// How long a job is put off whose kind this worker has no handler for, without a counted attempt, so that a worker that knows its kind
+    /// For how long a worker puts off a job whose kind it has no handler for, without a counted attempt, so that a worker that knows its kind
     /// can have it: while a deployment rolls, both claim from one queue. Less up to half of it at random.
     ///
     /// Default: `10000`. Range: 100 to 3600000 ms.
     pub unknown_kind_delay_ms: u64,
 
-    /// From how long after it was enqueued on such a job is dead instead; the default is a day. On a queue with delivery `at_most_once` it is dead at once.
+    /// Such a job is dead instead once this much time has passed since it was enqueued; the default is a day. On a queue with delivery `at_most_once` it is dead at once.
     ///
     /// Default: `86400000`. Range: 0 to 315360000000 ms.
     pub unknown_kind_keep_ms: u64,

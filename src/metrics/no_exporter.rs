@@ -6,7 +6,7 @@ use crate::config::PortInUse;
 use crate::error::Error;
 use crate::worker::Monitor;
 
-/// Serves nothing: whoever is to listen is refused.
+/// Serves nothing: a process that is to listen is refused.
 #[derive(Debug)]
 pub(crate) struct Exporter {
     address: SocketAddr,

@@ -24,7 +24,7 @@ pub(crate) struct QueueSample {
 }
 
 impl QueueSample {
-    /// Jobs that are not finished, whoever holds them.
+    /// Jobs that are not finished, held by any worker or by none.
     pub(crate) fn unfinished(&self) -> u64 {
         self.ready + self.scheduled + self.claimed
     }

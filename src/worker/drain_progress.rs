@@ -22,7 +22,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Progress {
     /// Jobs that this worker has finished since its start: done and dead ones.
     pub finished: u64,
-    /// Jobs of the queue that are not finished, whoever holds them; `None` before it is known. A sample: beyond 10,000 ready jobs of a
+    /// Jobs of the queue that are not finished, held by this worker or by none or another; `None` before it is known. A sample: beyond 10,000 ready jobs of a
     /// priority it is estimated, and at most 100,000 scheduled and claimed ones are counted.
     pub unfinished: Option<u64>,
     /// Those of them that wait for their time; `None` before it is known.
