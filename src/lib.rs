@@ -123,7 +123,7 @@ pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBu
 
 /// The traits that [`enqueue_in`] and the driver ask of a connection.
 pub use futures_io;
-/// The thread pools of [`WorkerBuilder::thread_pool`].
+/// The library of the thread pool, for [`WorkerBuilder::thread_pool`].
 pub use rayon;
 /// The driver, for [`enqueue_in`].
 pub use tiberius;
