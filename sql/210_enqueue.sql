@@ -84,7 +84,16 @@ BEGIN
 END;
 
 -- Jobs with higher numbers may have been claimed meanwhile: then claims begin beyond this one (see marks). In a caller's transaction, the sweep
--- finds it after the commit.
-IF @duplicate = 0 AND EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id AND job_id > @job_id)
-    EXEC [$(schema)].[lower_marks] @queue_id, @job_id;
+-- finds it after the commit. No error here is the caller's: the job is there, and a call that failed would be made again.
+IF @duplicate = 0 AND @@TRANCOUNT = 0
+BEGIN
+    SET XACT_ABORT OFF;
+    BEGIN TRY
+        IF EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id AND job_id > @job_id)
+            EXEC [$(schema)].[lower_marks] @queue_id, @job_id;
+    END TRY
+    BEGIN CATCH
+        RETURN 0;
+    END CATCH;
+END;
 GO

@@ -155,9 +155,18 @@ BEGIN
         COMMIT TRANSACTION;
 END;
 
--- Jobs with higher numbers may have been claimed meanwhile, see enqueue.
-IF EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id AND job_id > @first_id)
-    EXEC [$(schema)].[lower_marks] @queue_id, @first_id;
+-- Jobs with higher numbers may have been claimed meanwhile, see enqueue. No error here is the caller's: the jobs are there.
+IF @@TRANCOUNT = 0
+BEGIN
+    SET XACT_ABORT OFF;
+    BEGIN TRY
+        IF EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id AND job_id > @first_id)
+            EXEC [$(schema)].[lower_marks] @queue_id, @first_id;
+    END TRY
+    BEGIN CATCH
+        SET @again = 0;  -- the next sweep finds them
+    END CATCH;
+END;
 
 IF @report = 0
     RETURN 0;

@@ -29,7 +29,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @after_alone    bit          = 0,     -- ready
     @job_id         bigint       = NULL,  -- this one, instead of a state
     @texts          bit          = 1,     -- 0: payload_text and output_text are NULL, for programs that read the bytes
-    @kind           varchar(64)  = NULL,
+    @kind           varchar(65)  = NULL,
     @correlation_id uniqueidentifier = NULL,
     @error          nvarchar(4000) = NULL,
     @scan           int          = 10000,

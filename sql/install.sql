@@ -599,9 +599,18 @@ BEGIN
 END;
 
 -- Jobs with higher numbers may have been claimed meanwhile: then claims begin beyond this one (see marks). In a caller's transaction, the sweep
--- finds it after the commit.
-IF @duplicate = 0 AND EXISTS (SELECT 1 FROM [readpast].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id AND job_id > @job_id)
-    EXEC [readpast].[lower_marks] @queue_id, @job_id;
+-- finds it after the commit. No error here is the caller's: the job is there, and a call that failed would be made again.
+IF @duplicate = 0 AND @@TRANCOUNT = 0
+BEGIN
+    SET XACT_ABORT OFF;
+    BEGIN TRY
+        IF EXISTS (SELECT 1 FROM [readpast].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id AND job_id > @job_id)
+            EXEC [readpast].[lower_marks] @queue_id, @job_id;
+    END TRY
+    BEGIN CATCH
+        RETURN 0;
+    END CATCH;
+END;
 GO
 
 -- 220_enqueue_batch.sql
@@ -764,9 +773,18 @@ BEGIN
         COMMIT TRANSACTION;
 END;
 
--- Jobs with higher numbers may have been claimed meanwhile, see enqueue.
-IF EXISTS (SELECT 1 FROM [readpast].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id AND job_id > @first_id)
-    EXEC [readpast].[lower_marks] @queue_id, @first_id;
+-- Jobs with higher numbers may have been claimed meanwhile, see enqueue. No error here is the caller's: the jobs are there.
+IF @@TRANCOUNT = 0
+BEGIN
+    SET XACT_ABORT OFF;
+    BEGIN TRY
+        IF EXISTS (SELECT 1 FROM [readpast].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id AND job_id > @first_id)
+            EXEC [readpast].[lower_marks] @queue_id, @first_id;
+    END TRY
+    BEGIN CATCH
+        SET @again = 0;  -- the next sweep finds them
+    END CATCH;
+END;
 
 IF @report = 0
     RETURN 0;
@@ -2427,7 +2445,7 @@ CREATE OR ALTER PROCEDURE [readpast].[peek]
     @after_alone    bit          = 0,     -- ready
     @job_id         bigint       = NULL,  -- this one, instead of a state
     @texts          bit          = 1,     -- 0: payload_text and output_text are NULL, for programs that read the bytes
-    @kind           varchar(64)  = NULL,
+    @kind           varchar(65)  = NULL,
     @correlation_id uniqueidentifier = NULL,
     @error          nvarchar(4000) = NULL,
     @scan           int          = 10000,

@@ -1,11 +1,11 @@
--- Removes readpast from a database, with all its jobs. Stop the workers first, and remove the members of its four roles (ALTER ROLE … DROP MEMBER):
+-- Removes readpast from a database, with all its jobs. Stop the workers first, and remove the members of its four roles (ALTER ROLE ... DROP MEMBER):
 -- a role that has some cannot be dropped (error 15144), and then nothing is.
 --     sqlcmd -b -S SERVER -d DATABASE -v schema=readpast -i uninstall.sql
 IF EXISTS (SELECT 1
            FROM sys.database_role_members AS m
            INNER JOIN sys.database_principals AS r ON r.principal_id = m.role_principal_id
            WHERE r.name IN (N'$(schema)_monitor', N'$(schema)_operator', N'$(schema)_producer', N'$(schema)_worker'))
-    THROW 58003, N'the roles $(schema)_producer, _worker, _operator and _monitor have members and could not be dropped; remove them first: ALTER ROLE … DROP MEMBER …', 1;
+    THROW 58003, N'the roles $(schema)_producer, _worker, _operator and _monitor have members and could not be dropped; remove them first: ALTER ROLE ... DROP MEMBER ...', 1;
 DROP PROCEDURE IF EXISTS [$(schema)].[schema_info];
 DROP PROCEDURE IF EXISTS [$(schema)].[peek];
 DROP PROCEDURE IF EXISTS [$(schema)].[purge];
@@ -47,7 +47,6 @@ DROP TABLE IF EXISTS [$(schema)].[jobs];
 DROP SEQUENCE IF EXISTS [$(schema)].[job_ids];
 DROP TABLE IF EXISTS [$(schema)].[queues];
 DROP TABLE IF EXISTS [$(schema)].[schema_version];
-GO
 DROP ROLE IF EXISTS [$(schema)_monitor];
 DROP ROLE IF EXISTS [$(schema)_operator];
 DROP ROLE IF EXISTS [$(schema)_producer];

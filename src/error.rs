@@ -180,7 +180,8 @@ pub enum Error {
 
     /// SQL Server did not answer to an enqueue, or ended the session: the jobs may be in the queue, all of them or none.
     /// Hand them in again only where running them twice does no harm. Give jobs a [de-duplication
-    /// key](crate::NewJob::dedup_key), and enqueueing is repeated for you.
+    /// key](crate::NewJob::dedup_key), and enqueueing is repeated for you (but after a
+    /// time-out, which has used up the time for that: enqueue them again yourself, the key makes it harmless).
     #[error("{jobs} jobs may or may not have been enqueued: {cause}")]
     #[non_exhaustive]
     EnqueueInDoubt {
@@ -358,10 +359,15 @@ impl Error {
     }
 
     /// Whether a call that ended so may have taken effect all the same. A statement's own error has undone it (XACT_ABORT); when no word came
-    /// from SQL Server, or one about the server itself (severity 17 and more) or the session, the transaction may have been committed before.
+    /// from SQL Server, or one about the server itself (severity 17 and more), the session, or something that changed under a procedure, which
+    /// may be a statement behind the commit, the transaction may have been committed before.
     pub(crate) fn leaves_open(&self) -> bool {
         match self {
-            Error::Sql { number, severity, .. } => *severity >= 17 || transient::ends_the_session(*number),
+            Error::Sql { number, severity, .. } => {
+                *severity >= 17 || transient::ends_the_session(*number) || transient::is_to_be_run_again(*number)
+            }
+            // What is not there, or cannot be written to, has changed nothing.
+            Error::ReadOnlyDatabase { .. } | Error::NotInstalled { .. } | Error::WrongSetOptions { .. } => false,
             other => other.sql_number().is_none(),
         }
     }
@@ -463,6 +469,8 @@ mod tests {
         };
         assert!(!with(1205, 13).leaves_open() && !with(1222, 16).leaves_open());
         assert!(!Error::LeaseLost.leaves_open());
+        assert!(with(601, 12).leaves_open() && with(2801, 16).leaves_open(), "perhaps behind the commit");
+        assert!(!with(3906, 16).leaves_open() && !with(2812, 16).leaves_open(), "not written to, not there");
         assert!(with(40197, 17).leaves_open() && with(40501, 20).leaves_open());
         assert!(with(40549, 16).leaves_open() && with(596, 21).leaves_open(), "the session was ended");
         assert!(Error::TimedOut { call: "claim".into(), after: Duration::from_secs(30) }.leaves_open());

@@ -32,7 +32,8 @@ pub(super) fn for_permission(message: &str, schema: &str) -> String {
 /// What to do when the encrypted connection cannot be made. `message` is the driver's or the TLS library's.
 pub(super) fn for_tls(message: &str) -> &'static str {
     if message.contains("requested encryption level") {
-        "the server does not encrypt: configure it to, or set Encrypt=false"
+        "the server does not encrypt all that is sent: configure it to, or set Encrypt=false, which encrypts the login only; for a server without any \
+         encryption, and on a network that nobody else can read, Encrypt=DANGER_PLAINTEXT"
     } else if message.contains("platform") {
         "install the system's package of certificate authorities (ca-certificates), or name the server's with TrustServerCertificateCA=<file>"
     } else if message.contains("NotValidForName") || message.contains("not valid for name") {

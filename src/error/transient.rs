@@ -66,6 +66,11 @@ pub(super) fn is_transient(number: i32) -> bool {
     ALL.iter().any(|group| group.contains(&number))
 }
 
+/// Whether something changed under a statement, which is to be run again.
+pub(super) fn is_to_be_run_again(number: i32) -> bool {
+    RUN_AGAIN.contains(&number)
+}
+
 /// Whether SQL Server ended the session with the error, whatever its severity: what the session did last is then not known.
 pub(super) fn ends_the_session(number: i32) -> bool {
     SESSION.contains(&number)

@@ -32,10 +32,11 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Whether the other end has closed it, or it was reset: nothing that is sent now would be heard.
+    /// Whether the other end has closed it, or it was reset: nothing that is sent now would be heard. A server has nothing to say on a
+    /// connection without a call but that it ends it, and a TLS layer's farewell are bytes as well.
     pub(super) fn is_closed(&self) -> bool {
         match self.socket.peek(&mut [MaybeUninit::uninit()]) {
-            Ok(bytes) => bytes == 0,
+            Ok(_) => true,
             Err(error) => error.kind() != io::ErrorKind::WouldBlock,
         }
     }
