@@ -1,15 +1,17 @@
 //! How a worker ends: in order, by its deadline, or at once.
 
-use std::sync::Mutex;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use readpast::{Delivery, Handlers, JobState, NewJob, QueueOptions, Summary, Worker, WorkerConfig};
+use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use readpast::{Delivery, Error, Handlers, JobState, NewJob, QueueOptions, Summary, Worker, WorkerConfig};
+use readpast_devserver::error::SqlError;
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::counted::{assert_each_once, counting_worker, drained};
-use crate::support::{Fixture, changed, numbers, until};
+use crate::support::{Fixture, changed, dev_server, numbers, until};
 
 async fn blocked(fixture: &Fixture, shutdown_deadline_ms: u64) -> BlockedWorker {
     let config = changed(fixture.config.worker.clone(), |worker| worker.shutdown_deadline_ms = shutdown_deadline_ms);
@@ -198,5 +200,128 @@ async fn a_first_signal_waits_for_the_running_job_and_a_second_does_not() {
     let did = tokio::time::timeout(Duration::from_secs(30), worker.ended()).await.expect("the second does not");
     assert_eq!((did.done, did.released), (0, 2));
     assert_eq!(fixture.queue.stats().await.unwrap().claimed, 1, "its row waits for the reaper");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn from_the_deadline_on_nothing_starts_with_a_row_or_without() {
+    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+        let fixture = Fixture::with("no_starts", QueueOptions::default().delivery(delivery)).await;
+        fixture.queue.enqueue_many(&numbers(50)).await.unwrap();
+        let starts = Arc::new(AtomicU32::new(0));
+        let counted = starts.clone();
+        let handler = move |_: &readpast::Job, context: &readpast::Context| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            while !context.is_stopping() {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_millis(200)); // the next could start only after the deadline
+            Ok(())
+        };
+        let config = changed(fixture.config.worker.clone(), |worker| {
+            worker.threads = 1;
+            worker.buffer = 100;
+            worker.shutdown_deadline_ms = 0;
+        });
+        let worker = Worker::builder(&fixture.queue, Handlers::any(handler)).config(&config).start().await.unwrap();
+        let monitor = worker.monitor();
+        until("one runs and the others wait", || monitor.stats().running == 1 && monitor.stats().buffered == 49).await;
+        let summary = worker.shutdown().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        assert_eq!(starts.load(Ordering::Relaxed), 1, "{delivery:?}");
+        let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
+        if delivery == Delivery::AtLeastOnce {
+            assert_eq!(ready.len() as u64 + summary.stats.done, 50);
+            assert!(ready.len() >= 49 && ready.iter().all(|job| job.attempt == 0));
+        } else {
+            assert!(!summary.ended_in_order && summary.cut_off >= 49, "{summary:?}");
+        }
+        let stats = fixture.queue.stats().await.unwrap();
+        assert_eq!((stats.claimed, stats.workers), (0, 0));
+        fixture.remove().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn giving_back_at_the_deadline_is_repeated_and_a_refusal_of_it_does_not_keep_the_worker_registered() {
+    // A deadlock that passes, and a permission that does not come back.
+    for (number, severity, failures, given_back) in [(1205, 13, 2, 1), (229, 14, u64::MAX, 0)] {
+        let fixture = Fixture::on(dev_server().await, "give_back_fails", QueueOptions::default()).await;
+        fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
+        let release = format!("{}.release", fixture.schema());
+        let error = move |call| {
+            (call <= failures).then(|| SqlError::new(number, "raised by a test".to_owned()).severity(severity))
+        };
+        dev_server().await.faults().on_call(&release, error);
+        let handler = |_: &readpast::Job, context: &readpast::Context| {
+            while !context.is_cancelled() {
+                std::thread::yield_now();
+            }
+            Ok(())
+        };
+        let config = changed(fixture.config.worker.clone(), |worker| worker.shutdown_deadline_ms = 50);
+        let worker = Worker::builder(&fixture.queue, Handlers::any(handler)).config(&config).start().await.unwrap();
+        let monitor = worker.monitor();
+        until("the job runs", || monitor.stats().running == 1).await;
+        let summary = worker.shutdown().await.unwrap();
+        assert_eq!((summary.cut_off, summary.stats.released), (1, given_back));
+        let stats = fixture.queue.stats().await.unwrap();
+        assert_eq!((stats.ready as u64, stats.workers), (given_back, 0), "after {number}");
+        fixture.remove().await;
+    }
+}
+
+/// Panics when an acknowledgement is recorded, which ends the task that acknowledges.
+struct PanicsAtFinish;
+
+impl HistogramFn for PanicsAtFinish {
+    fn record(&self, _: f64) {
+        panic!("the recorder's defect");
+    }
+}
+
+impl Recorder for PanicsAtFinish {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::noop()
+    }
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        if key.name() == "readpast_finish_seconds" {
+            Histogram::from_arc(Arc::new(PanicsAtFinish))
+        } else {
+            Histogram::noop()
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_panic_while_the_worker_ends_is_reported_and_what_it_leaves_behind_is_not_waited_for() {
+    let fixture = Fixture::new("late_panic").await;
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
+    let _recording = metrics::set_default_local_recorder(&PanicsAtFinish);
+    // One job for each lane, one after the other, and one that nobody is left to acknowledge.
+    let handler = |job: &readpast::Job, context: &readpast::Context| {
+        while !context.is_stopping() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(300) * job.json::<u32>()?);
+        Ok(())
+    };
+    let config = changed(fixture.config.worker.clone(), |worker| {
+        worker.threads = 3;
+        worker.shutdown_deadline_ms = 3_600_000;
+    });
+    let worker = Worker::builder(&fixture.queue, Handlers::any(handler)).config(&config).start().await.unwrap();
+    let monitor = worker.monitor();
+    until("all run", || monitor.stats().running == 3).await;
+    let ended = tokio::time::timeout(Duration::from_secs(30), worker.shutdown()).await.expect("it does not wait");
+    assert!(matches!(ended, Err(Error::Panicked { .. })), "{ended:?}");
+    let stats = fixture.queue.stats().await.unwrap();
+    assert_eq!((stats.ready, stats.claimed, stats.workers), (1, 0, 0));
     fixture.remove().await;
 }

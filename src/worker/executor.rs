@@ -69,6 +69,8 @@ struct Runs {
     waiting: Receiver<Claimed>,
     /// No further job is started; those that would be are given back.
     closed: AtomicBool,
+    /// Nor is one that has no row to be given back to; those are dropped. Never without `closed`.
+    cut_off: AtomicBool,
     lease: Arc<LeaseClock>,
     overdue: Arc<Overdue>,
     /// In the order of the handlers.
@@ -101,6 +103,7 @@ impl Executor {
             buffer,
             waiting,
             closed: AtomicBool::new(false),
+            cut_off: AtomicBool::new(false),
             lease,
             overdue: Arc::new(Overdue::new(kind_metrics.clone())),
             kind_metrics,
@@ -164,7 +167,7 @@ impl Executor {
     }
 
     /// Starts nothing any more and gives back what has not started. Jobs of `at_most_once` queues cannot be given back, they have no
-    /// row any more: they still run, until the worker stops at once.
+    /// row any more: they still run, until the deadline or until the worker stops at once.
     pub(super) fn close(&self) {
         self.runs.closed.store(true, Ordering::Release);
         for claimed in self.runs.kind_limits.take_waiting() {
@@ -178,10 +181,19 @@ impl Executor {
                 self.runs.give_back(claimed);
             }
         }
+        if self.runs.cut_off.load(Ordering::Acquire) {
+            no_way_back.clear();
+        }
         for claimed in no_way_back {
             self.runs.buffer.try_send(claimed).expect("they have just been taken out of the channel");
         }
         self.pump();
+    }
+
+    /// As [`close`](Self::close), and drops those without a row too: the shutdown deadline has passed, after which nothing starts.
+    pub(super) fn cut_off(&self) {
+        self.runs.cut_off.store(true, Ordering::Release);
+        self.close();
     }
 
     /// Puts off what waits for others of its kind and was not to wait for so long, once a second; never returns.
@@ -270,6 +282,10 @@ impl Runs {
         }
         if has_row && self.closed.load(Ordering::Acquire) {
             self.give_back(claimed);
+            return Instant::now();
+        }
+        if !has_row && self.cut_off.load(Ordering::Acquire) {
+            drop(claimed); // its registration keeps it, so that the summary has it among those that were cut off
             return Instant::now();
         }
         let Some(handler) = self.handlers.find(claimed.job.kind()) else {

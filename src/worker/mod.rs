@@ -116,6 +116,8 @@ pub struct Worker {
 struct Stages {
     /// The first stage alone: when it has ended, nothing more comes.
     prefetch: JoinSet<()>,
+    /// The lanes of the completion: when all have ended, nothing is acknowledged any more.
+    acknowledging: JoinSet<()>,
     others: JoinSet<()>,
 }
 
@@ -158,7 +160,7 @@ impl Worker {
         let resumed = executor.clone();
         stages.spawn(keeper.keep(move || resumed.pump()));
         for _ in 0..COMPLETION_LANES {
-            stages.spawn(completion.clone().run_lane(shared.lane()));
+            stages.acknowledging.spawn(completion.clone().run_lane(shared.lane()).in_current_span());
         }
         stages.spawn(completion.run_lane_of_large_outputs(shared.lane(), large_outputs));
         stages.spawn(watcher.run());
@@ -338,13 +340,10 @@ impl Worker {
             let ended = tokio::select! {
                 () = shared.stop.reached(stop::Phase::Stopping) => return,
                 Some(ended) = stages.prefetch.join_next() => ended,
+                Some(ended) = stages.acknowledging.join_next() => ended,
                 Some(ended) = stages.others.join_next() => ended,
             };
-            if let Err(error) = ended
-                && error.is_panic()
-            {
-                shared.stop.fail_by_panic(error.into_panic());
-            }
+            shutdown::note_panic(shared, ended);
         }
     }
 }

@@ -9,14 +9,21 @@
 //! What is released while it runs may be claimed by another worker at once. It has another fence there, so that the acknowledgement of the run
 //! that goes on here would change nothing.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
-use crate::error::Error;
+use tokio::task::{JoinError, JoinSet};
 
-use super::Worker;
+use crate::error::Error;
+use crate::queue::lane::Lane;
+
+use super::executor::Executor;
+use super::lease::Lease;
+use super::pauses::Pauses;
 use super::registration::Registration;
 use super::shared::Shared;
 use super::stop::Phase;
+use super::{Stages, Worker};
 
 /// How long a shutdown waits for a claim that is under way before it gives back what has not started: a claim takes milliseconds, and
 /// the jobs of one that takes longer are given back when it has ended.
@@ -27,6 +34,9 @@ const FLUSH_GRACE: Duration = Duration::from_secs(1);
 
 /// How long giving back and unregistering may take after that.
 const GIVE_BACK_GRACE: Duration = Duration::from_secs(3);
+
+/// How much of that is kept for unregistering.
+const UNREGISTER_GRACE: Duration = Duration::from_secs(1);
 
 /// The cap of every list.
 const BATCH: usize = 1_000;
@@ -40,71 +50,178 @@ pub(super) struct End {
 
 /// Ends a worker that was told to stop.
 pub(super) async fn end(worker: &mut Worker) -> End {
-    let shared = worker.shared.clone();
-    let deadline = Duration::from_millis(shared.config.shutdown_deadline_ms);
+    let Worker { shared, lease, executor, stages, .. } = worker;
+    let Stages { prefetch, acknowledging, others } = stages;
+    let ending = Ending { shared, executor, lease };
     let mut given_back = 0;
     let in_order = tokio::select! {
         biased; // a worker that was stopped at once gives nothing back
         () = shared.stop.reached(Phase::StoppingNow) => false,
-        in_order = end_by(worker, deadline, &mut given_back) => in_order,
+        in_order = ending.end_by(prefetch, acknowledging, &mut given_back) => in_order,
+        never = note_panics(shared, others) => match never {},
     };
+    for stage in [prefetch, acknowledging, others] {
+        while let Some(ended) = stage.try_join_next() {
+            note_panic(shared, ended);
+        }
+    }
     shared.stop.stop_now();
-    let cut_off = given_back + worker.lease.registration().held().len();
-    worker.executor.abandon();
+    let cut_off = given_back + lease.registration().held().len();
+    executor.abandon();
     shared.metrics.end();
     End { in_order, cut_off }
 }
 
-/// Returns whether it was in order.
-async fn end_by(worker: &mut Worker, deadline: Duration, given_back: &mut usize) -> bool {
-    let in_order = tokio::time::timeout(deadline, all_ended(worker)).await.is_ok();
-    let Worker { shared, lease, .. } = worker;
-    let registration = lease.registration();
-    if !in_order {
-        tracing::warn!(
-            running = shared.in_flight.running(),
-            awaiting_finish = shared.in_flight.awaiting_finish(),
-            "the shutdown deadline has passed; what is unacknowledged is given back"
-        );
-        let _ = tokio::time::timeout(FLUSH_GRACE, shared.in_flight.flushed()).await;
+/// Has the worker fail when a stage has panicked. What the stage held has left memory with it, which nobody has told those who wait for that.
+pub(super) fn note_panic(shared: &Shared, ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        shared.stop.fail_by_panic(error.into_panic());
+        shared.in_flight.confirmed();
     }
-    let leaving = async {
-        give_back(shared, &registration, given_back).await?;
-        shared.lane().unregister_worker(&shared.queue, registration.worker_id).await
-    };
-    match tokio::time::timeout(GIVE_BACK_GRACE, leaving).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "could not unregister; the lease will run out"),
-        Err(_) => tracing::warn!(after = ?GIVE_BACK_GRACE, "could not unregister in time; the lease will run out"),
-    }
-    in_order
 }
 
-/// Returns when nothing is held any more.
-async fn all_ended(worker: &mut Worker) {
-    let Worker { shared, executor, stages, .. } = worker;
-    let mut prefetch_ended = async || while stages.prefetch.join_next().await.is_some() {};
-    // A claim that is under way ends first, so that it does not take again what is given back; one that hangs is not waited for.
-    let _ = tokio::time::timeout(CLAIM_GRACE, prefetch_ended()).await;
-    executor.close();
-    prefetch_ended().await;
-    shared.in_flight.idle().await;
-    shared.in_flight.flushed().await;
+/// Notes the panics of stages; never returns.
+async fn note_panics(shared: &Shared, stages: &mut JoinSet<()>) -> Infallible {
+    while let Some(ended) = stages.join_next().await {
+        note_panic(shared, ended);
+    }
+    std::future::pending().await
+}
+
+/// Returns when these stages have ended.
+async fn all_ended(shared: &Shared, stages: &mut JoinSet<()>) {
+    while let Some(ended) = stages.join_next().await {
+        note_panic(shared, ended);
+    }
+}
+
+/// What of a worker takes part in its end, beside its tasks.
+struct Ending<'a> {
+    shared: &'a Shared,
+    executor: &'a Executor,
+    lease: &'a Lease,
+}
+
+impl Ending<'_> {
+    /// Returns whether it was in order.
+    async fn end_by(
+        &self,
+        prefetch: &mut JoinSet<()>,
+        acknowledging: &mut JoinSet<()>,
+        given_back: &mut usize,
+    ) -> bool {
+        let Ending { shared, executor, lease } = *self;
+        let deadline = Duration::from_millis(shared.config.shutdown_deadline_ms);
+        let in_time = tokio::time::timeout(deadline, self.nothing_is_held(prefetch, acknowledging)).await.is_ok();
+        // (Results that nobody is left to acknowledge are not waited for.)
+        let in_order = in_time && shared.in_flight.awaiting_finish() == 0;
+        if !in_order {
+            // First of all, so that nothing starts that is given back below.
+            executor.cut_off();
+            tracing::warn!(
+                running = shared.in_flight.running(),
+                awaiting_finish = shared.in_flight.awaiting_finish(),
+                "the shutdown deadline has passed; what is unacknowledged is given back"
+            );
+            let last = async {
+                all_ended(shared, prefetch).await;
+                self.flushed(acknowledging).await;
+            };
+            let _ = tokio::time::timeout(FLUSH_GRACE, last).await;
+            // A claim that still hangs must bring nothing after it was seen what is to be given back.
+            prefetch.abort_all();
+            all_ended(shared, prefetch).await;
+        }
+        let registration = lease.registration();
+        let mut lane = shared.lane();
+        let released = give_back(shared, &mut lane, &registration, given_back);
+        match tokio::time::timeout(GIVE_BACK_GRACE - UNREGISTER_GRACE, released).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "could not give back what is held; the reaper will"),
+            Err(_) => tracing::warn!("could not give back what is held in time; the reaper will"),
+        }
+        match tokio::time::timeout(UNREGISTER_GRACE, unregister(shared, &mut lane, &registration)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "could not unregister; the lease will run out"),
+            Err(_) => tracing::warn!(after = ?UNREGISTER_GRACE, "could not unregister in time; the lease will run out"),
+        }
+        in_order
+    }
+
+    /// Returns when nothing is held any more, or nothing more can be acknowledged.
+    async fn nothing_is_held(&self, prefetch: &mut JoinSet<()>, acknowledging: &mut JoinSet<()>) {
+        let Ending { shared, executor, .. } = *self;
+        // A claim that is under way ends first, so that it does not take again what is given back; one that hangs is not waited for.
+        let _ = tokio::time::timeout(CLAIM_GRACE, all_ended(shared, prefetch)).await;
+        executor.close();
+        all_ended(shared, prefetch).await;
+        shared.in_flight.idle().await;
+        self.flushed(acknowledging).await;
+    }
+
+    /// Returns when every result is acknowledged, or nobody is left to do it.
+    async fn flushed(&self, acknowledging: &mut JoinSet<()>) {
+        tokio::select! {
+            () = self.shared.in_flight.flushed() => {}
+            () = all_ended(self.shared, acknowledging) => {}
+        }
+    }
 }
 
 /// Gives back what is held, as if it had not been started. Jobs that have failed are left to the reaper, who counts their attempt.
-async fn give_back(shared: &Shared, registration: &Registration, given_back: &mut usize) -> Result<(), Error> {
+async fn give_back(
+    shared: &Shared,
+    lane: &mut Lane,
+    registration: &Registration,
+    given_back: &mut usize,
+) -> Result<(), Error> {
     if registration.lost().is_cancelled() {
         return Ok(()); // the reaper has done it
     }
-    let mut lane = shared.lane();
     for jobs in registration.not_failed().chunks(BATCH) {
-        let not_ours = lane.release(registration.worker_id, jobs).await?;
+        let mut pauses = pauses();
+        let mut is_open = false;
+        let not_ours = loop {
+            match lane.release(registration.worker_id, jobs).await {
+                Ok(not_ours) => break not_ours.len(),
+                Err(error) => {
+                    is_open |= error.leaves_open();
+                    pause_or_fail("release", &mut pauses, error).await?;
+                }
+            }
+        };
         registration.forget(jobs.iter().copied());
-        let released = jobs.len() - not_ours.len();
+        // Those that are not this worker's any more were released by an earlier try whose answer was lost, if there was one.
+        let released = if is_open { jobs.len() } else { jobs.len() - not_ours };
         *given_back += released;
         shared.tally.released(released as u64);
         shared.metrics.released(released as u64);
     }
+    Ok(())
+}
+
+async fn unregister(shared: &Shared, lane: &mut Lane, registration: &Registration) -> Result<(), Error> {
+    let mut pauses = pauses();
+    while let Err(error) = lane.unregister_worker(&shared.queue, registration.worker_id).await {
+        pause_or_fail("unregister_worker", &mut pauses, error).await?;
+    }
+    Ok(())
+}
+
+/// Between tries: there are only seconds.
+fn pauses() -> Pauses {
+    Pauses::new(Duration::from_millis(20), Duration::from_millis(200))
+}
+
+/// Pauses after an error that may pass, and returns any other.
+async fn pause_or_fail(procedure: &'static str, pauses: &mut Pauses, error: Error) -> Result<(), Error> {
+    if !error.is_transient() {
+        return Err(error);
+    }
+    let retry_in = pauses.next();
+    tracing::warn!(procedure, sql_error = error.sql_number(), %error, ?retry_in, "a last call failed and is repeated");
+    tokio::time::sleep(retry_in).await;
     Ok(())
 }
