@@ -198,7 +198,7 @@ async fn a_first_signal_waits_for_the_running_job_and_a_second_does_not() {
     assert_eq!(fixture.queue.stats().await.unwrap().claimed, 1, "the first signal waits");
     worker.signal("INT");
     let did = tokio::time::timeout(Duration::from_secs(30), worker.ended()).await.expect("the second does not");
-    assert_eq!((did.done, did.released), (0, 2));
+    assert_eq!(did.done, 0); // how many were released it may not have heard: the second signal may have come before the answer
     assert_eq!(fixture.queue.stats().await.unwrap().claimed, 1, "its row waits for the reaper");
     fixture.remove().await;
 }
