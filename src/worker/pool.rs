@@ -10,8 +10,8 @@
 //! that is all the scheduling there is.
 //!
 //! Several workers can share the threads. Each turn goes to the worker that has had the least time for its weight (start-time fair
-//! queueing): the time of a turn is charged when it begins, as long as the worker's turns take on average, and settled when it ends. So a
-//! worker of long jobs does not take thread after thread from one of short jobs before its first turn has ended.
+//! queueing): a turn that runs counts as long as it has run, and at least as long as the worker's turns take on average. So a worker of long
+//! jobs does not take thread after thread from one of short jobs before its first turn has ended.
 //!
 //! A thread that waits in a handler's `par_iter` for a piece takes other tasks from the pool meanwhile, a slot among them, and runs whole
 //! jobs on the waiting job's stack. That keeps the core at work, but must not go on and on: with [`MAX_DEPTH`] jobs on its stack a thread
@@ -122,7 +122,9 @@ impl Pool {
 
     /// Fills free slots, as far as there are jobs for them. Called whenever a slot or a job may have become available.
     pub(super) fn pump(self: &Arc<Pool>) {
-        let waiting = self.members.lock().waiting();
+        let look = self.members.lock().look(Instant::now());
+        let waiting: usize = look.iter().map(|(_, waiting)| waiting).sum();
+        let_go(look.into_iter().map(|(jobs, _)| jobs));
         for _ in 0..waiting {
             let most = self.most.load(Ordering::Acquire);
             let reserve = |used| (used < most).then_some(used + 1);
@@ -138,16 +140,57 @@ impl Pool {
     pub(super) async fn keep_pumping(self: Arc<Pool>) {
         loop {
             self.given_back.notified().await;
+            let signal = Signal(&self.given_back);
             tokio::time::sleep(PUMP_AGAIN).await;
+            std::mem::forget(signal); // it is heeded
             self.pump();
         }
+    }
+
+    /// What the workers have of the threads now.
+    pub(super) fn load(&self) -> Load {
+        let members = self.members.lock();
+        let alive = || members.all.iter().filter(|member| member.jobs.strong_count() > 0);
+        let active = alive().filter(|member| !member.is_idle || !member.running.is_empty());
+        Load {
+            is_shared: alive().count() > 1,
+            turns: members.all.iter().map(|member| member.running.len()).sum(),
+            weight: active.map(|member| member.weight).sum(),
+        }
+    }
+}
+
+/// What the workers of a pool have of its threads.
+pub(super) struct Load {
+    /// There are several workers.
+    pub(super) is_shared: bool,
+    /// How many turns run, of all workers.
+    pub(super) turns: usize,
+    /// Of the workers that have jobs, together.
+    pub(super) weight: f64,
+}
+
+/// A signal that a worker took, to be heeded a moment later. One that ends meanwhile passes it on: it is for all that share the pool.
+struct Signal<'a>(&'a Notify);
+
+impl Drop for Signal<'_> {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+/// Drops what may be the last of a worker that has ended, and with it the program's handlers: never under the pool's lock, which they could
+/// come back to, and without letting a panic of theirs into rayon.
+fn let_go(all: impl IntoIterator<Item = Arc<dyn Jobs>>) {
+    for jobs in all {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(jobs)));
     }
 }
 
 /// The right to run jobs on one thread. It comes back when it is dropped, whatever happens meanwhile.
 struct Slot {
     pool: Arc<Pool>,
-    /// Whether the pool is pumped at the end.
+    /// Whether the pool is pumped at the end, or a moment later.
     pumps: bool,
 }
 
@@ -155,17 +198,19 @@ impl Slot {
     fn run(mut self) {
         let Some(_depth) = Depth::enter() else {
             self.pumps = false; // this thread would take it at once again
-            self.pool.given_back.notify_one();
             return;
         };
         let begun_at = Instant::now();
-        let Some((jobs, charge)) = self.pool.members.lock().begin_turn(begun_at) else { return };
+        let (next, others) = self.pool.members.lock().begin_turn(begun_at);
         // It is settled when it is dropped.
-        let _turn = Turn { pool: &self.pool, charge };
+        let next = next.map(|(jobs, charge)| (jobs, Turn { pool: &self.pool, charge }));
+        let_go(others);
+        let Some((jobs, _turn)) = next else { return };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| jobs.run(begun_at + SLICE))) {
             // What it tells may go through the same subscriber that has just panicked.
             let _ = catch_unwind(AssertUnwindSafe(|| jobs.panicked(panic)));
         }
+        let_go([jobs]);
     }
 }
 
@@ -175,6 +220,8 @@ impl Drop for Slot {
         // Jobs that came after the last look may have found no free slot.
         if self.pumps {
             self.pool.pump();
+        } else {
+            self.pool.given_back.notify_one(); // not before the slot is free: whoever is woken must find it
         }
     }
 }
@@ -211,12 +258,25 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// What a turn was charged when it began.
-#[derive(Debug, Clone, Copy)]
+/// What a turn is charged while it runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Charge {
     member: u64,
     begun_at: Instant,
+    /// How long it was expected to take.
     seconds: f64,
+}
+
+impl Charge {
+    fn elapsed(&self, at: Instant) -> f64 {
+        at.saturating_duration_since(self.begun_at).as_secs_f64()
+    }
+
+    /// How long it will have taken. One that takes longer than was expected may take as long again.
+    fn expected(&self, at: Instant) -> f64 {
+        let elapsed = self.elapsed(at);
+        if elapsed <= self.seconds { self.seconds } else { 2.0 * elapsed }
+    }
 }
 
 /// The workers of a pool.
@@ -224,7 +284,7 @@ struct Charge {
 struct Members {
     all: Vec<Member>,
     joined: u64,
-    /// The time of the last turn's worker, when it began: where one starts that had no jobs for a while.
+    /// The least time spent by one that has jobs: where one starts that had none for a while. It never goes back.
     now: f64,
 }
 
@@ -232,59 +292,287 @@ struct Member {
     id: u64,
     jobs: Weak<dyn Jobs>,
     weight: f64,
-    /// Seconds that its turns took, by its weight.
-    time: f64,
+    /// Seconds that its turns took which have ended, by its weight.
+    settled: f64,
     /// How long a turn takes: a moving mean.
     mean_turn: f64,
-    running: usize,
+    running: Vec<Charge>,
+    /// At the last look no job of its waited.
+    is_idle: bool,
 }
 
 impl Member {
+    /// The time that it has had, without any guess.
+    fn spent(&self, at: Instant) -> f64 {
+        self.settled + self.running.iter().map(|turn| turn.elapsed(at)).sum::<f64>() / self.weight
+    }
+
+    /// The time that it will have had when the turns that run have ended, as far as can be said.
+    fn expected(&self, at: Instant) -> f64 {
+        self.settled + self.running.iter().map(|turn| turn.expected(at)).sum::<f64>() / self.weight
+    }
+
     /// The one that had less time; of two that had the same, the one that has fewer threads for its weight.
-    fn comes_before(&self, other: &Member) -> bool {
-        let threads = |member: &Member| member.running as f64 / member.weight;
-        self.time < other.time || (self.time == other.time && threads(self) < threads(other))
+    fn comes_before(&self, other: &Member, at: Instant) -> bool {
+        let threads = |member: &Member| member.running.len() as f64 / member.weight;
+        let (own, others) = (self.expected(at), other.expected(at));
+        own < others || (own == others && threads(self) < threads(other))
     }
 }
+
+/// The jobs that were there at a look, and how many could start. They must be let go after the lock on the members.
+type Look = Vec<(Arc<dyn Jobs>, usize)>;
 
 impl Members {
     fn join(&mut self, jobs: Weak<dyn Jobs>, weight: f64) {
         self.all.retain(|member| member.jobs.strong_count() > 0);
         self.joined += 1;
-        let (id, time) = (self.joined, self.now);
-        self.all.push(Member { id, jobs, weight, time, mean_turn: 0.0, running: 0 });
+        let id = self.joined;
+        // Where it starts is seen when it has jobs.
+        let (settled, mean_turn, running, is_idle) = (0.0, 0.0, Vec::new(), true);
+        self.all.push(Member { id, jobs, weight, settled, mean_turn, running, is_idle });
     }
 
-    fn waiting(&self) -> usize {
-        self.all.iter().filter_map(|member| member.jobs.upgrade()).map(|jobs| jobs.waiting()).sum()
-    }
-
-    /// The jobs whose turn it is; `None`: there are none.
-    fn begin_turn(&mut self, begun_at: Instant) -> Option<(Arc<dyn Jobs>, Charge)> {
-        let mut next: Option<(&mut Member, Arc<dyn Jobs>)> = None;
-        for member in &mut self.all {
-            let Some(jobs) = member.jobs.upgrade().filter(|jobs| jobs.waiting() > 0) else { continue };
-            if member.running == 0 {
-                // What it did not use while it had no jobs is not saved up.
-                member.time = member.time.max(self.now);
-            }
-            if next.as_ref().is_none_or(|(first, _)| member.comes_before(first)) {
-                next = Some((member, jobs));
+    /// Looks which workers have jobs. Those that are gone are removed once their turns have ended.
+    fn look(&mut self, at: Instant) -> Look {
+        self.all.retain(|member| !member.running.is_empty() || member.jobs.strong_count() > 0);
+        let mut look = Look::with_capacity(self.all.len());
+        let mut have_come = Vec::new();
+        for (place, member) in self.all.iter_mut().enumerate() {
+            let waiting = member.jobs.upgrade().map_or(0, |jobs| {
+                let waiting = jobs.waiting();
+                look.push((jobs, waiting));
+                waiting
+            });
+            if waiting == 0 {
+                member.is_idle = true;
+            } else if member.is_idle {
+                have_come.push(place);
             }
         }
-        let (member, jobs) = next?;
-        self.now = self.now.max(member.time);
-        member.running += 1;
-        let charge = Charge { member: member.id, begun_at, seconds: member.mean_turn };
-        member.time += charge.seconds / member.weight;
-        Some((jobs, charge))
+        let spent = |member: &Member| member.spent(at);
+        let busy = self.all.iter().filter(|member| !member.is_idle).map(spent).reduce(f64::min);
+        // Where nobody waited, nobody went without: all start level.
+        let now = busy.or_else(|| self.all.iter().map(spent).reduce(f64::max));
+        self.now = self.now.max(now.unwrap_or(0.0));
+        for place in have_come {
+            let member = &mut self.all[place];
+            // What it did not use while it had no jobs is not saved up, whether it had turns that ran on or not.
+            member.settled += (self.now - member.spent(at)).max(0.0);
+            member.is_idle = false;
+        }
+        look
+    }
+
+    /// The jobs whose turn it is, or `None` where there are none; and those to be let go after the lock.
+    fn begin_turn(&mut self, begun_at: Instant) -> (Option<(Arc<dyn Jobs>, Charge)>, Vec<Arc<dyn Jobs>>) {
+        let mut others: Vec<_> = self.look(begun_at).into_iter().map(|(jobs, _)| jobs).collect();
+        let longest = self.all.iter().map(|member| member.mean_turn).fold(SLICE.as_secs_f64(), f64::max);
+        let waiting = self.all.iter_mut().filter(|member| !member.is_idle);
+        let next = waiting.reduce(|first, member| if member.comes_before(first, begun_at) { member } else { first });
+        let Some(member) = next else { return (None, others) };
+        // The look holds the jobs of each that has some.
+        let Some(place) = others.iter().position(|jobs| std::ptr::addr_eq(Arc::as_ptr(jobs), member.jobs.as_ptr()))
+        else {
+            return (None, others);
+        };
+        // Of one whose turns nobody knows yet no more is believed than of the others.
+        let mean = if member.mean_turn == 0.0 { longest } else { member.mean_turn };
+        // Where those that have ended were shorter, the ones that run now tell how long it may take.
+        let seconds = member.running.iter().map(|turn| turn.elapsed(begun_at)).fold(mean, f64::max);
+        let charge = Charge { member: member.id, begun_at, seconds };
+        member.running.push(charge);
+        (Some((others.swap_remove(place), charge)), others)
     }
 
     fn end_turn(&mut self, charge: Charge, ended_at: Instant) {
         let Some(member) = self.all.iter_mut().find(|member| member.id == charge.member) else { return };
-        let took = (ended_at - charge.begun_at).as_secs_f64();
-        member.running -= 1;
-        member.time += (took - charge.seconds) / member.weight;
+        // Two that are equal are as good as each other.
+        let Some(place) = member.running.iter().position(|turn| *turn == charge) else { return };
+        member.running.swap_remove(place);
+        let took = charge.elapsed(ended_at);
+        member.settled += took / member.weight;
         member.mean_turn = if member.mean_turn == 0.0 { took } else { (3.0 * member.mean_turn + took) / 4.0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Queued(AtomicUsize);
+
+    impl Queued {
+        fn set(&self, waiting: usize) {
+            self.0.store(waiting, Ordering::Release);
+        }
+    }
+
+    impl Jobs for Queued {
+        fn waiting(&self) -> usize {
+            self.0.load(Ordering::Acquire)
+        }
+
+        fn run(&self, _: Instant) {}
+
+        fn panicked(&self, _: Box<dyn Any + Send>) {}
+    }
+
+    /// Workers whose jobs always take the same time, on threads that a simulated clock moves.
+    struct Simulation {
+        members: Members,
+        workers: Vec<(Arc<Queued>, Duration)>,
+        threads: usize,
+        running: Vec<(Instant, Charge)>,
+        at: Instant,
+    }
+
+    impl Simulation {
+        fn new(threads: usize) -> Simulation {
+            Simulation {
+                members: Members::default(),
+                workers: Vec::new(),
+                threads,
+                running: Vec::new(),
+                at: Instant::now(),
+            }
+        }
+
+        fn join(&mut self, turn: Duration, waiting: usize) -> Arc<Queued> {
+            let jobs = Arc::new(Queued(AtomicUsize::new(waiting)));
+            let weak: Weak<Queued> = Arc::downgrade(&jobs);
+            self.members.join(weak, 1.0);
+            self.workers.push((jobs.clone(), turn));
+            jobs
+        }
+
+        /// Gives the free threads to whom they belong, and returns how many turns each has begun.
+        fn fill(&mut self, begun: &mut [usize]) {
+            while self.running.len() < self.threads {
+                let (Some((_, charge)), _) = self.members.begin_turn(self.at) else { return };
+                let place = charge.member as usize - 1;
+                let (jobs, turn) = &self.workers[place];
+                jobs.0.fetch_sub(1, Ordering::AcqRel);
+                begun[place] += 1;
+                self.running.push((self.at + *turn, charge));
+            }
+        }
+
+        /// Runs for so long, and returns how many turns each worker has begun.
+        fn run(&mut self, time: Duration) -> Vec<usize> {
+            let (until, mut begun) = (self.at + time, vec![0; self.workers.len()]);
+            loop {
+                self.fill(&mut begun);
+                let first = (0..self.running.len()).min_by_key(|place| self.running[*place].0);
+                let Some(first) = first.filter(|first| self.running[*first].0 <= until) else {
+                    self.at = until;
+                    return begun;
+                };
+                let (ended_at, charge) = self.running.swap_remove(first);
+                self.at = ended_at;
+                self.members.end_turn(charge, ended_at);
+                self.members.look(ended_at); // as the end of a slot does
+            }
+        }
+
+        /// How many threads a worker has now.
+        fn threads_of(&self, place: usize) -> usize {
+            self.running.iter().filter(|(_, charge)| charge.member as usize == place + 1).count()
+        }
+    }
+
+    const MANY: usize = 1 << 40;
+
+    #[test]
+    fn what_was_not_used_is_not_saved_up_while_a_long_job_runs() {
+        let mut pool = Simulation::new(4);
+        let one_long = pool.join(Duration::from_secs(1_000), 1);
+        pool.join(Duration::from_millis(10), MANY);
+        pool.run(Duration::from_secs(500));
+        one_long.set(MANY);
+        pool.workers[0].1 = Duration::from_millis(10);
+        let begun = pool.run(Duration::from_secs(10));
+        assert!(begun[1] > 1_000, "half of four threads would be 2,000 turns, one has run on; not {begun:?}");
+    }
+
+    #[test]
+    fn a_newcomer_does_not_wait_for_what_others_were_expected_to_take() {
+        let mut pool = Simulation::new(8);
+        pool.join(Duration::from_secs(60), 8);
+        pool.run(Duration::from_secs(61));
+        // All at once, expected to take a minute each, they take a moment.
+        pool.workers[0].0.set(MANY);
+        pool.workers[0].1 = Duration::from_millis(10);
+        pool.run(Duration::from_millis(5));
+        pool.join(Duration::from_millis(10), MANY);
+        let begun = pool.run(Duration::from_secs(1));
+        assert!(begun[1] > 300, "half would be 400, not {begun:?}");
+    }
+
+    #[test]
+    fn long_jobs_do_not_take_all_threads_before_the_first_has_ended() {
+        let mut pool = Simulation::new(8);
+        pool.join(Duration::from_millis(1), MANY);
+        pool.join(Duration::from_secs(3_600), MANY);
+        pool.run(Duration::from_secs(10));
+        assert!((3..=5).contains(&pool.threads_of(1)), "half of the threads, not {}", pool.threads_of(1));
+    }
+
+    #[test]
+    fn a_slot_that_is_given_back_is_free_when_it_is_told() {
+        let pool = Pool::own(1, None).unwrap();
+        pool.used.store(1, Ordering::Release);
+        DEPTH.set(MAX_DEPTH);
+        Slot { pool: pool.clone(), pumps: true }.run();
+        DEPTH.set(0);
+        assert_eq!(pool.used.load(Ordering::Acquire), 0);
+        assert!(is_ready(pool.given_back.notified()), "it was told");
+    }
+
+    #[test]
+    fn a_worker_that_ends_passes_the_signal_on() {
+        let pool = Pool::own(1, None).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            pool.given_back.notify_one();
+            let mut ending = Box::pin(pool.clone().keep_pumping());
+            assert!(!is_ready(ending.as_mut()), "it sleeps");
+            drop(ending);
+        });
+        assert!(is_ready(pool.given_back.notified()), "another worker gets it");
+    }
+
+    fn is_ready<T>(future: impl Future<Output = T>) -> bool {
+        let future = std::pin::pin!(future);
+        future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn the_last_of_a_worker_is_not_dropped_under_the_lock() {
+        struct Last(Arc<Pool>, Arc<AtomicUsize>, Mutex<Option<Arc<Last>>>);
+        impl Jobs for Last {
+            fn waiting(&self) -> usize {
+                drop(self.2.lock().take()); // as if the worker ended just now
+                1
+            }
+            fn run(&self, _: Instant) {}
+            fn panicked(&self, _: Box<dyn Any + Send>) {}
+        }
+        impl Drop for Last {
+            fn drop(&mut self) {
+                self.1.store(if self.0.members.try_lock().is_some() { 1 } else { 2 }, Ordering::Release);
+                panic!("a handler's own");
+            }
+        }
+        let (pool, dropped) = (Pool::own(1, None).unwrap(), Arc::new(AtomicUsize::new(0)));
+        let last = Arc::new(Last(pool.clone(), dropped.clone(), Mutex::new(None)));
+        *last.2.lock() = Some(last.clone());
+        let weak: Weak<Last> = Arc::downgrade(&last);
+        pool.join(weak, 1, 0);
+        pool.most.store(0, Ordering::Release); // no slot
+        drop(last);
+        pool.pump();
+        assert_eq!(dropped.load(Ordering::Acquire), 1, "once, and the lock was free");
     }
 }

@@ -26,6 +26,7 @@ use super::held::Held;
 use super::lease::Lease;
 use super::limited_by::Limit;
 use super::pauses::Pauses;
+use super::pool::Load;
 use super::registration::Registration;
 use super::shared::Shared;
 use super::stop::Phase;
@@ -235,13 +236,13 @@ impl Prefetcher {
 
     /// How many jobs to claim now; 0: none, until something changes.
     fn room(&mut self) -> usize {
-        let Shared { config, threads, in_flight, tally, .. } = &*self.shared;
+        let Shared { config, in_flight, tally, .. } = &*self.shared;
         let run_times = tally.run_times();
         if in_flight.jobs() == 0 {
             self.demand.holds_nothing(run_times);
         }
         let unstarted = in_flight.unstarted();
-        let idle_threads = threads.saturating_sub(in_flight.running());
+        let idle_threads = self.threads_to_fill();
         let ahead = self.demand.ahead(run_times);
         in_flight.set_low_water(ahead / 2);
         let half_is_free = unstarted <= ahead / 2;
@@ -252,6 +253,22 @@ impl Prefetcher {
         let allowed = config.max_in_flight.saturating_sub(in_flight.jobs());
         let fit = self.demand.jobs_that_fit(in_flight).unwrap_or(1); // one tells how large they are
         wanted.min(allowed).min(fit).min(self.limit.jobs())
+    }
+
+    /// How many threads no job runs on.
+    fn idle_threads(&self, load: &Load) -> usize {
+        // Its own jobs are known to the moment, a turn ends a little after its last job.
+        let own = self.shared.in_flight.running();
+        self.shared.threads.saturating_sub(if load.is_shared { load.turns.max(own) } else { own })
+    }
+
+    /// For how many threads there is to be a job, beside those that are claimed ahead.
+    fn threads_to_fill(&self) -> usize {
+        let Shared { threads, weight, in_flight, .. } = &*self.shared;
+        let load = self.executor.pool().load();
+        // One that has fewer threads than are its due waits with a job for the next that is free, or the others would keep them all.
+        let due = fair_share(*threads, f64::from(*weight), load.weight);
+        self.idle_threads(&load).max(usize::from(in_flight.running() < due))
     }
 
     /// What idle threads would be idle for while there is no room.
@@ -288,10 +305,10 @@ impl Prefetcher {
     /// Gives back what was claimed for jobs much shorter than those that run now, so that other workers can run it: all but what is
     /// wanted at the present speed.
     fn give_back_surplus(&mut self) {
-        let Shared { threads, in_flight, tally, .. } = &*self.shared;
+        let Shared { in_flight, tally, .. } = &*self.shared;
         let unstarted = in_flight.unstarted();
         // Where a thread is idle, it is not the jobs that keep the others waiting.
-        let all_busy = in_flight.running() >= *threads;
+        let all_busy = self.idle_threads(&self.executor.pool().load()) == 0;
         let Some(wanted) = self.demand.wanted_at_last(tally.run_times(), unstarted, all_busy) else { return };
         let surplus = unstarted.saturating_sub(wanted);
         if surplus > 0 {
@@ -337,5 +354,23 @@ impl Prefetcher {
             }
         }
         self.watcher.end();
+    }
+}
+
+/// How many of the threads are a worker's due beside others; one at least. `of_all` are the weights of those that have jobs, which may be without its own.
+fn fair_share(threads: usize, own: f64, of_all: f64) -> usize {
+    ((threads as f64 * own / of_all.max(own)) as usize).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fair_share_is_all_threads_for_one_alone_and_never_none() {
+        assert_eq!(fair_share(8, 1.0, 0.0), 8, "nobody has jobs");
+        assert_eq!(fair_share(8, 3.0, 3.0), 8);
+        assert_eq!(fair_share(8, 3.0, 4.0), 6);
+        assert_eq!(fair_share(2, 1.0, 1_001.0), 1);
     }
 }
