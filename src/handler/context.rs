@@ -8,6 +8,7 @@ use tokio::runtime::Runtime;
 
 use super::cancellation::Cancellation;
 use crate::job::Job;
+use crate::limits::TEN_YEARS;
 
 /// What a running handler can ask about its run.
 #[derive(Debug)]
@@ -178,10 +179,10 @@ impl Context {
         self
     }
 
-    /// The same, but with a time limit, counted from now: it is cancelled when that has passed.
+    /// The same, but with a time limit, counted from now: it is cancelled when that has passed. No more than ten years.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Context {
-        self.deadline = Some(Instant::now() + limit);
+        self.deadline = Some(Instant::now() + limit.min(TEN_YEARS)); // more may be more than the clock can tell
         self
     }
 }
@@ -205,6 +206,7 @@ mod tests {
         assert!(context().cancelled().is_cancelled());
         assert!(context().time_limit(Duration::ZERO).is_cancelled());
         assert!(!context().time_limit(Duration::from_secs(60)).is_cancelled());
+        assert!(!context().time_limit(Duration::MAX).is_cancelled());
         let stopping_now = context();
         stopping_now.surroundings.stopping_now.cancel();
         assert!(stopping_now.is_cancelled() && stopping_now.is_stopping());

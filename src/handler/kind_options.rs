@@ -31,7 +31,7 @@ impl KindOptions {
         KindOptions::default()
     }
 
-    /// After this long, the handler is told that it is cancelled; instead of `worker.job_time_limit_ms`.
+    /// After this long, the handler is told that it is cancelled; instead of `worker.job_time_limit_ms`. Up to ten years.
     pub fn time_limit(mut self, limit: Duration) -> KindOptions {
         self.time_limit = Some(limit);
         self
@@ -70,10 +70,33 @@ impl KindOptions {
                 (format!("{base_ms} ms to {max_ms} ms"), "from less to more, ten years at most".to_owned());
             return Err(Error::Config { key, value, allowed });
         }
+        let time_limit_key = || format!("time_limit of the handler of kind '{kind}'");
         if self.time_limit.is_some_and(|limit| limit.is_zero()) {
-            let key = format!("time_limit of the handler of kind '{kind}'");
-            return Err(Error::Config { key, value: "0".to_owned(), allowed: "longer than that".to_owned() });
+            return Err(Error::Config {
+                key: time_limit_key(),
+                value: "0".to_owned(),
+                allowed: "longer than that".to_owned(),
+            });
+        }
+        // The clock cannot tell when a job with any limit is to end.
+        if let Some(limit) = self.time_limit
+            && limit > TEN_YEARS
+        {
+            let (value, allowed) = (format!("{} s", limit.as_secs()), "ten years at most".to_owned());
+            return Err(Error::Config { key: time_limit_key(), value, allowed });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_limit_is_no_longer_than_the_clock_can_tell() {
+        let refused = KindOptions::new().time_limit(Duration::MAX).check("resize").unwrap_err().to_string();
+        assert!(refused.starts_with("time_limit of the handler of kind 'resize' is "), "{refused}");
+        assert!(KindOptions::new().time_limit(TEN_YEARS).check("resize").is_ok());
     }
 }

@@ -33,22 +33,30 @@ impl Handler {
         let ended_at = Instant::now();
         let (result, panicked) = match result {
             Ok(result) => (result, false),
-            Err(panic) => (Err(panic_error(panic)), true),
+            Err(panic) => (Err(panic_error("the handler panicked", panic)), true),
         };
-        Ran { outcome: self.outcome(context, result), panicked, ended_at }
+        let (outcome, error_panicked) = self.outcome(context, result);
+        Ran { outcome, panicked: panicked || error_panicked, ended_at }
     }
 
-    fn outcome(&self, context: &Context, result: Result<Output, BoxError>) -> Outcome {
+    /// And whether the handler's error panicked.
+    fn outcome(&self, context: &Context, result: Result<Output, BoxError>) -> (Outcome, bool) {
         let error = match result.and_then(Output::checked) {
-            Ok(output) => return Outcome::Done { output: output.into_bytes() },
+            Ok(output) => return (Outcome::Done { output: output.into_bytes() }, false),
             Err(error) => error,
         };
-        let outcome = failure(&*error, &self.options.retry.unwrap_or_default(), context.attempt());
+        let judge = |error: &BoxError| failure(&**error, &self.options.retry.unwrap_or_default(), context.attempt());
+        // An error is the handler's, and so is the code that shows it and tells its causes. Were its panic to end the worker, the attempt
+        // would not count, and the job would end the next worker as well.
+        let (outcome, panicked) = match catch_unwind(AssertUnwindSafe(|| judge(&error))) {
+            Ok(outcome) => (outcome, false),
+            Err(panic) => (judge(&panic_error("the handler's error could not be shown: it panicked", panic)), true),
+        };
         let (job_id, attempt, kind) = (context.job().id(), context.attempt(), self.kind().map(|kind| &**kind));
         tracing::debug!(%job_id, attempt, kind, ?outcome, "a job failed");
-        // An error is the handler's, and its drop may panic.
+        // Its drop may panic as well.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(error)));
-        outcome
+        (outcome, panicked)
     }
 }
 
@@ -65,8 +73,8 @@ pub(crate) fn failure(error: &(dyn std::error::Error + 'static), policy: &RetryC
     }
 }
 
-fn panic_error(panic: Box<dyn Any + Send>) -> BoxError {
-    let error = JobError::retry(format!("the handler panicked: {}", panic_message(&*panic)));
+fn panic_error(what: &str, panic: Box<dyn Any + Send>) -> BoxError {
+    let error = JobError::retry(format!("{what}: {}", panic_message(&*panic)));
     // A panic's payload is the handler's, and its drop may panic as well.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
     error.into()
@@ -80,5 +88,45 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
         message
     } else {
         "no message"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use super::*;
+    use crate::handler::Handlers;
+    use crate::job::{Job, NewJob};
+
+    /// Panics where it is told to.
+    #[derive(Debug)]
+    struct Defect {
+        shown: bool,
+    }
+
+    impl fmt::Display for Defect {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            assert!(!self.shown, "no text");
+            write!(f, "a defect")
+        }
+    }
+
+    impl std::error::Error for Defect {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            panic!("no source");
+        }
+    }
+
+    #[test]
+    fn an_error_that_panics_is_a_failed_attempt() {
+        for (shown, why) in [(true, "no text"), (false, "no source")] {
+            let handlers = Handlers::any(move |_, _| -> Result<(), BoxError> { Err(Defect { shown }.into()) });
+            let context = || Context::for_test(Job::for_test(NewJob::text("")));
+            let outcome = handlers.run_for_test(context());
+            let expected = format!("the handler's error could not be shown: it panicked: {why}");
+            assert!(matches!(&outcome, Outcome::Retry { error, .. } if *error == expected), "{outcome:?}");
+            assert!(handlers.get(0).run(&context(), &tracing::Span::none()).panicked, "it counts as a panic");
+        }
     }
 }

@@ -40,7 +40,6 @@ impl UnknownKinds {
             Some(kind) => format!("the worker has no handler for jobs of kind '{kind}'"),
             None => "the worker has no handler for jobs without a kind".to_owned(),
         };
-        self.log(&error);
         // A job of an at_most_once queue has no row that it could be put back to.
         if job.fence() == Fence::NONE {
             return Outcome::Dead { error };
@@ -49,6 +48,7 @@ impl UnknownKinds {
             let error = format!("{error}, and it was enqueued {} s ago", job.age().as_secs());
             return Outcome::Dead { error };
         }
+        self.log(&error); // (a dead one is logged as such)
         // Half at random: what was claimed together does not come back together.
         let delay_ms = self.delay.as_millis() as u64;
         let delay = Duration::from_millis(delay_ms - fastrand::u64(0..=delay_ms / 2));

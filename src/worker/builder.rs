@@ -160,11 +160,31 @@ impl WorkerBuilder {
         };
         let span = tracing::info_span!("worker", queue = queue.name(), worker = %config.worker_name());
         let shared = Arc::new(Shared::new(&queue, config, pool.threads(), weight));
+        let runs = DroppedElsewhere(Some(JobRuns { pool, handlers, hooks }));
         queue.serve_metrics().await?;
         let io = IoThread::start()?;
         let runtime = io.runtime().clone();
-        let starting = Worker::start_in(queue, shared, JobRuns { pool, handlers, hooks }, io).instrument(span);
+        let starting = Worker::start_in(queue, shared, runs, io).instrument(span);
         io_thread::wait_for(starting, &runtime).await
+    }
+}
+
+/// What is dropped on a thread of its own, unless it was taken out. A handler may own what panics when it is dropped where async code runs,
+/// as a tokio runtime does: that would stand in the place of the error that kept the worker from starting.
+pub(super) struct DroppedElsewhere<T: Send + 'static>(Option<T>);
+
+impl<T: Send + 'static> DroppedElsewhere<T> {
+    pub(super) fn into_inner(mut self) -> T {
+        self.0.take().expect("nothing else takes it out")
+    }
+}
+
+impl<T: Send + 'static> Drop for DroppedElsewhere<T> {
+    fn drop(&mut self) {
+        if let Some(value) = self.0.take() {
+            // Without a thread it is dropped here, for better or worse.
+            let _ = std::thread::Builder::new().name("readpast-drop".to_owned()).spawn(move || drop(value));
+        }
     }
 }
 
@@ -188,5 +208,31 @@ impl fmt::Debug for WorkerBuilder {
             .field("stack_size", stack_size)
             .field("hooks", hooks)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread::{self, ThreadId};
+
+    use super::*;
+
+    struct TellsWhere(mpsc::Sender<ThreadId>);
+
+    impl Drop for TellsWhere {
+        fn drop(&mut self) {
+            let _ = self.0.send(thread::current().id());
+        }
+    }
+
+    #[test]
+    fn what_did_not_start_is_dropped_on_another_thread() {
+        let (sender, receiver) = mpsc::channel();
+        drop(DroppedElsewhere(Some(TellsWhere(sender.clone()))));
+        assert_ne!(receiver.recv(), Ok(thread::current().id()));
+        let taken = DroppedElsewhere(Some(TellsWhere(sender))).into_inner();
+        drop(taken);
+        assert_eq!(receiver.recv(), Ok(thread::current().id()));
     }
 }

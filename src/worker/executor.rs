@@ -71,6 +71,8 @@ struct Runs {
     closed: AtomicBool,
     /// Nor is one that has no row to be given back to; those are dropped. Never without `closed`.
     cut_off: AtomicBool,
+    /// The jobs that came last have no row: they are of an `at_most_once` queue.
+    without_row: AtomicBool,
     lease: Arc<LeaseClock>,
     overdue: Arc<Overdue>,
     /// In the order of the handlers.
@@ -104,6 +106,7 @@ impl Executor {
             waiting,
             closed: AtomicBool::new(false),
             cut_off: AtomicBool::new(false),
+            without_row: AtomicBool::new(false),
             lease,
             overdue: Arc::new(Overdue::new(kind_metrics.clone())),
             kind_metrics,
@@ -139,6 +142,9 @@ impl Executor {
     ///
     /// When more jobs come than the channel has room for: the prefetcher, the only caller, claims no more than that.
     pub(super) fn submit(&self, jobs: Vec<Claimed>) {
+        if let Some(claimed) = jobs.last() {
+            self.runs.without_row.store(claimed.job.fence() == Fence::NONE, Ordering::Release);
+        }
         for claimed in jobs {
             self.runs.buffer.try_send(claimed).expect("the prefetcher claims no more than the channel has room for");
         }
@@ -220,12 +226,16 @@ impl Executor {
 
     /// Gives back up to `jobs` of those that have not started, the oldest first: another worker that claims them runs them at once.
     pub(super) fn give_back(&self, jobs: usize) {
+        // There is no row to be given back to. To find that out at each job would take the oldest to the end of the channel.
+        if self.runs.without_row.load(Ordering::Acquire) {
+            return;
+        }
         for _ in 0..jobs {
             let Ok(claimed) = self.runs.waiting.try_recv() else {
                 return;
             };
             if claimed.job.fence() == Fence::NONE {
-                // There is no row to be given back to, and so it is with all jobs of this queue.
+                // One from before the queue's delivery was changed.
                 self.runs.buffer.try_send(claimed).expect("it has just been taken out of the channel");
                 return self.pump();
             }
@@ -291,7 +301,10 @@ impl Runs {
         let Some(handler) = self.handlers.find(claimed.job.kind()) else {
             let outcome = self.span.in_scope(|| self.unknown_kinds.outcome(&claimed.job));
             self.shared.tally.unknown_kind();
-            self.shared.metrics.deferred_unknown_kind();
+            // Without a row, or after too long a time, it is dead.
+            if matches!(outcome, Outcome::Snooze { .. }) {
+                self.shared.metrics.deferred_unknown_kind();
+            }
             self.put_off(claimed, outcome);
             return Instant::now();
         };

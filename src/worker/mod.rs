@@ -77,6 +77,7 @@ use crate::error::Error;
 use crate::metrics::Scale;
 use crate::queue::Queue;
 
+use builder::DroppedElsewhere;
 use drain_progress::{Left, Readings};
 use executor::{Executor, JobRuns};
 use io_thread::IoThread;
@@ -146,13 +147,18 @@ pub struct Summary {
 
 impl Worker {
     /// Registers, makes the stages from the last to the first, and starts them. On the thread that they run on.
-    async fn start_in(queue: Queue, shared: Arc<Shared>, runs: JobRuns, io: IoThread) -> Result<Worker, Error> {
+    async fn start_in(
+        queue: Queue,
+        shared: Arc<Shared>,
+        runs: DroppedElsewhere<JobRuns>,
+        io: IoThread,
+    ) -> Result<Worker, Error> {
         let mut lane = shared.lane();
         queue.check_version(&mut lane).await?;
         let keeper = LeaseKeeper::register(lane, &shared).await?;
         let (lease, duties) = (keeper.lease(), keeper.duties());
         let (ended, completion, large_outputs) = completion::channel(&shared);
-        let executor = Executor::new(&shared, runs, lease.clock(), ended);
+        let executor = Executor::new(&shared, runs.into_inner(), lease.clock(), ended);
         let (watch, watcher) = Watcher::new(&shared);
         let prefetcher = Prefetcher::new(&shared, lease.clone(), executor.clone(), watch, queue.enqueued());
 

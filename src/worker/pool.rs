@@ -258,6 +258,9 @@ impl Drop for Turn<'_> {
     }
 }
 
+/// Jobs whose turn has begun, and what it is charged.
+type Begun = (Arc<dyn Jobs>, Charge);
+
 /// What a turn is charged while it runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Charge {
@@ -365,7 +368,7 @@ impl Members {
     }
 
     /// The jobs whose turn it is, or `None` where there are none; and those to be let go after the lock.
-    fn begin_turn(&mut self, begun_at: Instant) -> (Option<(Arc<dyn Jobs>, Charge)>, Vec<Arc<dyn Jobs>>) {
+    fn begin_turn(&mut self, begun_at: Instant) -> (Option<Begun>, Vec<Arc<dyn Jobs>>) {
         let mut others: Vec<_> = self.look(begun_at).into_iter().map(|(jobs, _)| jobs).collect();
         let longest = self.all.iter().map(|member| member.mean_turn).fold(SLICE.as_secs_f64(), f64::max);
         let waiting = self.all.iter_mut().filter(|member| !member.is_idle);
