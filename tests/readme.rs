@@ -3,6 +3,12 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+/// The example shows how a job is tested without a server. That test runs here: with `test = true` in Cargo.toml, `cargo test` would not build the
+/// program itself.
+#[allow(dead_code)] // its main
+#[path = "../examples/typed_payload.rs"]
+mod typed_payload;
+
 fn file(path: &str) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
