@@ -7,6 +7,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -15,6 +16,9 @@ use serde::Deserialize;
 use tiberius::{AuthMethod, EncryptionLevel};
 
 use crate::error::Error;
+
+/// SQL Server takes packets of 512 to 32,767 bytes; one that is encrypted must fit into one TLS record (16,384 bytes).
+pub(crate) const PACKET_SIZES: RangeInclusive<u32> = 512..=16_383;
 
 /// An ADO.NET connection string. Shown with its password hidden.
 ///
@@ -408,10 +412,9 @@ fn seconds(key: &str, value: &str) -> Result<Duration, Error> {
 }
 
 fn packet_size(key: &str, value: &str) -> Result<u32, Error> {
-    let sizes = crate::config::PACKET_SIZES;
     match value.parse::<u32>() {
-        Ok(size) if sizes.contains(&size) => Ok(size),
-        _ => Err(bad_value(key, value, &format!("{} to {} (bytes)", sizes.start(), sizes.end()))),
+        Ok(size) if PACKET_SIZES.contains(&size) => Ok(size),
+        _ => Err(bad_value(key, value, &format!("{} to {} (bytes)", PACKET_SIZES.start(), PACKET_SIZES.end()))),
     }
 }
 

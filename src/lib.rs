@@ -100,7 +100,7 @@ mod error;
 mod handler;
 mod ids;
 mod job;
-mod json;
+mod json_format;
 mod limits;
 pub mod metrics;
 mod outcome;

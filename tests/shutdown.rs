@@ -304,7 +304,7 @@ async fn a_panic_while_the_worker_ends_is_reported_and_what_it_leaves_behind_is_
     let fixture = Fixture::new("late_panic").await;
     fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
     let _recording = metrics::set_default_local_recorder(&PanicsAtFinish);
-    // One job for each lane, one after the other, and one that nobody is left to acknowledge.
+    // One job for each session, one after the other, and one that nobody is left to acknowledge.
     let handler = |job: &readpast::Job, context: &readpast::Context| {
         while !context.is_stopping() {
             std::thread::yield_now();

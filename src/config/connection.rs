@@ -1,12 +1,11 @@
 //! Section `connection`: how to reach SQL Server.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::check::{check_range, refused, refused_text};
-use crate::connection_string::ConnectionString;
+use crate::connection_string::{ConnectionString, PACKET_SIZES};
 use crate::error::Error;
 
 /// How to reach SQL Server: section `connection`.
@@ -54,9 +53,6 @@ impl Default for ConnectionConfig {
         }
     }
 }
-
-/// SQL Server takes packets of 512 to 32,767 bytes; one that is encrypted must fit into one TLS record (16,384 bytes).
-pub(crate) const PACKET_SIZES: RangeInclusive<u32> = 512..=16_383;
 
 /// The longest schema name. SQL Server allows 128 characters; the roles are named after the schema and need room.
 const MAX_SCHEMA_LENGTH: usize = 100;

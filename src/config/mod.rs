@@ -24,7 +24,7 @@ use crate::error::Error;
 
 pub(crate) use check::{check_range, refused};
 pub use connection::ConnectionConfig;
-pub(crate) use connection::{PACKET_SIZES, Timeouts, check_schema};
+pub(crate) use connection::{Timeouts, check_schema};
 pub use metrics::{MetricsConfig, PortInUse};
 pub use queue::QueueConfig;
 pub use worker::{RetryConfig, WorkerConfig};

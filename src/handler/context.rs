@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
-use super::cancellation::Cancellation;
+use super::flag::Flag;
 use crate::job::Job;
 use crate::limits::TEN_YEARS;
 
@@ -14,7 +14,7 @@ use crate::limits::TEN_YEARS;
 #[derive(Debug)]
 pub struct Context {
     job: Job,
-    lease_lost: Cancellation,
+    lease_lost: Flag,
     deadline: Option<Instant>,
     surroundings: Arc<Surroundings>,
 }
@@ -22,19 +22,19 @@ pub struct Context {
 /// What all runs of one worker have in common.
 #[derive(Default)]
 pub(crate) struct Surroundings {
-    stopping: Cancellation,
-    stopping_now: Cancellation,
+    stopping: Flag,
+    stopping_now: Flag,
     /// Made by the first [`Context::block_on`].
     runtime: OnceLock<Runtime>,
 }
 
 impl Surroundings {
-    pub(crate) fn new(stopping: Cancellation, stopping_now: Cancellation) -> Surroundings {
+    pub(crate) fn new(stopping: Flag, stopping_now: Flag) -> Surroundings {
         Surroundings { stopping, stopping_now, runtime: OnceLock::new() }
     }
 
     pub(crate) fn is_stopping_now(&self) -> bool {
-        self.stopping_now.is_cancelled()
+        self.stopping_now.is_set()
     }
 
     /// A runtime that no code of the program can block or end: it has a thread of its own for what is spawned, for timers and for sockets.
@@ -68,7 +68,7 @@ impl Drop for Surroundings {
 impl Context {
     pub(crate) fn new(
         job: Job,
-        lease_lost: Cancellation,
+        lease_lost: Flag,
         deadline: Option<Instant>,
         surroundings: Arc<Surroundings>,
     ) -> Context {
@@ -91,9 +91,7 @@ impl Context {
     /// A handler with a long loop should look at it now and then and return an error when it is true. Costs a few nanoseconds
     /// (and a look at the clock where there is a time limit).
     pub fn is_cancelled(&self) -> bool {
-        self.lease_lost.is_cancelled()
-            || self.surroundings.is_stopping_now()
-            || self.time_left() == Some(Duration::ZERO)
+        self.lease_lost.is_set() || self.surroundings.is_stopping_now() || self.time_left() == Some(Duration::ZERO)
     }
 
     /// Whether the worker has been told to stop. The job may still run for `worker.shutdown_deadline_ms`: a job that takes longer can save
@@ -101,7 +99,7 @@ impl Context {
     ///
     /// Stays true when the worker stops at once.
     pub fn is_stopping(&self) -> bool {
-        self.surroundings.stopping.is_cancelled() || self.surroundings.is_stopping_now()
+        self.surroundings.stopping.is_set() || self.surroundings.is_stopping_now()
     }
 
     /// How much of the time limit (the kind's, or `worker.job_time_limit_ms`) is left; `None` without a limit.
@@ -162,20 +160,20 @@ impl Context {
     /// assert!(context.is_stopping() && !context.is_cancelled());
     /// ```
     pub fn for_test(job: Job) -> Context {
-        Context::new(job, Cancellation::default(), None, Arc::default())
+        Context::new(job, Flag::default(), None, Arc::default())
     }
 
     /// The same, but cancelled.
     #[must_use]
     pub fn cancelled(self) -> Context {
-        self.lease_lost.cancel();
+        self.lease_lost.set();
         self
     }
 
     /// The same, but the worker has been told to stop.
     #[must_use]
     pub fn stopping(self) -> Context {
-        self.surroundings.stopping.cancel();
+        self.surroundings.stopping.set();
         self
     }
 
@@ -208,7 +206,7 @@ mod tests {
         assert!(!context().time_limit(Duration::from_secs(60)).is_cancelled());
         assert!(!context().time_limit(Duration::MAX).is_cancelled());
         let stopping_now = context();
-        stopping_now.surroundings.stopping_now.cancel();
+        stopping_now.surroundings.stopping_now.set();
         assert!(stopping_now.is_cancelled() && stopping_now.is_stopping());
     }
 

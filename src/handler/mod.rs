@@ -11,8 +11,8 @@
 //! Hold no lock and no `RefCell` borrow across a rayon call (`par_iter`, `join`, `scope`): a thread that waits in one for its pieces may
 //! run another job meanwhile, and that job would meet the lock on its own thread. Its time then counts as the waiting job's, too.
 
-mod cancellation;
 mod context;
+mod flag;
 mod handlers;
 mod job_error;
 mod kind_options;
@@ -22,9 +22,9 @@ mod run;
 mod typed_job;
 mod unknown_kinds;
 
-pub(crate) use cancellation::Cancellation;
 pub use context::Context;
 pub(crate) use context::Surroundings;
+pub(crate) use flag::Flag;
 pub(crate) use handlers::Handler;
 pub use handlers::Handlers;
 pub use job_error::{BoxError, JobError};

@@ -3,9 +3,9 @@
 use tiberius::Command;
 
 use super::columns::{Columns, all_rows};
-use super::lane::Lane;
-use super::options::ClaimOrder;
 use super::parameters::int;
+use super::queue_options::ClaimOrder;
+use super::session::Session;
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
 use crate::job::Job;
@@ -60,14 +60,14 @@ pub(crate) struct ClaimedUnseen {
     pub(crate) payload_bytes: u64,
 }
 
-impl Lane {
+impl Session {
     /// Claims up to `max` jobs.
     ///
     /// # Errors
     ///
     /// [`Error::LeaseLost`] when the worker is not registered any more; [`Error::UnknownQueue`]. After any error but
     /// those that came from SQL Server ([`Error::sql_number`]), jobs may be claimed that nobody knows of: call
-    /// [`recover`](Lane::recover).
+    /// [`recover`](Session::recover).
     pub(crate) async fn claim(&mut self, request: ClaimRequest<'_>) -> Result<ClaimAnswer, Error> {
         let mut command = self.claim_command(&request);
         // Without a value where nothing was seen: the procedure then raises no mark.
@@ -102,7 +102,7 @@ impl Lane {
     ///
     /// # Errors
     ///
-    /// As [`claim`](Lane::claim).
+    /// As [`claim`](Session::claim).
     pub(crate) async fn claim_unseen(&mut self, request: ClaimRequest<'_>) -> Result<Option<ClaimedUnseen>, Error> {
         let mut command = self.claim_command(&ClaimRequest { max: 1, ..request });
         command.bind_param("@payloads", false);

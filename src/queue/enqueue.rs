@@ -7,9 +7,9 @@ use tiberius::{ColumnData, Command, CommandResult, SqlTableDataRow, TableValueRo
 
 use super::columns::{Columns, into_rows};
 use super::datetime2::to_datetime2;
-use super::lane::Lane;
 use super::parameters::{MAX_TABLE_VALUE_BYTES, int, ms, procedure, table_type};
 use super::retries::Retries;
+use super::session::Session;
 use crate::config::check_schema;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
@@ -26,7 +26,7 @@ const MAX_CHUNK_JOBS: usize = 1_000;
 /// The most bytes of payload of one chunk: the driver builds the whole message in memory.
 const MAX_CHUNK_BYTES: usize = 8 << 20;
 
-impl Lane {
+impl Session {
     /// Enqueues one chunk of jobs in one transaction; a single job in one round trip.
     pub(crate) async fn enqueue_chunk(&mut self, queue: &str, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
         if let [job] = jobs {
@@ -39,7 +39,7 @@ impl Lane {
         in_order(rows, jobs.len())
     }
 
-    /// As [`enqueue_chunk`](Lane::enqueue_chunk), and again after an error that passes, until the command time-out is over: where the
+    /// As [`enqueue_chunk`](Session::enqueue_chunk), and again after an error that passes, until the command time-out is over: where the
     /// call that failed has certainly added nothing, or every job has a de-duplication key.
     ///
     /// # Errors

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tiberius::{Command, SqlTableDataRow, TableValueRow};
 
 use super::columns::Columns;
-use super::lane::Lane;
 use super::parameters::{MAX_TABLE_VALUE_BYTES, ms, table_type, us};
+use super::session::Session;
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
 use crate::outcome::{Outcome, cut};
@@ -41,7 +41,7 @@ pub(crate) enum FinishResult {
 pub(crate) const FINISH: &str = "finish";
 pub(crate) const FINISH_ONE: &str = "finish_one";
 
-impl Lane {
+impl Session {
     /// Acknowledges jobs that have a row, at most 1,000, each once, and none that [is large](Finish::is_large). Returns those that did not
     /// end as asked.
     ///
@@ -124,7 +124,7 @@ impl Outcome {
 }
 
 impl Finish {
-    /// Whether its output is too large for a table-valued parameter: [`finish_one`](Lane::finish_one) takes it.
+    /// Whether its output is too large for a table-valued parameter: [`finish_one`](Session::finish_one) takes it.
     pub(crate) fn is_large(&self) -> bool {
         self.outcome.output_bytes() > MAX_TABLE_VALUE_BYTES
     }

@@ -1,11 +1,11 @@
 //! SQL Server's side of a queue, seen from Rust.
 //!
-//! [`Queue`] is what producers and operators use. A worker's stages own a [`Lane`] each and call the procedures on it
+//! [`Queue`] is what producers and operators use. A worker's stages own a [`Session`] each and call the procedures on it
 //! directly.
 //!
 //! | files | what they hold |
 //! |---|---|
-//! | `connection`, `lane`, `pool` | making a connection; owning one; lending several |
+//! | `connector`, `session`, `pool` | making a connection; owning one; lending several |
 //! | `parameters`, `columns`, `datetime2` | what is sent to procedures and what comes back |
 //! | `schema`, `batches` | installing, and checking what is installed |
 //! | `options`, `stats`, `operators`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state` | what operators call |
@@ -15,34 +15,34 @@
 //! There is no SQL here but calls of procedures by name, and the embedded scripts of the installation.
 
 mod await_jobs;
-mod batches;
 mod columns;
 mod datetime2;
-mod expire;
 mod job_filter;
 mod job_page;
 mod job_row;
 mod job_state;
 mod operators;
-mod options;
 mod parameters;
 mod peek;
 mod pool;
 mod promote;
+mod queue_options;
 mod reap;
 mod release;
+mod retention;
 mod retries;
+mod script_batches;
 mod stats;
 pub(crate) mod unfinished;
 
 pub(crate) mod claim;
-pub(crate) mod connection;
+pub(crate) mod connector;
 mod driver_log;
 pub(crate) mod enqueue;
 pub(crate) mod finish;
-pub(crate) mod lane;
 pub(crate) mod sample;
 pub(crate) mod schema;
+pub(crate) mod session;
 pub(crate) mod workers;
 
 use std::fmt;
@@ -68,16 +68,16 @@ pub use job_filter::JobFilter;
 pub use job_page::{JobCursor, JobPage};
 pub use job_row::JobRow;
 pub use job_state::JobState;
-pub use options::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions};
 pub(crate) use promote::Promoted;
+pub use queue_options::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions};
 pub(crate) use reap::LostWorker;
 pub use stats::QueueStats;
 
-use connection::Connector;
-use lane::Lane;
-use pool::{LaneManager, Pool};
+use connector::Connector;
+use pool::{Pool, SessionManager};
 use retries::Retries;
 use sample::QueueSample;
+use session::Session;
 
 /// How many jobs one call of `requeue` or `purge` changes: a transaction that locks few rows.
 const OPERATOR_BATCH: usize = 1_000;
@@ -113,7 +113,7 @@ const OPERATOR_BATCH: usize = 1_000;
 pub struct Queue {
     name: Arc<str>,
     connector: Arc<Connector>,
-    lanes: Pool,
+    sessions: Pool,
     /// Whether the installed schema is one that this release works with has been asked.
     checked: Arc<OnceCell<()>>,
     exporter: Option<Arc<Exporter>>,
@@ -147,13 +147,13 @@ impl Queue {
         let connector = Arc::new(Connector::new(&config.connection, &config.queue.name)?);
         let queue = Queue {
             name: config.queue.name.as_str().into(),
-            lanes: Pool::new(connector.clone()),
+            sessions: Pool::new(connector.clone()),
             connector,
             checked: Arc::default(),
             exporter,
             enqueued: watch::Sender::new(()),
         };
-        queue.lanes.lend().await.ensure_connected().await?;
+        queue.sessions.lend().await.ensure_connected().await?;
         Ok(queue)
     }
 
@@ -227,11 +227,11 @@ impl Queue {
         }
     }
 
-    /// A lane for calls; before the first of them, the installed schema's version is asked.
-    async fn lane(&self) -> Result<managed::Object<LaneManager>, Error> {
-        let mut lane = self.lanes.lend().await;
-        self.checked.get_or_try_init(|| lane.check_version()).await?;
-        Ok(lane)
+    /// A session for calls; before the first of them, the installed schema's version is asked.
+    async fn session(&self) -> Result<managed::Object<SessionManager>, Error> {
+        let mut session = self.sessions.lend().await;
+        self.checked.get_or_try_init(|| session.check_version()).await?;
+        Ok(session)
     }
 
     /// Asks, unless that was done before, whether the installed schema is one that this release works with.
@@ -239,14 +239,14 @@ impl Queue {
     /// # Errors
     ///
     /// Where it is not, and where no schema is installed.
-    pub(crate) async fn check_version(&self, lane: &mut Lane) -> Result<(), Error> {
-        self.checked.get_or_try_init(|| lane.check_version()).await?;
+    pub(crate) async fn check_version(&self, session: &mut Session) -> Result<(), Error> {
+        self.checked.get_or_try_init(|| session.check_version()).await?;
         Ok(())
     }
 
     /// Closes connections that nobody has used for so long that the next call would make others.
     pub(crate) fn close_idle(&self) {
-        self.lanes.close_idle();
+        self.sessions.close_idle();
     }
 
     /// Installs the schema, or upgrades an older one. Where this release's version is installed, or a newer one that this release works
@@ -259,7 +259,7 @@ impl Queue {
     /// release has been with whose schema this one does not work; any other error of SQL Server, among them 58012: a table would have to
     /// be changed and is in use for long. An installation that broke off is completed by running it again.
     pub async fn install(&self) -> Result<i32, Error> {
-        self.lanes.lend().await.install().await
+        self.sessions.lend().await.install().await
     }
 
     /// Checks everything that would keep this queue from being used, in the order in which one would mend it:
@@ -270,7 +270,7 @@ impl Queue {
     ///
     /// The first thing that is wrong; the documentation of each [`Error`] says what to do.
     pub async fn verify(&self) -> Result<(), Error> {
-        self.lanes.lend().await.verify(&self.name).await
+        self.sessions.lend().await.verify(&self.name).await
     }
 
     /// Creates the queue, or changes its settings if it exists. Returns whether it is new.
@@ -280,7 +280,7 @@ impl Queue {
     /// [`Error::Refused`] for settings that cannot be, for example a change to `lifo` while there are jobs, or a
     /// [`Keep::For`] of more than ten years.
     pub async fn create(&self, options: QueueOptions) -> Result<bool, Error> {
-        self.lane().await?.create_queue(&self.name, &options).await
+        self.session().await?.create_queue(&self.name, &options).await
     }
 
     /// Enqueues one job in one round trip.
@@ -332,16 +332,16 @@ impl Queue {
     pub async fn enqueue_many(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
         enqueue::check(jobs)?;
         let mut retries = Retries::within(self.connector.timeouts().command);
-        let mut lane = loop {
-            match self.lane().await {
-                Ok(lane) => break lane,
+        let mut session = loop {
+            match self.session().await {
+                Ok(session) => break session,
                 Err(error) => retries.after("schema_info", error).await?,
             }
         };
         let mut enqueued = Vec::with_capacity(jobs.len());
         for chunk in enqueue::chunks(jobs) {
             let started_at = Instant::now();
-            match lane.enqueue_with_retries(&self.name, chunk).await {
+            match session.enqueue_with_retries(&self.name, chunk).await {
                 Ok(answers) => {
                     self.connector.metrics().enqueued(&answers, started_at.elapsed());
                     self.wake_workers(chunk);
@@ -362,12 +362,12 @@ impl Queue {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn stats(&self) -> Result<QueueStats, Error> {
-        self.lane().await?.stats(&self.name).await
+        self.session().await?.stats(&self.name).await
     }
 
     /// How deep the queue is, as sampled no longer than `max_age` ago; `None` while another process takes the first sample.
     pub(crate) async fn sample(&self, max_age: Duration) -> Result<Option<QueueSample>, Error> {
-        self.lane().await?.sample(&self.name, max_age).await
+        self.session().await?.sample(&self.name, max_age).await
     }
 
     /// Stops the claims of the queue for all workers. Claimed jobs are finished, and enqueueing goes on.
@@ -376,7 +376,7 @@ impl Queue {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn pause(&self) -> Result<(), Error> {
-        self.lane().await?.set_paused(&self.name, true).await
+        self.session().await?.set_paused(&self.name, true).await
     }
 
     /// Lets the claims of the queue go on.
@@ -385,7 +385,7 @@ impl Queue {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn resume(&self) -> Result<(), Error> {
-        self.lane().await?.set_paused(&self.name, false).await
+        self.session().await?.set_paused(&self.name, false).await
     }
 
     /// Makes one dead job ready again, or, with `None`, all of them; its attempts count from 0. Returns how many.
@@ -398,10 +398,10 @@ impl Queue {
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer. Jobs that were requeued before the error
     /// stay so.
     pub async fn requeue(&self, job_id: Option<JobId>) -> Result<u64, Error> {
-        let mut lane = self.lane().await?;
+        let mut session = self.session().await?;
         let mut total = 0;
         loop {
-            let requeued = lane.requeue(&self.name, job_id, OPERATOR_BATCH).await?;
+            let requeued = session.requeue(&self.name, job_id, OPERATOR_BATCH).await?;
             total += u64::from(requeued);
             if (requeued as usize) < OPERATOR_BATCH {
                 return Ok(total);
@@ -419,10 +419,10 @@ impl Queue {
     /// [`Error::Refused`] for [`JobState::Claimed`]; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a
     /// producer. Jobs that were deleted before the error stay so.
     pub async fn purge(&self, state: JobState, older_than: Duration) -> Result<u64, Error> {
-        let mut lane = self.lane().await?;
+        let mut session = self.session().await?;
         let mut total = 0;
         loop {
-            let purged = lane.purge(&self.name, state, older_than, OPERATOR_BATCH).await?;
+            let purged = session.purge(&self.name, state, older_than, OPERATOR_BATCH).await?;
             total += u64::from(purged);
             if (purged as usize) < OPERATOR_BATCH {
                 return Ok(total);
@@ -471,10 +471,10 @@ impl Queue {
                 (begin, *after)
             }
         };
-        let mut lane = self.lane().await?;
+        let mut session = self.session().await?;
         let mut page = JobPage { jobs: Vec::new(), next: None };
         for (index, state) in states.iter().enumerate().skip(begin) {
-            let (jobs, next) = lane.peek(&self.name, *state, filter, place.take().as_ref(), max).await?;
+            let (jobs, next) = session.peek(&self.name, *state, filter, place.take().as_ref(), max).await?;
             page.jobs = jobs;
             let next_state = states.get(index + 1).map(|state| JobCursor { state: *state, after: None });
             page.next = next.map(|place| JobCursor { state: *state, after: Some(place) }).or(next_state);
@@ -492,6 +492,6 @@ impl Queue {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn job(&self, job_id: JobId) -> Result<Option<JobRow>, Error> {
-        self.lane().await?.peek_one(&self.name, job_id).await
+        self.session().await?.peek_one(&self.name, job_id).await
     }
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::job_state::JobState;
-use super::lane::Lane;
 use super::parameters::int;
+use super::session::Session;
 use crate::error::Error;
 use crate::ids::JobId;
 
-impl Lane {
+impl Session {
     /// Runs `pause` or `resume`.
     pub(crate) async fn set_paused(&mut self, queue: &str, paused: bool) -> Result<(), Error> {
         let name = if paused { "pause" } else { "resume" };

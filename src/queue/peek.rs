@@ -8,14 +8,14 @@ use super::job_filter::JobFilter;
 use super::job_page::JobPlace;
 use super::job_row::JobRow;
 use super::job_state::JobState;
-use super::lane::Lane;
 use super::parameters::int;
+use super::session::Session;
 use crate::error::Error;
 use crate::ids::JobId;
 
 const PEEK: &str = "peek";
 
-impl Lane {
+impl Session {
     /// Looks at up to `max` jobs in one state that match the filter, beginning after `after`. Returns them, and where the
     /// next page begins, if there is one.
     pub(crate) async fn peek(

@@ -1,7 +1,7 @@
 //! Making scheduled jobs ready whose time has come.
 
-use super::lane::Lane;
 use super::parameters::int;
+use super::session::Session;
 use crate::error::Error;
 use crate::ids::WorkerId;
 
@@ -13,7 +13,7 @@ pub(crate) struct Promoted {
     pub(crate) elected: bool,
 }
 
-impl Lane {
+impl Session {
     /// Makes up to `max` scheduled jobs ready whose time has come, if the worker has the duties of the queue, or nobody has.
     pub(crate) async fn promote(&mut self, queue: &str, worker: WorkerId, max: usize) -> Result<Promoted, Error> {
         let mut command = self.command("promote");

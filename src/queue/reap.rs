@@ -1,8 +1,8 @@
 //! Giving back the jobs of workers whose lease ran out.
 
 use super::columns::Columns;
-use super::lane::Lane;
 use super::parameters::int;
+use super::session::Session;
 use crate::error::Error;
 use crate::ids::WorkerId;
 
@@ -24,7 +24,7 @@ pub(crate) struct LostWorker {
     pub(crate) name: String,
 }
 
-impl Lane {
+impl Session {
     /// Marks up to `max` workers lost whose lease ran out, and gives back up to `max` jobs of lost workers.
     pub(crate) async fn reap(&mut self, queue: &str, max: usize) -> Result<Reaped, Error> {
         let mut command = self.command("reap");

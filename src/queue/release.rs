@@ -2,12 +2,12 @@
 
 use tiberius::{SqlTableDataRow, TableValueRow};
 
-use super::lane::Lane;
 use super::parameters::table_type;
+use super::session::Session;
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
 
-impl Lane {
+impl Session {
     /// Gives back jobs that were not started; their attempt does not count. Returns those that were not this worker's
     /// any more.
     ///

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::columns::Columns;
-use super::lane::Lane;
 use super::parameters::{int, ms};
+use super::session::Session;
 use crate::error::Error;
 
 /// How deep a queue is, as `sample` (sql/350_sample.sql) counts and estimates it.
@@ -30,7 +30,7 @@ impl QueueSample {
     }
 }
 
-impl Lane {
+impl Session {
     /// The last sample, or a new one where that is older than `max_age`; `None` while another worker takes the first.
     pub(crate) async fn sample(&mut self, queue: &str, max_age: Duration) -> Result<Option<QueueSample>, Error> {
         let mut command = self.command("sample");

@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-use super::batches::batches;
-use super::lane::Lane;
 use super::parameters::procedure;
+use super::script_batches::batches;
+use super::session::Session;
 use crate::error::Error;
 
 /// The version of the schema that this release needs: what the last script notes in `schema_version`.
@@ -113,7 +113,7 @@ pub(crate) fn check_compatible(min_compatible: i32) -> Result<(), Error> {
     Ok(())
 }
 
-impl Lane {
+impl Session {
     /// Installs or upgrades the schema, unless this release's version or a newer one that it works with is there; returns the version.
     pub(crate) async fn install(&mut self) -> Result<i32, Error> {
         self.ensure_connected().await?;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::lane::Lane;
 use super::parameters::ms;
+use super::session::Session;
 use crate::error::Error;
 
 /// What is left of a queue.
@@ -26,7 +26,7 @@ impl Unfinished {
     }
 }
 
-impl Lane {
+impl Session {
     /// What is left. Scheduled jobs count that are due within `due_within`, or all without it. A job that moves from one state to
     /// another meanwhile can be missed.
     pub(crate) async fn unfinished(&mut self, queue: &str, due_within: Option<Duration>) -> Result<Unfinished, Error> {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::lane::Lane;
-use super::options::{ClaimOrder, CompletionPolicy, Delivery};
 use super::parameters::{int, ms};
+use super::queue_options::{ClaimOrder, CompletionPolicy, Delivery};
 use super::sample::{QueueSample, read_sample};
+use super::session::Session;
 use crate::error::Error;
 use crate::ids::WorkerId;
 
@@ -32,7 +32,7 @@ pub(crate) struct Heartbeat {
     pub(crate) sample: Option<QueueSample>,
 }
 
-impl Lane {
+impl Session {
     /// Registers a worker under a new id and starts its lease. With `take_over`, other workers of the same name are
     /// lost at once.
     pub(crate) async fn register_worker(

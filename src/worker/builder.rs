@@ -18,7 +18,7 @@ use super::executor::JobRuns;
 use super::hooks::Hooks;
 use super::io_thread::{self, IoThread};
 use super::pool::Pool;
-use super::shared::Shared;
+use super::worker_state::WorkerState;
 
 /// A worker that has not started. Made by [`Worker::builder`].
 #[must_use = "a worker does nothing until it is started"]
@@ -159,12 +159,12 @@ impl WorkerBuilder {
             (Some(_), Some(bytes)) => return Err(refused("stack_size", bytes, "unset beside thread_pool")),
         };
         let span = tracing::info_span!("worker", queue = queue.name(), worker = %config.worker_name());
-        let shared = Arc::new(Shared::new(&queue, config, pool.threads(), weight));
+        let state = Arc::new(WorkerState::new(&queue, config, pool.threads(), weight));
         let runs = DroppedElsewhere(Some(JobRuns { pool, handlers, hooks }));
         queue.serve_metrics().await?;
         let io = IoThread::start()?;
         let runtime = io.runtime().clone();
-        let starting = Worker::start_in(queue, shared, runs, io).instrument(span);
+        let starting = Worker::start_in(queue, state, runs, io).instrument(span);
         io_thread::wait_for(starting, &runtime).await
     }
 }

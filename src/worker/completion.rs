@@ -1,13 +1,13 @@
 //! The completion batcher: what has ended is acknowledged in batches.
 //!
 //! ```text
-//! executor ──send──▶ channel ──▶ lane 0: collect a batch ─▶ finish / release ─▶ forget the jobs
-//!                │         └───▶ lane 1: the same, while lane 0 waits for SQL Server
-//!                └──large outputs──▶ a lane of their own, one a call (large_outputs.rs)
+//! executor ──send──▶ channel ──▶ session 0: collect a batch ─▶ finish / release ─▶ forget the jobs
+//!                │         └───▶ session 1: the same, while session 0 waits for SQL Server
+//!                └──large outputs──▶ a session of their own, one a call (large_outputs.rs)
 //! ```
 //!
-//! A lane takes what is there, up to a batch, waiting at most `finish_linger_ms` for it to fill, and sends it. While it waits for SQL
-//! Server the other lane collects. A batch is repeated until SQL Server has answered; it leaves memory only then. One that is not answered
+//! A session takes what is there, up to a batch, waiting at most `finish_linger_ms` for it to fill, and sends it. While it waits for SQL
+//! Server the other session collects. A batch is repeated until SQL Server has answered; it leaves memory only then. One that is not answered
 //! in time is sent in smaller and smaller parts. The channel needs no bound of its own: what is in it counts as in flight, and the
 //! prefetcher stops at `max_in_flight` and `max_in_flight_bytes`.
 
@@ -22,15 +22,15 @@ use crate::error::Error;
 use crate::ids::{Fence, JobId};
 use crate::outcome::Outcome;
 use crate::queue::finish::{FINISH, Finish, FinishResult};
-use crate::queue::lane::Lane;
+use crate::queue::session::Session;
 
-use super::batch_limit::BatchLimit;
-use super::held::Held;
+use super::finish_retries::{Acknowledging, Repeats};
+use super::held_job::Held;
 use super::large_outputs::{self, LargeOutput, LargeOutputSender, LargeOutputs};
 use super::registration::Registration;
-use super::repeats::{Acknowledging, Repeats};
-use super::shared::Shared;
 use super::stop::Phase;
+use super::timeout_backoff::TimeoutBackoff;
+use super::worker_state::WorkerState;
 
 /// A job that has left the executor.
 pub(super) enum Ended {
@@ -61,7 +61,7 @@ pub(super) struct CompletionSender {
 
 /// How full the channel is.
 struct Filling {
-    /// Jobs in the channel, about: a lane that takes a job at once counts it before its sender does.
+    /// Jobs in the channel, about: a session that takes a job at once counts it before its sender does.
     queued: AtomicIsize,
     batch_size: isize,
     /// The channel has got a full batch.
@@ -88,7 +88,7 @@ impl CompletionSender {
 
 /// The stage.
 pub(super) struct Completion {
-    pub(super) shared: Arc<Shared>,
+    pub(super) state: Arc<WorkerState>,
     pub(super) acknowledging: Acknowledging,
     ended: Mutex<mpsc::UnboundedReceiver<Ended>>,
     filling: Arc<Filling>,
@@ -96,14 +96,14 @@ pub(super) struct Completion {
 }
 
 /// The stage and the way into it.
-pub(super) fn channel(shared: &Arc<Shared>) -> (CompletionSender, Arc<Completion>, LargeOutputs) {
+pub(super) fn channel(state: &Arc<WorkerState>) -> (CompletionSender, Arc<Completion>, LargeOutputs) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let (large, large_outputs) = large_outputs::channel();
-    let batch_size = shared.config.finish_batch_size as isize;
+    let batch_size = state.config.finish_batch_size as isize;
     let filling = Arc::new(Filling { queued: AtomicIsize::new(0), batch_size, full: Notify::new() });
     let completion = Completion {
-        shared: shared.clone(),
-        acknowledging: Acknowledging::new(shared.clone()),
+        state: state.clone(),
+        acknowledging: Acknowledging::new(state.clone()),
         ended: Mutex::new(receiver),
         filling: filling.clone(),
         large: large.clone(),
@@ -112,19 +112,19 @@ pub(super) fn channel(shared: &Arc<Shared>) -> (CompletionSender, Arc<Completion
 }
 
 impl Completion {
-    /// One lane of the stage; runs until its task is ended.
-    pub(super) async fn run_lane(self: Arc<Completion>, mut lane: Lane) {
-        let mut limit = BatchLimit::new(self.shared.config.finish_batch_size);
+    /// One session of the stage; runs until its task is ended.
+    pub(super) async fn run_session(self: Arc<Completion>, mut session: Session) {
+        let mut limit = TimeoutBackoff::new(self.state.config.finish_batch_size);
         loop {
             let batch = tokio::select! {
                 batch = self.collect() => batch,
-                never = lane.close_when_idle() => match never {},
+                never = session.close_when_idle() => match never {},
             };
             if batch.is_empty() {
                 return; // every sender is gone
             }
             for part in split_into_calls(batch) {
-                self.acknowledge(&mut lane, &mut limit, part).await;
+                self.acknowledge(&mut session, &mut limit, part).await;
             }
         }
     }
@@ -134,7 +134,7 @@ impl Completion {
     /// It does not wait at the channel while that fills: each job would wake it, which costs the pool's threads more than the job's
     /// acknowledgement does.
     async fn collect(&self) -> Vec<Ended> {
-        let Shared { config, stop, .. } = &*self.shared;
+        let WorkerState { config, stop, .. } = &*self.state;
         let most = config.finish_batch_size;
         let mut ended = self.ended.lock().await;
         let mut batch = Vec::with_capacity(most);
@@ -158,27 +158,27 @@ impl Completion {
     }
 
     /// Acknowledges a batch of one registration, again and again until SQL Server has answered.
-    async fn acknowledge(&self, lane: &mut Lane, limit: &mut BatchLimit, batch: Batch) {
+    async fn acknowledge(&self, session: &mut Session, limit: &mut TimeoutBackoff, batch: Batch) {
         let Batch { registration, mut ran, releases, .. } = batch;
         // A job of an at_most_once queue has no row any more, so nothing is to be said about it.
         let without_row: Vec<Ran> = ran.extract_if(.., |job| job.finish.fence == Fence::NONE).collect();
         if !without_row.is_empty() {
             self.confirmed(&registration, without_row, &[]);
         }
-        self.finish(lane, limit, &registration, ran).await;
+        self.finish(session, limit, &registration, ran).await;
         if !releases.is_empty() {
             let jobs: Vec<(JobId, Fence)> = releases.iter().map(|(job_id, fence, _)| (*job_id, *fence)).collect();
-            self.release(lane, &registration, &jobs).await;
+            self.release(session, &registration, &jobs).await;
             registration.forget(jobs.into_iter());
             drop(releases);
-            self.shared.in_flight.confirmed();
+            self.state.in_flight.confirmed();
         }
     }
 
     async fn finish(
         &self,
-        lane: &mut Lane,
-        limit: &mut BatchLimit,
+        session: &mut Session,
+        limit: &mut TimeoutBackoff,
         registration: &Registration,
         mut unconfirmed: Vec<Ran>,
     ) {
@@ -190,11 +190,11 @@ impl Completion {
             let alike = if open > 0 { open } else { unconfirmed.len() };
             let jobs = alike.min(limit.jobs());
             let call = unconfirmed[..jobs].iter().map(|job| &job.finish);
-            match lane.finish(&self.shared.queue, registration.worker_id, call).await {
+            match session.finish(&self.state.queue, registration.worker_id, call).await {
                 Ok(mut results) => {
                     limit.answered(jobs);
                     let any_lost = results.iter().any(|(_, result)| *result == FinishResult::Lost);
-                    if any_lost && open > 0 && self.had_effect(lane, registration, &mut repeats).await {
+                    if any_lost && open > 0 && self.had_effect(session, registration, &mut repeats).await {
                         // (A retry that the lost answer reported as dead is counted as retried.)
                         results.retain(|(_, result)| *result != FinishResult::Lost);
                     }
@@ -233,7 +233,7 @@ impl Completion {
     ) {
         self.acknowledging.accepted();
         let lost = results.iter().filter(|(_, result)| *result == FinishResult::Lost).count();
-        self.shared.metrics.finished(jobs.len() - lost, took);
+        self.state.metrics.finished(jobs.len() - lost, took);
         tracing::debug!(batch = jobs.len(), lost, ?took, "acknowledged");
         self.confirmed(registration, jobs, results);
     }
@@ -243,12 +243,12 @@ impl Completion {
         self.count(&jobs, results);
         registration.forget(jobs.iter().map(|job| (job.finish.job_id, job.finish.fence)));
         drop(jobs); // what they hold is given back before anybody looks
-        self.shared.in_flight.confirmed();
+        self.state.in_flight.confirmed();
     }
 
     fn count(&self, jobs: &[Ran], results: &[(JobId, FinishResult)]) {
         let results: HashMap<JobId, FinishResult> = results.iter().copied().collect();
-        let Shared { tally, metrics, .. } = &*self.shared;
+        let WorkerState { tally, metrics, .. } = &*self.state;
         let now = Instant::now();
         let mut lost = 0;
         for Ran { finish, enqueued_at, .. } in jobs {
@@ -279,11 +279,11 @@ impl Completion {
         self.count_lost(lost);
     }
 
-    async fn release(&self, lane: &mut Lane, registration: &Registration, releases: &[(JobId, Fence)]) {
+    async fn release(&self, session: &mut Session, registration: &Registration, releases: &[(JobId, Fence)]) {
         let mut repeats = Repeats::new(&self.acknowledging);
         let mut is_open = false;
         let not_ours = loop {
-            match lane.release(registration.worker_id, releases).await {
+            match session.release(registration.worker_id, releases).await {
                 Ok(not_ours) => break not_ours,
                 Err(error) => {
                     is_open |= error.leaves_open();
@@ -292,11 +292,11 @@ impl Completion {
             }
         };
         self.acknowledging.accepted();
-        let recognised = !not_ours.is_empty() && is_open && self.had_effect(lane, registration, &mut repeats).await;
+        let recognised = !not_ours.is_empty() && is_open && self.had_effect(session, registration, &mut repeats).await;
         let lost = if recognised { 0 } else { not_ours.len() };
         let released = (releases.len() - lost) as u64;
-        self.shared.tally.released(released);
-        self.shared.metrics.released(released);
+        self.state.tally.released(released);
+        self.state.metrics.released(released);
         self.count_lost(lost);
     }
 
@@ -305,12 +305,12 @@ impl Completion {
     /// server's may have jumped, and this machine may have been suspended.
     pub(super) async fn had_effect(
         &self,
-        lane: &mut Lane,
+        session: &mut Session,
         registration: &Registration,
         repeats: &mut Repeats<'_>,
     ) -> bool {
         loop {
-            match lane.heartbeat(registration.worker_id).await {
+            match session.heartbeat(registration.worker_id).await {
                 Ok(_) => return true,
                 Err(Error::LeaseLost) => return false,
                 Err(error) => repeats.pause("heartbeat", 0, error).await,
@@ -323,8 +323,8 @@ impl Completion {
             return;
         }
         tracing::warn!(jobs, "jobs were no longer this worker's: they were given back when its lease ran out");
-        self.shared.tally.lost(jobs as u64);
-        self.shared.metrics.lost(jobs);
+        self.state.tally.lost(jobs as u64);
+        self.state.metrics.lost(jobs);
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::queue::unfinished::Unfinished;
 
-use super::shared::Shared;
+use super::worker_state::WorkerState;
 
 /// After how long without a job the log says what is waited for, and how often it says so again.
 const TELL_AFTER: Duration = Duration::from_secs(5);
@@ -19,22 +19,22 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// the other, and a job that moves from one to another meanwhile can be missed. With `due_within`, jobs that are due later are not waited for.
 ///
 /// While other workers still run jobs, or some are scheduled, it has the prefetcher look again after each pause.
-pub(super) async fn stop_when_empty(shared: Arc<Shared>, due_within: Option<Duration>) {
-    let Shared { queue, config, arrivals, stop, .. } = &*shared;
+pub(super) async fn stop_when_empty(state: Arc<WorkerState>, due_within: Option<Duration>) {
+    let WorkerState { queue, config, arrivals, stop, .. } = &*state;
     let poll_max = Duration::from_millis(config.poll_max_ms);
     let started_at = Instant::now();
-    let mut lane = shared.lane();
+    let mut session = state.session();
     let mut waiting = Waiting::default();
     let mut empty_readings = 0;
     while empty_readings < 2 {
         arrivals.nothing_found().await;
         let due_within = due_within.map(|within| within.saturating_sub(started_at.elapsed()));
         let mut pause = poll_max;
-        match lane.unfinished(queue, due_within).await {
+        match session.unfinished(queue, due_within).await {
             Ok(left) if left.is_empty() => empty_readings += 1,
             Ok(left) => {
                 empty_readings = 0;
-                waiting.goes_on(&left, shared.tally.run_times().jobs);
+                waiting.goes_on(&left, state.tally.run_times().jobs);
                 if let Some(next_due) = left.next_due
                     && !left.ready
                     && !left.claimed

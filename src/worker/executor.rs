@@ -24,14 +24,14 @@ use crate::queue::finish::Finish;
 
 use super::completion::{CompletionSender, Ended, Ran};
 use super::demand::most_ahead;
-use super::held::Held;
+use super::held_job::Held;
 use super::hooks::Hooks;
 use super::kind_limits::{Admission, KindLimits, Permit};
-use super::lease_clock::LeaseClock;
+use super::lease_validity::LeaseValidity;
 use super::overdue::Overdue;
 use super::pool::{Jobs, Pool};
 use super::registration::Registration;
-use super::shared::Shared;
+use super::worker_state::WorkerState;
 
 /// How often it is looked for jobs that wait too long for others of their kind.
 const SURPLUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ pub(super) struct Executor {
 
 /// What jobs run with.
 struct Runs {
-    shared: Arc<Shared>,
+    state: Arc<WorkerState>,
     handlers: Handlers,
     hooks: Hooks,
     surroundings: Arc<Surroundings>,
@@ -73,7 +73,7 @@ struct Runs {
     cut_off: AtomicBool,
     /// The jobs that came last have no row: they are of an `at_most_once` queue.
     without_row: AtomicBool,
-    lease: Arc<LeaseClock>,
+    lease: Arc<LeaseValidity>,
     overdue: Arc<Overdue>,
     /// In the order of the handlers.
     kind_metrics: Arc<[KindMetrics]>,
@@ -87,21 +87,21 @@ struct Runs {
 impl Executor {
     /// Joins the pool.
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        state: &Arc<WorkerState>,
         runs: JobRuns,
-        lease: Arc<LeaseClock>,
+        lease: Arc<LeaseValidity>,
         completion: CompletionSender,
     ) -> Executor {
         let JobRuns { pool, handlers, hooks } = runs;
-        let (threads, config) = (shared.threads, &shared.config);
+        let (threads, config) = (state.threads, &state.config);
         let (buffer, waiting) = crossbeam_channel::bounded(most_ahead(config) + threads);
-        let kind_metrics: Arc<[_]> = handlers.labels().map(|kind| KindMetrics::new(&shared.queue, kind)).collect();
+        let kind_metrics: Arc<[_]> = handlers.labels().map(|kind| KindMetrics::new(&state.queue, kind)).collect();
         let kind_limits = KindLimits::new(handlers.limits());
         let runs = Arc::new(Runs {
-            shared: shared.clone(),
+            state: state.clone(),
             handlers,
             hooks,
-            surroundings: Arc::new(shared.stop.surroundings()),
+            surroundings: Arc::new(state.stop.surroundings()),
             buffer,
             waiting,
             closed: AtomicBool::new(false),
@@ -117,7 +117,7 @@ impl Executor {
         });
         let look_ahead = if config.look_ahead == 0 { threads } else { config.look_ahead };
         let jobs: Weak<Runs> = Arc::downgrade(&runs);
-        pool.join(jobs, shared.weight, look_ahead);
+        pool.join(jobs, state.weight, look_ahead);
         Executor { runs, pool }
     }
 
@@ -154,12 +154,12 @@ impl Executor {
     /// Acknowledges a job whose payload did not arrive: as a failed attempt with `error`, or as not started where that is `None`.
     pub(super) fn not_delivered(&self, registration: &Arc<Registration>, job: ClaimedUnseen, error: Option<String>) {
         let ClaimedUnseen { job_id, fence, attempt, .. } = job;
-        let Runs { shared, completion, .. } = &*self.runs;
-        let mut held = Held::unseen(registration, &shared.in_flight);
+        let Runs { state, completion, .. } = &*self.runs;
+        let mut held = Held::unseen(registration, &state.in_flight);
         held.ended(0);
         completion.send(match error {
             Some(error) => {
-                let outcome = failure(&JobError::retry(error), &shared.config.retry, attempt);
+                let outcome = failure(&JobError::retry(error), &state.config.retry, attempt);
                 let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
                 Ended::Ran(Ran { finish, enqueued_at: Instant::now(), held })
             }
@@ -260,7 +260,7 @@ impl Jobs for Runs {
     /// A panic of the metrics recorder, the tracing subscriber, a hook, or a defect of this crate. What it was about to do for a job is not
     /// done: the worker stops, and the job is given back.
     fn panicked(&self, panic: Box<dyn Any + Send>) {
-        self.shared.stop.fail_by_panic(panic);
+        self.state.stop.fail_by_panic(panic);
     }
 }
 
@@ -286,7 +286,7 @@ impl Runs {
             drop(claimed); // gone, or the reaper's: nobody sends anything any more
             return Instant::now();
         }
-        if has_row && claimed.held.registration().lost().is_cancelled() {
+        if has_row && claimed.held.registration().lost().is_set() {
             self.drop_lost(claimed);
             return Instant::now();
         }
@@ -300,10 +300,10 @@ impl Runs {
         }
         let Some(handler) = self.handlers.find(claimed.job.kind()) else {
             let outcome = self.span.in_scope(|| self.unknown_kinds.outcome(&claimed.job));
-            self.shared.tally.unknown_kind();
+            self.state.tally.unknown_kind();
             // Without a row, or after too long a time, it is dead.
             if matches!(outcome, Outcome::Snooze { .. }) {
-                self.shared.metrics.deferred_unknown_kind();
+                self.state.metrics.deferred_unknown_kind();
             }
             self.put_off(claimed, outcome);
             return Instant::now();
@@ -320,7 +320,7 @@ impl Runs {
 
     fn run(&self, place: usize, claimed: Claimed) -> Instant {
         let Claimed { job, mut held, claimed_at, permit } = claimed;
-        let Shared { tally, metrics, .. } = &*self.shared;
+        let WorkerState { tally, metrics, .. } = &*self.state;
         let (handler, kind_metrics) = (self.handlers.get(place), &self.kind_metrics[place]);
         let started_at = Instant::now();
         metrics.started(started_at - claimed_at);
@@ -365,7 +365,7 @@ impl Runs {
 
     fn put_off_for_others(&self, claimed: Claimed, delay: Duration) {
         let error = "the worker ran as many jobs of this kind as it may at once".to_owned();
-        self.shared.metrics.deferred_kind_limit();
+        self.state.metrics.deferred_kind_limit();
         self.put_off(claimed, Outcome::Snooze { delay, error });
     }
 
@@ -383,8 +383,8 @@ impl Runs {
         let Claimed { job, held, permit, .. } = claimed;
         held.registration().forget(std::iter::once((job.id(), job.fence())));
         drop((job, permit, held));
-        self.shared.metrics.lost(1);
-        self.shared.tally.lost(1);
+        self.state.metrics.lost(1);
+        self.state.tally.lost(1);
     }
 }
 
@@ -401,17 +401,17 @@ mod tests {
 
     #[tokio::test]
     async fn after_a_suspension_nothing_is_started_until_a_heartbeat_was_answered() {
-        let clock = Arc::new(LeaseClock::default());
+        let clock = Arc::new(LeaseValidity::default());
         clock.renewed(clock.now(), LEASE);
-        let shared = Arc::new(Shared::for_test(WorkerConfig::default()));
-        let (executor, starts) = counting_executor(&shared, &clock);
+        let state = Arc::new(WorkerState::for_test(WorkerConfig::default()));
+        let (executor, starts) = counting_executor(&state, &clock);
         let registration = Arc::new(Registration::for_test(clock.clone()));
         assert!(registration.is_held());
 
         clock.shift(LEASE);
         assert!(!registration.is_held() && clock.is_in_doubt(), "at once, without a look at SQL Server");
         assert!(clock.age() >= LEASE);
-        let claimed = Held::claimed(&registration, &shared.in_flight, vec![Job::for_test(NewJob::text(""))]);
+        let claimed = Held::claimed(&registration, &state.in_flight, vec![Job::for_test(NewJob::text(""))]);
         let claimed_at = Instant::now();
         executor
             .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
@@ -421,22 +421,22 @@ mod tests {
 
         clock.renewed(clock.now(), LEASE);
         executor.pump();
-        shared.in_flight.idle().await;
+        state.in_flight.idle().await;
         assert_eq!(starts.load(Ordering::Acquire), 1);
     }
 
-    fn counting_executor(shared: &Arc<Shared>, clock: &Arc<LeaseClock>) -> (Executor, Arc<AtomicUsize>) {
-        let (completion, ..) = completion::channel(shared);
+    fn counting_executor(state: &Arc<WorkerState>, clock: &Arc<LeaseValidity>) -> (Executor, Arc<AtomicUsize>) {
+        let (completion, ..) = completion::channel(state);
         let starts = Arc::new(AtomicUsize::new(0));
         let counted = starts.clone();
         let handler = move |_: &Job, _: &Context| {
             counted.fetch_add(1, Ordering::AcqRel);
             Ok(())
         };
-        let handlers = Handlers::any(handler).checked(&shared.config).unwrap();
+        let handlers = Handlers::any(handler).checked(&state.config).unwrap();
         let pool = Pool::own(1, None).unwrap();
         let runs = JobRuns { pool, handlers, hooks: Hooks::default() };
-        let executor = Executor::new(shared, runs, clock.clone(), completion);
+        let executor = Executor::new(state, runs, clock.clone(), completion);
         (executor, starts)
     }
 }

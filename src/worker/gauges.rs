@@ -6,23 +6,23 @@ use std::time::Duration;
 use crate::metrics::Levels;
 
 use super::lease::Lease;
-use super::shared::Shared;
+use super::worker_state::WorkerState;
 
 /// How often the levels are read.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Keeps the gauges up to date until the task is ended.
-pub(super) async fn keep_shown(shared: Arc<Shared>, lease: Lease) {
+pub(super) async fn keep_shown(state: Arc<WorkerState>, lease: Lease) {
     let mut ticks = tokio::time::interval(INTERVAL);
     loop {
         ticks.tick().await;
-        shared.metrics.levels(&levels(&shared, &lease));
-        shared.limited_by.read();
+        state.metrics.levels(&levels(&state, &lease));
+        state.limited_by.read();
     }
 }
 
-fn levels(shared: &Shared, lease: &Lease) -> Levels {
-    let Shared { in_flight, limited_by, .. } = shared;
+fn levels(state: &WorkerState, lease: &Lease) -> Levels {
+    let WorkerState { in_flight, limited_by, .. } = state;
     Levels {
         buffered: in_flight.unstarted() + in_flight.parked(),
         running: in_flight.running(),

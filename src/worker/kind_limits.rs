@@ -221,24 +221,24 @@ mod tests {
     use super::*;
     use crate::config::WorkerConfig;
     use crate::job::{Job, NewJob};
-    use crate::worker::held::Held;
-    use crate::worker::lease_clock::LeaseClock;
+    use crate::worker::held_job::Held;
+    use crate::worker::lease_validity::LeaseValidity;
     use crate::worker::registration::Registration;
-    use crate::worker::shared::Shared;
+    use crate::worker::worker_state::WorkerState;
 
     /// So many unstarted jobs, of the queue's delivery.
-    fn jobs(shared: &Shared, count: usize, fence: Fence) -> Vec<Claimed> {
-        let registration = Arc::new(Registration::for_test(Arc::new(LeaseClock::default())));
+    fn jobs(state: &WorkerState, count: usize, fence: Fence) -> Vec<Claimed> {
+        let registration = Arc::new(Registration::for_test(Arc::new(LeaseValidity::default())));
         let job = || Job { fence, ..Job::for_test(NewJob::text("")) };
-        let held = Held::claimed(&registration, &shared.in_flight, (0..count).map(|_| job()).collect());
+        let held = Held::claimed(&registration, &state.in_flight, (0..count).map(|_| job()).collect());
         let claimed_at = Instant::now();
         held.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect()
     }
 
     /// One runs, after one that took a millisecond, and a hundred wait.
-    fn one_runs_and_others_wait(shared: &Shared, fence: Fence) -> (KindLimits, Claimed) {
+    fn one_runs_and_others_wait(state: &WorkerState, fence: Fence) -> (KindLimits, Claimed) {
         let limits = KindLimits::new([Some(1)].into_iter());
-        let mut jobs = jobs(shared, 102, fence).into_iter();
+        let mut jobs = jobs(state, 102, fence).into_iter();
         let Admission::Starts(first) = limits.admit(0, jobs.next().unwrap()) else { panic!("nothing runs yet") };
         drop(first);
         limits.kind(0).state.lock().mean_run = Some(Duration::from_millis(1));
@@ -249,10 +249,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_waits_starts_one_by_one() {
-        let shared = Shared::for_test(WorkerConfig::default());
-        let (limits, mut running) = one_runs_and_others_wait(&shared, Fence(1));
+        let state = WorkerState::for_test(WorkerConfig::default());
+        let (limits, mut running) = one_runs_and_others_wait(&state, Fence(1));
         for left in (0..100).rev() {
-            assert_eq!((limits.ready(), shared.in_flight.parked()), (0, left + 1));
+            assert_eq!((limits.ready(), state.in_flight.parked()), (0, left + 1));
             drop(running);
             let next = limits.next().expect("there is room for one now");
             let Admission::Starts(next) = limits.admit(0, next) else { panic!("it has a permit") };
@@ -260,39 +260,39 @@ mod tests {
         }
         drop(running);
         assert!(limits.next().is_none());
-        assert_eq!(shared.in_flight.jobs(), 0);
+        assert_eq!(state.in_flight.jobs(), 0);
     }
 
     #[tokio::test]
     async fn when_jobs_turn_out_to_be_long_those_that_wait_are_put_off_one_after_the_other() {
-        let shared = Shared::for_test(WorkerConfig::default());
-        let (limits, _running) = one_runs_and_others_wait(&shared, Fence(1));
+        let state = WorkerState::for_test(WorkerConfig::default());
+        let (limits, _running) = one_runs_and_others_wait(&state, Fence(1));
         assert!(limits.take_surplus().is_empty());
         limits.kind(0).state.lock().changed_at -= Duration::from_secs(2); // so long it runs by now
         let surplus = limits.take_surplus();
         let delays: Vec<Duration> = surplus.into_iter().map(|(_, delay)| delay).collect();
-        assert_eq!((delays.len(), shared.in_flight.parked()), (98, 2));
+        assert_eq!((delays.len(), state.in_flight.parked()), (98, 2));
         assert!(delays.is_sorted() && delays[0] >= DELAYS.0 && delays[97] == DELAYS.1, "{delays:?}");
     }
 
     #[tokio::test]
     async fn what_has_no_row_waits_however_long() {
-        let shared = Shared::for_test(WorkerConfig::default());
-        let (limits, _running) = one_runs_and_others_wait(&shared, Fence::NONE);
+        let state = WorkerState::for_test(WorkerConfig::default());
+        let (limits, _running) = one_runs_and_others_wait(&state, Fence::NONE);
         limits.kind(0).state.lock().changed_at -= Duration::from_secs(3_600);
         assert!(limits.take_surplus().is_empty() && limits.take_waiting().is_empty());
-        let late = jobs(&shared, 1, Fence::NONE).remove(0);
+        let late = jobs(&state, 1, Fence::NONE).remove(0);
         assert!(matches!(limits.admit(0, late), Admission::Waits));
-        assert_eq!(shared.in_flight.parked(), 101);
+        assert_eq!(state.in_flight.parked(), 101);
     }
 
     #[tokio::test]
     async fn nothing_is_left_counted_when_the_worker_goes_while_jobs_wait() {
-        let shared = Shared::for_test(WorkerConfig::default());
-        let (limits, running) = one_runs_and_others_wait(&shared, Fence(1));
+        let state = WorkerState::for_test(WorkerConfig::default());
+        let (limits, running) = one_runs_and_others_wait(&state, Fence(1));
         drop(limits);
         drop(running);
-        assert_eq!(shared.in_flight.jobs(), 0);
+        assert_eq!(state.in_flight.jobs(), 0);
     }
 
     impl KindLimits {

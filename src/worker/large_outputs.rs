@@ -1,4 +1,4 @@
-//! The lane of large outputs: those that do not fit into a list, and those that did not get through in time. One a call, on a connection
+//! The session of large outputs: those that do not fit into a list, and those that did not get through in time. One a call, on a connection
 //! that is made when there is something to send, so that nothing else waits for them.
 //!
 //! ```text
@@ -21,11 +21,11 @@ use crate::handler::retry_delay;
 use crate::outcome::Outcome;
 use crate::queue::CompletionPolicy;
 use crate::queue::finish::{FINISH_ONE, Finish, FinishResult};
-use crate::queue::lane::Lane;
+use crate::queue::session::Session;
 
 use super::completion::{Completion, Ran, is_time_out_of};
+use super::finish_retries::Repeats;
 use super::registration::Registration;
-use super::repeats::Repeats;
 
 /// After how many tries an output counts as impossible to deliver. Each takes the whole command time-out: a link that is slow only for a
 /// while is given that long.
@@ -51,7 +51,7 @@ impl LargeOutput {
         LargeOutput { job, tries: 0, tried_since: None, is_open: false, failed_is_open: false }
     }
 
-    /// One that was sent by another lane, and not answered.
+    /// One that was sent by another session, and not answered.
     pub(super) fn tried_already(job: Ran) -> LargeOutput {
         LargeOutput { is_open: true, ..LargeOutput::new(job) }
     }
@@ -68,7 +68,7 @@ impl LargeOutput {
     }
 }
 
-/// The way into the lane.
+/// The way into the session.
 #[derive(Clone)]
 pub(super) struct LargeOutputSender(mpsc::UnboundedSender<LargeOutput>);
 
@@ -78,7 +78,7 @@ impl LargeOutputSender {
     }
 }
 
-/// The lane's end of it.
+/// The session's end of it.
 pub(super) struct LargeOutputs(mpsc::UnboundedReceiver<LargeOutput>);
 
 pub(super) fn channel() -> (LargeOutputSender, LargeOutputs) {
@@ -87,8 +87,8 @@ pub(super) fn channel() -> (LargeOutputSender, LargeOutputs) {
 }
 
 impl Completion {
-    /// The lane; runs until its task is ended.
-    pub(super) async fn run_lane_of_large_outputs(self: Arc<Completion>, mut lane: Lane, arriving: LargeOutputs) {
+    /// The session; runs until its task is ended.
+    pub(super) async fn run_large_outputs(self: Arc<Completion>, mut session: Session, arriving: LargeOutputs) {
         let LargeOutputs(mut arriving) = arriving;
         let mut line = VecDeque::new();
         let mut repeats = Repeats::new(&self.acknowledging);
@@ -97,7 +97,7 @@ impl Completion {
                 let first = match tokio::time::timeout(IDLE, arriving.recv()).await {
                     Ok(first) => first,
                     Err(_) => {
-                        lane.disconnect();
+                        session.disconnect();
                         arriving.recv().await
                     }
                 };
@@ -109,7 +109,7 @@ impl Completion {
             let Some(next) = line.pop_front() else {
                 return; // every sender is gone
             };
-            match self.try_one(&mut lane, next, &mut repeats).await {
+            match self.try_one(&mut session, next, &mut repeats).await {
                 Some(again) => line.push_back(again),
                 None => repeats = Repeats::new(&self.acknowledging),
             }
@@ -117,20 +117,25 @@ impl Completion {
     }
 
     /// One try; returns the job if there must be another.
-    async fn try_one(&self, lane: &mut Lane, mut large: LargeOutput, repeats: &mut Repeats<'_>) -> Option<LargeOutput> {
+    async fn try_one(
+        &self,
+        session: &mut Session,
+        mut large: LargeOutput,
+        repeats: &mut Repeats<'_>,
+    ) -> Option<LargeOutput> {
         let registration = large.job.held.registration().clone();
-        let limit = lane.command_timeout();
+        let limit = session.command_timeout();
         let started_at = Instant::now();
         large.tried_since.get_or_insert(started_at);
         let failed = large.is_undeliverable(limit).then(|| self.failed(&large, limit));
         let finish = failed.as_ref().unwrap_or(&large.job.finish);
-        let error = match lane.finish_one(&self.shared.queue, registration.worker_id, finish).await {
+        let error = match session.finish_one(&self.state.queue, registration.worker_id, finish).await {
             Ok(mut result) => {
                 let is_lost = result == Some(FinishResult::Lost);
-                if is_lost && large.failed_is_open && self.had_effect(lane, &registration, repeats).await {
+                if is_lost && large.failed_is_open && self.had_effect(session, &registration, repeats).await {
                     result = None; // that it failed has arrived, and the answer was lost
                     large.job.finish = self.failed(&large, limit);
-                } else if is_lost && large.is_open && self.had_effect(lane, &registration, repeats).await {
+                } else if is_lost && large.is_open && self.had_effect(session, &registration, repeats).await {
                     result = None; // the output has arrived after all
                 } else if let Some(failed) = failed {
                     tracing::warn!(job_id = %failed.job_id, attempt = failed.attempt, "an output could not be delivered");
@@ -153,7 +158,7 @@ impl Completion {
         } else {
             repeats.pause(FINISH_ONE, 1, error).await;
         }
-        if got_no_answer && self.is_there(lane, &registration, repeats).await {
+        if got_no_answer && self.is_there(session, &registration, repeats).await {
             match failed {
                 None => large.tries += 1,
                 // So small an acknowledgement was not answered either: the output is not the reason.
@@ -176,14 +181,14 @@ impl Completion {
             large.tries,
             limit.as_millis()
         );
-        let delay = retry_delay(&self.shared.config.retry, attempt);
+        let delay = retry_delay(&self.state.config.retry, attempt);
         let outcome = Outcome::Retry { delay, error: message };
         Finish { job_id, fence, attempt, kind, outcome, run }
     }
 
     /// Whether SQL Server answers another call at once, after one that it did not answer.
-    async fn is_there(&self, lane: &mut Lane, registration: &Registration, repeats: &mut Repeats<'_>) -> bool {
-        match lane.heartbeat(registration.worker_id).await {
+    async fn is_there(&self, session: &mut Session, registration: &Registration, repeats: &mut Repeats<'_>) -> bool {
+        match session.heartbeat(registration.worker_id).await {
             Ok(_) | Err(Error::LeaseLost) => true,
             Err(error) => {
                 repeats.pause("heartbeat", 0, error).await;

@@ -5,7 +5,7 @@
 //! A renewal that SQL Server refuses means that the worker was marked lost: whatever it holds may run elsewhere. The [`Registration`]
 //! is then marked lost, its unstarted jobs are dropped, and the worker registers anew under a new id.
 //!
-//! SQL Server's clock alone decides. The only thing decided here by the local clock ([`LeaseClock`]) is a refusal: when the last renewal
+//! SQL Server's clock alone decides. The only thing decided here by the local clock ([`LeaseValidity`]) is a refusal: when the last renewal
 //! is longer ago than the lease, the lease is in doubt and no further job is started until SQL Server has answered.
 
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use tokio::sync::{Notify, watch};
 
 use crate::error::Error;
 use crate::ids::WorkerId;
-use crate::queue::lane::Lane;
 use crate::queue::schema::check_compatible;
+use crate::queue::session::Session;
 
-use super::duties::Duties;
-use super::lease_clock::{LONGEST_SLEEP, LeaseClock};
+use super::election::Election;
+use super::lease_validity::{LONGEST_SLEEP, LeaseValidity};
 use super::pauses::Pauses;
 use super::registration::Registration;
 use super::renewals::{Answer, Renewals};
-use super::shared::Shared;
 use super::stop::Phase;
+use super::worker_state::WorkerState;
 
 /// What the other stages see of the lease.
 #[derive(Clone)]
 pub(super) struct Lease {
     current: watch::Receiver<Arc<Registration>>,
     refused: Arc<Notify>,
-    clock: Arc<LeaseClock>,
+    clock: Arc<LeaseValidity>,
 }
 
 impl Lease {
@@ -51,7 +51,7 @@ impl Lease {
     }
 
     /// Until when it is certainly held.
-    pub(super) fn clock(&self) -> Arc<LeaseClock> {
+    pub(super) fn clock(&self) -> Arc<LeaseValidity> {
         self.clock.clone()
     }
 
@@ -65,13 +65,13 @@ impl Lease {
 
 /// Registers the worker and keeps its lease.
 pub(super) struct LeaseKeeper {
-    shared: Arc<Shared>,
+    state: Arc<WorkerState>,
     renewals: Renewals,
-    clock: Arc<LeaseClock>,
+    clock: Arc<LeaseValidity>,
     current: watch::Sender<Arc<Registration>>,
     /// The prefetcher's word that SQL Server refused a claim because the worker is lost.
     refused: Arc<Notify>,
-    duties: Arc<Duties>,
+    duties: Arc<Election>,
 }
 
 impl LeaseKeeper {
@@ -80,15 +80,15 @@ impl LeaseKeeper {
     /// # Errors
     ///
     /// Whatever keeps the worker from registering; nothing is retried here, so that a wrong setting is seen at the start.
-    pub(super) async fn register(mut lane: Lane, shared: &Arc<Shared>) -> Result<LeaseKeeper, Error> {
-        let (config, clock) = (&shared.config, Arc::new(LeaseClock::default()));
-        let registration = register_once(&mut lane, shared, config.take_over, &clock).await?;
+    pub(super) async fn register(mut session: Session, state: &Arc<WorkerState>) -> Result<LeaseKeeper, Error> {
+        let (config, clock) = (&state.config, Arc::new(LeaseValidity::default()));
+        let registration = register_once(&mut session, state, config.take_over, &clock).await?;
         let (current, _) = watch::channel(Arc::new(registration));
         // An answer that comes when the lease has run out is worth something still: perhaps nobody has reaped the worker. An interval is
         // added for that.
-        let renewals = Renewals::new(lane, Duration::from_millis(config.lease_ms + config.heartbeat_interval_ms));
-        let (refused, duties) = (Arc::default(), Arc::new(Duties::new()));
-        Ok(LeaseKeeper { shared: shared.clone(), renewals, clock, current, refused, duties })
+        let renewals = Renewals::new(session, Duration::from_millis(config.lease_ms + config.heartbeat_interval_ms));
+        let (refused, duties) = (Arc::default(), Arc::new(Election::new()));
+        Ok(LeaseKeeper { state: state.clone(), renewals, clock, current, refused, duties })
     }
 
     /// For the other stages.
@@ -97,14 +97,14 @@ impl LeaseKeeper {
     }
 
     /// What the heartbeats say that is not about the lease.
-    pub(super) fn duties(&self) -> Arc<Duties> {
+    pub(super) fn duties(&self) -> Arc<Election> {
         self.duties.clone()
     }
 
     /// Renews until the worker is told to stop at once or the task is ended; `resumed` is called after each renewal: the lease
     /// may have been in doubt until then.
     pub(super) async fn keep(mut self, resumed: impl Fn() + Send + 'static) {
-        let Shared { config, stop, metrics, .. } = &*self.shared.clone();
+        let WorkerState { config, stop, metrics, .. } = &*self.state.clone();
         let interval = Duration::from_millis(config.heartbeat_interval_ms);
         let lease = Duration::from_millis(config.lease_ms);
         let mut pauses = Pauses::new(Duration::from_millis(50), interval.min(LONGEST_SLEEP));
@@ -167,18 +167,18 @@ impl LeaseKeeper {
 
     /// Marks the present registration lost and registers anew, until it succeeds or the worker stops.
     async fn replace_registration(&mut self) {
-        let Shared { config, stop, metrics, .. } = &*self.shared.clone();
+        let WorkerState { config, stop, metrics, .. } = &*self.state.clone();
         let old = self.current.borrow().clone();
-        if old.lost().is_cancelled() {
+        if old.lost().is_set() {
             return; // the worker is stopping and does not register anew
         }
-        old.lost().cancel();
+        old.lost().set();
         metrics.leases_lost.increment(1);
         tracing::warn!(worker_id = %old.worker_id, held = old.held().len(), "the lease was lost");
         let mut pauses = Pauses::new(Duration::from_millis(50), Duration::from_millis(config.heartbeat_interval_ms));
-        let mut lane = self.renewals.lane();
+        let mut session = self.renewals.session();
         while stop.is_running() {
-            match register_once(&mut lane, &self.shared, false, &self.clock).await {
+            match register_once(&mut session, &self.state, false, &self.clock).await {
                 Ok(registration) => {
                     tracing::info!(worker_id = %registration.worker_id, "registered anew");
                     self.current.send_replace(Arc::new(registration));
@@ -194,21 +194,21 @@ impl LeaseKeeper {
                 }
             }
         }
-        self.renewals.put_back(lane);
+        self.renewals.put_back(session);
     }
 }
 
 async fn register_once(
-    lane: &mut Lane,
-    shared: &Shared,
+    session: &mut Session,
+    state: &WorkerState,
     take_over: bool,
-    clock: &Arc<LeaseClock>,
+    clock: &Arc<LeaseValidity>,
 ) -> Result<Registration, Error> {
     let worker_id = WorkerId::new();
-    let lease = Duration::from_millis(shared.config.lease_ms);
+    let lease = Duration::from_millis(state.config.lease_ms);
     let sent_at = clock.now();
-    let name = shared.config.worker_name();
-    let settings = lane.within(lease).register_worker(&shared.queue, worker_id, &name, lease, take_over).await?;
+    let name = state.config.worker_name();
+    let settings = session.within(lease).register_worker(&state.queue, worker_id, &name, lease, take_over).await?;
     clock.renewed(sent_at, lease);
     tracing::debug!(%worker_id, ?settings, "registered");
     Ok(Registration::new(worker_id, settings, clock.clone()))

@@ -1,20 +1,20 @@
 //! What one worker must do for the whole queue: make scheduled jobs ready when they are due, give back the jobs of workers whose lease ran out,
 //! sample the depth, and delete what is no longer to be kept. Each on a timer with jitter, on a connection of its own, by the one worker that is
-//! elected ([`Duties`]); the others wait here without a connection.
+//! elected ([`Election`]); the others wait here without a connection.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::queue::lane::Lane;
+use crate::queue::session::Session;
 use crate::queue::{LostWorker, Promoted};
 
-use super::duties::Duties;
+use super::election::Election;
 use super::lease::Lease;
 use super::patience::Patience;
 use super::pauses::jittered;
-use super::shared::Shared;
 use super::stop::Phase;
+use super::worker_state::WorkerState;
 
 /// How many jobs one call promotes or gives back, and how many workers it calls lost: the cap of every batch.
 const BATCH: usize = 1_000;
@@ -24,10 +24,10 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(60);
 
 /// The task.
 pub(super) struct Maintenance {
-    shared: Arc<Shared>,
-    lane: Lane,
+    state: Arc<WorkerState>,
+    session: Session,
     lease: Lease,
-    duties: Arc<Duties>,
+    duties: Arc<Election>,
     patience: Patience,
 }
 
@@ -61,19 +61,19 @@ impl Timer {
 }
 
 impl Maintenance {
-    pub(super) fn new(shared: &Arc<Shared>, lease: Lease, duties: Arc<Duties>) -> Maintenance {
-        let lane = shared.lane();
-        let patience = Patience::up_to(lane.command_timeout());
-        Maintenance { shared: shared.clone(), lane, lease, duties, patience }
+    pub(super) fn new(state: &Arc<WorkerState>, lease: Lease, duties: Arc<Election>) -> Maintenance {
+        let session = state.session();
+        let patience = Patience::up_to(session.command_timeout());
+        Maintenance { state: state.clone(), session, lease, duties, patience }
     }
 
     /// Does the duties while this worker has them, until it stops.
     pub(super) async fn run(mut self) {
-        let stop = self.shared.stop.clone();
+        let stop = self.state.stop.clone();
         // The first worker of a queue has them at once; a later one asks once, and from then on its heartbeat says.
         while stop.is_running() {
             self.while_elected().await;
-            self.lane.disconnect();
+            self.session.disconnect();
             tokio::select! {
                 () = self.duties.elected() => {}
                 () = stop.reached(Phase::Stopping) => {}
@@ -83,7 +83,7 @@ impl Maintenance {
 
     /// Returns when another worker has the duties, or this one stops.
     async fn while_elected(&mut self) {
-        let Shared { queue, config, stop, .. } = &*self.shared.clone();
+        let WorkerState { queue, config, stop, .. } = &*self.state.clone();
         let mut promote = Timer::due_now(config.promote_interval_ms);
         let mut reap = Timer::due_now(config.reap_interval_ms);
         let mut sample = Timer::due_now(config.sample_interval_ms);
@@ -111,7 +111,7 @@ impl Maintenance {
             }
             if expire.rings() {
                 let asked_at = Instant::now();
-                let expired = self.lane.within(self.patience.limit()).expire(queue, BATCH).await;
+                let expired = self.session.within(self.patience.limit()).expire(queue, BATCH).await;
                 self.patience.after(asked_at.elapsed(), &expired);
                 match expired {
                     Ok(expired) => expire.again_if(expired as usize >= BATCH),
@@ -128,20 +128,20 @@ impl Maintenance {
     async fn promote_due(&mut self) -> Result<Promoted, Error> {
         let worker_id = self.lease.registration().worker_id;
         let asked_at = Instant::now();
-        let promoted = self.lane.within(self.patience.limit()).promote(&self.shared.queue, worker_id, BATCH).await;
+        let promoted = self.session.within(self.patience.limit()).promote(&self.state.queue, worker_id, BATCH).await;
         self.patience.after(asked_at.elapsed(), &promoted);
         let promoted = promoted?;
         if promoted.jobs > 0 {
-            self.shared.metrics.promoted.increment(u64::from(promoted.jobs));
-            self.shared.arrivals.expect();
+            self.state.metrics.promoted.increment(u64::from(promoted.jobs));
+            self.state.arrivals.expect();
         }
         Ok(promoted)
     }
 
     async fn sample(&mut self) -> Result<(), Error> {
-        let max_age = Duration::from_millis(self.shared.config.sample_interval_ms) / 2;
+        let max_age = Duration::from_millis(self.state.config.sample_interval_ms) / 2;
         let asked_at = Instant::now();
-        let sample = self.lane.within(self.patience.limit()).sample(&self.shared.queue, max_age).await;
+        let sample = self.session.within(self.patience.limit()).sample(&self.state.queue, max_age).await;
         self.patience.after(asked_at.elapsed(), &sample);
         if let Some(sample) = sample? {
             self.duties.sampled(sample);
@@ -152,17 +152,17 @@ impl Maintenance {
     /// Returns whether there is more.
     async fn reap_lost(&mut self) -> Result<bool, Error> {
         let asked_at = Instant::now();
-        let reaped = self.lane.within(self.patience.limit()).reap(&self.shared.queue, BATCH).await;
+        let reaped = self.session.within(self.patience.limit()).reap(&self.state.queue, BATCH).await;
         self.patience.after(asked_at.elapsed(), &reaped);
         let reaped = reaped?;
         let jobs = (reaped.jobs_ready + reaped.jobs_dead) as usize;
-        self.shared.metrics.reaped(reaped.lost.len(), reaped.jobs_ready, reaped.jobs_dead);
+        self.state.metrics.reaped(reaped.lost.len(), reaped.jobs_ready, reaped.jobs_dead);
         for LostWorker { worker, name } in &reaped.lost {
             tracing::warn!(lost_worker = name, lost_worker_id = %worker, "a worker was lost: its lease ran out");
         }
         if jobs > 0 {
             tracing::warn!(ready = reaped.jobs_ready, dead = reaped.jobs_dead, "gave back the jobs of lost workers");
-            self.shared.arrivals.expect();
+            self.state.arrivals.expect();
         }
         Ok(jobs >= BATCH || reaped.lost.len() >= BATCH)
     }
@@ -172,7 +172,7 @@ impl Maintenance {
             let sql_error = error.sql_number();
             tracing::warn!(procedure, sql_error, %error, "will be tried again at the next interval");
         } else {
-            self.shared.stop.fail(error);
+            self.state.stop.fail(error);
         }
     }
 }

@@ -14,40 +14,40 @@
 //! | run | [`executor`], [`kind_limits`] | [`Claimed`](executor::Claimed) | [`Ended`](completion::Ended) |
 //! | acknowledge | [`completion`], [`large_outputs`] | [`Ended`](completion::Ended) | a call of `finish` or `release` |
 //!
-//! A job's [`Held`](held::Held) goes with it all the way: it counts the job in [`in_flight`], and that is the one signal that goes back.
+//! A job's [`Held`](held_job::Held) goes with it all the way: it counts the job in [`in_flight`], and that is the one signal that goes back.
 //! What each stage has done goes into the [`tally`].
 //!
 //! | beside it | file | tells |
 //! |---|---|---|
-//! | the lease | [`lease`], [`registration`], [`lease_clock`], [`renewals`] | whether jobs may start, under which id is claimed |
-//! | what one worker does for the queue | [`maintenance`], elected by [`duties`] | [`arrivals`] |
+//! | the lease | [`lease`], [`registration`], [`lease_validity`], [`renewals`] | whether jobs may start, under which id is claimed |
+//! | what one worker does for the queue | [`maintenance`], elected by [`election`] | [`arrivals`] |
 //! | its threads | [`pool`] for jobs, [`io_thread`] for everything else; [`hooks`] around a job | |
-//! | the look at an empty queue | [`watcher`] | [`arrivals`] |
+//! | the look at an empty queue | [`empty_queue`] | [`arrivals`] |
 //! | how it ends | [`shutdown`], on the signal of [`stop`]; [`drain`] | |
-//! | what it shows | [`stats`] by [`monitor`], [`gauges`], [`queue_depth`], [`drain_progress`] | |
+//! | what it shows | [`stats`], [`gauges`], [`queue_depth`], [`drain_progress`] | |
 
 mod alone;
 mod arrivals;
-mod batch_limit;
 mod builder;
 mod completion;
 mod demand;
 mod drain;
 mod drain_progress;
-mod duties;
+mod election;
+mod empty_queue;
 mod executor;
+mod finish_retries;
 mod gauges;
-mod held;
+mod held_job;
 mod hooks;
 mod in_flight;
 mod io_thread;
 mod kind_limits;
 mod large_outputs;
 mod lease;
-mod lease_clock;
+mod lease_validity;
 mod limited_by;
 mod maintenance;
-mod monitor;
 mod overdue;
 mod patience;
 mod pauses;
@@ -56,15 +56,14 @@ mod prefetch;
 mod queue_depth;
 mod registration;
 mod renewals;
-mod repeats;
-mod shared;
 mod shutdown;
 mod stats;
 mod stop;
 mod strays;
 mod tally;
-mod undelivered;
-mod watcher;
+mod timeout_backoff;
+mod undeliverable_payload;
+mod worker_state;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -79,20 +78,19 @@ use crate::queue::Queue;
 
 use builder::DroppedElsewhere;
 use drain_progress::{Left, Readings};
+use empty_queue::Watcher;
 use executor::{Executor, JobRuns};
 use io_thread::IoThread;
 use lease::{Lease, LeaseKeeper};
 use maintenance::Maintenance;
 use prefetch::Prefetcher;
-use shared::Shared;
 use shutdown::End;
-use watcher::Watcher;
+use worker_state::WorkerState;
 
 pub use builder::WorkerBuilder;
 pub use drain_progress::Progress;
 pub use limited_by::Limit;
-pub use monitor::Monitor;
-pub use stats::WorkerStats;
+pub use stats::{Monitor, WorkerStats};
 pub use stop::StopHandle;
 
 /// How many acknowledgements are under way at once: one collects while the other waits for SQL Server.
@@ -103,7 +101,7 @@ const COMPLETION_LANES: usize = 2;
 /// Dropping it stops it at once: what it holds runs again when its lease is reaped.
 pub struct Worker {
     queue: Queue,
-    shared: Arc<Shared>,
+    state: Arc<WorkerState>,
     lease: Lease,
     executor: Executor,
     stages: Stages,
@@ -117,7 +115,7 @@ pub struct Worker {
 struct Stages {
     /// The first stage alone: when it has ended, nothing more comes.
     prefetch: JoinSet<()>,
-    /// The lanes of the completion: when all have ended, nothing is acknowledged any more.
+    /// The sessions of the completion: when all have ended, nothing is acknowledged any more.
     acknowledging: JoinSet<()>,
     others: JoinSet<()>,
 }
@@ -149,47 +147,47 @@ impl Worker {
     /// Registers, makes the stages from the last to the first, and starts them. On the thread that they run on.
     async fn start_in(
         queue: Queue,
-        shared: Arc<Shared>,
+        state: Arc<WorkerState>,
         runs: DroppedElsewhere<JobRuns>,
         io: IoThread,
     ) -> Result<Worker, Error> {
-        let mut lane = shared.lane();
-        queue.check_version(&mut lane).await?;
-        let keeper = LeaseKeeper::register(lane, &shared).await?;
+        let mut session = state.session();
+        queue.check_version(&mut session).await?;
+        let keeper = LeaseKeeper::register(session, &state).await?;
         let (lease, duties) = (keeper.lease(), keeper.duties());
-        let (ended, completion, large_outputs) = completion::channel(&shared);
-        let executor = Executor::new(&shared, runs.into_inner(), lease.clock(), ended);
-        let (watch, watcher) = Watcher::new(&shared);
-        let prefetcher = Prefetcher::new(&shared, lease.clone(), executor.clone(), watch, queue.enqueued());
+        let (ended, completion, large_outputs) = completion::channel(&state);
+        let executor = Executor::new(&state, runs.into_inner(), lease.clock(), ended);
+        let (watch, watcher) = Watcher::new(&state);
+        let prefetcher = Prefetcher::new(&state, lease.clone(), executor.clone(), watch, queue.enqueued());
 
         let mut stages = Stages::default();
         let resumed = executor.clone();
         stages.spawn(keeper.keep(move || resumed.pump()));
         for _ in 0..COMPLETION_LANES {
-            stages.acknowledging.spawn(completion.clone().run_lane(shared.lane()).in_current_span());
+            stages.acknowledging.spawn(completion.clone().run_session(state.session()).in_current_span());
         }
-        stages.spawn(completion.run_lane_of_large_outputs(shared.lane(), large_outputs));
+        stages.spawn(completion.run_large_outputs(state.session(), large_outputs));
         stages.spawn(watcher.run());
-        stages.spawn(Maintenance::new(&shared, lease.clone(), duties.clone()).run());
+        stages.spawn(Maintenance::new(&state, lease.clone(), duties.clone()).run());
         stages.spawn(executor.pool().keep_pumping());
-        stages.spawn(gauges::keep_shown(shared.clone(), lease.clone()));
-        stages.spawn(queue_depth::keep_shown(queue.clone(), duties, shared.stop.clone()));
+        stages.spawn(gauges::keep_shown(state.clone(), lease.clone()));
+        stages.spawn(queue_depth::keep_shown(queue.clone(), duties, state.stop.clone()));
         if executor.has_kind_limits() {
             stages.spawn(executor.clone().keep_putting_off());
         }
         if let Some(overdue) = executor.overdue() {
-            stages.spawn(overdue.keep_reporting(shared.clone()));
+            stages.spawn(overdue.keep_reporting(state.clone()));
         }
         stages.prefetch.spawn(prefetcher.run().in_current_span());
 
         let span = tracing::Span::current();
-        let worker = Worker { queue, shared, lease, executor, stages, io, started_at: Instant::now(), span };
+        let worker = Worker { queue, state, lease, executor, stages, io, started_at: Instant::now(), span };
         worker.has_started();
         Ok(worker)
     }
 
     fn has_started(&self) {
-        let Shared { config, threads, metrics, .. } = &*self.shared;
+        let WorkerState { config, threads, metrics, .. } = &*self.state;
         metrics.begin(Scale {
             threads: *threads,
             buffer: self.executor.capacity(),
@@ -206,13 +204,13 @@ impl Worker {
 
     /// A handle that stops this worker from elsewhere.
     pub fn stop_handle(&self) -> StopHandle {
-        self.shared.stop.clone()
+        self.state.stop.clone()
     }
 
     /// A source of [`WorkerStats`] that outlives [`run`](Self::run) and [`drain`](Self::drain), which consume the worker: for a progress
     /// bar or a health page.
     pub fn monitor(&self) -> Monitor {
-        Monitor { shared: self.shared.clone(), lease: self.lease.clone() }
+        Monitor { state: self.state.clone(), lease: self.lease.clone() }
     }
 
     /// What the worker holds and has done at this moment.
@@ -250,7 +248,7 @@ impl Worker {
         let End { in_order, cut_off } = shutdown::end(&mut self).await;
         let stats = self.stats();
         self.span.in_scope(|| tracing::info!(ended_in_order = in_order, cut_off, ?stats, "the worker has ended"));
-        match self.shared.stop.take_failure() {
+        match self.state.stop.take_failure() {
             Some(error) => Err(error),
             None => Ok(Summary { stats, elapsed: self.started_at.elapsed(), ended_in_order: in_order, cut_off }),
         }
@@ -266,7 +264,7 @@ impl Worker {
     ///
     /// As for [`run`](Self::run).
     pub async fn shutdown(self) -> Result<Summary, Error> {
-        self.shared.stop.stop();
+        self.state.stop.stop();
         self.run().await
     }
 
@@ -282,8 +280,8 @@ impl Worker {
     ///
     /// As for [`run`](Self::run).
     pub async fn drain(mut self) -> Result<Summary, Error> {
-        self.shared.metrics.drains();
-        self.spawn(drain::stop_when_empty(self.shared.clone(), None));
+        self.state.metrics.drains();
+        self.spawn(drain::stop_when_empty(self.state.clone(), None));
         self.run().await
     }
 
@@ -298,8 +296,8 @@ impl Worker {
     ///
     /// As for [`run`](Self::run).
     pub async fn drain_until(mut self, within: Duration) -> Result<Summary, Error> {
-        self.shared.metrics.drains();
-        self.spawn(drain::stop_when_empty(self.shared.clone(), Some(within)));
+        self.state.metrics.drains();
+        self.spawn(drain::stop_when_empty(self.state.clone(), Some(within)));
         self.run().await
     }
 
@@ -341,15 +339,15 @@ impl Worker {
 
     /// Returns when the worker is told to stop. No stage ends before that, unless it panics.
     async fn stopping(&mut self) {
-        let Worker { shared, stages, .. } = self;
+        let Worker { state, stages, .. } = self;
         loop {
             let ended = tokio::select! {
-                () = shared.stop.reached(stop::Phase::Stopping) => return,
+                () = state.stop.reached(stop::Phase::Stopping) => return,
                 Some(ended) = stages.prefetch.join_next() => ended,
                 Some(ended) = stages.acknowledging.join_next() => ended,
                 Some(ended) = stages.others.join_next() => ended,
             };
-            shutdown::note_panic(shared, ended);
+            shutdown::note_panic(state, ended);
         }
     }
 }
@@ -357,8 +355,8 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         // The tasks end with their JoinSets; handlers that still run are told, and nothing starts any more.
-        self.shared.stop.stop_now();
-        self.shared.metrics.end();
+        self.state.stop.stop_now();
+        self.state.metrics.end();
         self.executor.abandon();
     }
 }

@@ -11,7 +11,7 @@ use crate::ids::{Fence, JobId};
 use crate::job::Job;
 use crate::metrics::KindMetrics;
 
-use super::shared::Shared;
+use super::worker_state::WorkerState;
 
 /// How often they are looked for.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -60,14 +60,14 @@ impl Overdue {
     }
 
     /// Reports them; never returns.
-    pub(super) async fn keep_reporting(self: Arc<Overdue>, shared: Arc<Shared>) {
+    pub(super) async fn keep_reporting(self: Arc<Overdue>, state: Arc<WorkerState>) {
         let mut ticks = tokio::time::interval(INTERVAL);
         loop {
             ticks.tick().await;
             self.report(|(job_id, fence), job| {
                 let (kind, limit) = (job.kind.as_deref(), job.limit);
                 tracing::warn!(%job_id, %fence, kind, ?limit, "a job runs longer than its time limit");
-                shared.tally.overdue();
+                state.tally.overdue();
                 self.kinds[job.handler].overdue.increment(1);
             });
         }

@@ -15,32 +15,32 @@ use tokio::sync::watch;
 use crate::error::Error;
 use crate::queue::Delivery;
 use crate::queue::claim::{ClaimAnswer, ClaimEnd, ClaimRequest};
-use crate::queue::lane::Lane;
+use crate::queue::session::Session;
 
 use super::alone::Alone;
-use super::batch_limit::BatchLimit;
 use super::completion::is_time_out_of;
 use super::demand::Demand;
+use super::empty_queue::WatchSender;
 use super::executor::{Claimed, Executor};
-use super::held::Held;
+use super::held_job::Held;
 use super::lease::Lease;
 use super::limited_by::Limit;
 use super::pauses::Pauses;
 use super::pool::Load;
 use super::registration::Registration;
-use super::shared::Shared;
 use super::stop::Phase;
 use super::strays::Strays;
-use super::undelivered::Undelivered;
-use super::watcher::WatchSender;
+use super::timeout_backoff::TimeoutBackoff;
+use super::undeliverable_payload::UndeliverablePayload;
+use super::worker_state::WorkerState;
 
 /// When a worker that waits for jobs claims whatever the watcher says.
 const CLAIM_ANYWAY: Duration = Duration::from_secs(300);
 
 /// The stage.
 pub(super) struct Prefetcher {
-    shared: Arc<Shared>,
-    lane: Lane,
+    state: Arc<WorkerState>,
+    session: Session,
     lease: Lease,
     executor: Executor,
     watcher: WatchSender,
@@ -49,8 +49,8 @@ pub(super) struct Prefetcher {
     demand: Demand,
     alone: Alone,
     strays: Strays,
-    undelivered: Undelivered,
-    limit: BatchLimit,
+    undelivered: UndeliverablePayload,
+    limit: TimeoutBackoff,
     /// Where the last claim ended.
     seen: Option<ClaimEnd>,
     /// Between looks at an empty queue.
@@ -69,27 +69,27 @@ struct Answer {
 
 impl Prefetcher {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        state: &Arc<WorkerState>,
         lease: Lease,
         executor: Executor,
         watcher: WatchSender,
         enqueued: watch::Receiver<()>,
     ) -> Prefetcher {
-        let config = &shared.config;
+        let config = &state.config;
         let (poll_min, poll_max) =
             (Duration::from_millis(config.poll_min_ms), Duration::from_millis(config.poll_max_ms));
         Prefetcher {
-            shared: shared.clone(),
-            lane: shared.lane(),
+            state: state.clone(),
+            session: state.session(),
             lease,
             executor,
             watcher,
             enqueued,
-            demand: Demand::new(config, shared.threads),
+            demand: Demand::new(config, state.threads),
             alone: Alone::default(),
             strays: Strays::default(),
-            undelivered: Undelivered::default(),
-            limit: BatchLimit::new(config.batch_size),
+            undelivered: UndeliverablePayload::default(),
+            limit: TimeoutBackoff::new(config.batch_size),
             seen: None,
             empty: Pauses::new(poll_min, poll_max),
             failed: Pauses::for_errors(),
@@ -99,16 +99,16 @@ impl Prefetcher {
 
     /// Claims until the worker stops.
     pub(super) async fn run(mut self) {
-        let shared = self.shared.clone();
-        while shared.stop.is_running() {
-            let holds_nothing = shared.in_flight.jobs() == 0;
+        let state = self.state.clone();
+        while state.stop.is_running() {
+            let holds_nothing = state.in_flight.jobs() == 0;
             let room = if holds_nothing || !self.alone.wants_all_to_end() { self.room() } else { 0 };
             if room == 0 {
-                shared.limited_by.begin(self.limit_without_room());
+                state.limited_by.begin(self.limit_without_room());
                 self.wait_for_room().await;
                 continue;
             }
-            shared.limited_by.begin(self.limit_while_claiming());
+            state.limited_by.begin(self.limit_while_claiming());
             self.enqueued.mark_unchanged(); // the claim sees what was enqueued until now
             let registration = self.lease.registration();
             match self.claim(&registration, room, holds_nothing).await {
@@ -118,11 +118,11 @@ impl Prefetcher {
                     self.claim_failed();
                     tokio::select! {
                         () = self.lease.replaced(&registration) => {}
-                        () = shared.stop.reached(Phase::Stopping) => {}
+                        () = state.stop.reached(Phase::Stopping) => {}
                     }
                 }
                 Err(error) if error.is_transient() => self.repeat_later(room, error).await,
-                Err(error) => return shared.stop.fail(error),
+                Err(error) => return state.stop.fail(error),
             }
         }
         if self.strays.are_possible() {
@@ -145,9 +145,9 @@ impl Prefetcher {
         if self.strays.are_due() {
             self.give_back_strays(registration).await?;
         }
-        let shared = self.shared.clone();
+        let state = self.state.clone();
         let request = ClaimRequest {
-            queue: &shared.queue,
+            queue: &state.queue,
             worker: registration.worker_id,
             order: registration.settings.claim_order,
             max: room,
@@ -156,28 +156,28 @@ impl Prefetcher {
         };
         // A claim that deletes the row cannot be taken back: there the operator must see to it.
         if self.undelivered.is_suspected() && registration.settings.delivery == Delivery::AtLeastOnce {
-            let unseen = self.lane.claim_unseen(request).await?;
+            let unseen = self.session.claim_unseen(request).await?;
             self.undelivered.answered();
             if let Some(job) = unseen {
-                let error = self.undelivered.judge(&job, self.lane.command_timeout());
+                let error = self.undelivered.judge(&job, self.session.command_timeout());
                 registration.hold(std::iter::once((job.job_id, job.fence)));
                 self.executor.not_delivered(registration, job, error);
                 return Ok(None);
             }
         }
         let asked_at = Instant::now();
-        let ClaimAnswer { jobs, alone_waits, end } = self.lane.claim(request).await?;
+        let ClaimAnswer { jobs, alone_waits, end } = self.session.claim(request).await?;
         self.seen = end;
         registration.hold(jobs.iter().map(|job| (job.id(), job.fence())));
         let claimed_at = Instant::now();
-        let held = Held::claimed(registration, &shared.in_flight, jobs).into_iter();
+        let held = Held::claimed(registration, &state.in_flight, jobs).into_iter();
         let jobs = held.map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect();
         Ok(Some(Answer { jobs, alone_waits, took: claimed_at - asked_at }))
     }
 
     /// Learns from a claim's answer, hands the jobs over, and waits where there were fewer than asked for.
     async fn answered(&mut self, answer: Answer, room: usize, held_nothing: bool) {
-        let Shared { config, in_flight, tally, limited_by, arrivals, metrics, .. } = &*self.shared.clone();
+        let WorkerState { config, in_flight, tally, limited_by, arrivals, metrics, .. } = &*self.state.clone();
         let Answer { jobs, alone_waits, took } = answer;
         let claimed = jobs.len();
         self.alone.answered(alone_waits, held_nothing && claimed > 0, Duration::from_millis(config.lease_ms));
@@ -223,20 +223,20 @@ impl Prefetcher {
         let pause = self.failed.next();
         let (attempt, sql_error) = (self.failures, error.sql_number());
         tracing::warn!(batch = room, attempt, sql_error, %error, retry_in = ?pause, "claiming failed and is repeated");
-        self.shared.stop.pause(pause).await;
+        self.state.stop.pause(pause).await;
     }
 
     async fn give_back_strays(&mut self, registration: &Registration) -> Result<(), Error> {
         let known = registration.held();
-        let released = self.lane.recover(&self.shared.queue, registration.worker_id, &known).await?;
-        self.strays.recovered(self.lane.command_timeout());
+        let released = self.session.recover(&self.state.queue, registration.worker_id, &known).await?;
+        self.strays.recovered(self.session.command_timeout());
         tracing::info!(released, "gave back the jobs of a claim whose answer was lost");
         Ok(())
     }
 
     /// How many jobs to claim now; 0: none, until something changes.
     fn room(&mut self) -> usize {
-        let Shared { config, in_flight, tally, .. } = &*self.shared;
+        let WorkerState { config, in_flight, tally, .. } = &*self.state;
         let run_times = tally.run_times();
         if in_flight.jobs() == 0 {
             self.demand.holds_nothing(run_times);
@@ -258,13 +258,13 @@ impl Prefetcher {
     /// How many threads no job runs on.
     fn idle_threads(&self, load: &Load) -> usize {
         // Its own jobs are known to the moment, a turn ends a little after its last job.
-        let own = self.shared.in_flight.running();
-        self.shared.threads.saturating_sub(if load.is_shared { load.turns.max(own) } else { own })
+        let own = self.state.in_flight.running();
+        self.state.threads.saturating_sub(if load.is_shared { load.turns.max(own) } else { own })
     }
 
     /// For how many threads there is to be a job, beside those that are claimed ahead.
     fn threads_to_fill(&self) -> usize {
-        let Shared { threads, weight, in_flight, .. } = &*self.shared;
+        let WorkerState { threads, weight, in_flight, .. } = &*self.state;
         let load = self.executor.pool().load();
         // One that has fewer threads than are its due waits with a job for the next that is free, or the others would keep them all.
         let due = fair_share(*threads, f64::from(*weight), load.weight);
@@ -273,7 +273,7 @@ impl Prefetcher {
 
     /// What idle threads would be idle for while there is no room.
     fn limit_without_room(&self) -> Limit {
-        let Shared { config, in_flight, .. } = &*self.shared;
+        let WorkerState { config, in_flight, .. } = &*self.state;
         let is_full = self.demand.jobs_that_fit(in_flight) == Some(0);
         let holds_no_more = is_full || in_flight.jobs() >= config.max_in_flight;
         if holds_no_more && in_flight.unstarted() == 0 { Limit::Finish } else { Limit::Cpu }
@@ -282,21 +282,21 @@ impl Prefetcher {
     /// What idle threads would be idle for while a claim is under way.
     fn limit_while_claiming(&self) -> Limit {
         // When most of what may be held waits for its acknowledgement, only crumbs are claimed, however fast claims are.
-        let awaiting = self.shared.in_flight.awaiting_finish();
-        let is_most = awaiting > self.shared.config.max_in_flight / 2 || self.demand.outputs_are_most(awaiting);
+        let awaiting = self.state.in_flight.awaiting_finish();
+        let is_most = awaiting > self.state.config.max_in_flight / 2 || self.demand.outputs_are_most(awaiting);
         if is_most { Limit::Finish } else { Limit::Claim }
     }
 
     fn claim_failed(&self) {
-        self.shared.tally.claimed(false);
-        self.shared.limited_by.begin(Limit::Claim);
+        self.state.tally.claimed(false);
+        self.state.limited_by.begin(Limit::Claim);
     }
 
     async fn wait_for_room(&mut self) {
         tokio::select! {
-            never = self.lane.close_when_idle() => match never {},
-            () = self.shared.in_flight.demand() => {}
-            () = self.shared.stop.reached(Phase::Stopping) => {}
+            never = self.session.close_when_idle() => match never {},
+            () = self.state.in_flight.demand() => {}
+            () = self.state.stop.reached(Phase::Stopping) => {}
             () = tokio::time::sleep(self.demand.horizon()) => {}
         }
         self.give_back_surplus();
@@ -305,7 +305,7 @@ impl Prefetcher {
     /// Gives back what was claimed for jobs much shorter than those that run now, so that other workers can run it: all but what is
     /// wanted at the present speed.
     fn give_back_surplus(&mut self) {
-        let Shared { in_flight, tally, .. } = &*self.shared;
+        let WorkerState { in_flight, tally, .. } = &*self.state;
         let unstarted = in_flight.unstarted();
         // Where a thread is idle, it is not the jobs that keep the others waiting.
         let all_busy = self.idle_threads(&self.executor.pool().load()) == 0;
@@ -323,8 +323,8 @@ impl Prefetcher {
 
     /// Waits until there may be jobs to claim, after a claim that got fewer than it asked for.
     async fn wait_for_jobs(&mut self, claimed: usize) {
-        let shared = self.shared.clone();
-        let Shared { in_flight, tally, arrivals, stop, .. } = &*shared;
+        let state = self.state.clone();
+        let WorkerState { in_flight, tally, arrivals, stop, .. } = &*state;
         let pause = self.empty.next();
         if claimed == 0 {
             self.watcher.begin(pause);
@@ -335,7 +335,7 @@ impl Prefetcher {
         loop {
             tokio::select! {
                 () = &mut more_may_follow => break,
-                never = self.lane.close_when_idle() => match never {},
+                never = self.session.close_when_idle() => match never {},
                 () = arrivals.expected() => break,
                 Ok(()) = self.enqueued.changed() => {
                     self.empty.reset();

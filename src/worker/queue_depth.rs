@@ -9,14 +9,14 @@ use std::time::Duration;
 use crate::metrics::SampleMetrics;
 use crate::queue::Queue;
 
-use super::duties::Duties;
+use super::election::Election;
 use super::stop::StopHandle;
 
 /// How often the age of the sample is brought up to date.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Shows each sample, and its age, until the worker stops. A sample that is not taken shows in its age.
-pub(super) async fn keep_shown(queue: Queue, duties: Arc<Duties>, stop: StopHandle) {
+pub(super) async fn keep_shown(queue: Queue, duties: Arc<Election>, stop: StopHandle) {
     let mut samples = duties.samples();
     let mut metrics: Option<SampleMetrics> = None;
     while stop.is_running() {

@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::handler::Cancellation;
+use crate::handler::Flag;
 use crate::ids::WorkerId;
 use crate::ids::{Fence, JobId};
 use crate::queue::workers::QueueSettings;
 
-use super::lease_clock::LeaseClock;
+use super::lease_validity::LeaseValidity;
 
 /// One life of this worker in SQL Server: an id, and the jobs that were claimed under it.
 #[derive(Debug)]
 pub(super) struct Registration {
     pub(super) worker_id: WorkerId,
     pub(super) settings: QueueSettings,
-    clock: Arc<LeaseClock>,
-    lost: Cancellation,
+    clock: Arc<LeaseValidity>,
+    lost: Flag,
     held: Mutex<HashMap<JobId, Claim>>,
 }
 
@@ -32,17 +32,17 @@ struct Claim {
 }
 
 impl Registration {
-    pub(super) fn new(worker_id: WorkerId, settings: QueueSettings, clock: Arc<LeaseClock>) -> Registration {
-        Registration { worker_id, settings, clock, lost: Cancellation::default(), held: Mutex::default() }
+    pub(super) fn new(worker_id: WorkerId, settings: QueueSettings, clock: Arc<LeaseValidity>) -> Registration {
+        Registration { worker_id, settings, clock, lost: Flag::default(), held: Mutex::default() }
     }
 
     /// Whether the worker is certainly still registered, so that nobody else can have taken its jobs.
     pub(super) fn is_held(&self) -> bool {
-        !self.lost.is_cancelled() && !self.clock.is_in_doubt()
+        !self.lost.is_set() && !self.clock.is_in_doubt()
     }
 
     /// Turns true when SQL Server has said that this worker is lost.
-    pub(super) fn lost(&self) -> &Cancellation {
+    pub(super) fn lost(&self) -> &Flag {
         &self.lost
     }
 
@@ -88,7 +88,7 @@ impl Registration {
 #[cfg(test)]
 impl Registration {
     /// Of a worker whose server nobody asks.
-    pub(super) fn for_test(clock: Arc<LeaseClock>) -> Registration {
+    pub(super) fn for_test(clock: Arc<LeaseValidity>) -> Registration {
         let settings = QueueSettings {
             claim_order: crate::queue::ClaimOrder::Fifo,
             completion: crate::queue::CompletionPolicy::Delete,

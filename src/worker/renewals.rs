@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::ids::WorkerId;
-use crate::queue::connection::Connector;
-use crate::queue::lane::Lane;
+use crate::queue::connector::Connector;
+use crate::queue::session::Session;
 use crate::queue::workers::Heartbeat;
 
 /// How many heartbeats are under way at the most.
@@ -26,8 +26,8 @@ const MOST: usize = 2;
 pub(super) struct Renewals {
     /// The first is the one that was sent first.
     under_way: Vec<UnderWay>,
-    /// The lane that answered last, while it is not in use.
-    lane: Option<Lane>,
+    /// The session that answered last, while it is not in use.
+    session: Option<Session>,
     connector: Arc<Connector>,
     /// After how long a heartbeat is given up.
     limit: Duration,
@@ -38,8 +38,8 @@ struct UnderWay {
     answer: Pin<Box<Call>>,
 }
 
-/// A call on a lane of its own, which comes back with the answer.
-type Call = dyn Future<Output = (Lane, Result<Heartbeat, Error>)> + Send;
+/// A call on a session of its own, which comes back with the answer.
+type Call = dyn Future<Output = (Session, Result<Heartbeat, Error>)> + Send;
 
 /// How a heartbeat ended.
 pub(super) struct Answer {
@@ -49,10 +49,10 @@ pub(super) struct Answer {
 }
 
 impl Renewals {
-    /// Starts with a lane that has a connection already.
-    pub(super) fn new(lane: Lane, limit: Duration) -> Renewals {
-        let connector = lane.connector();
-        Renewals { under_way: Vec::new(), lane: Some(lane), connector, limit }
+    /// Starts with a session that has a connection already.
+    pub(super) fn new(session: Session, limit: Duration) -> Renewals {
+        let connector = session.connector();
+        Renewals { under_way: Vec::new(), session: Some(session), connector, limit }
     }
 
     pub(super) fn may_send(&self) -> bool {
@@ -70,11 +70,11 @@ impl Renewals {
 
     /// Sends a heartbeat. One that is under way keeps its connection, so that this one has another.
     pub(super) fn send(&mut self, worker: WorkerId, now: Duration) {
-        let mut lane = self.lane();
+        let mut session = self.session();
         let limit = self.limit;
         let answer = Box::pin(async move {
-            let result = lane.within(limit).heartbeat(worker).await;
-            (lane, result)
+            let result = session.within(limit).heartbeat(worker).await;
+            (session, result)
         });
         self.under_way.push(UnderWay { sent_at: now, answer });
     }
@@ -85,7 +85,7 @@ impl Renewals {
     ///
     /// Dropping the future changes nothing.
     pub(super) async fn next(&mut self) -> Answer {
-        let (index, (lane, result)) = poll_fn(|context| {
+        let (index, (session, result)) = poll_fn(|context| {
             for (index, heartbeat) in self.under_way.iter_mut().enumerate() {
                 if let Poll::Ready(answer) = heartbeat.answer.as_mut().poll(context) {
                     return Poll::Ready((index, answer));
@@ -99,11 +99,11 @@ impl Renewals {
             // Those that were sent before have no more to tell, and their connections are likely dead. One that was sent after is the next
             // renewal already.
             for earlier in self.under_way.drain(..index) {
-                lane.gave_up("heartbeat", earlier.sent_at);
+                session.gave_up("heartbeat", earlier.sent_at);
             }
         }
-        if result.is_ok() || self.lane.is_none() {
-            self.lane = Some(lane);
+        if result.is_ok() || self.session.is_none() {
+            self.session = Some(session);
         }
         Answer { sent_at, result }
     }
@@ -113,12 +113,12 @@ impl Renewals {
         self.under_way.clear();
     }
 
-    /// A lane that no heartbeat uses, to be given back by [`put_back`](Self::put_back).
-    pub(super) fn lane(&mut self) -> Lane {
-        self.lane.take().unwrap_or_else(|| Lane::new(self.connector.clone()))
+    /// A session that no heartbeat uses, to be given back by [`put_back`](Self::put_back).
+    pub(super) fn session(&mut self) -> Session {
+        self.session.take().unwrap_or_else(|| Session::new(self.connector.clone()))
     }
 
-    pub(super) fn put_back(&mut self, lane: Lane) {
-        self.lane = Some(lane);
+    pub(super) fn put_back(&mut self, session: Session) {
+        self.session = Some(session);
     }
 }

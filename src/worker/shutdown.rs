@@ -15,14 +15,14 @@ use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::error::Error;
-use crate::queue::lane::Lane;
+use crate::queue::session::Session;
 
 use super::executor::Executor;
 use super::lease::Lease;
 use super::pauses::Pauses;
 use super::registration::Registration;
-use super::shared::Shared;
 use super::stop::Phase;
+use super::worker_state::WorkerState;
 use super::{Stages, Worker};
 
 /// How long a shutdown waits for a claim that is under way before it gives back what has not started: a claim takes milliseconds, and
@@ -50,56 +50,56 @@ pub(super) struct End {
 
 /// Ends a worker that was told to stop.
 pub(super) async fn end(worker: &mut Worker) -> End {
-    let Worker { shared, lease, executor, stages, .. } = worker;
+    let Worker { state, lease, executor, stages, .. } = worker;
     let Stages { prefetch, acknowledging, others } = stages;
-    let ending = Ending { shared, executor, lease };
+    let ending = Ending { state, executor, lease };
     let mut given_back = 0;
     let in_order = tokio::select! {
         biased; // a worker that was stopped at once gives nothing back
-        () = shared.stop.reached(Phase::StoppingNow) => false,
+        () = state.stop.reached(Phase::StoppingNow) => false,
         in_order = ending.end_by(prefetch, acknowledging, &mut given_back) => in_order,
-        never = note_panics(shared, others) => match never {},
+        never = note_panics(state, others) => match never {},
     };
     for stage in [prefetch, acknowledging, others] {
         while let Some(ended) = stage.try_join_next() {
-            note_panic(shared, ended);
+            note_panic(state, ended);
         }
     }
-    shared.stop.stop_now();
+    state.stop.stop_now();
     let cut_off = given_back + lease.registration().held().len();
     executor.abandon();
-    shared.metrics.end();
+    state.metrics.end();
     End { in_order, cut_off }
 }
 
 /// Has the worker fail when a stage has panicked. What the stage held has left memory with it, which nobody has told those who wait for that.
-pub(super) fn note_panic(shared: &Shared, ended: Result<(), JoinError>) {
+pub(super) fn note_panic(state: &WorkerState, ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
     {
-        shared.stop.fail_by_panic(error.into_panic());
-        shared.in_flight.confirmed();
+        state.stop.fail_by_panic(error.into_panic());
+        state.in_flight.confirmed();
     }
 }
 
 /// Notes the panics of stages; never returns.
-async fn note_panics(shared: &Shared, stages: &mut JoinSet<()>) -> Infallible {
+async fn note_panics(state: &WorkerState, stages: &mut JoinSet<()>) -> Infallible {
     while let Some(ended) = stages.join_next().await {
-        note_panic(shared, ended);
+        note_panic(state, ended);
     }
     std::future::pending().await
 }
 
 /// Returns when these stages have ended.
-async fn all_ended(shared: &Shared, stages: &mut JoinSet<()>) {
+async fn all_ended(state: &WorkerState, stages: &mut JoinSet<()>) {
     while let Some(ended) = stages.join_next().await {
-        note_panic(shared, ended);
+        note_panic(state, ended);
     }
 }
 
 /// What of a worker takes part in its end, beside its tasks.
 struct Ending<'a> {
-    shared: &'a Shared,
+    state: &'a WorkerState,
     executor: &'a Executor,
     lease: &'a Lease,
 }
@@ -112,37 +112,37 @@ impl Ending<'_> {
         acknowledging: &mut JoinSet<()>,
         given_back: &mut usize,
     ) -> bool {
-        let Ending { shared, executor, lease } = *self;
-        let deadline = Duration::from_millis(shared.config.shutdown_deadline_ms);
+        let Ending { state, executor, lease } = *self;
+        let deadline = Duration::from_millis(state.config.shutdown_deadline_ms);
         let in_time = tokio::time::timeout(deadline, self.nothing_is_held(prefetch, acknowledging)).await.is_ok();
         // (Results that nobody is left to acknowledge are not waited for.)
-        let in_order = in_time && shared.in_flight.awaiting_finish() == 0;
+        let in_order = in_time && state.in_flight.awaiting_finish() == 0;
         if !in_order {
             // First of all, so that nothing starts that is given back below.
             executor.cut_off();
             tracing::warn!(
-                running = shared.in_flight.running(),
-                awaiting_finish = shared.in_flight.awaiting_finish(),
+                running = state.in_flight.running(),
+                awaiting_finish = state.in_flight.awaiting_finish(),
                 "the shutdown deadline has passed; what is unacknowledged is given back"
             );
             let last = async {
-                all_ended(shared, prefetch).await;
+                all_ended(state, prefetch).await;
                 self.flushed(acknowledging).await;
             };
             let _ = tokio::time::timeout(FLUSH_GRACE, last).await;
             // A claim that still hangs must bring nothing after it was seen what is to be given back.
             prefetch.abort_all();
-            all_ended(shared, prefetch).await;
+            all_ended(state, prefetch).await;
         }
         let registration = lease.registration();
-        let mut lane = shared.lane();
-        let released = give_back(shared, &mut lane, &registration, given_back);
+        let mut session = state.session();
+        let released = give_back(state, &mut session, &registration, given_back);
         match tokio::time::timeout(GIVE_BACK_GRACE - UNREGISTER_GRACE, released).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "could not give back what is held; the reaper will"),
             Err(_) => tracing::warn!("could not give back what is held in time; the reaper will"),
         }
-        match tokio::time::timeout(UNREGISTER_GRACE, unregister(shared, &mut lane, &registration)).await {
+        match tokio::time::timeout(UNREGISTER_GRACE, unregister(state, &mut session, &registration)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "could not unregister; the lease will run out"),
             Err(_) => tracing::warn!(after = ?UNREGISTER_GRACE, "could not unregister in time; the lease will run out"),
@@ -152,39 +152,39 @@ impl Ending<'_> {
 
     /// Returns when nothing is held any more, or nothing more can be acknowledged.
     async fn nothing_is_held(&self, prefetch: &mut JoinSet<()>, acknowledging: &mut JoinSet<()>) {
-        let Ending { shared, executor, .. } = *self;
+        let Ending { state, executor, .. } = *self;
         // A claim that is under way ends first, so that it does not take again what is given back; one that hangs is not waited for.
-        let _ = tokio::time::timeout(CLAIM_GRACE, all_ended(shared, prefetch)).await;
+        let _ = tokio::time::timeout(CLAIM_GRACE, all_ended(state, prefetch)).await;
         executor.close();
-        all_ended(shared, prefetch).await;
-        shared.in_flight.idle().await;
+        all_ended(state, prefetch).await;
+        state.in_flight.idle().await;
         self.flushed(acknowledging).await;
     }
 
     /// Returns when every result is acknowledged, or nobody is left to do it.
     async fn flushed(&self, acknowledging: &mut JoinSet<()>) {
         tokio::select! {
-            () = self.shared.in_flight.flushed() => {}
-            () = all_ended(self.shared, acknowledging) => {}
+            () = self.state.in_flight.flushed() => {}
+            () = all_ended(self.state, acknowledging) => {}
         }
     }
 }
 
 /// Gives back what is held, as if it had not been started. Jobs that have failed are left to the reaper, who counts their attempt.
 async fn give_back(
-    shared: &Shared,
-    lane: &mut Lane,
+    state: &WorkerState,
+    session: &mut Session,
     registration: &Registration,
     given_back: &mut usize,
 ) -> Result<(), Error> {
-    if registration.lost().is_cancelled() {
+    if registration.lost().is_set() {
         return Ok(()); // the reaper has done it
     }
     for jobs in registration.not_failed().chunks(BATCH) {
         let mut pauses = pauses();
         let mut is_open = false;
         let not_ours = loop {
-            match lane.release(registration.worker_id, jobs).await {
+            match session.release(registration.worker_id, jobs).await {
                 Ok(not_ours) => break not_ours.len(),
                 Err(error) => {
                     is_open |= error.leaves_open();
@@ -196,15 +196,15 @@ async fn give_back(
         // Those that are not this worker's any more were released by an earlier try whose answer was lost, if there was one.
         let released = if is_open { jobs.len() } else { jobs.len() - not_ours };
         *given_back += released;
-        shared.tally.released(released as u64);
-        shared.metrics.released(released as u64);
+        state.tally.released(released as u64);
+        state.metrics.released(released as u64);
     }
     Ok(())
 }
 
-async fn unregister(shared: &Shared, lane: &mut Lane, registration: &Registration) -> Result<(), Error> {
+async fn unregister(state: &WorkerState, session: &mut Session, registration: &Registration) -> Result<(), Error> {
     let mut pauses = pauses();
-    while let Err(error) = lane.unregister_worker(&shared.queue, registration.worker_id).await {
+    while let Err(error) = session.unregister_worker(&state.queue, registration.worker_id).await {
         pause_or_fail("unregister_worker", &mut pauses, error).await?;
     }
     Ok(())

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::error::Error;
-use crate::handler::{Cancellation, Surroundings, panic_message};
+use crate::handler::{Flag, Surroundings, panic_message};
 
 /// How far the end of a worker has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,14 +30,14 @@ pub(crate) enum Phase {
 pub struct StopHandle {
     phase: Arc<watch::Sender<Phase>>,
     failure: Arc<Mutex<Option<Error>>>,
-    stopping: Cancellation,
-    stopping_now: Cancellation,
+    stopping: Flag,
+    stopping_now: Flag,
 }
 
 impl StopHandle {
     pub(crate) fn new() -> StopHandle {
         let (phase, _) = watch::channel(Phase::Running);
-        let (stopping, stopping_now) = (Cancellation::default(), Cancellation::default());
+        let (stopping, stopping_now) = (Flag::default(), Flag::default());
         StopHandle { phase: Arc::new(phase), failure: Arc::default(), stopping, stopping_now }
     }
 
@@ -45,14 +45,14 @@ impl StopHandle {
     /// `worker.shutdown_deadline_ms`, results are acknowledged. What has not ended by then is cancelled and given back, without an attempt
     /// charged. Calling it again has no further effect.
     pub fn stop(&self) {
-        self.stopping.cancel();
+        self.stopping.set();
         self.advance(Phase::Stopping);
     }
 
     /// Stops the worker without waiting for anything: [`Context::is_cancelled`](crate::Context::is_cancelled) turns true, results that
     /// are not acknowledged yet are dropped, and their jobs run again when this worker's lease is reaped.
     pub fn stop_now(&self) {
-        self.stopping_now.cancel();
+        self.stopping_now.set();
         self.advance(Phase::StoppingNow);
     }
 

@@ -1,7 +1,7 @@
 //! A connection that somebody owns and makes calls on, and that is made anew when it is gone.
 //!
-//! A call takes the connection out of its lane, uses it, and puts it back only after complete success. An error of any
-//! kind, a time-out and a dropped future leave the lane without a connection, and the next call connects anew: an
+//! A call takes the connection out of its session, uses it, and puts it back only after complete success. An error of any
+//! kind, a time-out and a dropped future leave the session without a connection, and the next call connects anew: an
 //! answer that was read in part can never be taken for that of a later call, and closing the connection makes SQL
 //! Server undo what was not committed.
 
@@ -13,18 +13,18 @@ use std::time::{Duration, Instant};
 use tiberius::{Command, CommandResult};
 
 use super::columns::{Columns, columns, into_rows, one_row};
-use super::connection::{Connection, Connector};
+use super::connector::{Connection, Connector};
 use super::parameters::procedure;
 use crate::error::Error;
 
 /// One connection, owned, which is made when it is needed.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct Session {
     connector: Arc<Connector>,
     idle: Option<Idle>,
     /// The last connection failed, or its call was given up.
     is_broken: bool,
-    /// The end of the calls of [`Lane::within`], and what their limit is.
+    /// The end of the calls of [`Session::within`], and what their limit is.
     deadline: Option<(tokio::time::Instant, Duration)>,
 }
 
@@ -36,9 +36,9 @@ struct Idle {
     answered_at: Duration,
 }
 
-impl Lane {
-    pub(crate) fn new(connector: Arc<Connector>) -> Lane {
-        Lane { connector, idle: None, is_broken: false, deadline: None }
+impl Session {
+    pub(crate) fn new(connector: Arc<Connector>) -> Session {
+        Session { connector, idle: None, is_broken: false, deadline: None }
     }
 
     pub(crate) fn connector(&self) -> Arc<Connector> {
@@ -46,11 +46,11 @@ impl Lane {
     }
 
     /// Gives the calls that are made on the returned value a time limit of their own, connecting included, in place of the
-    /// command time-out: `lane.within(limit).heartbeat(worker_id).await`. When it is over, the call fails with [`Error::TimedOut`] and its
+    /// command time-out: `session.within(limit).heartbeat(worker_id).await`. When it is over, the call fails with [`Error::TimedOut`] and its
     /// connection is dropped.
     pub(crate) fn within(&mut self, limit: Duration) -> Within<'_> {
         self.deadline = Some((tokio::time::Instant::now() + limit, limit));
-        Within { lane: self }
+        Within { session: self }
     }
 
     /// How long one call may take.
@@ -62,7 +62,7 @@ impl Lane {
         self.connector.schema()
     }
 
-    /// Notes that another lane's call was dropped, `sent_at` by [`Connector::now`], because one that was sent later was answered first.
+    /// Notes that another session's call was dropped, `sent_at` by [`Connector::now`], because one that was sent later was answered first.
     pub(crate) fn gave_up(&self, call: &str, sent_at: Duration) {
         let after = self.connector.now().saturating_sub(sent_at);
         self.connector.no_answer_since(sent_at);
@@ -220,29 +220,29 @@ impl Lane {
     }
 }
 
-/// A lane whose calls have a time limit of their own: [`Lane::within`].
+/// A session whose calls have a time limit of their own: [`Session::within`].
 #[derive(Debug)]
 pub(crate) struct Within<'a> {
-    lane: &'a mut Lane,
+    session: &'a mut Session,
 }
 
 impl Deref for Within<'_> {
-    type Target = Lane;
+    type Target = Session;
 
-    fn deref(&self) -> &Lane {
-        self.lane
+    fn deref(&self) -> &Session {
+        self.session
     }
 }
 
 impl DerefMut for Within<'_> {
-    fn deref_mut(&mut self) -> &mut Lane {
-        self.lane
+    fn deref_mut(&mut self) -> &mut Session {
+        self.session
     }
 }
 
 impl Drop for Within<'_> {
     fn drop(&mut self) {
-        self.lane.deadline = None;
+        self.session.deadline = None;
     }
 }
 
@@ -256,10 +256,10 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("Server=127.0.0.1,{};User ID=u;Password=p", listener.local_addr().unwrap().port());
         let config = ConnectionConfig { url: url.into(), ..ConnectionConfig::default() };
-        let mut lane = Lane::new(Arc::new(Connector::new(&config, "q").unwrap()));
+        let mut session = Session::new(Arc::new(Connector::new(&config, "q").unwrap()));
         let limit = Duration::from_millis(50);
-        let error = lane.within(limit).ensure_connected().await.unwrap_err();
+        let error = session.within(limit).ensure_connected().await.unwrap_err();
         assert!(matches!(error, Error::TimedOut { after, .. } if after == limit), "{error}");
-        assert!(lane.deadline.is_none());
+        assert!(session.deadline.is_none());
     }
 }

@@ -11,13 +11,13 @@ pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Until when the lease is certainly held, by the local clock. Counted from before the renewal was sent, so that it is never later than
 /// what SQL Server believes.
 #[derive(Debug, Default)]
-pub(super) struct LeaseClock {
+pub(super) struct LeaseValidity {
     clock: BootClock,
     renewed_ns: AtomicU64,
     held_until_ns: AtomicU64,
 }
 
-impl LeaseClock {
+impl LeaseValidity {
     pub(super) fn now(&self) -> Duration {
         self.clock.now()
     }
@@ -50,7 +50,7 @@ impl LeaseClock {
 }
 
 #[cfg(test)]
-impl LeaseClock {
+impl LeaseValidity {
     /// As when the machine had been suspended for so long.
     pub(super) fn shift(&self, by: Duration) {
         self.clock.shift(by);
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_lease_is_in_doubt_before_the_first_renewal_and_after_it_ran_out() {
-        let clock = LeaseClock::default();
+        let clock = LeaseValidity::default();
         assert!(clock.is_in_doubt());
         clock.renewed(clock.now(), LEASE);
         assert!(!clock.is_in_doubt());
@@ -77,7 +77,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_heartbeat_that_fell_due_during_a_suspension_is_sent_soon_after_it() {
-        let clock = LeaseClock::default();
+        let clock = LeaseValidity::default();
         let due_at = clock.now() + LEASE;
         let started_at = Instant::now();
         let resumes = async {

@@ -8,21 +8,21 @@ use parking_lot::Mutex;
 use crate::error::Error;
 
 use super::pauses::Pauses;
-use super::shared::Shared;
+use super::worker_state::WorkerState;
 
 /// For how long acknowledgements that SQL Server refuses for good are tried again: a procedure that a deployment replaces is gone for less.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Whether acknowledging works, for all connections that do it.
 pub(super) struct Acknowledging {
-    shared: Arc<Shared>,
+    state: Arc<WorkerState>,
     /// When SQL Server refused an acknowledgement for good, if it has accepted none since.
     refused_at: Mutex<Option<Instant>>,
 }
 
 impl Acknowledging {
-    pub(super) fn new(shared: Arc<Shared>) -> Acknowledging {
-        Acknowledging { shared, refused_at: Mutex::default() }
+    pub(super) fn new(state: Arc<WorkerState>) -> Acknowledging {
+        Acknowledging { state, refused_at: Mutex::default() }
     }
 
     /// SQL Server has accepted an acknowledgement.
@@ -33,7 +33,7 @@ impl Acknowledging {
     /// SQL Server has refused an acknowledgement, and will refuse it again until somebody mends the cause: the worker stops. In order, as
     /// long as others are accepted; when for a while none was, at once, because the results have nowhere to go.
     fn refused(&self, error: Error) {
-        let Shared { stop, in_flight, .. } = &*self.shared;
+        let WorkerState { stop, in_flight, .. } = &*self.state;
         stop.fail(error);
         let refused_at = *self.refused_at.lock().get_or_insert_with(Instant::now);
         if refused_at.elapsed() >= GRACE {
@@ -75,7 +75,7 @@ impl<'a> Repeats<'a> {
     /// Counts and logs a failure after which the call is repeated in `retry_in`.
     pub(super) fn note(&mut self, procedure: &'static str, batch: usize, error: Error, retry_in: Duration) {
         self.tries += 1;
-        self.acknowledging.shared.metrics.finish_retries.increment(1);
+        self.acknowledging.state.metrics.finish_retries.increment(1);
         if error.is_transient() {
             let (attempt, sql_error) = (self.tries, error.sql_number());
             tracing::warn!(procedure, batch, attempt, sql_error, %error, ?retry_in, "acknowledging failed and is repeated");

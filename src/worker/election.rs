@@ -24,14 +24,14 @@ pub(super) struct Sampled {
 
 /// What the heartbeats say that is not about the lease.
 #[derive(Debug)]
-pub(super) struct Duties {
+pub(super) struct Election {
     elected: Notify,
     samples: watch::Sender<Option<Sampled>>,
 }
 
-impl Duties {
-    pub(super) fn new() -> Duties {
-        Duties { elected: Notify::new(), samples: watch::Sender::new(None) }
+impl Election {
+    pub(super) fn new() -> Election {
+        Election { elected: Notify::new(), samples: watch::Sender::new(None) }
     }
 
     /// Takes note of a heartbeat's answer.

@@ -1,10 +1,10 @@
 //! Deleting finished jobs that are no longer to be kept.
 
-use super::lane::Lane;
 use super::parameters::int;
+use super::session::Session;
 use crate::error::Error;
 
-impl Lane {
+impl Session {
     /// Deletes up to `max` finished jobs that are no longer to be kept; returns how many.
     pub(crate) async fn expire(&mut self, queue: &str, max: usize) -> Result<u32, Error> {
         let mut command = self.command("expire");

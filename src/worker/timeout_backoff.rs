@@ -3,14 +3,14 @@
 /// The most jobs of a call: halved after a time-out, because there may be too much in one for the network, and grown slowly afterwards. A
 /// jump back to the full size would run into the next time-out, and the call that follows it would be small again.
 #[derive(Debug)]
-pub(super) struct BatchLimit {
+pub(super) struct TimeoutBackoff {
     jobs: usize,
     most: usize,
 }
 
-impl BatchLimit {
-    pub(super) fn new(most: usize) -> BatchLimit {
-        BatchLimit { jobs: most, most }
+impl TimeoutBackoff {
+    pub(super) fn new(most: usize) -> TimeoutBackoff {
+        TimeoutBackoff { jobs: most, most }
     }
 
     pub(super) fn jobs(&self) -> usize {
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_halved_at_once_and_grows_back_by_quarters() {
-        let mut limit = BatchLimit::new(500);
+        let mut limit = TimeoutBackoff::new(500);
         limit.timed_out(500);
         limit.timed_out(250);
         assert_eq!(limit.jobs(), 125);

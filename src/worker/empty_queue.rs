@@ -21,11 +21,11 @@ use tokio::sync::watch;
 
 use crate::error::Error;
 use crate::queue::Awaited;
-use crate::queue::lane::Lane;
+use crate::queue::session::Session;
 
 use super::pauses::{Pauses, jittered};
-use super::shared::Shared;
 use super::stop::Phase;
+use super::worker_state::WorkerState;
 
 /// How long one call waits at the most.
 const WAIT: Duration = Duration::from_secs(2);
@@ -52,8 +52,8 @@ impl WatchSender {
 
 /// The task.
 pub(super) struct Watcher {
-    shared: Arc<Shared>,
-    lane: Lane,
+    state: Arc<WorkerState>,
+    session: Session,
     poll_max: Duration,
     wait: Duration,
     watches: watch::Receiver<Option<Duration>>,
@@ -61,21 +61,21 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    pub(super) fn new(shared: &Arc<Shared>) -> (WatchSender, Watcher) {
+    pub(super) fn new(state: &Arc<WorkerState>) -> (WatchSender, Watcher) {
         let (sender, watches) = watch::channel(None);
-        let lane = shared.lane();
-        let wait = WAIT.min(lane.command_timeout() / 2);
-        let poll_max = Duration::from_millis(shared.config.poll_max_ms);
-        let watcher = Watcher { shared: shared.clone(), lane, poll_max, wait, watches, failed: Pauses::for_errors() };
+        let session = state.session();
+        let wait = WAIT.min(session.command_timeout() / 2);
+        let poll_max = Duration::from_millis(state.config.poll_max_ms);
+        let watcher = Watcher { state: state.clone(), session, poll_max, wait, watches, failed: Pauses::for_errors() };
         (WatchSender(sender), watcher)
     }
 
     /// Watches when it is asked to, until the worker stops.
     pub(super) async fn run(mut self) {
-        let shared = self.shared.clone();
+        let state = self.state.clone();
         tokio::select! {
             () = self.watch() => {}
-            () = shared.stop.reached(Phase::Stopping) => {}
+            () = state.stop.reached(Phase::Stopping) => {}
         }
     }
 
@@ -85,11 +85,11 @@ impl Watcher {
             if let Some(first_look) = asked
                 && self.finds_jobs(first_look).await
             {
-                self.shared.arrivals.expect();
+                self.state.arrivals.expect();
             }
             let changed = tokio::select! {
                 changed = self.watches.changed() => changed,
-                never = self.lane.close_when_idle() => match never {},
+                never = self.session.close_when_idle() => match never {},
             };
             if changed.is_err() {
                 return; // the prefetcher has ended
@@ -115,7 +115,7 @@ impl Watcher {
                     return true; // a claim says whether SQL Server is there, and finds what was missed
                 }
                 Err(error) => {
-                    self.shared.stop.fail(error);
+                    self.state.stop.fail(error);
                     return false;
                 }
             }
@@ -139,8 +139,8 @@ impl Watcher {
         let slept = pause.saturating_sub(self.wait);
         tokio::time::sleep(slept).await;
         // Connecting has a time limit of its own.
-        self.lane.ensure_connected().await?;
+        self.session.ensure_connected().await?;
         let (first_look, poll_max, wait) = (pause - slept, self.poll_max.min(self.wait), self.wait);
-        self.lane.within(wait + WAIT_GRACE).await_jobs(&self.shared.queue, first_look, poll_max, wait).await
+        self.session.within(wait + WAIT_GRACE).await_jobs(&self.state.queue, first_look, poll_max, wait).await
     }
 }

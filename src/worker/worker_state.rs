@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::config::WorkerConfig;
 use crate::metrics::WorkerMetrics;
 use crate::queue::Queue;
-use crate::queue::connection::Connector;
-use crate::queue::lane::Lane;
+use crate::queue::connector::Connector;
+use crate::queue::session::Session;
 
 use super::arrivals::Arrivals;
 use super::in_flight::InFlight;
@@ -15,7 +15,7 @@ use super::stop::StopHandle;
 use super::tally::Tally;
 
 /// Made once, before the stages.
-pub(super) struct Shared {
+pub(super) struct WorkerState {
     /// The queue's name.
     pub(super) queue: String,
     pub(super) config: WorkerConfig,
@@ -32,14 +32,14 @@ pub(super) struct Shared {
     pub(super) metrics: WorkerMetrics,
 }
 
-impl Shared {
-    pub(super) fn new(queue: &Queue, config: WorkerConfig, threads: usize, weight: u32) -> Shared {
-        Shared::with(queue.connector(), queue.name(), config, threads, weight)
+impl WorkerState {
+    pub(super) fn new(queue: &Queue, config: WorkerConfig, threads: usize, weight: u32) -> WorkerState {
+        WorkerState::with(queue.connector(), queue.name(), config, threads, weight)
     }
 
-    fn with(connector: Arc<Connector>, queue: &str, config: WorkerConfig, threads: usize, weight: u32) -> Shared {
+    fn with(connector: Arc<Connector>, queue: &str, config: WorkerConfig, threads: usize, weight: u32) -> WorkerState {
         let (in_flight, tally) = (Arc::<InFlight>::default(), Arc::<Tally>::default());
-        Shared {
+        WorkerState {
             queue: queue.to_owned(),
             config,
             threads,
@@ -55,18 +55,18 @@ impl Shared {
     }
 
     /// A connection to be.
-    pub(super) fn lane(&self) -> Lane {
-        Lane::new(self.connector.clone())
+    pub(super) fn session(&self) -> Session {
+        Session::new(self.connector.clone())
     }
 }
 
 #[cfg(test)]
-impl Shared {
+impl WorkerState {
     /// Of a worker whose server nobody asks.
-    pub(super) fn for_test(config: WorkerConfig) -> Shared {
+    pub(super) fn for_test(config: WorkerConfig) -> WorkerState {
         let url = "Server=tcp:localhost,1433;Database=none;User ID=none;Password=none".into();
         let connection = crate::config::ConnectionConfig { url, ..Default::default() };
         let connector = Arc::new(Connector::new(&connection, "test").unwrap());
-        Shared::with(connector, "test", config, 1, 1)
+        WorkerState::with(connector, "test", config, 1, 1)
     }
 }

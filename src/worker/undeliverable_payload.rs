@@ -17,13 +17,13 @@ const LARGE_PAYLOAD: u64 = 65_535;
 
 /// What is known of a payload that does not arrive.
 #[derive(Default)]
-pub(super) struct Undelivered {
+pub(super) struct UndeliverablePayload {
     /// How many claims of one job were not answered in time, one after the other.
     claims: u32,
     suspect: Option<JobId>,
 }
 
-impl Undelivered {
+impl UndeliverablePayload {
     /// A claim of one job was not answered in time.
     pub(super) fn timed_out(&mut self) {
         self.claims += 1;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use super::columns::{Columns, word};
-use super::lane::Lane;
 use super::parameters::int;
+use super::session::Session;
 use crate::error::Error;
 use crate::limits::TEN_YEARS;
 
@@ -158,7 +158,7 @@ impl Delivery {
     }
 }
 
-impl Lane {
+impl Session {
     /// Creates a queue or changes its settings; returns whether it is new.
     pub(crate) async fn create_queue(&mut self, queue: &str, options: &QueueOptions) -> Result<bool, Error> {
         let keep_done_s = kept_s("keep_done", options.keep_done)?;

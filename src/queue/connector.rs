@@ -227,7 +227,7 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::lane::Lane;
+    use super::super::session::Session;
     use super::*;
 
     fn connector(port: u16) -> Connector {
@@ -273,7 +273,7 @@ mod tests {
         drop(listener);
         let url = format!("Server=127.0.0.1,{port};User ID=u;Password=hunter2");
         let config = ConnectionConfig { url: url.into(), ..ConnectionConfig::default() };
-        let error = Lane::new(Arc::new(Connector::new(&config, "q").unwrap())).ensure_connected().await.unwrap_err();
+        let error = Session::new(Arc::new(Connector::new(&config, "q").unwrap())).ensure_connected().await.unwrap_err();
         assert!(matches!(&error, Error::Connect { server, .. } if *server == format!("127.0.0.1:{port}")), "{error}");
         assert!(error.is_transient());
         assert!(!format!("{error:?}").contains("hunter2"));
@@ -284,7 +284,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("Server=127.0.0.1,{};User ID=u;Password=p", listener.local_addr().unwrap().port());
         let config = ConnectionConfig { url: url.into(), connect_timeout_ms: 100, ..ConnectionConfig::default() };
-        let error = Lane::new(Arc::new(Connector::new(&config, "q").unwrap())).ensure_connected().await.unwrap_err();
+        let error = Session::new(Arc::new(Connector::new(&config, "q").unwrap())).ensure_connected().await.unwrap_err();
         assert!(matches!(error, Error::TimedOut { .. }), "{error}");
     }
 }
