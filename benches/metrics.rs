@@ -1,5 +1,5 @@
-//! What metrics cost: the three calls that a worker makes for each job, without a recorder and with the exporter's. CPU time, not time:
-//! what else the machine does meanwhile does not count.
+//! What metrics cost: the three calls that a worker makes for each job, without a recorder and with the exporter's. CPU
+//! time, not time: what else the machine does meanwhile does not count.
 //!
 //!     cargo bench --bench metrics
 

@@ -2,8 +2,9 @@
 //!
 //!     cargo run --release --example producer_consumer
 //!
-//! The process you start is the producer. It starts itself twice more as workers, enqueues orders for five seconds' worth of work, waits
-//! until the queue is empty, asks the workers to stop, and shows who did what. Without READPAST_URL it also runs the dev server.
+//! The process you start is the producer. It starts itself twice more as workers, enqueues orders for five seconds'
+//! worth of work, waits until the queue is empty, asks the workers to stop, and shows who did what. Without
+//! READPAST_URL it also runs the dev server.
 
 use std::error::Error;
 use std::process::Stdio;

@@ -4,9 +4,9 @@
 //!     cargo run --release --example quickstart -- DIR      # any folder
 //!     cargo run --release --example quickstart -- --every 5 DIR   # again every five seconds, until Ctrl-C: something to watch
 //!
-//! Starts the dev server unless READPAST_URL names a SQL Server. Enqueues one job for each file, computes the SHA-256 and the
-//! best-level DEFLATE size of its content, stores both as the job's output, and reads them back from the database. Ctrl-C stops in
-//! order, twice at once. Exits 0 only when every file is accounted for.
+//! Starts the dev server unless READPAST_URL names a SQL Server. Enqueues one job for each file, computes the SHA-256
+//! and the best-level DEFLATE size of its content, stores both as the job's output, and reads them back from the
+//! database. Ctrl-C stops in order, twice at once. Exits 0 only when every file is accounted for.
 
 use std::error::Error;
 use std::io::{IsTerminal, Write};

@@ -1,12 +1,13 @@
 //! A clock that runs on while the machine is suspended.
 //!
-//! `Instant` does not, on Linux and macOS: a worker whose machine slept for an hour would take its lease for held and its connections for
-//! fresh. Linux and Android have a clock for this, CLOCK_BOOTTIME. Elsewhere `Instant` is what there is. On Windows it stands on
-//! QueryPerformanceCounter, which is said to count the time asleep, but that is not tested here. On macOS it does not: after a suspension the
-//! lease is in doubt only when that much waking time has passed, and until then SQL Server's answers alone say that it is lost.
+//! `Instant` does not, on Linux and macOS: a worker whose machine slept for an hour would take its lease for held and
+//! its connections for fresh. Linux and Android have a clock for this, CLOCK_BOOTTIME. Elsewhere `Instant` is what
+//! there is. On Windows it stands on QueryPerformanceCounter, which is said to count the time asleep, but that is not
+//! tested here. On macOS it does not: after a suspension the lease is in doubt only when that much waking time has
+//! passed, and until then SQL Server's answers alone say that it is lost.
 //!
-//! A container or virtual machine that is frozen from outside, with its kernel running on, loses no time by either clock. A virtual
-//! machine that is paused or moved with its kernel may, by both, unless its host tells it.
+//! A container or virtual machine that is frozen from outside, with its kernel running on, loses no time by either
+//! clock. A virtual machine that is paused or moved with its kernel may, by both, unless its host tells it.
 
 use std::time::Duration;
 

@@ -45,11 +45,13 @@ pub(crate) const PACKET_SIZES: RangeInclusive<u32> = 512..=16_383;
 /// | `MultiSubnetFailover` | `true` tries all addresses of the host at once | `false` |
 /// | `Connect Timeout`, `Command Timeout` (s), `Packet Size` | here they win over the `connection` section | that section |
 ///
-/// With `Encrypt=false` the certificate is not looked at unless `TrustServerCertificateCA` is set, as in ADO.NET, and SQL Server may still
-/// encrypt everything if it is configured so: then the certificate is not looked at either, which is where ADO.NET differs.
+/// With `Encrypt=false` the certificate is not looked at unless `TrustServerCertificateCA` is set, as in ADO.NET, and
+/// SQL Server may still encrypt everything if it is configured so: then the certificate is not looked at either, which
+/// is where ADO.NET differs.
 ///
-/// Keys that only concern ADO.NET itself, such as `Pooling`, `MultipleActiveResultSets`, `Enlist` and `Persist Security Info`, are accepted and
-/// mean nothing here. Windows and Entra ID logins are refused: this crate knows SQL logins only.
+/// Keys that only concern ADO.NET itself, such as `Pooling`, `MultipleActiveResultSets`, `Enlist` and `Persist Security
+/// Info`, are accepted and mean nothing here. Windows and Entra ID logins are refused: this crate knows SQL logins
+/// only.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct ConnectionString(String);
@@ -115,8 +117,9 @@ const KNOWN_KEYS: &str = "Server, Database, User ID, Password, Encrypt, TrustSer
 /// What a connection string looks like, for those who have a URL or nothing of the kind.
 const SAMPLE: &str = "Server=tcp:db1,1433;Database=work;User ID=app;Password=…";
 
-/// The keys of Microsoft.Data.SqlClient that concern its own pool, threads and types and nothing on this side, from the documentation of its
-/// `SqlConnection.ConnectionString`. The SPNs are for Windows logins, the enclave's keys for encrypted columns, of which readpast has none.
+/// The keys of Microsoft.Data.SqlClient that concern its own pool, threads and types and nothing on this side, from the
+/// documentation of its `SqlConnection.ConnectionString`. The SPNs are for Windows logins, the enclave's keys for
+/// encrypted columns, of which readpast has none.
 const IGNORED_KEYS: [&str; 25] = [
     "asynchronousprocessing",
     "async",
@@ -185,7 +188,8 @@ fn is_harmless(key: &str, value: &str) -> bool {
     (SHOWN_KEYS.contains(&key) || IGNORED_KEYS.contains(&key)) && !may_hold_password(value)
 }
 
-/// Whether a text that is in the wrong place may be a connection string or a URL, or a part of one that has a password in it.
+/// Whether a text that is in the wrong place may be a connection string or a URL, or a part of one that has a password
+/// in it.
 pub(crate) fn may_hold_password(text: &str) -> bool {
     let lower = text.to_lowercase();
     text.contains(['=', '@', ';']) || ["//", "password", "pwd"].iter().any(|sign| lower.contains(sign))

@@ -10,6 +10,7 @@ use crate::ids::JobId;
 pub struct Enqueued {
     /// The job's number; that of the unfinished job with the same de-duplication key if this is a `duplicate`.
     pub job_id: JobId,
-    /// Whether nothing was added, because an unfinished job of the queue had the same de-duplication key at that moment.
+    /// Whether nothing was added, because an unfinished job of the queue had the same de-duplication key at that
+    /// moment.
     pub duplicate: bool,
 }

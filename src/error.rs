@@ -15,8 +15,9 @@ use crate::ids::JobId;
 
 /// What can go wrong, sorted by what to do about it.
 ///
-/// The message is complete: it names the cause, and says what to do where that is known. [`source`](std::error::Error::source) is
-/// `None`, so that nothing that prints causes prints one twice; only [`Payload`](Error::Payload) has one, by which a handler's error is known.
+/// The message is complete: it names the cause, and says what to do where that is known.
+/// [`source`](std::error::Error::source) is `None`, so that nothing that prints causes prints one twice; only
+/// [`Payload`](Error::Payload) has one, by which a handler's error is known.
 ///
 /// [`is_transient`](Error::is_transient) says whether the same call may succeed a little later.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +52,8 @@ pub enum Error {
     ConfigSyntax {
         /// The file, where there is one, and the line.
         place: String,
-        /// What is wrong, and the key that was probably meant. Never quotes the line itself, which may be that of the connection string.
+        /// What is wrong, and the key that was probably meant. Never quotes the line itself, which may be that of the
+        /// connection string.
         message: String,
     },
 
@@ -75,8 +77,9 @@ pub enum Error {
         cause: io::Error,
     },
 
-    /// The encrypted connection could not be made, most often because nobody here trusts the server's certificate. Install its authority, or
-    /// name it with `TrustServerCertificateCA=<file>`; on a development machine only, `TrustServerCertificate=true`.
+    /// The encrypted connection could not be made, most often because nobody here trusts the server's certificate.
+    /// Install its authority, or name it with `TrustServerCertificateCA=<file>`; on a development machine only,
+    /// `TrustServerCertificate=true`.
     #[error("cannot make an encrypted connection to SQL Server at {server}: {message}; {}", remedy::for_tls(message))]
     #[non_exhaustive]
     Tls {
@@ -178,10 +181,10 @@ pub enum Error {
         reason: String,
     },
 
-    /// SQL Server did not answer to an enqueue, or ended the session: the jobs may be in the queue, all of them or none.
-    /// Hand them in again only where running them twice does no harm. Give jobs a [de-duplication
-    /// key](crate::NewJob::dedup_key), and enqueueing is repeated for you (but after a
-    /// time-out, which has used up the time for that: enqueue them again yourself, the key makes it harmless).
+    /// SQL Server did not answer to an enqueue, or ended the session: the jobs may be in the queue, all of them or
+    /// none. Hand them in again only where running them twice does no harm. Give jobs a [de-duplication
+    /// key](crate::NewJob::dedup_key), and enqueueing is repeated for you (but after a time-out, which has used up the
+    /// time for that: enqueue them again yourself, the key makes it harmless).
     #[error("{jobs} jobs may or may not have been enqueued: {cause}")]
     #[non_exhaustive]
     EnqueueInDoubt {
@@ -218,9 +221,9 @@ pub enum Error {
         message: String,
     },
 
-    /// The installed schema is older than this release needs. Run [`Queue::install`](crate::Queue::install) as a member of
-    /// db_owner, or have the scripts in `sql/` run: they upgrade it, and releases that work with it now go on working where its
-    /// changes allow that.
+    /// The installed schema is older than this release needs. Run [`Queue::install`](crate::Queue::install) as a member
+    /// of db_owner, or have the scripts in `sql/` run: they upgrade it, and releases that work with it now go on
+    /// working where its changes allow that.
     #[error(
         "the installed schema has version {found}, this release needs version {wanted}; to upgrade it, {}",
         remedy::INSTALL
@@ -248,7 +251,8 @@ pub enum Error {
     },
 
     /// The login lacks a permission. Make its user a member of one of the roles `<schema>_worker`, `<schema>_producer`,
-    /// `<schema>_operator` and `<schema>_monitor`, as `sql/README.md` says under "Who may do what"; installing needs db_owner.
+    /// `<schema>_operator` and `<schema>_monitor`, as `sql/README.md` says under "Who may do what"; installing needs
+    /// db_owner.
     #[error("permission denied: {message} (error {number}); {remedy}")]
     #[non_exhaustive]
     PermissionDenied {
@@ -316,8 +320,8 @@ pub enum Error {
         message: String,
     },
 
-    /// Something panicked in the worker outside of a handler: the program's metrics recorder, its tracing subscriber, a hook, or a defect of
-    /// this crate. The worker has ended; what it held was given back.
+    /// Something panicked in the worker outside of a handler: the program's metrics recorder, its tracing subscriber, a
+    /// hook, or a defect of this crate. The worker has ended; what it held was given back.
     #[error("the worker panicked outside of a handler: {message}")]
     #[non_exhaustive]
     Panicked {
@@ -326,7 +330,8 @@ pub enum Error {
     },
 }
 
-/// What is wrong with a payload. A cause of its own, so that it is still recognised when the error was wrapped into others.
+/// What is wrong with a payload. A cause of its own, so that it is still recognised when the error was wrapped into
+/// others.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidPayload(String);
@@ -342,12 +347,13 @@ impl InvalidPayload {
 const LOGIN_NUMBERS: [i32; 6] = [18452, 18456, 18470, 18486, 18487, 18488];
 
 impl Error {
-    /// Whether the same call may succeed a little later: by itself, as after a deadlock, a time-out, a lost or refused connection, a
-    /// fail-over, or when a server was busy; or because an operator makes room on a full disk or in a full log, or brings the database back.
-    /// A [`Worker`](crate::Worker) waits for such things, and stops on all others.
+    /// Whether the same call may succeed a little later: by itself, as after a deadlock, a time-out, a lost or refused
+    /// connection, a fail-over, or when a server was busy; or because an operator makes room on a full disk or in a
+    /// full log, or brings the database back. A [`Worker`](crate::Worker) waits for such things, and stops on all
+    /// others.
     ///
-    /// An [`EnqueueInDoubt`](Error::EnqueueInDoubt) and an [`EnqueuedInPart`](Error::EnqueuedInPart) are not transient, because the same call
-    /// might enqueue jobs a second time; their `cause` may be.
+    /// An [`EnqueueInDoubt`](Error::EnqueueInDoubt) and an [`EnqueuedInPart`](Error::EnqueuedInPart) are not transient,
+    /// because the same call might enqueue jobs a second time; their `cause` may be.
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Connect { .. } | Error::TimedOut { .. } | Error::ConnectionLost { .. } => true,
@@ -358,9 +364,10 @@ impl Error {
         }
     }
 
-    /// Whether a call that ended so may have taken effect all the same. A statement's own error has undone it (XACT_ABORT); when no word came
-    /// from SQL Server, or one about the server itself (severity 17 and more), the session, or something that changed under a procedure, which
-    /// may be a statement behind the commit, the transaction may have been committed before.
+    /// Whether a call that ended so may have taken effect all the same. A statement's own error has undone it
+    /// (XACT_ABORT); when no word came from SQL Server, or one about the server itself (severity 17 and more), the
+    /// session, or something that changed under a procedure, which may be a statement behind the commit, the
+    /// transaction may have been committed before.
     pub(crate) fn leaves_open(&self) -> bool {
         match self {
             Error::Sql { number, severity, .. } => {

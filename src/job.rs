@@ -116,7 +116,8 @@ impl Job {
         parsed.map_err(|error| self.payload_error(format!("it is not the expected JSON: {error}")))
     }
 
-    /// A job as a worker would get it that claims it for the first time, for a test of a handler. Its number and its fence are 1.
+    /// A job as a worker would get it that claims it for the first time, for a test of a handler. Its number and its
+    /// fence are 1.
     ///
     /// ```
     /// use readpast::{Job, NewJob};
@@ -259,8 +260,8 @@ impl NewJob {
         self
     }
 
-    /// Adds the job only if no unfinished job of the queue has the same key (1 to 256 UTF-16 units, without spaces at its ends, compared by
-    /// code point). The result says so, and names the job that has it.
+    /// Adds the job only if no unfinished job of the queue has the same key (1 to 256 UTF-16 units, without spaces at
+    /// its ends, compared by code point). The result says so, and names the job that has it.
     ///
     /// The key is free again when its job has ended: enqueued once more after that, the job runs once more.
     pub fn dedup_key(mut self, key: impl Into<String>) -> NewJob {

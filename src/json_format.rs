@@ -33,8 +33,8 @@ pub(crate) fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
 }
 
-/// Year, month and day of a day counted from 1970-01-01. Years begin in March here, so that the leap day is their last: 400 of them have
-/// 146,097 days, and five months in a row always 153.
+/// Year, month and day of a day counted from 1970-01-01. Years begin in March here, so that the leap day is their last:
+/// 400 of them have 146,097 days, and five months in a row always 153.
 fn date(days: i64) -> (i64, i64, i64) {
     let from_march_of_0 = days + 719_468;
     let (era, day_of_era) = (from_march_of_0.div_euclid(146_097), from_march_of_0.rem_euclid(146_097));

@@ -38,9 +38,10 @@
 //! # What it promises
 //!
 //! With [`Delivery::AtLeastOnce`], the default, a job leaves the database only when its acknowledgement has arrived
-//! there. It runs again when its worker died, was stopped at once, ended at its shutdown deadline or lost its lease while running it or
-//! before the acknowledgement arrived, and at no other time. Each claim gives it a new [`Fence`]; of several runs only the one with the latest
-//! fence can end the job, and what the others say changes nothing and is counted as lost ([`WorkerStats::lost`]).
+//! there. It runs again when its worker died, was stopped at once, ended at its shutdown deadline or lost its lease
+//! while running it or before the acknowledgement arrived, and at no other time. Each claim gives it a new [`Fence`];
+//! of several runs only the one with the latest fence can end the job, and what the others say changes nothing and is
+//! counted as lost ([`WorkerStats::lost`]).
 //!
 //! With [`Delivery::AtMostOnce`] the claim deletes the row: nothing runs twice, failed jobs are not retried, and what
 //! a dying worker held, or what was claimed by a call whose answer was lost, is gone.
@@ -53,19 +54,19 @@
 //!
 //! # Kinds
 //!
-//! [`NewJob::kind`] says what sort of job it is, and [`Handlers`] has a handler for each kind, or one for all ([`Handlers::any`]). A
-//! [`TypedJob`] is a kind with a payload of its own type. A job of a kind that a worker has no handler for is put off for another worker,
-//! without a counted attempt (`worker.unknown_kind_delay_ms`), and dead `worker.unknown_kind_keep_ms` after it was enqueued. With
-//! [`Delivery::AtMostOnce`] there is no row to put it back to: it is dead at once. [`KindOptions`] gives a kind its own time limit, retry
-//! policy and greatest number at once.
+//! [`NewJob::kind`] says what sort of job it is, and [`Handlers`] has a handler for each kind, or one for all
+//! ([`Handlers::any`]). A [`TypedJob`] is a kind with a payload of its own type. A job of a kind that a worker has no
+//! handler for is put off for another worker, without a counted attempt (`worker.unknown_kind_delay_ms`), and dead
+//! `worker.unknown_kind_keep_ms` after it was enqueued. With [`Delivery::AtMostOnce`] there is no row to put it back
+//! to: it is dead at once. [`KindOptions`] gives a kind its own time limit, retry policy and greatest number at once.
 //!
 //! # Making a repeat harmless
 //!
-//! A repeat has the same [`Job::id`] and a higher [`Job::fence`], and a higher [`Job::attempt`] unless the run before was cut off by a planned stop
-//! or snoozed; the run before it may still be going on. Write
-//! results under the job's id, together with the fence, and let a write with an older fence change nothing. Look at
-//! [`Context::is_cancelled`] in long loops. Where an effect cannot be taken back, ask whether it has happened when
-//! the fence is above 1: the job was claimed before.
+//! A repeat has the same [`Job::id`] and a higher [`Job::fence`], and a higher [`Job::attempt`] unless the run before
+//! was cut off by a planned stop or snoozed; the run before it may still be going on. Write results under the job's id,
+//! together with the fence, and let a write with an older fence change nothing. Look at [`Context::is_cancelled`] in
+//! long loops. Where an effect cannot be taken back, ask whether it has happened when the fence is above 1: the job was
+//! claimed before.
 //!
 //! # Locks and rayon
 //!
@@ -79,15 +80,15 @@
 //! A dead worker's jobs are ready again after at most `lease_ms` + 1.2 × `reap_interval_ms`; those of a claim whose
 //! answer was lost, after `command_timeout_ms` and the next claim. A worker that cannot renew its lease starts nothing
 //! more when it may have run out, by its own clock, which on Linux runs on while the machine is suspended. When SQL
-//! Server was away for longer than half a lease, nobody is called lost for it. [`WorkerBuilder::start`] refuses settings that cannot work
-//! together: `heartbeat_interval_ms` must be less than half of `lease_ms`, `connect_timeout_ms` and
-//! `command_timeout_ms` at most `lease_ms`. Wall clocks of workers have no part in anything.
+//! Server was away for longer than half a lease, nobody is called lost for it. [`WorkerBuilder::start`] refuses
+//! settings that cannot work together: `heartbeat_interval_ms` must be less than half of `lease_ms`,
+//! `connect_timeout_ms` and `command_timeout_ms` at most `lease_ms`. Wall clocks of workers have no part in anything.
 //!
 //! # Where things are
 //!
-//! [`Queue`], [`NewJob`] and [`enqueue_in`] are for producers; [`Worker`], [`Handlers`], [`Job`], [`Context`], [`Json`],
-//! [`Output`] and [`JobError`] for workers; [`TypedJob`], [`Config`] and [`Error`] for both. [`tiberius`] is the driver underneath, for
-//! [`enqueue_in`].
+//! [`Queue`], [`NewJob`] and [`enqueue_in`] are for producers; [`Worker`], [`Handlers`], [`Job`], [`Context`],
+//! [`Json`], [`Output`] and [`JobError`] for workers; [`TypedJob`], [`Config`] and [`Error`] for both. [`tiberius`] is
+//! the driver underneath, for [`enqueue_in`].
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// The most bytes of a payload or an output. SQL Server stores 2 GB; but the driver builds a message in memory, and a value must cross the network
-/// within one command time-out, on its way in and at each claim. Larger ones belong elsewhere.
+/// The most bytes of a payload or an output. SQL Server stores 2 GB; but the driver builds a message in memory, and a
+/// value must cross the network within one command time-out, on its way in and at each claim. Larger ones belong
+/// elsewhere.
 pub(crate) const MAX_VALUE_BYTES: usize = 256 << 20;
 
 /// The longest delay, and the longest that finished jobs are kept: the procedures take no more. Ten years of 365 days.

@@ -1,4 +1,5 @@
-//! Queues that deliver at most once: the claim deletes the row, so that there is nothing to finish and nothing to give back.
+//! Queues that deliver at most once: the claim deletes the row, so that there is nothing to finish and nothing to give
+//! back.
 
 use std::sync::atomic::Ordering;
 

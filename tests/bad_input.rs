@@ -1,5 +1,5 @@
-//! Input from outside, good and bad: settings, connection strings, names, payloads, and what a server answers. Never a panic; what is refused
-//! is named, with the rule.
+//! Input from outside, good and bad: settings, connection strings, names, payloads, and what a server answers. Never a
+//! panic; what is refused is named, with the rule.
 
 use proptest::prelude::*;
 use readpast::{Config, Error, Handlers, NewJob, Queue, QueueOptions, Worker};

@@ -1,4 +1,5 @@
-//! What a worker holds is bounded by bytes, not only by jobs: payloads that are claimed, outputs that wait for their acknowledgement.
+//! What a worker holds is bounded by bytes, not only by jobs: payloads that are claimed, outputs that wait for their
+//! acknowledgement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -152,7 +153,8 @@ async fn whatever_becomes_of_a_job_its_bytes_are_given_back() {
     fixture.remove().await;
 }
 
-/// The full size, 4 GB over a link of 20 MB/s, takes some four minutes, and longer where the tests are built without optimization:
+/// The full size, 4 GB over a link of 20 MB/s, takes some four minutes, and longer where the tests are built without
+/// optimization:
 ///
 ///     cargo test --test tests bytes_in_flight -- --ignored --nocapture
 #[tokio::test(flavor = "multi_thread")]
@@ -170,7 +172,8 @@ async fn a_process_takes_little_more_memory_than_its_jobs_may() {
         [("URL", url.as_str()), ("WORKER_MAX_IN_FLIGHT_BYTES", limit.as_str()), ("METRICS_LISTEN", listen.as_str())];
     let worker = ChildWorker::start(&fixture, &ledger, &settings).await;
     let (at_start, started_at) = (worker.resident_bytes(), Instant::now());
-    // By the server itself, which is faster than the link. The jobs run for a tenth of a second, so that many are wanted ahead.
+    // By the server itself, which is faster than the link. The jobs run for a tenth of a second, so that many are
+    // wanted ahead.
     let enqueue = format!(
         "DECLARE @spaces varchar(max) = REPLICATE(CAST(' ' AS varchar(max)), {JOB} - 7);
          DECLARE @job varbinary(max) = CAST('100000 ' + @spaces AS varbinary(max));

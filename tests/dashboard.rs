@@ -1,5 +1,6 @@
-//! What is shipped for operators holds together: the dashboard follows Grafana's conventions and names only metrics that exist, and every
-//! alert has a section in the runbook and cases for promtool. (tests/prometheus.rs evaluates all of it with a real Prometheus.)
+//! What is shipped for operators holds together: the dashboard follows Grafana's conventions and names only metrics
+//! that exist, and every alert has a section in the runbook and cases for promtool. (tests/prometheus.rs evaluates all
+//! of it with a real Prometheus.)
 
 use std::collections::{BTreeSet, HashSet};
 

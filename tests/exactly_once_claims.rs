@@ -6,8 +6,8 @@ use crate::support::{Fixture, JobCounts, WorkerSession};
 
 const WORKERS: usize = 8;
 
-/// Lets all workers claim and, unless the claim has deleted the jobs, finish until the queue is empty. Returns the ids that they
-/// claimed, in ascending order.
+/// Lets all workers claim and, unless the claim has deleted the jobs, finish until the queue is empty. Returns the ids
+/// that they claimed, in ascending order.
 async fn work_off(fixture: &Fixture, batch: i32, finish: bool) -> Vec<i64> {
     let mut tasks = Vec::new();
     for _ in 0..WORKERS {

@@ -1,4 +1,5 @@
-//! A worker that lost its lease must not acknowledge what another worker has re-claimed, and goes on under a new registration.
+//! A worker that lost its lease must not acknowledge what another worker has re-claimed, and goes on under a new
+//! registration.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,5 @@
-//! Many workers of one queue: what is to be done once is done by one of them, another follows it, and only so many wait in SQL Server.
+//! Many workers of one queue: what is to be done once is done by one of them, another follows it, and only so many wait
+//! in SQL Server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,8 @@
 //! Entries of deleted jobs that are not cleaned up: claims and looks begin beyond them, and yet find every job.
 //!
-//! SQL Server leaves a deleted index entry where it is, as a ghost, until a background task has passed; a long snapshot or a readable secondary
-//! holds that task back ("Ghost cleanup process guide"). The dev server is told to keep them, and counts the entries that scans read.
+//! SQL Server leaves a deleted index entry where it is, as a ghost, until a background task has passed; a long snapshot
+//! or a readable secondary holds that task back ("Ghost cleanup process guide"). The dev server is told to keep them,
+//! and counts the entries that scans read.
 
 use readpast::{Handlers, NewJob, QueueOptions, Worker};
 use readpast_devserver::DevServer;
@@ -107,7 +108,8 @@ async fn work_off(jobs: u32) {
     }
     println!("{jobs} ghosts: a look reads {look} entries, an empty claim {empty_claim}, claims of 500 {claims:?}");
     assert!(look <= A_LOOK && empty_claim <= A_LOOK, "look {look}, empty claim {empty_claim}");
-    // The first claim of this worker has nothing to go by but the mark; the claimed entries of the others are ghosts, too.
+    // The first claim of this worker has nothing to go by but the mark; the claimed entries of the others are ghosts,
+    // too.
     assert!(claims.iter().all(|entries| *entries <= A_CLAIM_OF_500), "{claims:?}");
 }
 
@@ -162,8 +164,8 @@ async fn a_worker_finds_what_was_put_back_or_committed_below_the_mark() {
     worker.shutdown().await.unwrap();
 }
 
-/// Random sequences of everything that makes jobs ready, in several priorities. Claims find each ready job at once, but for those that a claim or a
-/// producer's transaction held back: these after a sweep.
+/// Random sequences of everything that makes jobs ready, in several priorities. Claims find each ready job at once, but
+/// for those that a claim or a producer's transaction held back: these after a sweep.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_job_is_missed_in_any_sequence() {
     let server = DevServer::start().await.unwrap();

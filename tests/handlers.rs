@@ -1,4 +1,5 @@
-//! What a handler may do to a worker: panic, fail, be given garbage, use rayon. None of it is more than one job's matter.
+//! What a handler may do to a worker: panic, fail, be given garbage, use rayon. None of it is more than one job's
+//! matter.
 
 use std::sync::Arc;
 use std::time::Duration;

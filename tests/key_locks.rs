@@ -1,7 +1,8 @@
-//! A de-duplication key locks nothing but itself: a producer whose transaction stays open holds up nobody but producers of the same key.
+//! A de-duplication key locks nothing but itself: a producer whose transaction stays open holds up nobody but producers
+//! of the same key.
 //!
-//! "Transaction locking and row versioning guide", key-range locking: under SERIALIZABLE and HOLDLOCK a read of an absent key locks the range up to the
-//! next key; under READ COMMITTED an INSERT locks its own keys alone.
+//! "Transaction locking and row versioning guide", key-range locking: under SERIALIZABLE and HOLDLOCK a read of an
+//! absent key locks the range up to the next key; under READ COMMITTED an INSERT locks its own keys alone.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -141,7 +142,8 @@ async fn a_duplicate_that_came_between_leaves_the_callers_transaction_whole() {
     fixture.remove().await;
 }
 
-/// Producers of the same keys in orders of their own, while workers finish them: nobody is a deadlock's victim, no key stands twice, none is lost.
+/// Producers of the same keys in orders of their own, while workers finish them: nobody is a deadlock's victim, no key
+/// stands twice, none is lost.
 async fn producers_of_the_same_keys(rounds: usize) {
     const PRODUCERS: u64 = 8;
     const KEYS: usize = 300;

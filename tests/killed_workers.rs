@@ -1,4 +1,5 @@
-//! Worker processes that are killed, or stopped for longer than their lease: what they held runs elsewhere, and nothing else runs twice.
+//! Worker processes that are killed, or stopped for longer than their lease: what they held runs elsewhere, and nothing
+//! else runs twice.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -83,7 +84,8 @@ async fn twenty_thousand_jobs_survive_workers_that_are_killed_again_and_again() 
         }
     }
     assert_eq!(fixture.queue.stats().await.unwrap().dead, 0);
-    // Who was killed last, with no job in hand, may still have a lease when the last worker that could reap it has ended.
+    // Who was killed last, with no job in hand, may still have a lease when the last worker that could reap it has
+    // ended.
     let registered = fixture.sql("SELECT name FROM [$(schema)].[workers] WHERE lost_at IS NULL").await;
     assert!(registered.iter().all(|row| killed.contains(&text(row, "name").unwrap())), "the others have unregistered");
     // What was killed with jobs in hand is lost.
@@ -140,8 +142,9 @@ async fn a_worker_that_takes_over_has_its_killed_predecessor_s_jobs_before_the_l
     fixture.remove().await;
 }
 
-/// By SQL Server's clock: whoever reaps first after the lease's end gives the jobs back, and so it takes no longer than until then. How far
-/// apart the reaps are is the timer's business. They are seen on their way in, which only the dev server can do.
+/// By SQL Server's clock: whoever reaps first after the lease's end gives the jobs back, and so it takes no longer than
+/// until then. How far apart the reaps are is the timer's business. They are seen on their way in, which only the dev
+/// server can do.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_reap_after_the_lease_s_end_gives_a_killed_worker_s_jobs_back() {
     let server = dev_server().await;
@@ -152,7 +155,8 @@ async fn the_first_reap_after_the_lease_s_end_gives_a_killed_worker_s_jobs_back(
     until("a job runs", || ledger.lines() >= 1).await;
     victim.kill().await;
     assert!(fixture.queue.stats().await.unwrap().claimed >= 1);
-    // Its duties would lapse after three seconds, which is more than half of its short lease and would count as an outage.
+    // Its duties would lapse after three seconds, which is more than half of its short lease and would count as an
+    // outage.
     fixture.sql("UPDATE [$(schema)].[duties] SET until = '00010101'").await;
 
     let reaps: Arc<Mutex<Vec<SystemTime>>> = Arc::default();

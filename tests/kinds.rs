@@ -1,4 +1,5 @@
-//! Kinds of jobs: each goes to its handler, one that a worker does not know is left to another, and a kind may have limits of its own.
+//! Kinds of jobs: each goes to its handler, one that a worker does not know is left to another, and a kind may have
+//! limits of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -250,7 +251,8 @@ async fn a_kind_over_its_limit_neither_holds_a_thread_nor_keeps_others_waiting()
     fixture.remove().await;
 }
 
-/// Jobs that are much shorter than the time that a job takes to come back from SQL Server wait in memory, or the limit would not be used.
+/// Jobs that are much shorter than the time that a job takes to come back from SQL Server wait in memory, or the limit
+/// would not be used.
 #[tokio::test(flavor = "multi_thread")]
 async fn short_jobs_of_a_limited_kind_follow_one_another_without_a_pause() {
     let fixture = Fixture::new("at_most_short").await;
@@ -287,7 +289,8 @@ async fn what_waits_for_others_of_its_kind_is_given_back_by_a_shutdown() {
     fixture.remove().await;
 }
 
-/// They cannot be put off: all that are claimed wait, and no more than the limit run, also after the worker was told to stop.
+/// They cannot be put off: all that are claimed wait, and no more than the limit run, also after the worker was told to
+/// stop.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_an_at_most_once_queue_a_limited_kind_waits_in_memory_and_all_of_it_runs() {
     let options = QueueOptions::default().delivery(Delivery::AtMostOnce);

@@ -1,5 +1,5 @@
-//! Outputs that a link cannot carry in time: the others do not wait for them, and their jobs fail with that as the error. An output that
-//! only needs more than one try, or a server that comes back, arrives once.
+//! Outputs that a link cannot carry in time: the others do not wait for them, and their jobs fail with that as the
+//! error. An output that only needs more than one try, or a server that comes back, arrives once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,8 +15,8 @@ use crate::support::{Fixture, changed, dev_server, server_url, until};
 /// Over a driver's limit for a list, so that it goes by itself.
 const LARGE: usize = 100_000;
 
-/// A fixture whose jobs stay, with their outputs, and die of their first failure; and a queue that reaches it by a proxy, with a command
-/// time-out of a second.
+/// A fixture whose jobs stay, with their outputs, and die of their first failure; and a queue that reaches it by a
+/// proxy, with a command time-out of a second.
 async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
     let completion = CompletionPolicy::Annotate;
     let options = QueueOptions::default().completion(completion).max_attempts(1);
@@ -227,8 +227,8 @@ async fn a_batch_that_a_slow_link_does_not_carry_in_time_goes_in_parts() {
     fixture.remove().await;
 }
 
-/// The output is not the reason when the row itself is locked, however often its acknowledgement runs out of time. How often it did is
-/// counted by the dev server.
+/// The output is not the reason when the row itself is locked, however often its acknowledgement runs out of time. How
+/// often it did is counted by the dev server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_that_is_locked_for_long_fails_no_output() {
     let (fixture, queue) = on_dev_server("locked").await;

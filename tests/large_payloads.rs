@@ -1,4 +1,5 @@
-//! A payload that a link cannot carry in time: after some tries its job has failed an attempt and gives way; the others run.
+//! A payload that a link cannot carry in time: after some tries its job has failed an attempt and gives way; the others
+//! run.
 
 use readpast::{Handlers, JobState, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
 

@@ -114,7 +114,8 @@ async fn more_lost_workers_than_one_call_takes_are_reaped_at_once() {
     fixture.remove().await;
 }
 
-/// A lease of five seconds through a proxy, on a worker that holds jobs; another worker would reap it as soon as it is lost.
+/// A lease of five seconds through a proxy, on a worker that holds jobs; another worker would reap it as soon as it is
+/// lost.
 struct Leased {
     fixture: Fixture,
     proxy: Proxy,

@@ -1,4 +1,5 @@
-//! Every procedure against every other, on the same jobs: who waits for whom is the table of sql/README.md, and nobody is ever a deadlock's victim.
+//! Every procedure against every other, on the same jobs: who waits for whom is the table of sql/README.md, and nobody
+//! is ever a deadlock's victim.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,8 +8,8 @@ use readpast::{CompletionPolicy, QueueOptions};
 
 use crate::support::{Fixture, Session, WorkerSession};
 
-/// What each session does, on the jobs that [`Scene::prepare`] makes: `READY` (with the key `ready`), `SCHEDULED`, `CLAIMED`, `LOST` (claimed by a worker
-/// that was lost), `DEAD`, `DONE`.
+/// What each session does, on the jobs that [`Scene::prepare`] makes: `READY` (with the key `ready`), `SCHEDULED`,
+/// `CLAIMED`, `LOST` (claimed by a worker that was lost), `DEAD`, `DONE`.
 const CALLS: [(&str, &str); 12] = [
     ("enqueue", "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = N'ready'"),
     (

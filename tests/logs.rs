@@ -1,4 +1,5 @@
-//! What a worker logs: one line for each event that an operator must know of, none for each job, with fields to search by.
+//! What a worker logs: one line for each event that an operator must know of, none for each job, with fields to search
+//! by.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

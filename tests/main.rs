@@ -1,4 +1,5 @@
-//! All integration tests, one file a concern. They run against the dev server or, with `READPAST_URL`, against that SQL Server.
+//! All integration tests, one file a concern. They run against the dev server or, with `READPAST_URL`, against that SQL
+//! Server.
 
 mod support;
 

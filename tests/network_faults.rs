@@ -452,8 +452,8 @@ async fn a_connection_that_was_forgotten_while_it_idled_costs_no_more_than_a_sec
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_worker_whose_connections_were_forgotten_waits_for_one_time_limit_and_not_for_each() {
-    // The watcher's call is under way when its connection dies, and no shorter limit ends it than its own. What it finds out must be
-    // enough for the claim and the acknowledgement, which have connections of their own.
+    // The watcher's call is under way when its connection dies, and no shorter limit ends it than its own. What it
+    // finds out must be enough for the claim and the acknowledgement, which have connections of their own.
     let limit = Duration::from_secs(3);
     let (fixture, proxy, queue) = through_proxy_of("idle_worker", limit).await;
     let (worker, runs) = counting_worker(&queue, &WorkerConfig::default()).await;
@@ -471,7 +471,8 @@ async fn an_idle_worker_whose_connections_were_forgotten_waits_for_one_time_limi
     fixture.remove().await;
 }
 
-/// The calls that one worker makes for all cannot wait for `command_timeout_ms` on a connection that died without a word.
+/// The calls that one worker makes for all cannot wait for `command_timeout_ms` on a connection that died without a
+/// word.
 #[tokio::test(flavor = "multi_thread")]
 async fn delayed_jobs_do_not_wait_for_the_command_time_out_of_a_dead_connection() {
     let (fixture, proxy, queue) = through_proxy_of("dead_duties", Duration::from_secs(30)).await;

@@ -1,7 +1,8 @@
-//! What operators do to queues with many jobs, while others work: pages, single jobs, requeue and purge read no more than they need, and nobody
-//! waits for anybody.
+//! What operators do to queues with many jobs, while others work: pages, single jobs, requeue and purge read no more
+//! than they need, and nobody waits for anybody.
 //!
-//! How much is read is counted by the dev server ([`DevServer::entries_read`]): each entry and row that a scan or seek steps over.
+//! How much is read is counted by the dev server ([`DevServer::entries_read`]): each entry and row that a scan or seek
+//! steps over.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -41,8 +42,8 @@ impl Counted {
         numbers
     }
 
-    /// Adds `count` rows to `jobs`. `columns` names some of them and `values` gives theirs, from the row's number `n.value` (1, 2, …); the ids
-    /// are `first_id + n.value`.
+    /// Adds `count` rows to `jobs`. `columns` names some of them and `values` gives theirs, from the row's number
+    /// `n.value` (1, 2, …); the ids are `first_id + n.value`.
     async fn add(&mut self, first_id: i64, count: i64, columns: &str, values: &str) {
         for first in (1..=count).step_by(100_000) {
             let last = count.min(first + 99_999);
@@ -55,7 +56,8 @@ impl Counted {
         }
     }
 
-    /// Dead jobs 1, 2, …; a thousand of them ended in each second from 2020 on. Each `keyed`th has a de-duplication key.
+    /// Dead jobs 1, 2, …; a thousand of them ended in each second from 2020 on. Each `keyed`th has a de-duplication
+    /// key.
     async fn add_dead(&mut self, count: i64, keyed: i64) {
         let values = format!(
             "4, 1, 0, '2020-01-01', '2020-01-01', DATEADD(SECOND, n.value / 1000, '2020-01-01'),
@@ -557,7 +559,8 @@ async fn operators_do_not_wait_for_each_other() {
     }
 }
 
-/// Nobody deletes or brings back what another has locked, but what stands behind it; a single job that is asked for is worth waiting for.
+/// Nobody deletes or brings back what another has locked, but what stands behind it; a single job that is asked for is
+/// worth waiting for.
 #[tokio::test(flavor = "multi_thread")]
 async fn locked_jobs_are_skipped_but_not_the_one_that_is_asked_for() {
     // The row alone, and the row with its entry of the index.

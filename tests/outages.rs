@@ -1,5 +1,5 @@
-//! SQL Server away for longer than the leases: nobody who could not be served is called lost, nothing runs twice, no attempt is charged. Who died
-//! meanwhile is found out within a lease and a reap interval of the return.
+//! SQL Server away for longer than the leases: nobody who could not be served is called lost, nothing runs twice, no
+//! attempt is charged. Who died meanwhile is found out within a lease and a reap interval of the return.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -139,7 +139,8 @@ async fn after_an_outage_a_worker_has_a_lease_and_is_lost_then() {
     let away = "UPDATE [$(schema)].[duties] SET tended_at = DATEADD(SECOND, -31, SYSUTCDATETIME());";
     let reap = "EXEC [$(schema)].[reap] @queue = N'work'";
     session.sql(ran_out).await;
-    // Two outages in a row: nobody had the time for a heartbeat between them. And a caller's transaction, in which nothing can be noted.
+    // Two outages in a row: nobody had the time for a heartbeat between them. And a caller's transaction, in which
+    // nothing can be noted.
     for begin in ["", "", "BEGIN TRANSACTION;"] {
         session.sql(away).await;
         assert_eq!(number(&session.row(&format!("{begin} {reap}")).await, "workers_lost"), 0);

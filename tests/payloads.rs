@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::support::{Finish, Fixture, WorkerSession, literal, text};
 
-/// SQL Server keeps up to 8,000 bytes on the row's page and moves longer values off it; the driver and the protocol change their
-/// encoding there too; in a list of jobs the driver takes up to 65,535 bytes. 5 MB are many packets.
+/// SQL Server keeps up to 8,000 bytes on the row's page and moves longer values off it; the driver and the protocol
+/// change their encoding there too; in a list of jobs the driver takes up to 65,535 bytes. 5 MB are many packets.
 const SIZES: [usize; 8] = [0, 1, 7_999, 8_000, 8_001, 65_535, 65_536, 5 * 1024 * 1024];
 
 /// Bytes in which none is like its neighbours, so that a lost or doubled piece shows.

@@ -1,16 +1,19 @@
-//! What SQL Server makes of the procedures that workers call all the time: their actual plans, on an empty, a small and a large table.
+//! What SQL Server makes of the procedures that workers call all the time: their actual plans, on an empty, a small and
+//! a large table.
 //!
-//! Only a real SQL Server has plans, so that test is ignored without one: `docs/real-server.md`. Two things run everywhere: the judge,
-//! over plans that were written for it, and every call of the test without its plan, so that the plans are those of calls that do work.
+//! Only a real SQL Server has plans, so that test is ignored without one: `docs/real-server.md`. Two things run
+//! everywhere: the judge, over plans that were written for it, and every call of the test without its plan, so that the
+//! plans are those of calls that do work.
 //!
-//! Judged are the statements that read or change `jobs`. Each of them must seek, and needs neither a sort, nor a memory grant, nor a
-//! second thread, and SQL Server must have nothing to warn of. Allowed are, because they say nothing against a plan:
+//! Judged are the statements that read or change `jobs`. Each of them must seek, and needs neither a sort, nor a memory
+//! grant, nor a second thread, and SQL Server must have nothing to warn of. Allowed are, because they say nothing
+//! against a plan:
 //!
 //! - anything in a statement that does not touch `jobs`: the result of `finish` may sort a table variable of 500 rows;
 //! - a scan of another table or of a table variable: a parameter with 500 rows is read from its first row to its last;
-//! - the warning that a conversion may affect an estimate (`PlanAffectingConvert`, `Cardinality Estimate`): SQL Server gives it for values
-//!   that are only written or returned, too, and the plans here are fixed by hints, not by estimates. Where a conversion prevents a seek
-//!   the warning says `Seek Plan`, which is not allowed.
+//! - the warning that a conversion may affect an estimate (`PlanAffectingConvert`, `Cardinality Estimate`): SQL Server
+//!   gives it for values that are only written or returned, too, and the plans here are fixed by hints, not by
+//!   estimates. Where a conversion prevents a seek the warning says `Seek Plan`, which is not allowed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,8 +24,8 @@ use uuid::Uuid;
 
 use super::support::{Fixture, Session, number, text};
 
-/// How many rows of `jobs` one operator may read in one execution of a statement. The largest call takes 500; more than this is a range
-/// that nothing bounds, though the plan calls it a seek.
+/// How many rows of `jobs` one operator may read in one execution of a statement. The largest call takes 500; more than
+/// this is a range that nothing bounds, though the plan calls it a seek.
 const MOST_ROWS_READ: u64 = 5_000;
 
 /// A statement of a plan that touches the table.
@@ -375,8 +378,8 @@ impl Plant {
         Plant { session, queues }
     }
 
-    /// Takes away all jobs and puts `jobs` into each queue. Of ten, eight are ready, one waits for its time and one is dead; `HELD` are due,
-    /// and where jobs are acknowledged, both workers hold as many.
+    /// Takes away all jobs and puts `jobs` into each queue. Of ten, eight are ready, one waits for its time and one is
+    /// dead; `HELD` are due, and where jobs are acknowledged, both workers hold as many.
     async fn fill(&mut self, jobs: u32) {
         let Plant { session, queues } = self;
         // Row by row: TRUNCATE would begin with the first id again, behind everything that was claimed.
@@ -536,8 +539,8 @@ async fn the_calls_whose_plans_are_judged_do_their_work() {
 
 // The plans.
 
-/// Prints what each statement does to `jobs`, and what a job's life costs; writes the plans to `plans/` in the build's folder for
-/// temporary files, to be looked at and sent.
+/// Prints what each statement does to `jobs`, and what a job's life costs; writes the plans to `plans/` in the build's
+/// folder for temporary files, to be looked at and sent.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real SQL Server: set READPAST_URL and run with --ignored"]
 async fn the_plans_seek_at_every_size_of_the_table() {
@@ -555,7 +558,8 @@ async fn the_plans_seek_at_every_size_of_the_table() {
     plant.fill(0).await;
     plant.forget_plans().await;
     wrong.extend(plant.judge("0 jobs").await);
-    // Without forgetting: a plan that was compiled on an empty table must do for a million rows, and must not be compiled anew for them.
+    // Without forgetting: a plan that was compiled on an empty table must do for a million rows, and must not be
+    // compiled anew for them.
     plant.fill(LARGE).await;
     wrong.extend(plant.judge("1,000,000 jobs, plans of 0 jobs").await);
     plant.forget_plans().await;
@@ -625,7 +629,8 @@ impl Plant {
         for (procedure, step) in steps {
             let results = self.session.try_sql(&step).await.unwrap_or_else(|error| panic!("{error}\nin {step}"));
             if procedure == "claim" {
-                // On the empty table there are only those that were enqueued just now, and some of them wait for their time.
+                // On the empty table there are only those that were enqueued just now, and some of them wait for their
+                // time.
                 jobs = results.iter().flatten().filter(|row| has_column(row, "job_id")).count() as i64;
             }
             let log = self.session.row(LOG_OF_THIS_TRANSACTION).await;
@@ -650,13 +655,14 @@ const LOG_OF_THIS_TRANSACTION: &str = "
     INNER JOIN sys.dm_tran_current_transaction AS c ON c.transaction_id = d.transaction_id
     WHERE d.database_id = DB_ID()";
 
-/// sys.dm_exec_procedure_stats: of the last call. Unlike the counters of a plan's operators this has what the changes of rows and indexes
-/// read, too.
+/// sys.dm_exec_procedure_stats: of the last call. Unlike the counters of a plan's operators this has what the changes
+/// of rows and indexes read, too.
 const LOGICAL_READS: &str = "
     SELECT last_logical_reads AS reads FROM sys.dm_exec_procedure_stats
     WHERE database_id = DB_ID() AND object_id = OBJECT_ID(N'[$(schema)].[$(procedure)]')";
 
-/// sys.dm_exec_query_stats: how often each statement of a procedure was recompiled since the procedure's plan was forgotten.
+/// sys.dm_exec_query_stats: how often each statement of a procedure was recompiled since the procedure's plan was
+/// forgotten.
 const COMPILED_AGAIN: &str = "
     SELECT s.plan_generation_num - 1 AS times
     FROM sys.dm_exec_query_stats AS s CROSS APPLY sys.dm_exec_sql_text(s.sql_handle) AS t

@@ -1,5 +1,5 @@
-//! Every procedure's contract, called in plain T-SQL as another language or a DBA would: results, refusals, and that a second call with
-//! the same parameters does no harm.
+//! Every procedure's contract, called in plain T-SQL as another language or a DBA would: results, refusals, and that a
+//! second call with the same parameters does no harm.
 
 use std::time::Duration;
 
@@ -49,7 +49,8 @@ async fn claim(session: &mut Session, worker: &str, max: i32) -> Vec<i64> {
     ids
 }
 
-/// Acknowledges jobs: rows of `(job_id, fence, outcome, retry_ms, run_us, error, output)`. Returns what did not end as asked.
+/// Acknowledges jobs: rows of `(job_id, fence, outcome, retry_ms, run_us, error, output)`. Returns what did not end as
+/// asked.
 async fn finish(session: &mut Session, worker: &str, rows: &[String]) -> Vec<(i64, String)> {
     let sql = finish_batch(worker, rows);
     let mut report: Vec<(i64, String)> =

@@ -1,5 +1,5 @@
-//! Producers whose calls fail: what certainly has not arrived is sent again, what may have arrived is said to be in doubt, and no job is
-//! added a second time.
+//! Producers whose calls fail: what certainly has not arrived is sent again, what may have arrived is said to be in
+//! doubt, and no job is added a second time.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! With a real Prometheus: what a worker serves is valid, every expression of the dashboard and of the alerts returns data from a worker
-//! under load, and every alert fires when it should and only then. Ignored where `prometheus` and `promtool` may be missing;
-//! `.ci/run` installs them and runs these tests.
+//! With a real Prometheus: what a worker serves is valid, every expression of the dashboard and of the alerts returns
+//! data from a worker under load, and every alert fires when it should and only then. Ignored where `prometheus` and
+//! `promtool` may be missing; `.ci/run` installs them and runs these tests.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,11 @@
-//! README.md and the examples cannot rot: the snippets stand in an example, the examples run, the configuration table is complete.
+//! README.md and the examples cannot rot: the snippets stand in an example, the examples run, the configuration table
+//! is complete.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The example shows how a job is tested without a server. That test runs here: with `test = true` in Cargo.toml, `cargo test` would not build the
-/// program itself.
+/// The example shows how a job is tested without a server. That test runs here: with `test = true` in Cargo.toml,
+/// `cargo test` would not build the program itself.
 #[allow(dead_code)] // its main
 #[path = "../examples/typed_payload.rs"]
 mod typed_payload;

@@ -1,7 +1,7 @@
 //! Nobody waits for anybody: a claim skips exactly the rows that another open transaction has locked.
 //!
-//! That nothing waits is shown by `SET LOCK_TIMEOUT 0`, under which SQL Server answers with error 1222 instead of waiting, and by the
-//! other transaction being open still when the answer is there. No test measures time.
+//! That nothing waits is shown by `SET LOCK_TIMEOUT 0`, under which SQL Server answers with error 1222 instead of
+//! waiting, and by the other transaction being open still when the answer is there. No test measures time.
 
 use readpast::{ClaimOrder, Delivery, NewJob, Queue, QueueOptions};
 
@@ -173,8 +173,9 @@ async fn claims_skip_locked_rows_under_read_committed_snapshot_too() {
     fixture.remove().await;
 }
 
-/// At 5,000 locks of one statement on one index SQL Server tries to take the table lock instead, which READPAST does not skip; the table
-/// has LOCK_ESCALATION = DISABLE. (sql-server-transaction-locking-and-row-versioning-guide.md, "Lock escalation")
+/// At 5,000 locks of one statement on one index SQL Server tries to take the table lock instead, which READPAST does
+/// not skip; the table has LOCK_ESCALATION = DISABLE. (sql-server-transaction-locking-and-row-versioning-guide.md,
+/// "Lock escalation")
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_with_more_than_five_thousand_locks_does_not_stop_the_claims() {
     let fixture = Fixture::new("no_escalation").await;

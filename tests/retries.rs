@@ -1,4 +1,5 @@
-//! Failed jobs come back until their attempts are used up; then they are dead, with the last error, until they are requeued.
+//! Failed jobs come back until their attempts are used up; then they are dead, with the last error, until they are
+//! requeued.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -46,8 +46,8 @@ impl Everything {
 #[test]
 fn a_password_shows_in_no_error_no_debug_output_and_no_log() {
     let everything = Everything::default();
-    // While there is one subscriber only, tracing asks the thread that comes by an event first whether anybody listens: another test's
-    // thread would silence it for good. Of two it asks both.
+    // While there is one subscriber only, tracing asks the thread that comes by an event first whether anybody listens:
+    // another test's thread would silence it for good. Of two it asks both.
     let _other = tracing::Dispatch::new(tracing_subscriber::registry());
     let subscriber = tracing_subscriber::registry().with(everything.clone());
     // One thread, so that every task speaks to this test's subscriber.

@@ -1,4 +1,5 @@
-//! Errors that SQL Server raises: those that pass are tried again, those that do not stop the worker, and neither drops a job.
+//! Errors that SQL Server raises: those that pass are tried again, those that do not stop the worker, and neither drops
+//! a job.
 //!
 //! The errors are raised on demand, which only the dev server can do: these tests use it whatever `READPAST_URL` says.
 
@@ -18,8 +19,9 @@ use crate::support::{Fixture, WorkerSession, changed, dev_server, numbers, until
 const PROCEDURES: [&str; 8] =
     ["claim", "finish", "release", "recover", "heartbeat", "promote", "reap", "unregister_worker"];
 
-/// Deadlock victim, lock time-out; then what Azure SQL says when it throttles, is busy, moves or reconfigures a database, or ends a
-/// session; out of memory, of locks, of log space, of disk space; a slow disk; a database that comes or goes.
+/// Deadlock victim, lock time-out; then what Azure SQL says when it throttles, is busy, moves or reconfigures a
+/// database, or ends a session; out of memory, of locks, of log space, of disk space; a slow disk; a database that
+/// comes or goes.
 const PASSING: [(i32, u8); 17] = [
     (1205, 13),
     (1222, 16),
@@ -110,7 +112,8 @@ async fn a_disk_that_is_full_for_a_while_ends_no_worker_and_costs_no_job() {
             .await;
         }
         let (worker, runs) = counting_worker(&fixture.queue, &config).await;
-        // A claim, an acknowledgement and a renewal are each refused again and again; the pauses between grow to seconds.
+        // A claim, an acknowledgement and a renewal are each refused again and again; the pauses between grow to
+        // seconds.
         let again_and_again = || refused.iter().all(|refused| refused.load(Ordering::Acquire) >= 6);
         until("every stage has met the full disk", again_and_again).await;
         is_full.store(false, Ordering::Release);
@@ -262,7 +265,8 @@ async fn while_acknowledging_is_slow_the_prefetcher_holds_back() {
     fixture.remove().await;
 }
 
-/// How much memory a worker holds is up to `max_in_flight`, and not to how many jobs there are: their outputs would be 36 MB.
+/// How much memory a worker holds is up to `max_in_flight`, and not to how many jobs there are: their outputs would be
+/// 36 MB.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(target_os = "linux"), ignore = "reads the process's memory from /proc")]
 async fn while_acknowledging_stands_still_results_take_no_more_memory_than_max_in_flight_of_them() {
@@ -323,7 +327,8 @@ async fn a_server_whose_clock_is_hours_off_or_jumps_changes_nothing() {
     let stats = worker.stats();
     assert_eq!(stats.lost, 0);
 
-    // To the future by hours: to SQL Server every lease has run out. Jobs may run again, none is lost, and the worker registers anew.
+    // To the future by hours: to SQL Server every lease has run out. Jobs may run again, none is lost, and the worker
+    // registers anew.
     server.faults().set_clock(12 * HOUR);
     let before = runs.lock().len();
     fixture.queue.enqueue_many(&numbers(100)).await.unwrap();
@@ -335,8 +340,8 @@ async fn a_server_whose_clock_is_hours_off_or_jumps_changes_nothing() {
     server.shutdown().await;
 }
 
-/// The jumps meet jobs in every state: one that runs, one that waits in memory, one that is to be repeated, one that is scheduled. (A worker's
-/// own wall clock is never read: clippy.toml forbids it.)
+/// The jumps meet jobs in every state: one that runs, one that waits in memory, one that is to be repeated, one that is
+/// scheduled. (A worker's own wall clock is never read: clippy.toml forbids it.)
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_jumps_back_and_forth_over_jobs_in_every_state_loses_none() {
     const DAY: i64 = 86_400_000;
@@ -383,8 +388,8 @@ async fn a_clock_that_jumps_back_and_forth_over_jobs_in_every_state_loses_none()
     until("the running one is done, the waiting one runs", || stats().done == 1 && stats().running == 1).await;
     assert_eq!(starts.load(Ordering::Relaxed), 3, "nothing is due a day and an hour early");
 
-    // Two hours ahead of the first time: all is due. The lease has run out, but nobody was served for hours: that is an outage, and no reason to call
-    // the worker lost.
+    // Two hours ahead of the first time: all is due. The lease has run out, but nobody was served for hours: that is an
+    // outage, and no reason to call the worker lost.
     server.faults().set_clock(2 * 3_600_000);
     for _ in 0..10 {
         release.send(()).unwrap();

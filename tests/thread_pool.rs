@@ -68,8 +68,8 @@ impl Event {
     }
 }
 
-/// Three threads: the first has two jobs on its stack, each of which waits for a piece that another thread has. It takes the third job, and gives
-/// it back; the second thread, whose piece ends then, must get it.
+/// Three threads: the first has two jobs on its stack, each of which waits for a piece that another thread has. It
+/// takes the third job, and gives it back; the second thread, whose piece ends then, must get it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_a_waiting_thread_cannot_take_is_run_by_an_idle_one() {
     let fixture = Fixture::new("given_back").await;

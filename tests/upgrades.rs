@@ -1,5 +1,5 @@
-//! From every version that was ever frozen, `install` comes to this release's under the hands of old workers and producers; and the scripts
-//! do not change without a new version.
+//! From every version that was ever frozen, `install` comes to this release's under the hands of old workers and
+//! producers; and the scripts do not change without a new version.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,5 +1,6 @@
-//! What a claim costs at a backlog of 1,000, of 100,000, of 1,000,000, and with as many scheduled jobs beside it: the same, because the
-//! index that it reads has nothing but ready jobs and is read from its head. And the worker's memory, which does not know the backlog.
+//! What a claim costs at a backlog of 1,000, of 100,000, of 1,000,000, and with as many scheduled jobs beside it: the
+//! same, because the index that it reads has nothing but ready jobs and is read from its head. And the worker's memory,
+//! which does not know the backlog.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! What every measure stands on: a server with an empty schema of its own, queues in it, and runs whose CPU time is told apart.
+//! What every measure stands on: a server with an empty schema of its own, queues in it, and runs whose CPU time is
+//! told apart.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,7 +100,8 @@ impl Bench {
         queue
     }
 
-    /// Works off a queue until `jobs` more than the first few are acknowledged, then stops. The queue must have more than that.
+    /// Works off a queue until `jobs` more than the first few are acknowledged, then stops. The queue must have more
+    /// than that.
     pub async fn run_worker(&mut self, queue: &Queue, config: &WorkerConfig, work: Work, jobs: u64) -> Run {
         let available = queue.stats().await.expect("the queue exists").ready;
         let ended = Arc::new(AtomicU64::new(0));
@@ -127,7 +129,8 @@ impl Bench {
         let first = acknowledged(warm_up).await;
         let (started_at, server_before) = (Instant::now(), self.server.cpu());
         let (client_before, ended_before) = (usage::cpu(), ended.load(Ordering::Relaxed));
-        // Where acknowledgements come in large batches, the first one may be so large that less is left than was asked for.
+        // Where acknowledgements come in large batches, the first one may be so large that less is left than was asked
+        // for.
         let last = acknowledged((first + jobs).min(available)).await;
         let (wall, client_cpu) = (started_at.elapsed(), usage::cpu() - client_before);
         let ended_meanwhile = ended.load(Ordering::Relaxed) - ended_before;

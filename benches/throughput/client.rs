@@ -1,4 +1,5 @@
-//! The driver itself, without the library: what somebody would write by hand with tiberius. The measures that compare use it.
+//! The driver itself, without the library: what somebody would write by hand with tiberius. The measures that compare
+//! use it.
 
 use readpast::tiberius::{self, Command, CommandResult, IntoSql, SqlTableDataRow, TableValueRow};
 use tokio::net::TcpStream;

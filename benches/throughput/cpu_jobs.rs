@@ -1,4 +1,5 @@
-//! Jobs of 1 ms and of 10 ms CPU: how much of the cores the queue leaves to the work. [`Share`] says how it is measured.
+//! Jobs of 1 ms and of 10 ms CPU: how much of the cores the queue leaves to the work. [`Share`] says how it is
+//! measured.
 
 use std::time::Duration;
 

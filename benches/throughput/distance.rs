@@ -1,7 +1,8 @@
-//! A server that is further away: a relay that keeps every answer back for a while, as a network does. It runs in the server's process, so that
-//! its CPU time is not the client's.
+//! A server that is further away: a relay that keeps every answer back for a while, as a network does. It runs in the
+//! server's process, so that its CPU time is not the client's.
 //!
-//! The pieces of an answer are delayed each by the same time, not one after the other: this is latency, not a narrow line.
+//! The pieces of an answer are delayed each by the same time, not one after the other: this is latency, not a narrow
+//! line.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -1,5 +1,6 @@
-//! What a real SQL Server says about a run: the CPU time of the procedures and the top waits, from its dynamic management views. Where they
-//! are refused (they need VIEW SERVER STATE; the dev server does not have them) there is nothing to report.
+//! What a real SQL Server says about a run: the CPU time of the procedures and the top waits, from its dynamic
+//! management views. Where they are refused (they need VIEW SERVER STATE; the dev server does not have them) there is
+//! nothing to report.
 
 use std::collections::HashMap;
 

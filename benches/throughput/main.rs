@@ -1,4 +1,5 @@
-//! The whole of readpast, measured: rates, CPU time, latencies, fairness, each as a ratio in one run. `benches/README.md` says how to read it.
+//! The whole of readpast, measured: rates, CPU time, latencies, fairness, each as a ratio in one run.
+//! `benches/README.md` says how to read it.
 //!
 //!     cargo bench --bench throughput                          # everything, about ten minutes
 //!     cargo bench --bench throughput -- --quick               # small sizes, half a minute: shows that it works, measures nothing
@@ -6,7 +7,8 @@
 //!     cargo bench --bench throughput -- --one-round no-op     # for a profile
 //!     cargo bench --bench throughput -- --markdown            # prints the table ready to paste as well
 //!
-//! The server runs in a process of its own, which is this program again (`server.rs`). With `READPAST_URL` it is a SQL Server.
+//! The server runs in a process of its own, which is this program again (`server.rs`). With `READPAST_URL` it is a SQL
+//! Server.
 
 mod backlog;
 mod bench;

@@ -1,6 +1,8 @@
-//! Jobs that do nothing: what the queue itself costs. Four ways of working off the same backlog, one after the other in each round:
+//! Jobs that do nothing: what the queue itself costs. Four ways of working off the same backlog, one after the other in
+//! each round:
 //!
-//! - **one row a round trip**, the loop of the classic articles: pop one row, run it, delete it; one connection per core;
+//! - **one row a round trip**, the loop of the classic articles: pop one row, run it, delete it; one connection per
+//!   core;
 //! - **raw, in turn**: claim a batch, finish it, claim the next, by the same procedures, on one connection;
 //! - **raw, overlapped**: the same with one connection that claims while another finishes;
 //! - **the worker**, with its default settings.

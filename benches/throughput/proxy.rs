@@ -1,4 +1,5 @@
-//! Counts the requests that go to a server: a relay between the worker and the server that reads the headers of the TDS packets.
+//! Counts the requests that go to a server: a relay between the worker and the server that reads the headers of the TDS
+//! packets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

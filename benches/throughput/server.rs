@@ -1,7 +1,7 @@
 //! The server that is measured against: the dev server in a process of its own or, with `READPAST_URL`, a SQL Server.
 //!
-//! The process is this very program, started again in the role of the server; over its standard input and output it is asked for its CPU
-//! time. It ends when its standard input does, so that it cannot outlive the bench.
+//! The process is this very program, started again in the role of the server; over its standard input and output it is
+//! asked for its CPU time. It ends when its standard input does, so that it cannot outlive the bench.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

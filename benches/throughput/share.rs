@@ -1,9 +1,10 @@
 //! What a queue leaves of the cores to the jobs.
 //!
-//! The measure is how much of the cores' time is work, beside how much of it bare rayon makes work of over the same jobs in memory, in the
-//! same round. What is work is told by the clocks of the threads that run the jobs: a machine's speed differs by more between two runs than
-//! what is looked for. The server runs on the same cores here, so that there are two shares: as it is, and with the server's CPU time given
-//! back (`wall - server CPU / cores`), which is what remains where the server is another machine.
+//! The measure is how much of the cores' time is work, beside how much of it bare rayon makes work of over the same
+//! jobs in memory, in the same round. What is work is told by the clocks of the threads that run the jobs: a machine's
+//! speed differs by more between two runs than what is looked for. The server runs on the same cores here, so that
+//! there are two shares: as it is, and with the server's CPU time given back (`wall - server CPU / cores`), which is
+//! what remains where the server is another machine.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! The gate at which everything stops while the server is frozen: [`crate::engine::Faults::freeze`].
 //!
-//! A session's thread passes it before each statement and before each packet that it sends; what belongs to a connection
-//! apart from that (handshake, login, reading requests) is not driven on at all while the gate is closed. What clients send
-//! meanwhile waits in the operating system's buffers, as in front of a process that was stopped.
+//! A session's thread passes it before each statement and before each packet that it sends; what belongs to a
+//! connection apart from that (handshake, login, reading requests) is not driven on at all while the gate is closed.
+//! What clients send meanwhile waits in the operating system's buffers, as in front of a process that was stopped.
 
 use std::future::Future;
 use std::pin::pin;

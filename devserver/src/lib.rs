@@ -202,7 +202,8 @@ impl DevServer {
     /// How many index entries and rows all sessions together have read by scans and seeks so far, ghosts included
     /// ([`Faults::keep_ghosts`]). It only grows: the difference before and after says what a statement has read.
     ///
-    /// An entry counts once, and the row that it leads to does not count again. Table variables and parameters do not count.
+    /// An entry counts once, and the row that it leads to does not count again. Table variables and parameters do not
+    /// count.
     pub fn entries_read(&self) -> u64 {
         self.engine.entries_read()
     }

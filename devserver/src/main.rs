@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use readpast_devserver::{Builder, DevServer};
 
-/// Rows come and go in batches of hundreds, one allocation each. With glibc's allocator claim and finish cost a tenth to
-/// a fifth more, the more jobs wait the more.
+/// Rows come and go in batches of hundreds, one allocation each. With glibc's allocator claim and finish cost a tenth
+/// to a fifth more, the more jobs wait the more.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,8 +1,8 @@
 //! The listener and its connections.
 //!
-//! A connection is one async task and one thread. The task negotiates encryption, then reads ahead, so that an attention
-//! or a disconnect is noticed while a statement runs. The thread owns the session, executes one request after the other
-//! and writes the answers; it may block on locks as long as it likes.
+//! A connection is one async task and one thread. The task negotiates encryption, then reads ahead, so that an
+//! attention or a disconnect is noticed while a statement runs. The thread owns the session, executes one request after
+//! the other and writes the answers; it may block on locks as long as it likes.
 //!
 //! socket → task → `Work` → thread → socket
 
@@ -32,8 +32,8 @@ use crate::tds::token::{Output, ResponseWriter};
 const TLS_HANDSHAKE: u8 = 0x16;
 
 /// Requests read ahead while one runs. TDS clients wait for an answer before the next request (MS-TDS 3.2.5.7, "Sent
-/// Client Request State"), and may only send an attention; who sends more than this is cut off, so that what waits for a
-/// busy session stays small.
+/// Client Request State"), and may only send an attention; who sends more than this is cut off, so that what waits for
+/// a busy session stays small.
 const REQUESTS_AHEAD: usize = 4;
 
 /// From accepting a connection to its LOGIN7 message. Somebody who only opens connections holds none for longer.
@@ -100,7 +100,8 @@ impl Signals {
         }
     }
 
-    /// Just after a thaw, what a client sent before it gave up runs first: it would have, on a server that was not frozen.
+    /// Just after a thaw, what a client sent before it gave up runs first: it would have, on a server that was not
+    /// frozen.
     async fn let_received_requests_run(&self, gate: &Gate) {
         let Some(thawed) = gate.last_opened() else { return };
         let end = tokio::time::Instant::from_std(thawed + RUNS_ON_AFTER_THAW);
@@ -127,8 +128,8 @@ impl Drop for HangUpOnDrop<'_> {
     }
 }
 
-/// Accepts connections until `stopping` changes, then ends them all: running statements are cancelled, open transactions
-/// rolled back.
+/// Accepts connections until `stopping` changes, then ends them all: running statements are cancelled, open
+/// transactions rolled back.
 pub async fn run(listener: TcpListener, shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
     let mut connections = JoinSet::new();
     loop {

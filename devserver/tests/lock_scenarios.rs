@@ -1,5 +1,5 @@
-//! Plays the scripts in `lock_scenarios/`: two and more connections against each other, step by step. Each says from which
-//! page of Microsoft's documentation its expectations are. The format is described in `lock_scenarios/README.md`.
+//! Plays the scripts in `lock_scenarios/`: two and more connections against each other, step by step. Each says from
+//! which page of Microsoft's documentation its expectations are. The format is described in `lock_scenarios/README.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,5 +1,5 @@
-//! What no well-behaved client does: floods, half-open logins, clients that do not read, attentions at any moment. None of it
-//! may block others, keep a lock, or leave memory or threads behind.
+//! What no well-behaved client does: floods, half-open logins, clients that do not read, attentions at any moment. None
+//! of it may block others, keep a lock, or leave memory or threads behind.
 
 mod wire;
 
@@ -32,7 +32,8 @@ fn run(client: &mut RawClient, sql: &str) {
     assert!(done[0] >= 0xFD && done[1] & 2 == 0, "{sql}: {answer:?}");
 }
 
-/// Takes a lock that [`LOCK`] of anybody else waits for. It is the session's: raw clients know no transaction descriptor.
+/// Takes a lock that [`LOCK`] of anybody else waits for. It is the session's: raw clients know no transaction
+/// descriptor.
 const LOCK: &str = "EXEC sp_getapplock @Resource = N'r', @LockMode = 'Exclusive', @LockOwner = 'Session'";
 
 /// Waits until so many sessions wait for a lock.

@@ -1,4 +1,5 @@
-//! Compares what is said of the settings: the sections' comments, the defaults, the annotated file, the README's table and the list of keys.
+//! Compares what is said of the settings: the sections' comments, the defaults, the annotated file, the README's table
+//! and the list of keys.
 
 use super::keys::KEYS;
 use super::{Config, ConnectionConfig};
@@ -82,7 +83,8 @@ fn the_annotated_file_has_the_defaults() {
     assert_eq!(config, Config::default());
 }
 
-/// Each key sets its own field: one that is changed differs from the default, and from what every other key makes of it.
+/// Each key sets its own field: one that is changed differs from the default, and from what every other key makes of
+/// it.
 #[test]
 fn every_key_sets_a_field_of_its_own() {
     let mut seen = vec![Config::default()];

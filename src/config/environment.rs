@@ -57,10 +57,11 @@ fn hint(prefix: &str, name: &str) -> String {
     }
 }
 
-/// Whether Kubernetes has set a variable, because a Service of the namespace is called as the prefix is, or begins so. `rest` is the name after
-/// the prefix, with its `_`. The forms are those of "Discovering services: environment variables" in Kubernetes' documentation:
-/// `…_SERVICE_HOST`, `…_SERVICE_PORT`, `…_SERVICE_PORT_<NAME>`, `…_PORT`, and `…_PORT_<number>_<protocol>` alone, with `_PROTO`, `_PORT`, `_ADDR`.
-/// The value must look so too: `READPAST_PORT=9464` is somebody's mistake.
+/// Whether Kubernetes has set a variable, because a Service of the namespace is called as the prefix is, or begins so.
+/// `rest` is the name after the prefix, with its `_`. The forms are those of "Discovering services: environment
+/// variables" in Kubernetes' documentation: `…_SERVICE_HOST`, `…_SERVICE_PORT`, `…_SERVICE_PORT_<NAME>`, `…_PORT`, and
+/// `…_PORT_<number>_<protocol>` alone, with `_PROTO`, `_PORT`, `_ADDR`. The value must look so too:
+/// `READPAST_PORT=9464` is somebody's mistake.
 fn is_of_kubernetes(rest: &str, value: &str) -> bool {
     let is_number = |text: &str| text.parse::<u16>().is_ok();
     let is_address = |text: &str| text.parse::<std::net::IpAddr>().is_ok();

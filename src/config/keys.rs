@@ -100,7 +100,8 @@ pub(super) fn is_section(name: &str) -> bool {
     KEYS.iter().any(|key| key.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// What a name was probably meant to be, if anything: of the pairs, the second part of the one whose first part is like it.
+/// What a name was probably meant to be, if anything: of the pairs, the second part of the one whose first part is like
+/// it.
 pub(super) fn nearest<'a, T>(name: &str, candidates: impl Iterator<Item = (&'a str, T)>) -> Option<T> {
     // So that `lease` is taken for `lease_ms`, and `colour` for nothing.
     const LIKENESS: f64 = 0.85;

@@ -2,8 +2,9 @@
 //!
 //! TOML file ─▶ environment (`READPAST_…`) ─▶ the program's own changes ─▶ [`Config::validate`]
 //!
-//! The first two are [`Config::load`]; each overrides what came before it. [`keys`] lists what they may set. `examples/readpast.toml` has every
-//! key with its default; the table in the README is made from the comments of the sections.
+//! The first two are [`Config::load`]; each overrides what came before it. [`keys`] lists what they may set.
+//! `examples/readpast.toml` has every key with its default; the table in the README is made from the comments of the
+//! sections.
 
 mod check;
 mod connection;
@@ -31,7 +32,8 @@ pub use worker::{RetryConfig, WorkerConfig};
 
 /// All settings.
 ///
-/// They come from a file of their own and the environment ([`load`](Config::load)), from a section of the program's own file, or from code:
+/// They come from a file of their own and the environment ([`load`](Config::load)), from a section of the program's own
+/// file, or from code:
 ///
 /// ```
 /// use readpast::Config;
@@ -87,8 +89,8 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads the settings from a TOML file, if there is one, and then from the environment, as [`apply_env`](Config::apply_env) does with the
-    /// prefix `READPAST_`.
+    /// Reads the settings from a TOML file, if there is one, and then from the environment, as
+    /// [`apply_env`](Config::apply_env) does with the prefix `READPAST_`.
     ///
     /// # Errors
     ///
@@ -107,15 +109,16 @@ impl Config {
 
     /// Sets what the environment's variables set.
     ///
-    /// A variable's name is the prefix, the section, `_` and the key, in capitals: with the prefix `READPAST_`, which [`load`](Config::load)
-    /// uses, `READPAST_WORKER_LEASE_MS` and `READPAST_WORKER_RETRY_BASE_MS`. Three have short names: `READPAST_URL`, `READPAST_SCHEMA` and
-    /// `READPAST_QUEUE`. Variables that Kubernetes sets for Services whose names begin like the prefix (`READPAST_SERVICE_HOST`,
-    /// `READPAST_PORT`, `READPAST_PORT_9464_TCP`, …) are left alone.
+    /// A variable's name is the prefix, the section, `_` and the key, in capitals: with the prefix `READPAST_`, which
+    /// [`load`](Config::load) uses, `READPAST_WORKER_LEASE_MS` and `READPAST_WORKER_RETRY_BASE_MS`. Three have short
+    /// names: `READPAST_URL`, `READPAST_SCHEMA` and `READPAST_QUEUE`. Variables that Kubernetes sets for Services whose
+    /// names begin like the prefix (`READPAST_SERVICE_HOST`, `READPAST_PORT`, `READPAST_PORT_9464_TCP`, …) are left
+    /// alone.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] for a variable that begins with the prefix and is no setting, or whose value has the wrong type, and for a prefix that
-    /// is not made of A-Z, 0-9 and _ with a _ at its end. Nothing is changed then.
+    /// [`Error::Config`] for a variable that begins with the prefix and is no setting, or whose value has the wrong
+    /// type, and for a prefix that is not made of A-Z, 0-9 and _ with a _ at its end. Nothing is changed then.
     pub fn apply_env(&mut self, prefix: &str) -> Result<(), Error> {
         let mut changed = self.clone();
         environment::apply(&mut changed, prefix, std::env::vars_os())?;

@@ -59,13 +59,14 @@ pub struct WorkerConfig {
     pub poll_min_ms: u64,
 
     /// The longest pause between looks while the queue is empty: how long a job that another process enqueues may go
-    /// unnoticed. SQL Server itself looks, in a call that waits, for up to 32 idle workers of a queue; further ones look
-    /// every ten seconds. Shorter costs it more index seeks, but no more calls.
+    /// unnoticed. SQL Server itself looks, in a call that waits, for up to 32 idle workers of a queue; further ones
+    /// look every ten seconds. Shorter costs it more index seeks, but no more calls.
     ///
     /// Default: `200`. Range: 1 to 3600000 ms.
     pub poll_max_ms: u64,
 
-    /// How often scheduled jobs whose time has come are made ready, by one worker of the queue: how late a delayed job or a retry may start.
+    /// How often scheduled jobs whose time has come are made ready, by one worker of the queue: how late a delayed job
+    /// or a retry may start.
     ///
     /// Default: `1000`. Range: 10 to 1000 ms.
     pub promote_interval_ms: u64,
@@ -107,25 +108,28 @@ pub struct WorkerConfig {
     /// Default: `50`. Range: 0 to 10000 ms.
     pub finish_linger_ms: u64,
 
-    /// After this long, a job's handler is told that it is cancelled; it must look. A job that still runs then is logged
-    /// and counted. 0: never.
+    /// After this long, a job's handler is told that it is cancelled; it must look. A job that still runs then is
+    /// logged and counted. 0: never.
     ///
     /// Default: `0`. Range: 0 to 86400000 ms.
     pub job_time_limit_ms: u64,
 
-    /// For how long a worker puts off a job whose kind it has no handler for, without a counted attempt, so that a worker that knows its kind
-    /// can have it: while a deployment rolls, both claim from one queue. Less up to half of it at random.
+    /// For how long a worker puts off a job whose kind it has no handler for, without a counted attempt, so that a
+    /// worker that knows its kind can have it: while a deployment rolls, both claim from one queue. Less up to half of
+    /// it at random.
     ///
     /// Default: `10000`. Range: 100 to 3600000 ms.
     pub unknown_kind_delay_ms: u64,
 
-    /// Such a job is dead instead once this much time has passed since it was enqueued; the default is a day. On a queue with delivery `at_most_once` it is dead at once.
+    /// Such a job is dead instead once this much time has passed since it was enqueued; the default is a day. On a
+    /// queue with delivery `at_most_once` it is dead at once.
     ///
     /// Default: `86400000`. Range: 0 to 315360000000 ms.
     pub unknown_kind_keep_ms: u64,
 
-    /// How long a shutdown waits for running jobs. Those that still run then are cancelled, and given back at once without a counted
-    /// attempt, which takes 4 s at the most: the default ends within the 30 s that containers are given.
+    /// How long a shutdown waits for running jobs. Those that still run then are cancelled, and given back at once
+    /// without a counted attempt, which takes 4 s at the most: the default ends within the 30 s that containers are
+    /// given.
     ///
     /// Default: `25000`. Range: 0 to 86400000 ms.
     pub shutdown_deadline_ms: u64,
@@ -241,9 +245,10 @@ impl WorkerConfig {
         Ok(())
     }
 
-    /// Checks the time limits of the connection against the lease. A claim whose answer does not come is noticed after the command
-    /// time-out and given back then; if that were longer than the lease, jobs would wait longer for a worker with a bad network than for
-    /// a dead one. And a connection that takes longer to make than the lease lasts cannot keep it.
+    /// Checks the time limits of the connection against the lease. A claim whose answer does not come is noticed after
+    /// the command time-out and given back then; if that were longer than the lease, jobs would wait longer for a
+    /// worker with a bad network than for a dead one. And a connection that takes longer to make than the lease lasts
+    /// cannot keep it.
     pub(crate) fn check_timeouts(&self, timeouts: Timeouts) -> Result<(), Error> {
         for (key, timeout) in
             [("connection.connect_timeout_ms", timeouts.connect), ("connection.command_timeout_ms", timeouts.command)]

@@ -9,7 +9,8 @@ pub(super) const INSTALL: &str = concat!(
 /// The script with the roles' permissions.
 const ROLES: &str = include_str!("../../sql/900_roles.sql");
 
-/// What to do when a permission is missing. `message` is SQL Server's: it names the object first, in quotes, whatever its language.
+/// What to do when a permission is missing. `message` is SQL Server's: it names the object first, in quotes, whatever
+/// its language.
 pub(super) fn for_permission(message: &str, schema: &str) -> String {
     let object = message.split('\'').nth(1).unwrap_or_default();
     let granted = format!("[{object}] TO [$(schema)_");

@@ -1,36 +1,40 @@
-//! Which of SQL Server's errors pass: by themselves, or because an operator makes room, mends a disk or brings a database back while
-//! the caller waits.
+//! Which of SQL Server's errors pass: by themselves, or because an operator makes room, mends a disk or brings a
+//! database back while the caller waits.
 //!
-//! What a program, a permission, a setting or a damaged page is to blame for is not here: it does not get better by waiting, and somebody
-//! must hear of it. Numbers that only administrative statements, backups, replication, full-text search, Service Broker and the like can
-//! raise are not here either. What a user's own code can raise inside of a call is: triggers, procedures, tables in memory.
+//! What a program, a permission, a setting or a damaged page is to blame for is not here: it does not get better by
+//! waiting, and somebody must hear of it. Numbers that only administrative statements, backups, replication, full-text
+//! search, Service Broker and the like can raise are not here either. What a user's own code can raise inside of a call
+//! is: triggers, procedures, tables in memory.
 //!
-//! The sources, all of Microsoft's: "Troubleshoot connectivity issues and other errors with Azure SQL Database" (**Azure** below), the
-//! texts in "Database Engine errors" and the pages of single errors (**texts**), the default list of Microsoft.Data.SqlClient's
-//! configurable retry logic (**SqlClient**), `SQLServerError.TransientError` of the JDBC driver (**JDBC**), and
-//! `SqlServerTransientExceptionDetector` of EF Core (**EF**). The test below has a reason for each number.
+//! The sources, all of Microsoft's: "Troubleshoot connectivity issues and other errors with Azure SQL Database"
+//! (**Azure** below), the texts in "Database Engine errors" and the pages of single errors (**texts**), the default
+//! list of Microsoft.Data.SqlClient's configurable retry logic (**SqlClient**), `SQLServerError.TransientError` of the
+//! JDBC driver (**JDBC**), and `SqlServerTransientExceptionDetector` of EF Core (**EF**). The test below has a reason
+//! for each number.
 
-/// A connection broke or could not be made. SqlClient, JDBC, EF. These are numbers of the client's own network library, which reach us
-/// only through a gateway; ours are `Error::Connect`, `ConnectionLost` and `TimedOut`. Of EF's list 20 is missing, which is a setting, and
-/// so are 203 and 11001, which no server sends.
+/// A connection broke or could not be made. SqlClient, JDBC, EF. These are numbers of the client's own network library,
+/// which reach us only through a gateway; ours are `Error::Connect`, `ConnectionLost` and `TimedOut`. Of EF's list 20
+/// is missing, which is a setting, and so are 203 and 11001, which no server sends.
 const CONNECTION: &[i32] = &[-2, 64, 121, 233, 997, 10053, 10054, 10060];
 
-/// Locks that others hold, and the lock manager. 1204, 1205, 1222: SqlClient, EF; 1203, 1221, 1232, 22335: EF; 3940: texts.
+/// Locks that others hold, and the lock manager. 1204, 1205, 1222: SqlClient, EF; 1203, 1221, 1232, 22335: EF; 3940:
+/// texts.
 const LOCKS: &[i32] = &[1203, 1204, 1205, 1221, 1222, 1232, 3940, 22335];
 
-/// Memory is short. 701, 802, 41805: "Troubleshoot out of memory errors with Azure SQL Database"; 3935, 8628, 8645, 8651, 41823, 41840:
-/// EF; 3985: texts.
+/// Memory is short. 701, 802, 41805: "Troubleshoot out of memory errors with Azure SQL Database"; 3935, 8628, 8645,
+/// 8651, 41823, 41840: EF; 3985: texts.
 const MEMORY: &[i32] = &[701, 802, 3935, 3985, 8628, 8645, 8651, 41805, 41823, 41840];
 
-/// No room for data, in tempdb or in the log, until an operator makes some, or a backup of the log does. 1132, 40544: Azure; 3966, 9020:
-/// EF; the others: texts.
+/// No room for data, in tempdb or in the log, until an operator makes some, or a backup of the log does. 1132, 40544:
+/// Azure; 3966, 9020: EF; the others: texts.
 const ROOM: &[i32] = &[1101, 1104, 1105, 1121, 1132, 3958, 3966, 3967, 9002, 9020, 9024, 40544];
 
-/// A disk does not answer: texts. 823, 824, 829 and 832 are not here: they are damage, whose pages ask for DBCC CHECKDB and a restore.
+/// A disk does not answer: texts. 823, 824, 829 and 832 are not here: they are damage, whose pages ask for DBCC CHECKDB
+/// and a restore.
 const DISK: &[i32] = &[845, 9001];
 
-/// Azure SQL is busy, throttles, or moves the database. 40197 and those in it (40020, 40143, 40166, 40540), 40501, 40613, 49918 to 49920,
-/// 10928, 10929, 10936: Azure, SqlClient, JDBC; 42108, 42109: SqlClient, JDBC; the others: EF.
+/// Azure SQL is busy, throttles, or moves the database. 40197 and those in it (40020, 40143, 40166, 40540), 40501,
+/// 40613, 49918 to 49920, 10928, 10929, 10936: Azure, SqlClient, JDBC; 42108, 42109: SqlClient, JDBC; the others: EF.
 const AZURE: &[i32] = &[
     10928, 10929, 10930, 10936, 40020, 40143, 40166, 40189, 40197, 40501, 40540, 40613, 40642, 40648, 40675, 40903,
     42108, 42109, 49802, 49918, 49919, 49920,
@@ -39,8 +43,8 @@ const AZURE: &[i32] = &[
 /// The session was ended. 40549 to 40553: Azure, "Resource governance errors"; 3980: EF; 596, 1219: texts.
 const SESSION: &[i32] = &[596, 1219, 3980, 40549, 40550, 40551, 40552, 40553];
 
-/// The database is being started, recovered or restored, is kept by an operator, or is elsewhere. 615, 926, 4060, 4221: Azure; 921, 927,
-/// 941, 952, 982, 988: EF; the others: texts.
+/// The database is being started, recovered or restored, is kept by an operator, or is elsewhere. 615, 926, 4060, 4221:
+/// Azure; 921, 927, 941, 952, 982, 988: EF; the others: texts.
 const DATABASE: &[i32] = &[
     615, 904, 913, 921, 922, 923, 924, 926, 927, 941, 942, 945, 952, 954, 955, 956, 972, 976, 978, 982, 983, 988, 4060,
     4221,
@@ -52,8 +56,8 @@ const SERVER: &[i32] = &[
     18458, 18460, 18461,
 ];
 
-/// Something changed under a statement or transaction, which is to be run again: EF, but for 2801 and 3949: texts. None of our procedures
-/// uses row versions or tables in memory; a trigger or a procedure of the user's may.
+/// Something changed under a statement or transaction, which is to be run again: EF, but for 2801 and 3949: texts. None
+/// of our procedures uses row versions or tables in memory; a trigger or a procedure of the user's may.
 const RUN_AGAIN: &[i32] = &[
     601, 617, 669, 2801, 2816, 3941, 3947, 3948, 3949, 3950, 3953, 3957, 3960, 4117, 4184, 10922, 20041, 41301, 41302,
     41305, 41325, 41339, 41839,
@@ -71,7 +75,8 @@ pub(super) fn is_to_be_run_again(number: i32) -> bool {
     RUN_AGAIN.contains(&number)
 }
 
-/// Whether SQL Server ended the session with the error, whatever its severity: what the session did last is then not known.
+/// Whether SQL Server ended the session with the error, whatever its severity: what the session did last is then not
+/// known.
 pub(super) fn ends_the_session(number: i32) -> bool {
     SESSION.contains(&number)
 }

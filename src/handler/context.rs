@@ -37,7 +37,8 @@ impl Surroundings {
         self.stopping_now.is_set()
     }
 
-    /// A runtime that no code of the program can block or end: it has a thread of its own for what is spawned, for timers and for sockets.
+    /// A runtime that no code of the program can block or end: it has a thread of its own for what is spawned, for
+    /// timers and for sockets.
     fn runtime(&self) -> &Runtime {
         self.runtime.get_or_init(|| {
             tokio::runtime::Builder::new_multi_thread()
@@ -85,17 +86,19 @@ impl Context {
         self.job.attempt()
     }
 
-    /// Whether there is no more use in going on: the worker's lease was lost (another worker may be running this job already, and
-    /// this one's result will be refused), the job's time limit has passed, or the process is stopping at once.
+    /// Whether there is no more use in going on: the worker's lease was lost (another worker may be running this job
+    /// already, and this one's result will be refused), the job's time limit has passed, or the process is stopping at
+    /// once.
     ///
-    /// A handler with a long loop should look at it now and then and return an error when it is true. Costs a few nanoseconds
-    /// (and a look at the clock where there is a time limit).
+    /// A handler with a long loop should look at it now and then and return an error when it is true. Costs a few
+    /// nanoseconds (and a look at the clock where there is a time limit).
     pub fn is_cancelled(&self) -> bool {
         self.lease_lost.is_set() || self.surroundings.is_stopping_now() || self.time_left() == Some(Duration::ZERO)
     }
 
-    /// Whether the worker has been told to stop. The job may still run for `worker.shutdown_deadline_ms`: a job that takes longer can save
-    /// what it has, and return [`JobError::snooze`](crate::JobError::snooze) to run again elsewhere without having used up an attempt.
+    /// Whether the worker has been told to stop. The job may still run for `worker.shutdown_deadline_ms`: a job that
+    /// takes longer can save what it has, and return [`JobError::snooze`](crate::JobError::snooze) to run again
+    /// elsewhere without having used up an attempt.
     ///
     /// Stays true when the worker stops at once.
     pub fn is_stopping(&self) -> bool {
@@ -107,12 +110,14 @@ impl Context {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Runs a future to its end, for a handler that needs a library which is async: one HTTP call before an hour of computing.
+    /// Runs a future to its end, for a handler that needs a library which is async: one HTTP call before an hour of
+    /// computing.
     ///
-    /// The future is polled on this thread, which waits in between and runs nothing else: it is for what is short. What it spawns, its
-    /// timers and its sockets are driven by a runtime of the worker's own, with a thread of its own that is started by the first call. So it
-    /// goes on whatever the program does with its runtime, even where that has one thread and it is blocked. A call inside a call (a handler
-    /// that a waiting one runs on its stack, see the crate's documentation on rayon) works too.
+    /// The future is polled on this thread, which waits in between and runs nothing else: it is for what is short. What
+    /// it spawns, its timers and its sockets are driven by a runtime of the worker's own, with a thread of its own that
+    /// is started by the first call. So it goes on whatever the program does with its runtime, even where that has one
+    /// thread and it is blocked. A call inside a call (a handler that a waiting one runs on its stack, see the crate's
+    /// documentation on rayon) works too.
     ///
     /// ```
     /// use std::time::Duration;
@@ -136,10 +141,12 @@ impl Context {
     ///
     /// # Panics
     ///
-    /// When the operating system gives no thread, and when the thread is inside a `current_thread` runtime that the handler itself runs.
+    /// When the operating system gives no thread, and when the thread is inside a `current_thread` runtime that the
+    /// handler itself runs.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let runtime = self.surroundings.runtime();
-        // Outside of a runtime this just calls the closure; inside of another call it leaves that one's context for so long.
+        // Outside of a runtime this just calls the closure; inside of another call it leaves that one's context for so
+        // long.
         tokio::task::block_in_place(|| runtime.block_on(future))
     }
 
@@ -151,7 +158,8 @@ impl Context {
 
 /// For tests without a server.
 impl Context {
-    /// The context of a run of `job` that is neither cancelled nor stopping and has no time limit, for a test of a handler.
+    /// The context of a run of `job` that is neither cancelled nor stopping and has no time limit, for a test of a
+    /// handler.
     ///
     /// ```
     /// use readpast::{Context, Job, NewJob};
@@ -230,7 +238,8 @@ mod tests {
         assert_eq!(context().block_on(timer_task_and_socket()), 1);
     }
 
-    /// As on a thread that waits in `par_iter` inside of a call, and runs another job meanwhile, which has a call of its own.
+    /// As on a thread that waits in `par_iter` inside of a call, and runs another job meanwhile, which has a call of
+    /// its own.
     #[test]
     fn a_call_inside_a_call_ends_too_on_a_pool_with_fewer_threads_than_calls() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();

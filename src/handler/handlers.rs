@@ -81,8 +81,8 @@ impl Handlers {
         self.kind(T::KIND, |job, context| job.json::<T>()?.run(context))
     }
 
-    /// Adds the handler of a kind. A kind has one handler, and is 1 to 64 printable ASCII characters without spaces; the start of the
-    /// worker refuses anything else.
+    /// Adds the handler of a kind. A kind has one handler, and is 1 to 64 printable ASCII characters without spaces;
+    /// the start of the worker refuses anything else.
     pub fn kind<F, R>(mut self, kind: impl Into<String>, handler: F) -> Handlers
     where
         F: Fn(&Job, &Context) -> Result<R, BoxError> + Send + Sync + 'static,
@@ -112,7 +112,8 @@ impl Handlers {
         self
     }
 
-    /// Says how the jobs of a kind are run that has a handler already. Without it, they are run as the worker's configuration says.
+    /// Says how the jobs of a kind are run that has a handler already. Without it, they are run as the worker's
+    /// configuration says.
     pub fn options(mut self, kind: &str, options: KindOptions) -> Handlers {
         match self.by_kind.get(kind) {
             Some(index) => {
@@ -170,7 +171,8 @@ impl Handlers {
         self.handlers.iter().any(|handler| handler.options.time_limit.is_some())
     }
 
-    /// What the metrics call the jobs of each handler: those for the rest have no name, because there is no bound to their kinds.
+    /// What the metrics call the jobs of each handler: those for the rest have no name, because there is no bound to
+    /// their kinds.
     pub(crate) fn labels(&self) -> impl Iterator<Item = &str> {
         self.handlers.iter().map(|handler| handler.kind.as_deref().unwrap_or_default())
     }
@@ -191,8 +193,9 @@ impl Handlers {
         &self.handlers[place]
     }
 
-    /// Runs the job of `context` as a worker would, and returns what it would acknowledge: a panic is a failure, an error is what its
-    /// [`JobError`](crate::JobError) says, a kind without a handler is put off. Settings have their defaults. For tests without a server.
+    /// Runs the job of `context` as a worker would, and returns what it would acknowledge: a panic is a failure, an
+    /// error is what its [`JobError`](crate::JobError) says, a kind without a handler is put off. Settings have their
+    /// defaults. For tests without a server.
     ///
     /// ```
     /// use std::time::Duration;

@@ -7,14 +7,16 @@ use std::time::Duration;
 use crate::error::InvalidPayload;
 use crate::limits::TEN_YEARS;
 
-/// Any error, as a handler returns it. Every [`std::error::Error`] converts to it with `?`, and so do `anyhow::Error` and text.
+/// Any error, as a handler returns it. Every [`std::error::Error`] converts to it with `?`, and so do `anyhow::Error`
+/// and text.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// A failure that says what becomes of the job.
 ///
-/// A handler may return any error: the job is then retried by the retry policy until its attempts are used up. A `JobError` says
-/// otherwise. It counts wherever it stands in the error that the handler returns, so that it may be wrapped on the way (the outermost
-/// counts where there are several). An [`Error::Payload`](crate::Error::Payload) makes the job dead at once, because the payload will not get better.
+/// A handler may return any error: the job is then retried by the retry policy until its attempts are used up. A
+/// `JobError` says otherwise. It counts wherever it stands in the error that the handler returns, so that it may be
+/// wrapped on the way (the outermost counts where there are several). An [`Error::Payload`](crate::Error::Payload)
+/// makes the job dead at once, because the payload will not get better.
 ///
 /// The cause may be a text or any other error:
 ///
@@ -54,8 +56,9 @@ pub(crate) enum Verdict {
     Snooze(Duration),
 }
 
-/// The verdict and the cause. It stands behind its [`JobError`] in the chain of sources, where it is still found after `anyhow` has
-/// wrapped the `JobError` into a type of its own, which has the sources of what it wraps but cannot be downcast.
+/// The verdict and the cause. It stands behind its [`JobError`] in the chain of sources, where it is still found after
+/// `anyhow` has wrapped the `JobError` into a type of its own, which has the sources of what it wraps but cannot be
+/// downcast.
 #[derive(Debug)]
 struct Judged {
     verdict: Verdict,
@@ -78,8 +81,8 @@ impl JobError {
         JobError::new(Verdict::Dead, cause)
     }
 
-    /// No failure: it is too early for the job. It runs again after `delay` (at most ten years), and this attempt does not count, so that
-    /// it may happen as often as it likes. The cause stands in the job's `error` until then.
+    /// No failure: it is too early for the job. It runs again after `delay` (at most ten years), and this attempt does
+    /// not count, so that it may happen as often as it likes. The cause stands in the job's `error` until then.
     ///
     /// A queue with delivery `at_most_once` cannot take a job back: there it is dead.
     pub fn snooze(delay: Duration, cause: impl Into<BoxError>) -> JobError {

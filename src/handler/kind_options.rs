@@ -31,14 +31,15 @@ impl KindOptions {
         KindOptions::default()
     }
 
-    /// After this long, the handler is told that it is cancelled; instead of `worker.job_time_limit_ms`. Up to ten years.
+    /// After this long, the handler is told that it is cancelled; instead of `worker.job_time_limit_ms`. Up to ten
+    /// years.
     pub fn time_limit(mut self, limit: Duration) -> KindOptions {
         self.time_limit = Some(limit);
         self
     }
 
-    /// How long failed jobs of this kind wait before they are tried again: `base` after the first attempt, doubled with each, at most `max`, less
-    /// up to a quarter at random; instead of `worker.retry`. Up to ten years.
+    /// How long failed jobs of this kind wait before they are tried again: `base` after the first attempt, doubled with
+    /// each, at most `max`, less up to a quarter at random; instead of `worker.retry`. Up to ten years.
     pub fn retry(mut self, base: Duration, max: Duration) -> KindOptions {
         let ms = |delay: Duration| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         self.retry = Some(RetryConfig { base_ms: ms(base), max_ms: ms(max) });
@@ -47,10 +48,11 @@ impl KindOptions {
 
     /// How many jobs of this kind run at once in this worker, 1 and more. Without it: as many as there are threads.
     ///
-    /// Further ones hold no thread and keep nothing else waiting: a few stay in memory, the others are put off in SQL Server until about when
-    /// their turn comes (1 s to a minute), without a counted attempt and without regard to their order. So a kind with a limit that often has
-    /// a long backlog is better off in a queue of its own, with a worker of so many threads. Jobs of a queue with delivery `at_most_once`
-    /// cannot be put off: all that are claimed stay in memory, and at `worker.max_in_flight` of them nothing else is claimed.
+    /// Further ones hold no thread and keep nothing else waiting: a few stay in memory, the others are put off in SQL
+    /// Server until about when their turn comes (1 s to a minute), without a counted attempt and without regard to
+    /// their order. So a kind with a limit that often has a long backlog is better off in a queue of its own, with a
+    /// worker of so many threads. Jobs of a queue with delivery `at_most_once` cannot be put off: all that are claimed
+    /// stay in memory, and at `worker.max_in_flight` of them nothing else is claimed.
     pub fn at_most(mut self, jobs: usize) -> KindOptions {
         self.at_most = Some(jobs);
         self

@@ -1,15 +1,17 @@
-//! What a user writes and what it sees: a handler gets a [`Job`](crate::Job) and a [`Context`], and returns what the job leaves behind or
-//! an error.
+//! What a user writes and what it sees: a handler gets a [`Job`](crate::Job) and a [`Context`], and returns what the
+//! job leaves behind or an error.
 //!
 //! ```text
 //! Handlers: the kind says which ──▶ run: span, panic, time limit ──▶ IntoOutput, or an error and its verdict ──▶ the acknowledgement
 //! ```
 //!
-//! A handler is a plain function or closure, `Fn(&Job, &Context) -> Result<impl IntoOutput, BoxError>`, or a [`TypedJob`]. It runs on a
-//! thread of the worker's rayon pool, may block that thread as long as it needs, and may use rayon inside: idle threads of the pool help.
+//! A handler is a plain function or closure, `Fn(&Job, &Context) -> Result<impl IntoOutput, BoxError>`, or a
+//! [`TypedJob`]. It runs on a thread of the worker's rayon pool, may block that thread as long as it needs, and may use
+//! rayon inside: idle threads of the pool help.
 //!
-//! Hold no lock and no `RefCell` borrow across a rayon call (`par_iter`, `join`, `scope`): a thread that waits in one for its pieces may
-//! run another job meanwhile, and that job would meet the lock on its own thread. Its time then counts as the waiting job's, too.
+//! Hold no lock and no `RefCell` borrow across a rayon call (`par_iter`, `join`, `scope`): a thread that waits in one
+//! for its pieces may run another job meanwhile, and that job would meet the lock on its own thread. Its time then
+//! counts as the waiting job's, too.
 
 mod context;
 mod flag;

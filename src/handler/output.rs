@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::job_error::{BoxError, JobError};
 use crate::limits::MAX_VALUE_BYTES;
 
-/// The bytes that a job leaves behind. Queues with the completion policy `annotate` or `archive` store them beside the job; `delete` drops
-/// them.
+/// The bytes that a job leaves behind. Queues with the completion policy `annotate` or `archive` store them beside the
+/// job; `delete` drops them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {
     bytes: Option<Vec<u8>>,
@@ -33,7 +33,8 @@ impl Output {
     }
 }
 
-/// What a handler may return: nothing (`()`), bytes ([`Output`]), a value as JSON ([`Json`]), or perhaps one of these (`Option`).
+/// What a handler may return: nothing (`()`), bytes ([`Output`]), a value as JSON ([`Json`]), or perhaps one of these
+/// (`Option`).
 pub trait IntoOutput {
     /// What the job leaves behind.
     ///
@@ -45,7 +46,8 @@ pub trait IntoOutput {
 
 /// A value that a job leaves behind as JSON (UTF-8).
 ///
-/// A value that cannot be written as JSON, for example a map whose keys are no strings, makes the job dead: running it again would not help.
+/// A value that cannot be written as JSON, for example a map whose keys are no strings, makes the job dead: running it
+/// again would not help.
 ///
 /// ```
 /// use readpast::{BoxError, Context, Job, Json};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::config::RetryConfig;
 
-/// The delay before the attempt after number `attempt`: `base * 2^(attempt - 1)`, at most `max`, less up to a quarter at random, so
-/// that jobs which failed together do not come back together.
+/// The delay before the attempt after number `attempt`: `base * 2^(attempt - 1)`, at most `max`, less up to a quarter
+/// at random, so that jobs which failed together do not come back together.
 pub(crate) fn retry_delay(policy: &RetryConfig, attempt: u32) -> Duration {
     let doublings = attempt.saturating_sub(1).min(63);
     let full_ms = policy.base_ms.saturating_mul(1 << doublings).min(policy.max_ms);

@@ -1,5 +1,5 @@
-//! Runs one job: its span, a panic, its time, and what its end means for the acknowledgement. The worker's executor and tests without a
-//! server come through here alike.
+//! Runs one job: its span, a panic, its time, and what its end means for the acknowledgement. The worker's executor and
+//! tests without a server come through here alike.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,8 +25,8 @@ impl Handler {
     pub(crate) fn run(&self, context: &Context, worker: &tracing::Span) -> Ran {
         let result = catch_unwind(AssertUnwindSafe(|| {
             let (job_id, attempt, kind) = (context.job().id(), context.attempt(), self.kind().map(|kind| &**kind));
-            // Entered, not named as the parent: this thread may have another subscriber than the one that made it, which would panic
-            // at a span that it does not know.
+            // Entered, not named as the parent: this thread may have another subscriber than the one that made it,
+            // which would panic at a span that it does not know.
             let span = worker.in_scope(|| tracing::info_span!("job", %job_id, attempt, kind));
             span.in_scope(|| (self.function)(context))
         }));
@@ -46,8 +46,8 @@ impl Handler {
             Err(error) => error,
         };
         let judge = |error: &BoxError| failure(&**error, &self.options.retry.unwrap_or_default(), context.attempt());
-        // An error is the handler's, and so is the code that shows it and tells its causes. Were its panic to end the worker, the attempt
-        // would not count, and the job would end the next worker as well.
+        // An error is the handler's, and so is the code that shows it and tells its causes. Were its panic to end the
+        // worker, the attempt would not count, and the job would end the next worker as well.
         let (outcome, panicked) = match catch_unwind(AssertUnwindSafe(|| judge(&error))) {
             Ok(outcome) => (outcome, false),
             Err(panic) => (judge(&panic_error("the handler's error could not be shown: it panicked", panic)), true),

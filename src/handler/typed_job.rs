@@ -40,7 +40,8 @@ use crate::job::NewJob;
 /// # }
 /// ```
 pub trait TypedJob: Serialize + DeserializeOwned {
-    /// The kind of these jobs: 1 to 64 printable ASCII characters, no spaces. It is stored with each job; another type must not have it.
+    /// The kind of these jobs: 1 to 64 printable ASCII characters, no spaces. It is stored with each job; another type
+    /// must not have it.
     const KIND: &'static str;
 
     /// What these jobs leave behind: `()`, [`Output`](crate::Output), [`Json`](crate::Json) or an `Option` of these.

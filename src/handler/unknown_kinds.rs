@@ -1,5 +1,6 @@
-//! Jobs of a kind that this worker has no handler for: while a deployment rolls, those that know it and those that do not yet claim from one
-//! queue. Such a job is put off, without a counted attempt, for a worker that knows its kind; after a time it is dead.
+//! Jobs of a kind that this worker has no handler for: while a deployment rolls, those that know it and those that do
+//! not yet claim from one queue. Such a job is put off, without a counted attempt, for a worker that knows its kind;
+//! after a time it is dead.
 
 use std::time::{Duration, Instant};
 

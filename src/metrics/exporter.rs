@@ -6,8 +6,8 @@
 //!                     Queue::serve_metrics ──▶ Listener (one per address); its workers' Monitors are asked by /readyz
 //! ```
 //!
-//! A process that only enqueues does not listen, so that it can share its settings with a worker on the same host. All queues of a process that
-//! name the same address share one listener, which ends with the last of them.
+//! A process that only enqueues does not listen, so that it can share its settings with a worker on the same host. All
+//! queues of a process that name the same address share one listener, which ends with the last of them.
 
 use std::convert::Infallible;
 use std::io::ErrorKind;
@@ -32,7 +32,8 @@ use crate::worker::Monitor;
 
 use super::{Kind, all};
 
-/// The recorder keeps each sample of a histogram until it is put into its bucket: that often, whether the metrics are asked for or not.
+/// The recorder keeps each sample of a histogram until it is put into its bucket: that often, whether the metrics are
+/// asked for or not.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// A connection that does not ask for so long is closed.
@@ -47,7 +48,8 @@ static LISTENERS: Mutex<Vec<Weak<Listener>>> = Mutex::new(Vec::new());
 /// How many ports are tried after one that is in use, with `port_in_use = "next"`.
 const NEXT_PORTS: u16 = 20;
 
-/// What a queue with `metrics.listen` has from its connection on: a recorder that counts, and perhaps a listener that serves it.
+/// What a queue with `metrics.listen` has from its connection on: a recorder that counts, and perhaps a listener that
+/// serves it.
 #[derive(Debug)]
 pub(crate) struct Exporter {
     address: SocketAddr,
@@ -76,13 +78,13 @@ impl Exporter {
         Exporter { address, port_in_use, recorder, listener: OnceCell::new(), _upkeep: upkeep }
     }
 
-    /// Listens, if it does not yet. Returns where, with the port that the system or `port_in_use` chose; `None` where another process has the
-    /// port and this one goes on without.
+    /// Listens, if it does not yet. Returns where, with the port that the system or `port_in_use` chose; `None` where
+    /// another process has the port and this one goes on without.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] when the address is not this machine's, or when the program has installed a recorder of its own, whose metrics
-    /// nobody but itself can serve.
+    /// [`Error::Config`] when the address is not this machine's, or when the program has installed a recorder of its
+    /// own, whose metrics nobody but itself can serve.
     pub(crate) async fn listen(&self) -> Result<Option<SocketAddr>, Error> {
         let Some(recorder) = &self.recorder else {
             return Err(self.refused("empty, because the program has installed a metrics recorder of its own"));
@@ -197,7 +199,8 @@ impl Drop for Listener {
     }
 }
 
-/// This process's listener at an address, by what was asked for or by what came of it. Port 0 is another port each time.
+/// This process's listener at an address, by what was asked for or by what came of it. Port 0 is another port each
+/// time.
 fn listening_at(address: SocketAddr) -> Option<Arc<Listener>> {
     let listeners = LISTENERS.lock();
     let is_wanted =

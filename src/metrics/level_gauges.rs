@@ -1,5 +1,5 @@
-//! The levels of a queue's workers in this process. Several workers of one queue have the same series: what they hold adds up, the oldest
-//! lease counts, and what limits them is the mean by their threads.
+//! The levels of a queue's workers in this process. Several workers of one queue have the same series: what they hold
+//! adds up, the oldest lease counts, and what limits them is the mean by their threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -140,7 +140,8 @@ impl LevelGauges {
             gauge.set(all().map(weighted).sum::<f64>() / threads.max(1.0));
         }
         self.run_threads.set(threads);
-        // After the last one has ended, these stay: a level of 0 has a scale, and that nobody is there any more is as it should be or not.
+        // After the last one has ended, these stay: a level of 0 has a scale, and that nobody is there any more is as
+        // it should be or not.
         let Some(lease) = all().map(|worker| worker.scale.lease).min() else { return };
         self.draining.set(if all().all(|worker| worker.drains) { 1.0 } else { 0.0 });
         self.buffer_capacity_jobs.set(sum(|worker| worker.scale.buffer));

@@ -1,17 +1,18 @@
 //! Every metric that readpast has: its name, unit, labels and meaning, in one place.
 //!
-//! They go to whatever recorder the program has installed for the [`metrics`](https://docs.rs/metrics) facade; without one they cost next
-//! to nothing. `[metrics] listen` in the configuration installs one and serves it (feature `prometheus`). A program with a recorder of its
-//! own installs it **before** [`Queue::connect`](crate::Queue::connect), because handles are bound to the recorder that is there when they
-//! are made, and takes the [`buckets`](Metric::buckets) of the histograms from [`all`].
+//! They go to whatever recorder the program has installed for the [`metrics`](https://docs.rs/metrics) facade; without
+//! one they cost next to nothing. `[metrics] listen` in the configuration installs one and serves it (feature
+//! `prometheus`). A program with a recorder of its own installs it **before**
+//! [`Queue::connect`](crate::Queue::connect), because handles are bound to the recorder that is there when they are
+//! made, and takes the [`buckets`](Metric::buckets) of the histograms from [`all`].
 //!
 //! ```text
 //! definitions (all) ──▶ handles, made once per queue and worker ──▶ recorder ──▶ /metrics ──▶ grafana/
 //!            └────────▶ docs/metrics.md, compared by a test
 //! ```
 //!
-//! Times are in seconds. No label has an unbounded value: queues are named by the configuration, kinds by the worker's handlers, everything
-//! else is listed here.
+//! Times are in seconds. No label has an unbounded value: queues are named by the configuration, kinds by the worker's
+//! handlers, everything else is listed here.
 
 #[cfg_attr(not(feature = "prometheus"), path = "no_exporter.rs")]
 mod exporter;
@@ -73,7 +74,8 @@ const REASONS: [&str; 2] = ["unknown_kind", "kind_limit"];
 const STATES: [&str; 4] = ["ready", "scheduled", "claimed", "dead"];
 pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
 
-/// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the connection.
+/// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the
+/// connection.
 pub(crate) const PROCEDURES: [&str; 27] = [
     "connect",
     "install",
@@ -104,7 +106,8 @@ pub(crate) const PROCEDURES: [&str; 27] = [
     "other",
 ];
 
-/// How a failed call is named: SQL Server's numbers that have a meaning here, and words for what did not come from SQL Server.
+/// How a failed call is named: SQL Server's numbers that have a meaning here, and words for what did not come from SQL
+/// Server.
 pub(crate) const ERRORS: [&str; 68] = [
     "connect",
     "connection_lost",

@@ -147,8 +147,8 @@ fn errors_and_procedures_that_nobody_knows_are_other() {
     }
 }
 
-/// What is recorded for each job and each batch allocates nothing: handles are made once, labels formatted never. (A recorder may allocate
-/// of its own: metrics-exporter-prometheus takes a block for every 64 samples of a histogram.)
+/// What is recorded for each job and each batch allocates nothing: handles are made once, labels formatted never. (A
+/// recorder may allocate of its own: metrics-exporter-prometheus takes a block for every 64 samples of a histogram.)
 #[test]
 fn recording_allocates_nothing() {
     let ledger = Ledger::default();

@@ -7,8 +7,8 @@ use super::session::Session;
 use crate::error::Error;
 
 impl Session {
-    /// Waits in SQL Server until the queue has a job to claim, or for about `wait`. It looks after `first`, then after pauses that double up to
-    /// `most`. Where enough sessions wait already, it looks once and does not wait.
+    /// Waits in SQL Server until the queue has a job to claim, or for about `wait`. It looks after `first`, then after
+    /// pauses that double up to `most`. Where enough sessions wait already, it looks once and does not wait.
     ///
     /// # Errors
     ///

@@ -29,14 +29,15 @@ pub(crate) struct ClaimRequest<'a> {
 pub(crate) struct ClaimAnswer {
     /// In the order in which they are to run, as far as the queue has one.
     pub(crate) jobs: Vec<Job>,
-    /// A job waits that must run alone, because workers were lost while they held it. Asked for with `alone`, it is what `jobs` has.
+    /// A job waits that must run alone, because workers were lost while they held it. Asked for with `alone`, it is
+    /// what `jobs` has.
     pub(crate) alone_waits: bool,
     /// For the next claim.
     pub(crate) end: Option<ClaimEnd>,
 }
 
-/// Where a claim ended in the index of ready jobs. Passed on with the next claim, it lets SQL Server begin there, beyond the entries that are
-/// deleted but not yet cleaned up (sql/070_marks.sql).
+/// Where a claim ended in the index of ready jobs. Passed on with the next claim, it lets SQL Server begin there,
+/// beyond the entries that are deleted but not yet cleaned up (sql/070_marks.sql).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClaimEnd {
     priority: i16,

@@ -63,7 +63,8 @@ impl Columns {
         u64::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))
     }
 
-    /// The next column, milliseconds that passed. Less than none, where SQL Server's clock was set back, counts as none.
+    /// The next column, milliseconds that passed. Less than none, where SQL Server's clock was set back, counts as
+    /// none.
     pub(crate) fn optional_ms(&mut self, name: &str) -> Result<Option<Duration>, Error> {
         let ms: Option<i64> = self.optional(name)?;
         Ok(ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))

@@ -1,9 +1,10 @@
 //! Making connections to SQL Server, and knowing which can be trusted.
 //!
-//! Firewalls, load balancers and gateways drop connections that idle, without a word to either end, and the first call on such a line
-//! waits for its whole time limit. Three things are done about it: probes of the operating system keep the line in use
-//! ([`keep_alive`]); a connection that nobody used for long is made anew instead of being used ([`MAX_IDLE`]); and when a call gets no
-//! answer, the connections that were not used since it began are made anew too ([`Connector::unanswered_since`]).
+//! Firewalls, load balancers and gateways drop connections that idle, without a word to either end, and the first call
+//! on such a line waits for its whole time limit. Three things are done about it: probes of the operating system keep
+//! the line in use ([`keep_alive`]); a connection that nobody used for long is made anew instead of being used
+//! ([`MAX_IDLE`]); and when a call gets no answer, the connections that were not used since it began are made anew too
+//! ([`Connector::unanswered_since`]).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -32,8 +33,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Whether the other end has closed it, or it was reset: nothing that is sent now would be heard. A server has nothing to say on a
-    /// connection without a call but that it ends it, and a TLS layer's farewell are bytes as well.
+    /// Whether the other end has closed it, or it was reset: nothing that is sent now would be heard. A server has
+    /// nothing to say on a connection without a call but that it ends it, and a TLS layer's farewell are bytes as well.
     pub(super) fn is_closed(&self) -> bool {
         match self.socket.peek(&mut [MaybeUninit::uninit()]) {
             Ok(_) => true,
@@ -45,8 +46,8 @@ impl Connection {
 /// How often a server may send us on to another address. Azure SQL does it once.
 const MAX_REDIRECTS: usize = 3;
 
-/// A connection that nobody used for so long is made anew: a quarter of the four minutes after which Azure's load balancers and NAT
-/// gateways forget it.
+/// A connection that nobody used for so long is made anew: a quarter of the four minutes after which Azure's load
+/// balancers and NAT gateways forget it.
 const MAX_IDLE: Duration = Duration::from_secs(60);
 
 /// Knows how to make connections, and the schema that they are for.
@@ -123,8 +124,8 @@ impl Connector {
         &self.metrics
     }
 
-    /// Notes that a call got no answer, `sent_at` by [`now`](Connector::now). Perhaps SQL Server is only slow, but perhaps the way to it has
-    /// forgotten this process' connections: those that were not used since are not trusted.
+    /// Notes that a call got no answer, `sent_at` by [`now`](Connector::now). Perhaps SQL Server is only slow, but
+    /// perhaps the way to it has forgotten this process' connections: those that were not used since are not trusted.
     pub(crate) fn no_answer_since(&self, sent_at: Duration) {
         self.unanswered_since_ns.fetch_max(sent_at.as_nanos() as u64, Ordering::AcqRel);
     }
@@ -205,7 +206,8 @@ impl Connector {
     }
 }
 
-/// Whether the driver could not read the certificates that it is to trust. It reports that as it does a broken connection.
+/// Whether the driver could not read the certificates that it is to trust. It reports that as it does a broken
+/// connection.
 fn is_of_certificates(kind: io::ErrorKind, message: &str) -> bool {
     match kind {
         io::ErrorKind::NotFound | io::ErrorKind::InvalidInput => true, // no socket says so
@@ -214,8 +216,9 @@ fn is_of_certificates(kind: io::ErrorKind, message: &str) -> bool {
     }
 }
 
-/// Has the operating system ask every 30 s, the default of Microsoft's own network library, whether the other end of an idle connection is
-/// still there. That keeps it in the tables of what lies between, and one that got lost there is closed after 30 + 3 × 5 s.
+/// Has the operating system ask every 30 s, the default of Microsoft's own network library, whether the other end of an
+/// idle connection is still there. That keeps it in the tables of what lies between, and one that got lost there is
+/// closed after 30 + 3 × 5 s.
 fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     let probes = TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(5));
     #[cfg(not(windows))] // there the number of probes can be set from Windows 10 1703 on only

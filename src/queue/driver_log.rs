@@ -1,11 +1,12 @@
 //! Keeps the driver's warnings out of the program's log.
 //!
-//! Each connection that is made with `TrustServerCertificate=true` or without encryption is one warning of the driver's, and a worker's start makes
-//! several. What they say stands in the connection string; what matters comes back as an error. So while the driver connects, its events of level
-//! info and warn are dropped, and everything else goes on to the subscriber that is there: errors, and what is asked for with `debug` and `trace`.
+//! Each connection that is made with `TrustServerCertificate=true` or without encryption is one warning of the
+//! driver's, and a worker's start makes several. What they say stands in the connection string; what matters comes back
+//! as an error. So while the driver connects, its events of level info and warn are dropped, and everything else goes
+//! on to the subscriber that is there: errors, and what is asked for with `debug` and `trace`.
 //!
-//! Without any subscriber of `tracing`, its events go to the `log` crate, and only the logger can tell them apart. Nothing is done then: setting
-//! even this one, for a moment, would end that way for the whole process.
+//! Without any subscriber of `tracing`, its events go to the `log` crate, and only the logger can tell them apart.
+//! Nothing is done then: setting even this one, for a moment, would end that way for the whole process.
 
 use tracing::instrument::WithSubscriber;
 use tracing::level_filters::LevelFilter;

@@ -39,8 +39,8 @@ impl Session {
         in_order(rows, jobs.len())
     }
 
-    /// As [`enqueue_chunk`](Session::enqueue_chunk), and again after an error that passes, until the command time-out is over: where the
-    /// call that failed has certainly added nothing, or every job has a de-duplication key.
+    /// As [`enqueue_chunk`](Session::enqueue_chunk), and again after an error that passes, until the command time-out
+    /// is over: where the call that failed has certainly added nothing, or every job has a de-duplication key.
     ///
     /// # Errors
     ///

@@ -42,8 +42,8 @@ pub(crate) const FINISH: &str = "finish";
 pub(crate) const FINISH_ONE: &str = "finish_one";
 
 impl Session {
-    /// Acknowledges jobs that have a row, at most 1,000, each once, and none that [is large](Finish::is_large). Returns those that did not
-    /// end as asked.
+    /// Acknowledges jobs that have a row, at most 1,000, each once, and none that [is large](Finish::is_large). Returns
+    /// those that did not end as asked.
     ///
     /// # Errors
     ///

@@ -18,8 +18,8 @@ pub struct JobPage {
     pub next: Option<JobCursor>,
 }
 
-/// A place in the list of a queue's jobs. It can be kept, for example in a link to the next page: the jobs before it may be
-/// gone by then.
+/// A place in the list of a queue's jobs. It can be kept, for example in a link to the next page: the jobs before it
+/// may be gone by then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobCursor {

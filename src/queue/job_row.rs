@@ -16,8 +16,8 @@ use crate::json_format::{hex, rfc3339};
 
 /// A job as an operator sees it. All times are SQL Server's.
 ///
-/// As JSON it has the times as in RFC 3339, the run time in seconds (`run_s`), and the payload as text (`payload_text`) where it is text
-/// and as hexadecimal digits (`payload_hex`) where it is not; the output likewise.
+/// As JSON it has the times as in RFC 3339, the run time in seconds (`run_s`), and the payload as text (`payload_text`)
+/// where it is text and as hexadecimal digits (`payload_hex`) where it is not; the output likewise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobRow {

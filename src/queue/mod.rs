@@ -1,7 +1,7 @@
 //! SQL Server's side of a queue, seen from Rust.
 //!
-//! [`Queue`] is what producers and operators use. A worker's stages own a [`Session`] each and call the procedures on it
-//! directly.
+//! [`Queue`] is what producers and operators use. A worker's stages own a [`Session`] each and call the procedures on
+//! it directly.
 //!
 //! | files | what they hold |
 //! |---|---|
@@ -84,12 +84,13 @@ const OPERATOR_BATCH: usize = 1_000;
 
 /// A queue, for producers and operators.
 ///
-/// Cheap to clone; clones share up to 8 connections, which are made when they are needed. An idle worker that was started from the queue
-/// that jobs are enqueued through, or from a clone of it, starts them at once; other workers notice within `poll_max_ms`.
+/// Cheap to clone; clones share up to 8 connections, which are made when they are needed. An idle worker that was
+/// started from the queue that jobs are enqueued through, or from a clone of it, starts them at once; other workers
+/// notice within `poll_max_ms`.
 ///
-/// Before its first call, a queue asks which version of the schema is installed; every call but [`connect`](Queue::connect) and
-/// [`install`](Queue::install) fails with [`Error::NotInstalled`], [`Error::SchemaTooOld`] or [`Error::SchemaTooNew`] where it is not one that
-/// this release works with.
+/// Before its first call, a queue asks which version of the schema is installed; every call but
+/// [`connect`](Queue::connect) and [`install`](Queue::install) fails with [`Error::NotInstalled`],
+/// [`Error::SchemaTooOld`] or [`Error::SchemaTooNew`] where it is not one that this release works with.
 ///
 /// ```no_run
 /// use readpast::{Config, NewJob, Queue, QueueOptions};
@@ -117,7 +118,8 @@ pub struct Queue {
     /// Whether the installed schema is one that this release works with has been asked.
     checked: Arc<OnceCell<()>>,
     exporter: Option<Arc<Exporter>>,
-    /// Changes when jobs were enqueued that are ready at once: the workers of this process need not wait until they notice.
+    /// Changes when jobs were enqueued that are ready at once: the workers of this process need not wait until they
+    /// notice.
     enqueued: watch::Sender<()>,
 }
 
@@ -131,9 +133,9 @@ impl fmt::Debug for Queue {
 }
 
 impl Queue {
-    /// Makes a queue from its settings and connects once, to see that it can; where `metrics.listen` is set, has its metrics counted, to be
-    /// served from a worker's start or [`serve_metrics`](Queue::serve_metrics) on. Whether readpast is installed there is the business of
-    /// [`verify`](Queue::verify).
+    /// Makes a queue from its settings and connects once, to see that it can; where `metrics.listen` is set, has its
+    /// metrics counted, to be served from a worker's start or [`serve_metrics`](Queue::serve_metrics) on. Whether
+    /// readpast is installed there is the business of [`verify`](Queue::verify).
     ///
     /// # Errors
     ///
@@ -179,18 +181,21 @@ impl Queue {
         self.connector.schema()
     }
 
-    /// Where this process serves the metrics of this queue, if it does; with the port that the system or `metrics.port_in_use` chose.
+    /// Where this process serves the metrics of this queue, if it does; with the port that the system or
+    /// `metrics.port_in_use` chose.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.exporter.as_ref().and_then(|exporter| exporter.address())
     }
 
-    /// Serves `/metrics`, `/healthz` and `/readyz` where `metrics.listen` says, as long as this queue, a clone of it or a worker of it lives. A
-    /// worker does so at its start; this is for a process that only enqueues and is to be scraped. Calling it twice has no further effect.
-    /// Returns the address; `None` where `metrics.listen` is empty, or where another process has the port and `metrics.port_in_use` is `warn`.
+    /// Serves `/metrics`, `/healthz` and `/readyz` where `metrics.listen` says, as long as this queue, a clone of it or
+    /// a worker of it lives. A worker does so at its start; this is for a process that only enqueues and is to be
+    /// scraped. Calling it twice has no further effect. Returns the address; `None` where `metrics.listen` is empty, or
+    /// where another process has the port and `metrics.port_in_use` is `warn`.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] when the address is not this machine's, no port is free, or the program has installed a metrics recorder of its own.
+    /// [`Error::Config`] when the address is not this machine's, no port is free, or the program has installed a
+    /// metrics recorder of its own.
     ///
     /// # Cancel safety
     ///
@@ -202,7 +207,8 @@ impl Queue {
         }
     }
 
-    /// For tests: how long a connection of this queue, its clones and workers may idle before it is made anew instead of being used.
+    /// For tests: how long a connection of this queue, its clones and workers may idle before it is made anew instead
+    /// of being used.
     #[doc(hidden)]
     pub fn set_max_idle(&self, max_idle: Duration) {
         self.connector.set_max_idle(max_idle);
@@ -249,15 +255,17 @@ impl Queue {
         self.sessions.close_idle();
     }
 
-    /// Installs the schema, or upgrades an older one. Where this release's version is installed, or a newer one that this release works
-    /// with, it does nothing and needs no right but that to run `schema_info`, which every role has. Several processes may do it at once,
-    /// workers and producers may go on meanwhile. Returns the version that is installed now.
+    /// Installs the schema, or upgrades an older one. Where this release's version is installed, or a newer one that
+    /// this release works with, it does nothing and needs no right but that to run `schema_info`, which every role has.
+    /// Several processes may do it at once, workers and producers may go on meanwhile. Returns the version that is
+    /// installed now.
     ///
     /// # Errors
     ///
-    /// [`Error::PermissionDenied`] without db_owner's permissions where there is something to do; [`Error::SchemaTooNew`] where a newer
-    /// release has been with whose schema this one does not work; any other error of SQL Server, among them 58012: a table would have to
-    /// be changed and is in use for long. An installation that broke off is completed by running it again.
+    /// [`Error::PermissionDenied`] without db_owner's permissions where there is something to do;
+    /// [`Error::SchemaTooNew`] where a newer release has been with whose schema this one does not work; any other error
+    /// of SQL Server, among them 58012: a table would have to be changed and is in use for long. An installation that
+    /// broke off is completed by running it again.
     pub async fn install(&self) -> Result<i32, Error> {
         self.sessions.lend().await.install().await
     }
@@ -285,27 +293,28 @@ impl Queue {
 
     /// Enqueues one job in one round trip.
     ///
-    /// Errors that pass are waited out for up to `command_timeout_ms` where it is certain that the job is not in the queue
-    /// yet, as after a deadlock or when no connection could be made; and whatever happened, where the job has a [de-duplication
-    /// key](NewJob::dedup_key). (A job that an unanswered call has added is then a `duplicate` of itself; and one that has
-    /// even ended before the call is repeated is enqueued a second time, as with any key whose job has ended.)
+    /// Errors that pass are waited out for up to `command_timeout_ms` where it is certain that the job is not in the
+    /// queue yet, as after a deadlock or when no connection could be made; and whatever happened, where the job has a
+    /// [de-duplication key](NewJob::dedup_key). (A job that an unanswered call has added is then a `duplicate` of
+    /// itself; and one that has even ended before the call is repeated is enqueued a second time, as with any key whose
+    /// job has ended.)
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidJob`] before anything is sent; [`Error::EnqueueInDoubt`] when SQL Server did not answer, so that the
-    /// job may be in the queue or not; [`Error::UnknownQueue`], [`Error::NotInstalled`], [`Error::PermissionDenied`] and SQL
-    /// Server's other errors, after all of which it is not.
+    /// [`Error::InvalidJob`] before anything is sent; [`Error::EnqueueInDoubt`] when SQL Server did not answer, so that
+    /// the job may be in the queue or not; [`Error::UnknownQueue`], [`Error::NotInstalled`],
+    /// [`Error::PermissionDenied`] and SQL Server's other errors, after all of which it is not.
     pub async fn enqueue(&self, job: &NewJob) -> Result<Enqueued, Error> {
         let enqueued = self.enqueue_many(slice::from_ref(job)).await?;
         enqueued.into_iter().next().ok_or_else(|| Error::Protocol { message: "enqueue did not answer".to_string() })
     }
 
-    /// Enqueues many jobs, in chunks of up to 1,000 jobs and 8 MiB of payload. The answers come in the order of the jobs,
-    /// and the jobs get ascending ids in that order.
+    /// Enqueues many jobs, in chunks of up to 1,000 jobs and 8 MiB of payload. The answers come in the order of the
+    /// jobs, and the jobs get ascending ids in that order.
     ///
     /// **Each chunk is a transaction of its own.** All or nothing is [`enqueue_in`]. Each chunk is repeated as
-    /// [`enqueue`](Queue::enqueue) repeats a job; that it may be in the queue already does no harm where every job of it has a
-    /// de-duplication key.
+    /// [`enqueue`](Queue::enqueue) repeats a job; that it may be in the queue already does no harm where every job of
+    /// it has a de-duplication key.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -365,7 +374,8 @@ impl Queue {
         self.session().await?.stats(&self.name).await
     }
 
-    /// How deep the queue is, as sampled no longer than `max_age` ago; `None` while another process takes the first sample.
+    /// How deep the queue is, as sampled no longer than `max_age` ago; `None` while another process takes the first
+    /// sample.
     pub(crate) async fn sample(&self, max_age: Duration) -> Result<Option<QueueSample>, Error> {
         self.session().await?.sample(&self.name, max_age).await
     }
@@ -430,13 +440,13 @@ impl Queue {
         }
     }
 
-    /// Looks at up to `max` of the jobs that `filter` asks for, without waiting; jobs that are locked at the moment are left
-    /// out. For the next page, pass [`JobPage::next`] as `after`.
+    /// Looks at up to `max` of the jobs that `filter` asks for, without waiting; jobs that are locked at the moment are
+    /// left out. For the next page, pass [`JobPage::next`] as `after`.
     ///
     /// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, done, dead and archived
-    /// ones as they ended, claimed ones by id. A page costs SQL Server the rows that it has, at any depth. Where more than a
-    /// state is asked for, it costs up to 10,000 rows, and may be short or empty although there is a next one. A job whose
-    /// state changes between two pages can be missed, or come twice.
+    /// ones as they ended, claimed ones by id. A page costs SQL Server the rows that it has, at any depth. Where more
+    /// than a state is asked for, it costs up to 10,000 rows, and may be short or empty although there is a next one. A
+    /// job whose state changes between two pages can be missed, or come twice.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -458,8 +468,8 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer; [`Error::Refused`] when `after` is of a list of
-    /// another state.
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer; [`Error::Refused`] when `after` is of a
+    /// list of another state.
     pub async fn list(&self, filter: &JobFilter, after: Option<&JobCursor>, max: usize) -> Result<JobPage, Error> {
         let states = filter.state.as_ref().map_or(JobState::ALL, slice::from_ref);
         let (begin, mut place) = match after {
@@ -485,8 +495,8 @@ impl Queue {
         Ok(page)
     }
 
-    /// Looks at one job, whatever its state, without waiting; `None` if the queue does not have it, neither among its jobs
-    /// nor in the archive, or if it is locked at the moment.
+    /// Looks at one job, whatever its state, without waiting; `None` if the queue does not have it, neither among its
+    /// jobs nor in the archive, or if it is locked at the moment.
     ///
     /// # Errors
     ///

@@ -16,8 +16,8 @@ use crate::ids::JobId;
 const PEEK: &str = "peek";
 
 impl Session {
-    /// Looks at up to `max` jobs in one state that match the filter, beginning after `after`. Returns them, and where the
-    /// next page begins, if there is one.
+    /// Looks at up to `max` jobs in one state that match the filter, beginning after `after`. Returns them, and where
+    /// the next page begins, if there is one.
     pub(crate) async fn peek(
         &mut self,
         queue: &str,

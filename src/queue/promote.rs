@@ -14,7 +14,8 @@ pub(crate) struct Promoted {
 }
 
 impl Session {
-    /// Makes up to `max` scheduled jobs ready whose time has come, if the worker has the duties of the queue, or nobody has.
+    /// Makes up to `max` scheduled jobs ready whose time has come, if the worker has the duties of the queue, or nobody
+    /// has.
     pub(crate) async fn promote(&mut self, queue: &str, worker: WorkerId, max: usize) -> Result<Promoted, Error> {
         let mut command = self.command("promote");
         command.bind_param("@queue", queue);

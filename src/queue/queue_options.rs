@@ -10,7 +10,8 @@ use super::session::Session;
 use crate::error::Error;
 use crate::limits::TEN_YEARS;
 
-/// A queue's settings, for [`Queue::create`](super::Queue::create). What is not set stays as it is; for a new queue it is the default.
+/// A queue's settings, for [`Queue::create`](super::Queue::create). What is not set stays as it is; for a new queue it
+/// is the default.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,8 +33,8 @@ pub struct QueueOptions {
 }
 
 impl QueueOptions {
-    /// In which order jobs are claimed. Default: [`ClaimOrder::Fifo`]. To and from [`ClaimOrder::Lifo`], a queue can change only while it has no
-    /// jobs.
+    /// In which order jobs are claimed. Default: [`ClaimOrder::Fifo`]. To and from [`ClaimOrder::Lifo`], a queue can
+    /// change only while it has no jobs.
     pub fn claim_order(mut self, claim_order: ClaimOrder) -> QueueOptions {
         self.claim_order = Some(claim_order);
         self
@@ -70,8 +71,8 @@ impl QueueOptions {
     }
 }
 
-/// How long finished jobs stay, counted from their end. What is older is deleted by one of the queue's workers, a thousand at a time, once a
-/// minute; while no worker runs, nothing is deleted.
+/// How long finished jobs stay, counted from their end. What is older is deleted by one of the queue's workers, a
+/// thousand at a time, once a minute; while no worker runs, nothing is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Keep {

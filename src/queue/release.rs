@@ -1,4 +1,5 @@
-//! Giving back jobs that were not run: those that a worker knows of (`release`), and those of a claim whose answer was lost (`recover`).
+//! Giving back jobs that were not run: those that a worker knows of (`release`), and those of a claim whose answer was
+//! lost (`recover`).
 
 use tiberius::{SqlTableDataRow, TableValueRow};
 
@@ -27,8 +28,8 @@ impl Session {
     }
 
     /// Gives back the jobs that are claimed for this worker but not among `known`: those of a claim whose answer was
-    /// lost. Returns how many there were. By their fences: a call that arrives after it was given up, when this worker has
-    /// claimed again, gives back nothing that it runs.
+    /// lost. Returns how many there were. By their fences: a call that arrives after it was given up, when this worker
+    /// has claimed again, gives back nothing that it runs.
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
 //! Installing the schema, and checking that it is there and usable.
 //!
-//! schema_info ─ the wanted version is not there ─▶ sql/*.sql, embedded ─ `$(schema)` replaced ─ split at GO ─▶ one batch after another in one session
+//! schema_info ─ the wanted version is not there ─▶ sql/*.sql, embedded ─ `$(schema)` replaced ─ split at GO ─▶ one
+//! batch after another in one session
 //!
 //! The scripts take a lock at the start and give it back at the end, so that of two installs at once the second waits;
 //! when one breaks off, its session ends and the lock with it.
@@ -62,7 +63,8 @@ const SCRIPTS: [(&str, &str); 43] = [
     ("990_end.sql", include_str!("../../sql/990_end.sql")),
 ];
 
-/// How long a part of a script may take, instead of the command time-out: an upgrade may build an index over a large table.
+/// How long a part of a script may take, instead of the command time-out: an upgrade may build an index over a large
+/// table.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How often an install that failed for a passing reason is begun again: installs into other schemas of the database
@@ -114,7 +116,8 @@ pub(crate) fn check_compatible(min_compatible: i32) -> Result<(), Error> {
 }
 
 impl Session {
-    /// Installs or upgrades the schema, unless this release's version or a newer one that it works with is there; returns the version.
+    /// Installs or upgrades the schema, unless this release's version or a newer one that it works with is there;
+    /// returns the version.
     pub(crate) async fn install(&mut self) -> Result<i32, Error> {
         self.ensure_connected().await?;
         match self.schema_info("").await {
@@ -123,7 +126,8 @@ impl Session {
                 Err(Error::SchemaTooOld { .. }) => {}
                 Err(too_new) => return Err(too_new),
             },
-            // Not installed, or not to its end; no right to run schema_info, or it is not ours: the scripts mend it or say what is wrong.
+            // Not installed, or not to its end; no right to run schema_info, or it is not ours: the scripts mend it or
+            // say what is wrong.
             Ok(_) | Err(Error::NotInstalled { .. } | Error::PermissionDenied { .. } | Error::Protocol { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -1,8 +1,8 @@
 //! A connection that somebody owns and makes calls on, and that is made anew when it is gone.
 //!
-//! A call takes the connection out of its session, uses it, and puts it back only after complete success. An error of any
-//! kind, a time-out and a dropped future leave the session without a connection, and the next call connects anew: an
-//! answer that was read in part can never be taken for that of a later call, and closing the connection makes SQL
+//! A call takes the connection out of its session, uses it, and puts it back only after complete success. An error of
+//! any kind, a time-out and a dropped future leave the session without a connection, and the next call connects anew:
+//! an answer that was read in part can never be taken for that of a later call, and closing the connection makes SQL
 //! Server undo what was not committed.
 
 use std::convert::Infallible;
@@ -45,9 +45,9 @@ impl Session {
         self.connector.clone()
     }
 
-    /// Gives the calls that are made on the returned value a time limit of their own, connecting included, in place of the
-    /// command time-out: `session.within(limit).heartbeat(worker_id).await`. When it is over, the call fails with [`Error::TimedOut`] and its
-    /// connection is dropped.
+    /// Gives the calls that are made on the returned value a time limit of their own, connecting included, in place of
+    /// the command time-out: `session.within(limit).heartbeat(worker_id).await`. When it is over, the call fails with
+    /// [`Error::TimedOut`] and its connection is dropped.
     pub(crate) fn within(&mut self, limit: Duration) -> Within<'_> {
         self.deadline = Some((tokio::time::Instant::now() + limit, limit));
         Within { session: self }
@@ -62,15 +62,16 @@ impl Session {
         self.connector.schema()
     }
 
-    /// Notes that another session's call was dropped, `sent_at` by [`Connector::now`], because one that was sent later was answered first.
+    /// Notes that another session's call was dropped, `sent_at` by [`Connector::now`], because one that was sent later
+    /// was answered first.
     pub(crate) fn gave_up(&self, call: &str, sent_at: Duration) {
         let after = self.connector.now().saturating_sub(sent_at);
         self.connector.no_answer_since(sent_at);
         self.connector.metrics().failed(call, &Error::TimedOut { call: call.to_string(), after });
     }
 
-    /// Closes the connection, if there is one; the next call makes another. For an owner who will not use it for a while: SQL
-    /// Server keeps memory for each.
+    /// Closes the connection, if there is one; the next call makes another. For an owner who will not use it for a
+    /// while: SQL Server keeps memory for each.
     pub(crate) fn disconnect(&mut self) {
         self.idle = None;
         self.is_broken = false;
@@ -81,8 +82,8 @@ impl Session {
         self.idle.as_ref().is_some_and(|idle| self.connector.is_doubtful(idle.answered_at))
     }
 
-    /// Closes the connection when it has been idle for so long that the next call would make another anyway. Never returns: for an owner who
-    /// waits for something to do meanwhile, and drops this future then.
+    /// Closes the connection when it has been idle for so long that the next call would make another anyway. Never
+    /// returns: for an owner who waits for something to do meanwhile, and drops this future then.
     pub(crate) async fn close_when_idle(&mut self) -> Infallible {
         if let Some(idle) = &self.idle {
             let idle_for = self.connector.now().saturating_sub(idle.answered_at);
@@ -92,10 +93,11 @@ impl Session {
         std::future::pending().await
     }
 
-    /// Connects, unless there is a connection already that the other end has not closed: when the next call fails, it was sent.
+    /// Connects, unless there is a connection already that the other end has not closed: when the next call fails, it
+    /// was sent.
     ///
-    /// A worker's calls do without. A server that closed a connection may have crashed and forgotten what it had answered, and
-    /// the call that fails has the worker look for it.
+    /// A worker's calls do without. A server that closed a connection may have crashed and forgotten what it had
+    /// answered, and the call that fails has the worker look for it.
     ///
     /// # Errors
     ///
@@ -158,8 +160,8 @@ impl Session {
         Ok(())
     }
 
-    /// The connection, made if there is none that can be trusted. Until it is put back, it counts as broken: an error, a time-out and a
-    /// dropped future leave it so.
+    /// The connection, made if there is none that can be trusted. Until it is put back, it counts as broken: an error,
+    /// a time-out and a dropped future leave it so.
     async fn take_connection(&mut self, call: &str) -> Result<Connection, Error> {
         let was_broken = std::mem::replace(&mut self.is_broken, true);
         if let Some(Idle { connection, answered_at }) = self.idle.take() {

@@ -27,8 +27,8 @@ impl Unfinished {
 }
 
 impl Session {
-    /// What is left. Scheduled jobs count that are due within `due_within`, or all without it. A job that moves from one state to
-    /// another meanwhile can be missed.
+    /// What is left. Scheduled jobs count that are due within `due_within`, or all without it. A job that moves from
+    /// one state to another meanwhile can be missed.
     pub(crate) async fn unfinished(&mut self, queue: &str, due_within: Option<Duration>) -> Result<Unfinished, Error> {
         let mut command = self.command("unfinished");
         command.bind_param("@queue", queue);

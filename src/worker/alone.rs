@@ -1,8 +1,10 @@
-//! Jobs that must run alone: workers were lost while they held them, and if one more is, they are dead. So that no innocent job dies
-//! for another's crash, they go only to a worker that holds nothing, and while one is held nothing else is claimed.
+//! Jobs that must run alone: workers were lost while they held them, and if one more is, they are dead. So that no
+//! innocent job dies for another's crash, they go only to a worker that holds nothing, and while one is held nothing
+//! else is claimed.
 //!
-//! A worker that is always busy would never get one. So when one has waited for about a lease, nothing more is claimed until all that
-//! is held has ended. The time is drawn at random between one lease and two, so that not all workers stop for the same job.
+//! A worker that is always busy would never get one. So when one has waited for about a lease, nothing more is claimed
+//! until all that is held has ended. The time is drawn at random between one lease and two, so that not all workers
+//! stop for the same job.
 
 use std::time::{Duration, Instant};
 

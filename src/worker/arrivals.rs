@@ -1,4 +1,5 @@
-//! What a worker knows about jobs that are to come: somebody has seen that there may be some, or a claim has found none.
+//! What a worker knows about jobs that are to come: somebody has seen that there may be some, or a claim has found
+//! none.
 //!
 //! ```text
 //! watcher, maintenance, drain ──there may be jobs──▶ prefetch ──a claim found nothing──▶ drain

@@ -35,8 +35,9 @@ pub struct WorkerBuilder {
 impl Worker {
     /// A worker for `queue` that runs its jobs with `handlers`.
     ///
-    /// The handlers run on `worker.threads` threads at once. A handler may block its thread and use rayon inside, but must hold no lock and no
-    /// `RefCell` borrow across a rayon call: the thread that waits in it may run another job meanwhile, which would wait for that lock for ever.
+    /// The handlers run on `worker.threads` threads at once. A handler may block its thread and use rayon inside, but
+    /// must hold no lock and no `RefCell` borrow across a rayon call: the thread that waits in it may run another job
+    /// meanwhile, which would wait for that lock for ever.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), readpast::Error> {
@@ -75,9 +76,10 @@ impl WorkerBuilder {
         self
     }
 
-    /// Runs the jobs on these threads instead of a pool of the worker's own; `worker.threads` then has no effect. Workers that were given the
-    /// same pool share it: as long as each has jobs, each gets the share of the threads' time that its [`weight`](Self::weight) is of all
-    /// weights, however long its jobs are. A job is not interrupted, so that another worker may wait for as long as the jobs take that run.
+    /// Runs the jobs on these threads instead of a pool of the worker's own; `worker.threads` then has no effect.
+    /// Workers that were given the same pool share it: as long as each has jobs, each gets the share of the threads'
+    /// time that its [`weight`](Self::weight) is of all weights, however long its jobs are. A job is not interrupted,
+    /// so that another worker may wait for as long as the jobs take that run.
     ///
     /// ```no_run
     /// # async fn example(handlers: readpast::Handlers, more: readpast::Handlers) -> Result<(), Box<dyn std::error::Error>> {
@@ -105,8 +107,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// The size in bytes of the stacks of the worker's own threads. Default: 2 MiB, or `RUST_MIN_STACK`. A pool that is handed in by
-    /// [`thread_pool`](Self::thread_pool) has its own size.
+    /// The size in bytes of the stacks of the worker's own threads. Default: 2 MiB, or `RUST_MIN_STACK`. A pool that is
+    /// handed in by [`thread_pool`](Self::thread_pool) has its own size.
     pub fn stack_size(mut self, bytes: usize) -> WorkerBuilder {
         self.stack_size = Some(bytes);
         self
@@ -118,7 +120,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Is called on the job's thread after each run, with what will be acknowledged and how long the handler ran. Panics end the worker.
+    /// Is called on the job's thread after each run, with what will be acknowledged and how long the handler ran.
+    /// Panics end the worker.
     ///
     /// ```no_run
     /// # fn example(queue: &readpast::Queue, handlers: readpast::Handlers) -> readpast::WorkerBuilder {
@@ -136,13 +139,13 @@ impl WorkerBuilder {
         self
     }
 
-    /// Registers the worker and starts claiming. It speaks with SQL Server on a thread of its own, so that nothing the program does
-    /// with its runtime keeps the lease from being renewed.
+    /// Registers the worker and starts claiming. It speaks with SQL Server on a thread of its own, so that nothing the
+    /// program does with its runtime keeps the lease from being renewed.
     ///
     /// # Errors
     ///
-    /// Settings and handlers that cannot work ([`Error::Config`]), and whatever keeps the worker from connecting and registering; nothing is
-    /// retried here, so that a wrong setting is seen at once.
+    /// Settings and handlers that cannot work ([`Error::Config`]), and whatever keeps the worker from connecting and
+    /// registering; nothing is retried here, so that a wrong setting is seen at once.
     ///
     /// # Cancel safety
     ///
@@ -169,8 +172,9 @@ impl WorkerBuilder {
     }
 }
 
-/// What is dropped on a thread of its own, unless it was taken out. A handler may own what panics when it is dropped where async code runs,
-/// as a tokio runtime does: that would stand in the place of the error that kept the worker from starting.
+/// What is dropped on a thread of its own, unless it was taken out. A handler may own what panics when it is dropped
+/// where async code runs, as a tokio runtime does: that would stand in the place of the error that kept the worker from
+/// starting.
 pub(super) struct DroppedElsewhere<T: Send + 'static>(Option<T>);
 
 impl<T: Send + 'static> DroppedElsewhere<T> {

@@ -6,10 +6,11 @@
 //!                └──large outputs──▶ a session of their own, one a call (large_outputs.rs)
 //! ```
 //!
-//! A session takes what is there, up to a batch, waiting at most `finish_linger_ms` for it to fill, and sends it. While it waits for SQL
-//! Server the other session collects. A batch is repeated until SQL Server has answered; it leaves memory only then. One that is not answered
-//! in time is sent in smaller and smaller parts. The channel needs no bound of its own: what is in it counts as in flight, and the
-//! prefetcher stops at `max_in_flight` and `max_in_flight_bytes`.
+//! A session takes what is there, up to a batch, waiting at most `finish_linger_ms` for it to fill, and sends it. While
+//! it waits for SQL Server the other session collects. A batch is repeated until SQL Server has answered; it leaves
+//! memory only then. One that is not answered in time is sent in smaller and smaller parts. The channel needs no bound
+//! of its own: what is in it counts as in flight, and the prefetcher stops at `max_in_flight` and
+//! `max_in_flight_bytes`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -131,8 +132,8 @@ impl Completion {
 
     /// Waits for the first ended job, then for more of them until the batch is full or the linger time is over.
     ///
-    /// It does not wait at the channel while that fills: each job would wake it, which costs the pool's threads more than the job's
-    /// acknowledgement does.
+    /// It does not wait at the channel while that fills: each job would wake it, which costs the pool's threads more
+    /// than the job's acknowledgement does.
     async fn collect(&self) -> Vec<Ended> {
         let WorkerState { config, stop, .. } = &*self.state;
         let most = config.finish_batch_size;
@@ -300,9 +301,9 @@ impl Completion {
         self.count_lost(lost);
     }
 
-    /// Whether jobs that SQL Server calls lost were ended by an earlier try, whose answer was lost and not its effect: where this worker
-    /// was never marked lost, nobody but itself can have taken them away. Only SQL Server knows that. The local clock does not: the
-    /// server's may have jumped, and this machine may have been suspended.
+    /// Whether jobs that SQL Server calls lost were ended by an earlier try, whose answer was lost and not its effect:
+    /// where this worker was never marked lost, nobody but itself can have taken them away. Only SQL Server knows that.
+    /// The local clock does not: the server's may have jumped, and this machine may have been suspended.
     pub(super) async fn had_effect(
         &self,
         session: &mut Session,
@@ -328,7 +329,8 @@ impl Completion {
     }
 }
 
-/// Whether SQL Server did not answer this call in time. (A connection that took too long to make is another thing: nothing was sent.)
+/// Whether SQL Server did not answer this call in time. (A connection that took too long to make is another thing:
+/// nothing was sent.)
 pub(super) fn is_time_out_of(error: &Error, call: &str) -> bool {
     matches!(error, Error::TimedOut { call: timed_out, .. } if timed_out == call)
 }
@@ -344,9 +346,9 @@ struct Batch {
 /// How many bytes of output one call carries at the most: they must arrive within the command time-out.
 const MAX_OUTPUT_BYTES: usize = 8 << 20;
 
-/// Parts what has ended into calls: by worker id, because `finish` takes one (more than one only just after a lease was lost), and by the
-/// size of the outputs. A job that stands twice (it was run again before its first result was acknowledged) goes into a call of its own,
-/// because the list's key is the job.
+/// Parts what has ended into calls: by worker id, because `finish` takes one (more than one only just after a lease was
+/// lost), and by the size of the outputs. A job that stands twice (it was run again before its first result was
+/// acknowledged) goes into a call of its own, because the list's key is the job.
 fn split_into_calls(ended: Vec<Ended>) -> Vec<Batch> {
     let mut batches: Vec<(Batch, HashSet<JobId>)> = Vec::new();
     for ended in ended {

@@ -1,11 +1,13 @@
-//! How many jobs are wanted in memory: as many as the cores will want before the next claim can bring more, and no more than that.
+//! How many jobs are wanted in memory: as many as the cores will want before the next claim can bring more, and no more
+//! than that.
 //!
 //! It follows Little's law, `jobs = rate x time`: the rate is what the threads can do at the run times measured so far,
-//! the time is what a claim takes (twice, for safety), and at least [`MIN_HORIZON`] so that short jobs come in large batches. Long jobs
-//! give a product below one: then only idle threads get a job, and nothing is hoarded that another worker could run. Where short jobs were
-//! expected and long ones came, what was claimed too far ahead is given back.
+//! the time is what a claim takes (twice, for safety), and at least [`MIN_HORIZON`] so that short jobs come in large
+//! batches. Long jobs give a product below one: then only idle threads get a job, and nothing is hoarded that another
+//! worker could run. Where short jobs were expected and long ones came, what was claimed too far ahead is given back.
 //!
-//! Large jobs are wanted only as far as they fit into `max_in_flight_bytes`: the size of those to come is taken from those that came.
+//! Large jobs are wanted only as far as they fit into `max_in_flight_bytes`: the size of those to come is taken from
+//! those that came.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +19,8 @@ use super::tally::RunTimes;
 /// For how much time jobs are kept in memory, at least: ten claims a second at the most when jobs are short.
 const MIN_HORIZON: Duration = Duration::from_millis(100);
 
-/// The most jobs beyond those for idle threads: the fixed buffer, or two full batches, so that one is claimed while the other runs.
+/// The most jobs beyond those for idle threads: the fixed buffer, or two full batches, so that one is claimed while the
+/// other runs.
 pub(super) fn most_ahead(config: &WorkerConfig) -> usize {
     if config.buffer > 0 { config.buffer } else { 2 * config.batch_size }
 }
@@ -71,8 +74,8 @@ impl Demand {
         if self.fixed { Duration::MAX } else { 10 * self.horizon() }
     }
 
-    /// Looks, once in a horizon, at how many jobs have ended since the look before. Where that says that too much is held, and has said so
-    /// for as long as patience lasts, returns how many are wanted.
+    /// Looks, once in a horizon, at how many jobs have ended since the look before. Where that says that too much is
+    /// held, and has said so for as long as patience lasts, returns how many are wanted.
     pub(super) fn wanted_at_last(&mut self, now: RunTimes, unstarted: usize, all_busy: bool) -> Option<usize> {
         let last = self.look;
         if last.at.elapsed() < self.horizon() {
@@ -94,7 +97,8 @@ impl Demand {
         Some(self.jobs_in_horizon_at(mean_run))
     }
 
-    /// Nothing is held. After a time without a job, whatever comes may be of another kind: one for each idle thread will tell.
+    /// Nothing is held. After a time without a job, whatever comes may be of another kind: one for each idle thread
+    /// will tell.
     pub(super) fn holds_nothing(&mut self, now: RunTimes) {
         if now.jobs == self.seen.jobs && self.seen_at.elapsed() >= self.patience() {
             self.mean_run = None; // not how large they are, which bounds memory
@@ -114,7 +118,8 @@ impl Demand {
         self.payload.map(|payload| payload.0.max(self.output.0).max(1.0))
     }
 
-    /// How many more jobs fit into memory; one at least where it holds none. `None`: no job has told yet how large they are.
+    /// How many more jobs fit into memory; one at least where it holds none. `None`: no job has told yet how large they
+    /// are.
     pub(super) fn jobs_that_fit(&self, in_flight: &InFlight) -> Option<usize> {
         let (payload, job) = (self.payload?, self.job_bytes()?);
         // Those that have not ended will hold their output instead of their payload.
@@ -167,8 +172,8 @@ impl Demand {
     }
 }
 
-/// A moving mean of sizes, which follows larger ones at once and smaller ones slowly: a job too many costs memory, one too few only a
-/// further claim.
+/// A moving mean of sizes, which follows larger ones at once and smaller ones slowly: a job too many costs memory, one
+/// too few only a further claim.
 #[derive(Debug, Clone, Copy)]
 struct MeanBytes(f64);
 
@@ -186,7 +191,8 @@ struct Look {
 }
 
 impl Look {
-    /// How long jobs have taken since, at least, where all threads were busy: those that run now count as if they had ended.
+    /// How long jobs have taken since, at least, where all threads were busy: those that run now count as if they had
+    /// ended.
     fn mean_run(&self, now: RunTimes, threads: usize) -> Duration {
         let jobs = (now.jobs - self.jobs) as usize + threads;
         (self.at.elapsed() * threads as u32).div_f64(jobs as f64)

@@ -15,8 +15,9 @@ const TELL_EVERY: Duration = Duration::from_secs(60);
 /// How often is looked, at least, while all that is left is scheduled.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Stops the worker when a claim found nothing and SQL Server says, twice in a row, that nothing is left: it looks for one state after
-/// the other, and a job that moves from one to another meanwhile can be missed. With `due_within`, jobs that are due later are not waited for.
+/// Stops the worker when a claim found nothing and SQL Server says, twice in a row, that nothing is left: it looks for
+/// one state after the other, and a job that moves from one to another meanwhile can be missed. With `due_within`, jobs
+/// that are due later are not waited for.
 ///
 /// While other workers still run jobs, or some are scheduled, it has the prefetcher look again after each pause.
 pub(super) async fn stop_when_empty(state: Arc<WorkerState>, due_within: Option<Duration>) {

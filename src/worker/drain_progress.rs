@@ -16,21 +16,23 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// How often the queue's depth is asked for at the most. In between, what this worker has finished is subtracted.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How far a worker has come with its queue, as [`Worker::drain_with`](super::Worker::drain_with) tells it. Displays as one line.
+/// How far a worker has come with its queue, as [`Worker::drain_with`](super::Worker::drain_with) tells it. Displays as
+/// one line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
     /// Jobs that this worker has finished since its start: done and dead ones.
     pub finished: u64,
-    /// Jobs of the queue that are not finished, held by this worker or by none or another; `None` before it is known. A sample: beyond 10,000 ready jobs of a
-    /// priority it is estimated, and at most 100,000 scheduled and claimed ones are counted.
+    /// Jobs of the queue that are not finished, held by this worker or by none or another; `None` before it is known. A
+    /// sample: beyond 10,000 ready jobs of a priority it is estimated, and at most 100,000 scheduled and claimed ones
+    /// are counted.
     pub unfinished: Option<u64>,
     /// Those of them that wait for their time; `None` before it is known.
     pub scheduled: Option<u64>,
     /// Jobs a second that this worker finished in the last ten seconds.
     pub jobs_per_second: f64,
-    /// How long it takes until the queue is empty if the unfinished jobs go on becoming fewer as in the last ten seconds; `None` while they
-    /// do not.
+    /// How long it takes until the queue is empty if the unfinished jobs go on becoming fewer as in the last ten
+    /// seconds; `None` while they do not.
     pub left: Option<Duration>,
     /// What is in each stage of this worker.
     pub stats: WorkerStats,

@@ -5,8 +5,8 @@
 //!         └─────────the last sample─────────▶ the depth as a metric, in every worker
 //! ```
 //!
-//! SQL Server elects (sql/060_duties.sql); a worker learns it with its heartbeat. There is no harm in two workers that both believe it: the
-//! procedures skip what another session has locked.
+//! SQL Server elects (sql/060_duties.sql); a worker learns it with its heartbeat. There is no harm in two workers that
+//! both believe it: the procedures skip what another session has locked.
 
 use std::time::Instant;
 

@@ -7,12 +7,12 @@
 //!      └──────────────── jobs may have come ◀── found, or no word ─┘
 //! ```
 //!
-//! While nothing comes, one call that sleeps in SQL Server stands for many claims that find nothing. It has a connection of its own, so
-//! that the prefetcher can claim at once when jobs come from this process itself, and because it changes nothing, it may be cut off at any
-//! time. A worker that finds jobs has no use for it.
+//! While nothing comes, one call that sleeps in SQL Server stands for many claims that find nothing. It has a
+//! connection of its own, so that the prefetcher can claim at once when jobs come from this process itself, and because
+//! it changes nothing, it may be cut off at any time. A worker that finds jobs has no use for it.
 //!
-//! SQL Server lets only so many sessions of a queue wait, because each holds one of its threads. The others look now and then: should many jobs
-//! come at once, those that waited are busy soon, and their places are free.
+//! SQL Server lets only so many sessions of a queue wait, because each holds one of its threads. The others look now
+//! and then: should many jobs come at once, those that waited are busy soon, and their places are free.
 
 use std::sync::Arc;
 use std::time::Duration;

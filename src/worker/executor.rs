@@ -4,8 +4,8 @@
 //! prefetcher ──submit──▶ bounded channel ──▶ a turn in the pool ──▶ handler ──▶ completion
 //! ```
 //!
-//! A job leaves the channel only when it starts: jobs start in the order of the channel whichever task the pool runs first, and what has
-//! not started can be given back at any time.
+//! A job leaves the channel only when it starts: jobs start in the order of the channel whichever task the pool runs
+//! first, and what has not started can be given back at any time.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -151,7 +151,8 @@ impl Executor {
         self.pump();
     }
 
-    /// Acknowledges a job whose payload did not arrive: as a failed attempt with `error`, or as not started where that is `None`.
+    /// Acknowledges a job whose payload did not arrive: as a failed attempt with `error`, or as not started where that
+    /// is `None`.
     pub(super) fn not_delivered(&self, registration: &Arc<Registration>, job: ClaimedUnseen, error: Option<String>) {
         let ClaimedUnseen { job_id, fence, attempt, .. } = job;
         let Runs { state, completion, .. } = &*self.runs;
@@ -172,8 +173,8 @@ impl Executor {
         self.pool.pump();
     }
 
-    /// Starts nothing any more and gives back what has not started. Jobs of `at_most_once` queues cannot be given back, they have no
-    /// row any more: they still run, until the deadline or until the worker stops at once.
+    /// Starts nothing any more and gives back what has not started. Jobs of `at_most_once` queues cannot be given back,
+    /// they have no row any more: they still run, until the deadline or until the worker stops at once.
     pub(super) fn close(&self) {
         self.runs.closed.store(true, Ordering::Release);
         for claimed in self.runs.kind_limits.take_waiting() {
@@ -196,7 +197,8 @@ impl Executor {
         self.pump();
     }
 
-    /// As [`close`](Self::close), and drops those without a row too: the shutdown deadline has passed, after which nothing starts.
+    /// As [`close`](Self::close), and drops those without a row too: the shutdown deadline has passed, after which
+    /// nothing starts.
     pub(super) fn cut_off(&self) {
         self.runs.cut_off.store(true, Ordering::Release);
         self.close();
@@ -224,9 +226,11 @@ impl Executor {
         self.runs.kind_limits.drop_waiting();
     }
 
-    /// Gives back up to `jobs` of those that have not started, the oldest first: another worker that claims them runs them at once.
+    /// Gives back up to `jobs` of those that have not started, the oldest first: another worker that claims them runs
+    /// them at once.
     pub(super) fn give_back(&self, jobs: usize) {
-        // There is no row to be given back to. To find that out at each job would take the oldest to the end of the channel.
+        // There is no row to be given back to. To find that out at each job would take the oldest to the end of the
+        // channel.
         if self.runs.without_row.load(Ordering::Acquire) {
             return;
         }
@@ -257,16 +261,16 @@ impl Jobs for Runs {
         }
     }
 
-    /// A panic of the metrics recorder, the tracing subscriber, a hook, or a defect of this crate. What it was about to do for a job is not
-    /// done: the worker stops, and the job is given back.
+    /// A panic of the metrics recorder, the tracing subscriber, a hook, or a defect of this crate. What it was about to
+    /// do for a job is not done: the worker stops, and the job is given back.
     fn panicked(&self, panic: Box<dyn Any + Send>) {
         self.state.stop.fail_by_panic(panic);
     }
 }
 
 impl Runs {
-    /// Whether jobs may leave the channel: not while the lease is in doubt, because they may be running elsewhere already. After
-    /// [`Executor::close`] only jobs without a row still run, and no lease holds those.
+    /// Whether jobs may leave the channel: not while the lease is in doubt, because they may be running elsewhere
+    /// already. After [`Executor::close`] only jobs without a row still run, and no lease holds those.
     fn may_start(&self) -> bool {
         self.closed.load(Ordering::Acquire) || !self.lease.is_in_doubt()
     }

@@ -1,4 +1,5 @@
-//! Acknowledgements that fail are repeated, until SQL Server has answered. Where it refuses them for good, the worker stops.
+//! Acknowledgements that fail are repeated, until SQL Server has answered. Where it refuses them for good, the worker
+//! stops.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +11,8 @@ use crate::error::Error;
 use super::pauses::Pauses;
 use super::worker_state::WorkerState;
 
-/// For how long acknowledgements that SQL Server refuses for good are tried again: a procedure that a deployment replaces is gone for less.
+/// For how long acknowledgements that SQL Server refuses for good are tried again: a procedure that a deployment
+/// replaces is gone for less.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Whether acknowledging works, for all connections that do it.
@@ -30,8 +32,9 @@ impl Acknowledging {
         *self.refused_at.lock() = None;
     }
 
-    /// SQL Server has refused an acknowledgement, and will refuse it again until somebody mends the cause: the worker stops. In order, as
-    /// long as others are accepted; when for a while none was, at once, because the results have nowhere to go.
+    /// SQL Server has refused an acknowledgement, and will refuse it again until somebody mends the cause: the worker
+    /// stops. In order, as long as others are accepted; when for a while none was, at once, because the results have
+    /// nowhere to go.
     fn refused(&self, error: Error) {
         let WorkerState { stop, in_flight, .. } = &*self.state;
         stop.fail(error);
@@ -55,8 +58,8 @@ pub(super) struct Repeats<'a> {
 }
 
 impl<'a> Repeats<'a> {
-    /// The first and the longest pause between tries: short enough for a deadlock victim, long enough not to press a server that is
-    /// just starting.
+    /// The first and the longest pause between tries: short enough for a deadlock victim, long enough not to press a
+    /// server that is just starting.
     const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
 
     pub(super) fn new(acknowledging: &'a Acknowledging) -> Repeats<'a> {

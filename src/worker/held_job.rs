@@ -1,5 +1,5 @@
-//! What a job in memory hangs on to: the registration under which it was claimed, its place among the jobs in flight, and its share of
-//! `worker.max_in_flight_bytes`.
+//! What a job in memory hangs on to: the registration under which it was claimed, its place among the jobs in flight,
+//! and its share of `worker.max_in_flight_bytes`.
 //!
 //! ```text
 //! claim ──▶ Held: unstarted, the payload ──▶ running ──▶ awaiting its finish, the output ──▶ confirmed, or lost: dropped
@@ -27,8 +27,8 @@ pub(super) struct Held {
     bytes: usize,
 }
 
-/// From which unused rest on a payload is copied to a place of its own size. The driver reads into buffers that double, and a large
-/// payload may have used little more than half of its own.
+/// From which unused rest on a payload is copied to a place of its own size. The driver reads into buffers that double,
+/// and a large payload may have used little more than half of its own.
 const WASTE: usize = 64 << 10;
 
 impl Held {

@@ -1,5 +1,5 @@
-//! The thread on which a worker speaks with SQL Server: a runtime of its own, so that nothing the program does with its runtime keeps the
-//! lease from being renewed and results from being acknowledged.
+//! The thread on which a worker speaks with SQL Server: a runtime of its own, so that nothing the program does with its
+//! runtime keeps the lease from being renewed and results from being acknowledged.
 
 use std::thread;
 

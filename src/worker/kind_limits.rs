@@ -5,9 +5,10 @@
 //!                            └──no──▶ waits here, where its turn comes within HOLD ──no──▶ put off until its turn
 //! ```
 //!
-//! A job that waits holds no thread, and does not count as one that the threads have in store: others are claimed past it. A kind with a
-//! long backlog would fill the memory so. What would wait for long goes back to SQL Server, scheduled for about when its turn comes, and the
-//! claims get at what stands behind it. So does what waits already, when the jobs turn out to be longer than those before.
+//! A job that waits holds no thread, and does not count as one that the threads have in store: others are claimed past
+//! it. A kind with a long backlog would fill the memory so. What would wait for long goes back to SQL Server, scheduled
+//! for about when its turn comes, and the claims get at what stands behind it. So does what waits already, when the
+//! jobs turn out to be longer than those before.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,11 +21,12 @@ use crate::ids::Fence;
 
 use super::executor::Claimed;
 
-/// How long a job may wait here: somewhat longer than one that was put off takes to come back (`worker.promote_interval_ms` and a claim).
+/// How long a job may wait here: somewhat longer than one that was put off takes to come back
+/// (`worker.promote_interval_ms` and a claim).
 const HOLD: Duration = Duration::from_secs(2);
 
-/// How long a job is put off, at the least and at the most. The most: should other workers come, or these jobs become shorter, it is soon
-/// seen again.
+/// How long a job is put off, at the least and at the most. The most: should other workers come, or these jobs become
+/// shorter, it is soon seen again.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 pub(super) struct KindLimits {
@@ -121,7 +123,8 @@ impl KindLimits {
         self.are_none
     }
 
-    /// Takes out those that wait for much longer than it looked when they came, with the time for which each is to be put off.
+    /// Takes out those that wait for much longer than it looked when they came, with the time for which each is to be
+    /// put off.
     pub(super) fn take_surplus(&self) -> Vec<(Claimed, Duration)> {
         let mut surplus = Vec::new();
         for kind in self.kinds.iter().flatten() {

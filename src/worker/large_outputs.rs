@@ -1,5 +1,5 @@
-//! The session of large outputs: those that do not fit into a list, and those that did not get through in time. One a call, on a connection
-//! that is made when there is something to send, so that nothing else waits for them.
+//! The session of large outputs: those that do not fit into a list, and those that did not get through in time. One a
+//! call, on a connection that is made when there is something to send, so that nothing else waits for them.
 //!
 //! ```text
 //! line: ▶ send the first ──answered──▶ confirmed
@@ -7,8 +7,9 @@
 //!       └────────────── to the end of the line ◀───────────────────────────────────┘
 //! ```
 //!
-//! An output that cannot be delivered would hold its job for ever, and be sent for ever. After [`MAX_TRIES`] the job is acknowledged as a
-//! failed attempt instead. Only tries count during which SQL Server was there for other calls, so that a server that is away fails nothing.
+//! An output that cannot be delivered would hold its job for ever, and be sent for ever. After [`MAX_TRIES`] the job is
+//! acknowledged as a failed attempt instead. Only tries count during which SQL Server was there for other calls, so
+//! that a server that is away fails nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,8 +28,8 @@ use super::completion::{Completion, Ran, is_time_out_of};
 use super::finish_retries::Repeats;
 use super::registration::Registration;
 
-/// After how many tries an output counts as impossible to deliver. Each takes the whole command time-out: a link that is slow only for a
-/// while is given that long.
+/// After how many tries an output counts as impossible to deliver. Each takes the whole command time-out: a link that
+/// is slow only for a while is given that long.
 const MAX_TRIES: u32 = 5;
 
 /// After how long without a large output the connection is given back.
@@ -56,7 +57,8 @@ impl LargeOutput {
         LargeOutput { is_open: true, ..LargeOutput::new(job) }
     }
 
-    /// Whether it is to be given up. By the time as well, because a connection that breaks again and again uses up tries fast.
+    /// Whether it is to be given up. By the time as well, because a connection that breaks again and again uses up
+    /// tries fast.
     fn is_undeliverable(&self, limit: Duration) -> bool {
         let tried_for = self.tried_since.map_or(Duration::ZERO, |since| since.elapsed());
         self.tries >= MAX_TRIES && tried_for >= limit * MAX_TRIES
@@ -168,7 +170,8 @@ impl Completion {
         Some(large)
     }
 
-    /// The acknowledgement of a job whose output cannot be delivered: its attempt has failed; or, where the queue keeps no outputs, it is done without.
+    /// The acknowledgement of a job whose output cannot be delivered: its attempt has failed; or, where the queue keeps
+    /// no outputs, it is done without.
     fn failed(&self, large: &LargeOutput, limit: Duration) -> Finish {
         let Finish { job_id, fence, attempt, ref kind, run, .. } = large.job.finish;
         let kind = kind.clone();

@@ -1,12 +1,13 @@
 //! The lease: how this process stays alive in SQL Server's eyes.
 //!
-//! A task with a connection of its own renews the lease by one row update, so that neither a slow claim nor full cores can starve it. A
-//! renewal may take as long as the lease lasts: [`Renewals`].
-//! A renewal that SQL Server refuses means that the worker was marked lost: whatever it holds may run elsewhere. The [`Registration`]
-//! is then marked lost, its unstarted jobs are dropped, and the worker registers anew under a new id.
+//! A task with a connection of its own renews the lease by one row update, so that neither a slow claim nor full cores
+//! can starve it. A renewal may take as long as the lease lasts: [`Renewals`]. A renewal that SQL Server refuses means
+//! that the worker was marked lost: whatever it holds may run elsewhere. The [`Registration`] is then marked lost, its
+//! unstarted jobs are dropped, and the worker registers anew under a new id.
 //!
-//! SQL Server's clock alone decides. The only thing decided here by the local clock ([`LeaseValidity`]) is a refusal: when the last renewal
-//! is longer ago than the lease, the lease is in doubt and no further job is started until SQL Server has answered.
+//! SQL Server's clock alone decides. The only thing decided here by the local clock ([`LeaseValidity`]) is a refusal:
+//! when the last renewal is longer ago than the lease, the lease is in doubt and no further job is started until SQL
+//! Server has answered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,13 +80,14 @@ impl LeaseKeeper {
     ///
     /// # Errors
     ///
-    /// Whatever keeps the worker from registering; nothing is retried here, so that a wrong setting is seen at the start.
+    /// Whatever keeps the worker from registering; nothing is retried here, so that a wrong setting is seen at the
+    /// start.
     pub(super) async fn register(mut session: Session, state: &Arc<WorkerState>) -> Result<LeaseKeeper, Error> {
         let (config, clock) = (&state.config, Arc::new(LeaseValidity::default()));
         let registration = register_once(&mut session, state, config.take_over, &clock).await?;
         let (current, _) = watch::channel(Arc::new(registration));
-        // An answer that comes when the lease has run out is worth something still: perhaps nobody has reaped the worker. An interval is
-        // added for that.
+        // An answer that comes when the lease has run out is worth something still: perhaps nobody has reaped the
+        // worker. An interval is added for that.
         let renewals = Renewals::new(session, Duration::from_millis(config.lease_ms + config.heartbeat_interval_ms));
         let (refused, duties) = (Arc::default(), Arc::new(Election::new()));
         Ok(LeaseKeeper { state: state.clone(), renewals, clock, current, refused, duties })
@@ -101,8 +103,8 @@ impl LeaseKeeper {
         self.duties.clone()
     }
 
-    /// Renews until the worker is told to stop at once or the task is ended; `resumed` is called after each renewal: the lease
-    /// may have been in doubt until then.
+    /// Renews until the worker is told to stop at once or the task is ended; `resumed` is called after each renewal:
+    /// the lease may have been in doubt until then.
     pub(super) async fn keep(mut self, resumed: impl Fn() + Send + 'static) {
         let WorkerState { config, stop, metrics, .. } = &*self.state.clone();
         let interval = Duration::from_millis(config.heartbeat_interval_ms);

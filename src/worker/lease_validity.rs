@@ -8,8 +8,8 @@ use crate::boot_clock::BootClock;
 /// How long is slept at the most before the clock is looked at again.
 pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// Until when the lease is certainly held, by the local clock. Counted from before the renewal was sent, so that it is never later than
-/// what SQL Server believes.
+/// Until when the lease is certainly held, by the local clock. Counted from before the renewal was sent, so that it is
+/// never later than what SQL Server believes.
 #[derive(Debug, Default)]
 pub(super) struct LeaseValidity {
     clock: BootClock,
@@ -37,7 +37,8 @@ impl LeaseValidity {
         self.now().as_nanos() as u64 >= self.held_until_ns.load(Ordering::Acquire)
     }
 
-    /// Returns at that time, or within [`LONGEST_SLEEP`] of the end of a suspension during which it came: timers sleep with the machine.
+    /// Returns at that time, or within [`LONGEST_SLEEP`] of the end of a suspension during which it came: timers sleep
+    /// with the machine.
     pub(super) async fn reaches(&self, time: Duration) {
         loop {
             let left = time.saturating_sub(self.now());

@@ -1,7 +1,7 @@
 //! What limits a worker right now: where its time goes while not every thread has a job.
 //!
-//! The prefetcher is always in one of few situations, and says so at each change ([`LimitedBy::begin`]): claiming, waiting for room,
-//! waiting for jobs to come. Each stretch of time is put down to one of four limits:
+//! The prefetcher is always in one of few situations, and says so at each change ([`LimitedBy::begin`]): claiming,
+//! waiting for room, waiting for jobs to come. Each stretch of time is put down to one of four limits:
 //!
 //! | the threads were | the prefetcher | the limit |
 //! |---|---|---|
@@ -33,8 +33,8 @@ pub enum Limit {
     Claim,
     /// The cores. This is how it should be; more of them make it faster.
     Cpu,
-    /// Acknowledgements are slow or fail, and what waits for them uses up `max_in_flight` or `max_in_flight_bytes`; or the jobs are so
-    /// large that fewer than there are threads fit into the latter.
+    /// Acknowledgements are slow or fail, and what waits for them uses up `max_in_flight` or `max_in_flight_bytes`; or
+    /// the jobs are so large that fewer than there are threads fit into the latter.
     Finish,
 }
 
@@ -138,7 +138,8 @@ impl LimitedBy {
     fn totals(&self, state: &State) -> Totals {
         let Stretch { limit, since, ended } = &state.present;
         let took = since.elapsed();
-        // The run time of a job counts when it ends; a thread whose job has not ended yet is taken to be busy since the change.
+        // The run time of a job counts when it ends; a thread whose job has not ended yet is taken to be busy since the
+        // change.
         let ran = self.tally.run_times().total.saturating_sub(*ended) + took * self.in_flight.running() as u32;
         let busy = ran.as_secs_f64() >= BUSY * took.as_secs_f64() * self.threads as f64;
         let limit = if busy { Limit::Cpu } else { *limit };

@@ -1,6 +1,7 @@
-//! What one worker must do for the whole queue: make scheduled jobs ready when they are due, give back the jobs of workers whose lease ran out,
-//! sample the depth, and delete what is no longer to be kept. Each on a timer with jitter, on a connection of its own, by the one worker that is
-//! elected ([`Election`]); the others wait here without a connection.
+//! What one worker must do for the whole queue: make scheduled jobs ready when they are due, give back the jobs of
+//! workers whose lease ran out, sample the depth, and delete what is no longer to be kept. Each on a timer with jitter,
+//! on a connection of its own, by the one worker that is elected ([`Election`]); the others wait here without a
+//! connection.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -89,8 +90,8 @@ impl Maintenance {
         let mut sample = Timer::due_now(config.sample_interval_ms);
         let mut expire = Timer { every: EXPIRE_EVERY, due_at: Instant::now() };
         while stop.is_running() {
-            // Where there is more to do than one call does, the rest comes in the next turn: nothing waits for long behind anything else, and promote
-            // keeps the duties.
+            // Where there is more to do than one call does, the rest comes in the next turn: nothing waits for long
+            // behind anything else, and promote keeps the duties.
             if promote.rings() {
                 match self.promote_due().await {
                     Ok(Promoted { elected: false, .. }) => return,

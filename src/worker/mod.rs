@@ -14,8 +14,8 @@
 //! | run | [`executor`], [`kind_limits`] | [`Claimed`](executor::Claimed) | [`Ended`](completion::Ended) |
 //! | acknowledge | [`completion`], [`large_outputs`] | [`Ended`](completion::Ended) | a call of `finish` or `release` |
 //!
-//! A job's [`Held`](held_job::Held) goes with it all the way: it counts the job in [`in_flight`], and that is the one signal that goes back.
-//! What each stage has done goes into the [`tally`].
+//! A job's [`Held`](held_job::Held) goes with it all the way: it counts the job in [`in_flight`], and that is the one
+//! signal that goes back. What each stage has done goes into the [`tally`].
 //!
 //! | beside it | file | tells |
 //! |---|---|---|
@@ -96,7 +96,8 @@ pub use stop::StopHandle;
 /// How many acknowledgements are under way at once: one collects while the other waits for SQL Server.
 const COMPLETION_LANES: usize = 2;
 
-/// A running worker. Made by [`WorkerBuilder::start`], ended by [`run`](Self::run), [`drain`](Self::drain) or [`shutdown`](Self::shutdown).
+/// A running worker. Made by [`WorkerBuilder::start`], ended by [`run`](Self::run), [`drain`](Self::drain) or
+/// [`shutdown`](Self::shutdown).
 ///
 /// Dropping it stops it at once: what it holds runs again when its lease is reaped.
 pub struct Worker {
@@ -134,12 +135,13 @@ pub struct Summary {
     pub stats: WorkerStats,
     /// How long the worker ran.
     pub elapsed: Duration,
-    /// Whether everything that it held had ended and was acknowledged when it ended. False when the shutdown deadline had passed, and after
-    /// [`StopHandle::stop_now`].
+    /// Whether everything that it held had ended and was acknowledged when it ended. False when the shutdown deadline
+    /// had passed, and after [`StopHandle::stop_now`].
     pub ended_in_order: bool,
-    /// Jobs that still ran, or whose result was not acknowledged, when the worker ended. At the shutdown deadline they were given back at once
-    /// and without a counted attempt, but for those that had failed; after [`StopHandle::stop_now`] they run again when the lease is reaped.
-    /// Jobs of a queue with delivery `at_most_once` do not run again.
+    /// Jobs that still ran, or whose result was not acknowledged, when the worker ended. At the shutdown deadline they
+    /// were given back at once and without a counted attempt, but for those that had failed; after
+    /// [`StopHandle::stop_now`] they run again when the lease is reaped. Jobs of a queue with delivery `at_most_once`
+    /// do not run again.
     pub cut_off: usize,
 }
 
@@ -207,8 +209,8 @@ impl Worker {
         self.state.stop.clone()
     }
 
-    /// A source of [`WorkerStats`] that outlives [`run`](Self::run) and [`drain`](Self::drain), which consume the worker: for a progress
-    /// bar or a health page.
+    /// A source of [`WorkerStats`] that outlives [`run`](Self::run) and [`drain`](Self::drain), which consume the
+    /// worker: for a progress bar or a health page.
     pub fn monitor(&self) -> Monitor {
         Monitor { state: self.state.clone(), lease: self.lease.clone() }
     }
@@ -218,21 +220,22 @@ impl Worker {
         self.monitor().stats()
     }
 
-    /// Works until it is stopped by a [`StopHandle`] or cannot go on, then ends in order: no more claims, unstarted jobs are given back,
-    /// running jobs end within `shutdown_deadline_ms`, results are acknowledged, the worker unregisters.
+    /// Works until it is stopped by a [`StopHandle`] or cannot go on, then ends in order: no more claims, unstarted
+    /// jobs are given back, running jobs end within `shutdown_deadline_ms`, results are acknowledged, the worker
+    /// unregisters.
     ///
     /// What has not ended by the deadline is given back at once and without a counted attempt, is cancelled
-    /// ([`Context::is_cancelled`](crate::Context::is_cancelled)), and may run on another worker while its handler still runs here. That takes
-    /// four seconds at the most, so the process should be given that much longer.
+    /// ([`Context::is_cancelled`](crate::Context::is_cancelled)), and may run on another worker while its handler still
+    /// runs here. That takes four seconds at the most, so the process should be given that much longer.
     ///
     /// # Errors
     ///
-    /// What made going on impossible: a permission that was taken away, a procedure or queue that is gone, a newer schema that this release does
-    /// not work with. Where acknowledgements are refused for good, they are tried for three seconds more; then the worker stops at once. Transient
-    /// errors never end a worker.
+    /// What made going on impossible: a permission that was taken away, a procedure or queue that is gone, a newer
+    /// schema that this release does not work with. Where acknowledgements are refused for good, they are tried for
+    /// three seconds more; then the worker stops at once. Transient errors never end a worker.
     ///
-    /// [`Error::Panicked`] when something panicked outside of a handler, which is a defect of this crate or of the program's metrics recorder,
-    /// tracing subscriber or hooks.
+    /// [`Error::Panicked`] when something panicked outside of a handler, which is a defect of this crate or of the
+    /// program's metrics recorder, tracing subscriber or hooks.
     ///
     /// # Cancel safety
     ///
@@ -268,9 +271,10 @@ impl Worker {
         self.run().await
     }
 
-    /// Works until the queue is empty, then ends as [`run`](Self::run) does. Empty means that no job is ready, scheduled or claimed,
-    /// by any worker: a job that is scheduled for tomorrow is waited for, and so is a paused queue. The log says what is waited for
-    /// when nothing was run for five seconds, and each minute. [`drain_until`](Self::drain_until) does not wait for what is scheduled.
+    /// Works until the queue is empty, then ends as [`run`](Self::run) does. Empty means that no job is ready,
+    /// scheduled or claimed, by any worker: a job that is scheduled for tomorrow is waited for, and so is a paused
+    /// queue. The log says what is waited for when nothing was run for five seconds, and each minute.
+    /// [`drain_until`](Self::drain_until) does not wait for what is scheduled.
     ///
     /// # Errors
     ///
@@ -285,8 +289,9 @@ impl Worker {
         self.run().await
     }
 
-    /// As [`drain`](Self::drain), but leaves jobs that are scheduled for later than `within` from now: delayed ones, and those that failed
-    /// and are to be retried later. With [`Duration::ZERO`], what is ready now is worked off, and what is due by now.
+    /// As [`drain`](Self::drain), but leaves jobs that are scheduled for later than `within` from now: delayed ones,
+    /// and those that failed and are to be retried later. With [`Duration::ZERO`], what is ready now is worked off, and
+    /// what is due by now.
     ///
     /// # Errors
     ///
@@ -306,7 +311,8 @@ impl Worker {
         self.stages.others.spawn_on(task.instrument(self.span.clone()), self.io.runtime());
     }
 
-    /// As [`drain`](Self::drain), and calls `show` with the progress `every` so often, and once at the end: for a progress bar.
+    /// As [`drain`](Self::drain), and calls `show` with the progress `every` so often, and once at the end: for a
+    /// progress bar.
     ///
     /// ```no_run
     /// # async fn example(worker: readpast::Worker) -> Result<(), readpast::Error> {

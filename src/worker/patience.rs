@@ -1,14 +1,16 @@
 //! How long a call that is repeated anyway may take before its connection counts as dead.
 //!
-//! A connection can die without a word. The next call on it is then answered by nobody, and to wait for `command_timeout_ms` would be to
-//! leave undone for so long what must be done every second. But a server may also be slow: each call that was not answered in time doubles the
-//! limit, up to `command_timeout_ms`, and calls that are answered quickly bring it down again.
+//! A connection can die without a word. The next call on it is then answered by nobody, and to wait for
+//! `command_timeout_ms` would be to leave undone for so long what must be done every second. But a server may also be
+//! slow: each call that was not answered in time doubles the limit, up to `command_timeout_ms`, and calls that are
+//! answered quickly bring it down again.
 
 use std::time::Duration;
 
 use crate::error::Error;
 
-/// Shorter than the time after which another worker takes over the duties (sql/060_duties.sql), with something left for a new connection.
+/// Shorter than the time after which another worker takes over the duties (sql/060_duties.sql), with something left for
+/// a new connection.
 const SHORTEST: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]

@@ -4,18 +4,20 @@
 //! pump ──▶ slot (rayon task) ──▶ whose turn is it? ──▶ that worker's jobs, for a slice of time
 //! ```
 //!
-//! A slot is a task in the pool; there is one for each thread and a few more, so that a thread that ends a slot finds the next one in the
-//! pool. Few slots, and not a task for each job, keep the pool's deques short: a handler that uses `par_iter` finds idle threads that steal
-//! its pieces. Nothing in the pool ever waits for a channel: the end of a slot and the arrival of a job call [`Pool::pump`], and
-//! that is all the scheduling there is.
+//! A slot is a task in the pool; there is one for each thread and a few more, so that a thread that ends a slot finds
+//! the next one in the pool. Few slots, and not a task for each job, keep the pool's deques short: a handler that uses
+//! `par_iter` finds idle threads that steal its pieces. Nothing in the pool ever waits for a channel: the end of a slot
+//! and the arrival of a job call [`Pool::pump`], and that is all the scheduling there is.
 //!
-//! Several workers can share the threads. Each turn goes to the worker that has had the least time for its weight (start-time fair
-//! queueing): a turn that runs counts as long as it has run, and at least as long as the worker's turns take on average. So a worker of long
-//! jobs does not take thread after thread from one of short jobs before its first turn has ended.
+//! Several workers can share the threads. Each turn goes to the worker that has had the least time for its weight
+//! (start-time fair queueing): a turn that runs counts as long as it has run, and at least as long as the worker's
+//! turns take on average. So a worker of long jobs does not take thread after thread from one of short jobs before its
+//! first turn has ended.
 //!
-//! A thread that waits in a handler's `par_iter` for a piece takes other tasks from the pool meanwhile, a slot among them, and runs whole
-//! jobs on the waiting job's stack. That keeps the core at work, but must not go on and on: with [`MAX_DEPTH`] jobs on its stack a thread
-//! gives a slot back. The pool is pumped again a moment later ([`Pool::keep_pumping`]), because another thread may be idle.
+//! A thread that waits in a handler's `par_iter` for a piece takes other tasks from the pool meanwhile, a slot among
+//! them, and runs whole jobs on the waiting job's stack. That keeps the core at work, but must not go on and on: with
+//! [`MAX_DEPTH`] jobs on its stack a thread gives a slot back. The pool is pumped again a moment later
+//! ([`Pool::keep_pumping`]), because another thread may be idle.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -29,15 +31,15 @@ use tokio::sync::Notify;
 
 use crate::error::Error;
 
-/// How long a turn goes on taking jobs before the thread goes back to the pool. Handing a task to rayon costs about a microsecond: with jobs
-/// shorter than this the cost is shared by several, longer jobs get a turn each.
+/// How long a turn goes on taking jobs before the thread goes back to the pool. Handing a task to rayon costs about a
+/// microsecond: with jobs shorter than this the cost is shared by several, longer jobs get a turn each.
 const SLICE: Duration = Duration::from_micros(200);
 
 /// How many jobs may be on one thread's stack: one that runs, and one that waits in rayon for its pieces.
 const MAX_DEPTH: u32 = 2;
 
-/// How long after a slot was given back the pool is pumped again: a thousandth of a second of a core, should one be idle, and a thousand wake-ups
-/// a second at the most.
+/// How long after a slot was given back the pool is pumped again: a thousandth of a second of a core, should one be
+/// idle, and a thousand wake-ups a second at the most.
 const PUMP_AGAIN: Duration = Duration::from_millis(1);
 
 /// The jobs of one worker, as the pool sees them.
@@ -113,8 +115,8 @@ impl Pool {
         self.threads.current_num_threads()
     }
 
-    /// Adds a worker, until its jobs are dropped. `look_ahead` is how many slots there are beside one for each thread; of several workers' the
-    /// largest counts.
+    /// Adds a worker, until its jobs are dropped. `look_ahead` is how many slots there are beside one for each thread;
+    /// of several workers' the largest counts.
     pub(super) fn join(&self, jobs: Weak<dyn Jobs>, weight: u32, look_ahead: usize) {
         self.most.fetch_max(self.threads() + look_ahead, Ordering::AcqRel);
         self.members.lock().join(jobs, f64::from(weight));
@@ -170,7 +172,8 @@ pub(super) struct Load {
     pub(super) weight: f64,
 }
 
-/// A signal that a worker took, to be heeded a moment later. One that ends meanwhile passes it on: it is for all that share the pool.
+/// A signal that a worker took, to be heeded a moment later. One that ends meanwhile passes it on: it is for all that
+/// share the pool.
 struct Signal<'a>(&'a Notify);
 
 impl Drop for Signal<'_> {
@@ -179,8 +182,8 @@ impl Drop for Signal<'_> {
     }
 }
 
-/// Drops what may be the last of a worker that has ended, and with it the program's handlers: never under the pool's lock, which they could
-/// come back to, and without letting a panic of theirs into rayon.
+/// Drops what may be the last of a worker that has ended, and with it the program's handlers: never under the pool's
+/// lock, which they could come back to, and without letting a panic of theirs into rayon.
 fn let_go(all: impl IntoIterator<Item = Arc<dyn Jobs>>) {
     for jobs in all {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(jobs)));

@@ -1,4 +1,5 @@
-//! The prefetcher: keeps as many jobs claimed as the cores will want before the next claim can bring more, and no more than that.
+//! The prefetcher: keeps as many jobs claimed as the cores will want before the next claim can bring more, and no more
+//! than that.
 //!
 //! ```text
 //! SQL Server ──claim──▶ prefetcher ──submit──▶ executor
@@ -134,8 +135,8 @@ impl Prefetcher {
         }
     }
 
-    /// One claim; before it, where the answer to an earlier one was lost, what that one may have claimed is given back. `None`: instead of a
-    /// claim, the job at the queue's head was taken out of the way.
+    /// One claim; before it, where the answer to an earlier one was lost, what that one may have claimed is given back.
+    /// `None`: instead of a claim, the job at the queue's head was taken out of the way.
     async fn claim(
         &mut self,
         registration: &Arc<Registration>,
@@ -209,7 +210,8 @@ impl Prefetcher {
 
     /// A claim of `room` jobs has failed; waits before the next.
     async fn repeat_later(&mut self, room: usize, error: Error) {
-        // Also after an error of SQL Server's own: a claim is a statement for each priority, and those before may have had effect.
+        // Also after an error of SQL Server's own: a claim is a statement for each priority, and those before may have
+        // had effect.
         self.strays.answer_lost();
         if is_time_out_of(&error, "claim") {
             self.failed.reset(); // it has waited for long enough
@@ -266,7 +268,8 @@ impl Prefetcher {
     fn threads_to_fill(&self) -> usize {
         let WorkerState { threads, weight, in_flight, .. } = &*self.state;
         let load = self.executor.pool().load();
-        // One that has fewer threads than are its due waits with a job for the next that is free, or the others would keep them all.
+        // One that has fewer threads than are its due waits with a job for the next that is free, or the others would
+        // keep them all.
         let due = fair_share(*threads, f64::from(*weight), load.weight);
         self.idle_threads(&load).max(usize::from(in_flight.running() < due))
     }
@@ -281,7 +284,8 @@ impl Prefetcher {
 
     /// What idle threads would be idle for while a claim is under way.
     fn limit_while_claiming(&self) -> Limit {
-        // When most of what may be held waits for its acknowledgement, only crumbs are claimed, however fast claims are.
+        // When most of what may be held waits for its acknowledgement, only crumbs are claimed, however fast claims
+        // are.
         let awaiting = self.state.in_flight.awaiting_finish();
         let is_most = awaiting > self.state.config.max_in_flight / 2 || self.demand.outputs_are_most(awaiting);
         if is_most { Limit::Finish } else { Limit::Claim }
@@ -302,8 +306,8 @@ impl Prefetcher {
         self.give_back_surplus();
     }
 
-    /// Gives back what was claimed for jobs much shorter than those that run now, so that other workers can run it: all but what is
-    /// wanted at the present speed.
+    /// Gives back what was claimed for jobs much shorter than those that run now, so that other workers can run it: all
+    /// but what is wanted at the present speed.
     fn give_back_surplus(&mut self) {
         let WorkerState { in_flight, tally, .. } = &*self.state;
         let unstarted = in_flight.unstarted();
@@ -329,7 +333,8 @@ impl Prefetcher {
         if claimed == 0 {
             self.watcher.begin(pause);
         }
-        // Where a few came, more may follow soon; where none came, the watcher says when, and nobody relies on it alone.
+        // Where a few came, more may follow soon; where none came, the watcher says when, and nobody relies on it
+        // alone.
         let more_may_follow = tokio::time::sleep(if claimed > 0 { pause } else { CLAIM_ANYWAY });
         tokio::pin!(more_may_follow);
         loop {
@@ -357,7 +362,8 @@ impl Prefetcher {
     }
 }
 
-/// How many of the threads are a worker's due beside others; one at least. `of_all` are the weights of those that have jobs, which may be without its own.
+/// How many of the threads are a worker's due beside others; one at least. `of_all` are the weights of those that have
+/// jobs, which may be without its own.
 fn fair_share(threads: usize, own: f64, of_all: f64) -> usize {
     ((threads as f64 * own / of_all.max(own)) as usize).max(1)
 }

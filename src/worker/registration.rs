@@ -1,4 +1,5 @@
-//! One life of this worker in SQL Server, from a registration to the next: what is claimed belongs to it, and is lost with it.
+//! One life of this worker in SQL Server, from a registration to the next: what is claimed belongs to it, and is lost
+//! with it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -60,7 +61,8 @@ impl Registration {
         }
     }
 
-    /// Forgets jobs whose finish or release SQL Server has confirmed. A job that was claimed again meanwhile has another fence and stays.
+    /// Forgets jobs whose finish or release SQL Server has confirmed. A job that was claimed again meanwhile has
+    /// another fence and stays.
     pub(super) fn forget(&self, jobs: impl Iterator<Item = (JobId, Fence)>) {
         let mut held = self.held.lock();
         for (job_id, fence) in jobs {

@@ -5,8 +5,9 @@
 //!   └──────────── goes on: an answer may take as long as the lease lasts ──────────────────┘
 //! ```
 //!
-//! A slow answer must not be given up and asked for anew: where connecting takes longer than an interval, no heartbeat would ever arrive. A
-//! connection that is dead must not use up the lease. Nobody can tell one from the other, so both are tried.
+//! A slow answer must not be given up and asked for anew: where connecting takes longer than an interval, no heartbeat
+//! would ever arrive. A connection that is dead must not use up the lease. Nobody can tell one from the other, so both
+//! are tried.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -96,8 +97,8 @@ impl Renewals {
         .await;
         let sent_at = self.under_way.remove(index).sent_at;
         if result.is_ok() {
-            // Those that were sent before have no more to tell, and their connections are likely dead. One that was sent after is the next
-            // renewal already.
+            // Those that were sent before have no more to tell, and their connections are likely dead. One that was
+            // sent after is the next renewal already.
             for earlier in self.under_way.drain(..index) {
                 session.gave_up("heartbeat", earlier.sent_at);
             }

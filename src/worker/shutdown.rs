@@ -6,8 +6,8 @@
 //!    └────────────────────────────────────────── stop now ──▶ everything is dropped; the reaper gives the jobs back
 //! ```
 //!
-//! What is released while it runs may be claimed by another worker at once. It has another fence there, so that the acknowledgement of the run
-//! that goes on here would change nothing.
+//! What is released while it runs may be claimed by another worker at once. It has another fence there, so that the
+//! acknowledgement of the run that goes on here would change nothing.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -25,8 +25,8 @@ use super::stop::Phase;
 use super::worker_state::WorkerState;
 use super::{Stages, Worker};
 
-/// How long a shutdown waits for a claim that is under way before it gives back what has not started: a claim takes milliseconds, and
-/// the jobs of one that takes longer are given back when it has ended.
+/// How long a shutdown waits for a claim that is under way before it gives back what has not started: a claim takes
+/// milliseconds, and the jobs of one that takes longer are given back when it has ended.
 const CLAIM_GRACE: Duration = Duration::from_secs(1);
 
 /// How much longer than the deadline results that are there already may take.
@@ -72,7 +72,8 @@ pub(super) async fn end(worker: &mut Worker) -> End {
     End { in_order, cut_off }
 }
 
-/// Has the worker fail when a stage has panicked. What the stage held has left memory with it, which nobody has told those who wait for that.
+/// Has the worker fail when a stage has panicked. What the stage held has left memory with it, which nobody has told
+/// those who wait for that.
 pub(super) fn note_panic(state: &WorkerState, ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
@@ -153,7 +154,8 @@ impl Ending<'_> {
     /// Returns when nothing is held any more, or nothing more can be acknowledged.
     async fn nothing_is_held(&self, prefetch: &mut JoinSet<()>, acknowledging: &mut JoinSet<()>) {
         let Ending { state, executor, .. } = *self;
-        // A claim that is under way ends first, so that it does not take again what is given back; one that hangs is not waited for.
+        // A claim that is under way ends first, so that it does not take again what is given back; one that hangs is
+        // not waited for.
         let _ = tokio::time::timeout(CLAIM_GRACE, all_ended(state, prefetch)).await;
         executor.close();
         all_ended(state, prefetch).await;
@@ -170,7 +172,8 @@ impl Ending<'_> {
     }
 }
 
-/// Gives back what is held, as if it had not been started. Jobs that have failed are left to the reaper, who counts their attempt.
+/// Gives back what is held, as if it had not been started. Jobs that have failed are left to the reaper, who counts
+/// their attempt.
 async fn give_back(
     state: &WorkerState,
     session: &mut Session,
@@ -193,7 +196,8 @@ async fn give_back(
             }
         };
         registration.forget(jobs.iter().copied());
-        // Those that are not this worker's any more were released by an earlier try whose answer was lost, if there was one.
+        // Those that are not this worker's any more were released by an earlier try whose answer was lost, if there was
+        // one.
         let released = if is_open { jobs.len() } else { jobs.len() - not_ours };
         *given_back += released;
         state.tally.released(released as u64);

@@ -1,4 +1,5 @@
-//! What a worker tells about itself at one moment, for programs, health pages and progress bars: [`WorkerStats`], read by a [`Monitor`].
+//! What a worker tells about itself at one moment, for programs, health pages and progress bars: [`WorkerStats`], read
+//! by a [`Monitor`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ impl fmt::Debug for Monitor {
 }
 
 impl Monitor {
-    /// What the worker holds and has done, and how it is, at this moment. Cheap: a few atomic reads and two locks that nobody holds long.
+    /// What the worker holds and has done, and how it is, at this moment. Cheap: a few atomic reads and two locks that
+    /// nobody holds long.
     pub fn stats(&self) -> WorkerStats {
         let WorkerState { in_flight, tally, limited_by, stop, .. } = &*self.state;
         let (_, limited_by) = limited_by.shares();
@@ -53,20 +55,22 @@ pub struct WorkerStats {
     pub running: usize,
     /// Ended jobs that SQL Server has not confirmed yet.
     pub awaiting_finish: usize,
-    /// Bytes of payloads and outputs of all these: the payload until the handler has returned, the output until it is confirmed.
+    /// Bytes of payloads and outputs of all these: the payload until the handler has returned, the output until it is
+    /// confirmed.
     pub held_bytes: usize,
     /// Jobs that are done and confirmed.
     pub done: u64,
     /// Failed attempts that were confirmed and will be repeated.
     pub retried: u64,
-    /// Jobs that will run again later without a counted attempt, confirmed: those that their handler snoozed, those of a kind that this
-    /// worker has no handler for, and those that would have waited too long for others of their kind.
+    /// Jobs that will run again later without a counted attempt, confirmed: those that their handler snoozed, those of
+    /// a kind that this worker has no handler for, and those that would have waited too long for others of their kind.
     pub snoozed: u64,
     /// Jobs that are dead and confirmed.
     pub dead: u64,
     /// Unstarted jobs that were given back.
     pub released: u64,
-    /// Jobs that were no longer this worker's when they ended or were to start: its lease had run out, and they were given to others.
+    /// Jobs that were no longer this worker's when they ended or were to start: its lease had run out, and they were
+    /// given to others.
     pub lost: u64,
     /// Jobs that were seen to run longer than their time limit.
     pub overdue: u64,

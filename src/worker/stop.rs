@@ -42,23 +42,25 @@ impl StopHandle {
     }
 
     /// Stops the worker in order: no more claims, unstarted jobs are given back, running jobs may end within
-    /// `worker.shutdown_deadline_ms`, results are acknowledged. What has not ended by then is cancelled and given back, without an attempt
-    /// charged. Calling it again has no further effect.
+    /// `worker.shutdown_deadline_ms`, results are acknowledged. What has not ended by then is cancelled and given back,
+    /// without an attempt charged. Calling it again has no further effect.
     pub fn stop(&self) {
         self.stopping.set();
         self.advance(Phase::Stopping);
     }
 
-    /// Stops the worker without waiting for anything: [`Context::is_cancelled`](crate::Context::is_cancelled) turns true, results that
-    /// are not acknowledged yet are dropped, and their jobs run again when this worker's lease is reaped.
+    /// Stops the worker without waiting for anything: [`Context::is_cancelled`](crate::Context::is_cancelled) turns
+    /// true, results that are not acknowledged yet are dropped, and their jobs run again when this worker's lease is
+    /// reaped.
     pub fn stop_now(&self) {
         self.stopping_now.set();
         self.advance(Phase::StoppingNow);
     }
 
-    /// Stops on SIGINT (Ctrl-C) and SIGTERM, on Windows on Ctrl-C, Ctrl-Break, and when the console is closed or the machine shuts down: the first
-    /// as [`stop`](Self::stop), the second as [`stop_now`](Self::stop_now). From then on these signals do not end the process by themselves,
-    /// even when the worker has ended. (Windows ends a process a few seconds after a console was closed or a shutdown has begun, whatever it does.)
+    /// Stops on SIGINT (Ctrl-C) and SIGTERM, on Windows on Ctrl-C, Ctrl-Break, and when the console is closed or the
+    /// machine shuts down: the first as [`stop`](Self::stop), the second as [`stop_now`](Self::stop_now). From then on
+    /// these signals do not end the process by themselves, even when the worker has ended. (Windows ends a process a
+    /// few seconds after a console was closed or a shutdown has begun, whatever it does.)
     ///
     /// # Errors
     ///
@@ -163,8 +165,8 @@ impl Signals {
     }
 }
 
-/// Ctrl-C and Ctrl-Break; the console's window is closed; the machine shuts down. After the last two, Windows ends the process itself a few
-/// seconds later (five by default), whatever it does.
+/// Ctrl-C and Ctrl-Break; the console's window is closed; the machine shuts down. After the last two, Windows ends the
+/// process itself a few seconds later (five by default), whatever it does.
 #[cfg(windows)]
 struct Signals {
     ctrl_c: tokio::signal::windows::CtrlC,

@@ -1,12 +1,13 @@
 //! Jobs that are claimed in the table, but that this process does not know of, because the answer was lost.
 //!
-//! They are looked for at once, and again and again at growing distances, because the claim may have been under way to SQL Server when
-//! its connection was given up: what the operating system has taken over for sending, it goes on sending for as long as [`LAST_LOOK`].
+//! They are looked for at once, and again and again at growing distances, because the claim may have been under way to
+//! SQL Server when its connection was given up: what the operating system has taken over for sending, it goes on
+//! sending for as long as [`LAST_LOOK`].
 
 use std::time::{Duration, Instant};
 
-/// For how long after a lost answer the claim may still arrive at the server: TCP gives up sending what is not acknowledged after some
-/// 15 minutes (Linux: `tcp_retries2`, 924.6 s by default).
+/// For how long after a lost answer the claim may still arrive at the server: TCP gives up sending what is not
+/// acknowledged after some 15 minutes (Linux: `tcp_retries2`, 924.6 s by default).
 const LAST_LOOK: Duration = Duration::from_secs(925);
 
 /// When to look for strays.

@@ -1,4 +1,5 @@
-//! What a worker has done since its start. Each stage says what happened; the stats, the demand and the limit are read from it.
+//! What a worker has done since its start. Each stage says what happened; the stats, the demand and the limit are read
+//! from it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! How many jobs go with one call, learnt from calls that SQL Server did not answer in time.
 
-/// The most jobs of a call: halved after a time-out, because there may be too much in one for the network, and grown slowly afterwards. A
-/// jump back to the full size would run into the next time-out, and the call that follows it would be small again.
+/// The most jobs of a call: halved after a time-out, because there may be too much in one for the network, and grown
+/// slowly afterwards. A jump back to the full size would run into the next time-out, and the call that follows it would
+/// be small again.
 #[derive(Debug)]
 pub(super) struct TimeoutBackoff {
     jobs: usize,

@@ -1,7 +1,8 @@
 //! The search for a job whose payload does not arrive: it would come with each claim again, and nothing else would run.
 //!
-//! When claims of one job were not answered in time, it is claimed without its payload, to learn which it is, and released. When that happens
-//! again with the same job, it is acknowledged as a failed attempt: it comes back later, and is dead after its last.
+//! When claims of one job were not answered in time, it is claimed without its payload, to learn which it is, and
+//! released. When that happens again with the same job, it is acknowledged as a failed attempt: it comes back later,
+//! and is dead after its last.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use crate::queue::claim::ClaimedUnseen;
 /// After how many claims of one job that were not answered in time its payload is looked into.
 const PAYLOAD_TRIES: u32 = 3;
 
-/// From which size on a payload is taken for the reason that a claim was not answered in time: the size that the driver calls large. A network
-/// that does not carry so much within `command_timeout_ms` (1 s at the least) is of no use.
+/// From which size on a payload is taken for the reason that a claim was not answered in time: the size that the driver
+/// calls large. A network that does not carry so much within `command_timeout_ms` (1 s at the least) is of no use.
 const LARGE_PAYLOAD: u64 = 65_535;
 
 /// What is known of a payload that does not arrive.

@@ -1,4 +1,5 @@
-//! What all stages of one worker have: the settings, the way to SQL Server, and the few things that each of them reports to.
+//! What all stages of one worker have: the settings, the way to SQL Server, and the few things that each of them
+//! reports to.
 
 use std::sync::Arc;
 

@@ -2,10 +2,11 @@
 //!
 //!     child_worker LEDGER
 //!
-//! Settings come from the environment (`READPAST_…`). Every start and every end of a job is appended to the ledger, one line by one
-//! `write`, so that what stands there has happened, however the process ends. A payload begins with what the handler is to do:
-//! a number of microseconds to sleep, `abort`, which ends the process at once, or `echo`, which gives the payload back as the output. Its standard output says `ready` when it claims and,
-//! at its end, what it did; the end of its standard input asks it to stop.
+//! Settings come from the environment (`READPAST_…`). Every start and every end of a job is appended to the ledger, one
+//! line by one `write`, so that what stands there has happened, however the process ends. A payload begins with what
+//! the handler is to do: a number of microseconds to sleep, `abort`, which ends the process at once, or `echo`, which
+//! gives the payload back as the output. Its standard output says `ready` when it claims and, at its end, what it did;
+//! the end of its standard input asks it to stop.
 
 use std::error::Error;
 use std::fs::{File, OpenOptions};

@@ -60,7 +60,8 @@ fn a_protocol_with_a_rule_taken_out_is_caught() {
 const WORKERS: WorkerId = 4;
 const JOBS: usize = 4;
 
-/// The model and the server side by side. A step that answers differently, or leaves a different state behind, fails the test.
+/// The model and the server side by side. A step that answers differently, or leaves a different state behind, fails
+/// the test.
 struct SideBySide {
     model: Table,
     session: Session,

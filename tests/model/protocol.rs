@@ -1,7 +1,9 @@
-//! Two worker processes, the table between them, and everything that can go wrong: every interleaving of their steps, by stateright.
+//! Two worker processes, the table between them, and everything that can go wrong: every interleaving of their steps,
+//! by stateright.
 //!
-//! A step is one call of a procedure by one process, or a fault. A process that is stopped for a while (SIGSTOP, a suspended machine) needs no
-//! step: it takes none while the others do. Faults, and with them the number of states, are bounded by a budget.
+//! A step is one call of a procedure by one process, or a fault. A process that is stopped for a while (SIGSTOP, a
+//! suspended machine) needs no step: it takes none while the others do. Faults, and with them the number of states, are
+//! bounded by a budget.
 
 use stateright::{Model, Property};
 
@@ -12,7 +14,8 @@ const PROCESSES: usize = 2;
 /// Claims of one job that are looked at; more bring nothing new.
 const MAX_FENCE: u8 = 2;
 const BATCH: usize = 2;
-/// The job that may also fail or be given back. For the others to do so as well is the same with other names, and many more states.
+/// The job that may also fail or be given back. For the others to do so as well is the same with other names, and many
+/// more states.
 const VARIED: usize = 0;
 /// The process that may also stop in order. For the other to do so as well is the same with other names.
 const STOPPING: usize = 0;
@@ -23,7 +26,8 @@ pub struct Protocol {
     pub faults: u8,
     /// How many jobs, [`JOBS`] at the most.
     pub jobs: usize,
-    /// Whether a process may stop in order, and SQL Server may be away. With all jobs, that would be six times as many states.
+    /// Whether a process may stop in order, and SQL Server may be away. With all jobs, that would be six times as many
+    /// states.
     pub with_ends: bool,
 }
 
@@ -119,14 +123,16 @@ impl System {
         self.processes[process].worker = Some(worker);
     }
 
-    /// What a process does when it learns that its lease is lost: it registers anew. What it holds it still has; the results will be refused.
+    /// What a process does when it learns that its lease is lost: it registers anew. What it holds it still has; the
+    /// results will be refused.
     fn lease_lost(&mut self, process: usize) {
         self.processes[process].looks = false;
         self.new_worker(process, &[]);
     }
 
     fn finish(&mut self, (worker, job, fence, outcome): LateFinish) {
-        // Which claim it changes is seen in the table: without the check of the fence it may be another than the one that was meant.
+        // Which claim it changes is seen in the table: without the check of the fence it may be another than the one
+        // that was meant.
         let in_force = self.table.rows[job].fence;
         if self.table.finish(worker, job, fence, outcome) {
             self.acknowledged[job][usize::from(in_force)] += 1;
@@ -246,7 +252,8 @@ impl Model for Protocol {
                 let known: Vec<_> = held.iter().map(|held| (held.job, held.fence)).collect();
                 let strays = system.table.recover(worker, &known);
                 if fate == Fate::Late {
-                    // It looks again, so that the strays are given back in time, and this call finds what came after them.
+                    // It looks again, so that the strays are given back in time, and this call finds what came after
+                    // them.
                     let jobs = if self.rules.recover_changes_nothing { strays } else { known };
                     system.processes[number].late_release = Some((worker, jobs));
                 } else {
@@ -388,8 +395,8 @@ impl Model for Protocol {
 }
 
 impl System {
-    /// Whether somebody will finish, release or reap a claimed job: its worker is a process that knows of it or will look, or it is a
-    /// registration that nobody renews any more, so that its lease runs out.
+    /// Whether somebody will finish, release or reap a claimed job: its worker is a process that knows of it or will
+    /// look, or it is a registration that nobody renews any more, so that its lease runs out.
     fn will_come_back(&self, job: usize, fence: u8, worker: WorkerId) -> bool {
         let is_registered = self.table.workers.contains_key(&worker);
         match self.processes.iter().find(|process| process.worker == Some(worker)) {

@@ -1,5 +1,5 @@
-//! What SQL Server does: the tables' rows and the procedures over them, as far as the protocol between workers and table goes. A method
-//! is named after its procedure, and `mod.rs` runs both on the same steps.
+//! What SQL Server does: the tables' rows and the procedures over them, as far as the protocol between workers and
+//! table goes. A method is named after its procedure, and `mod.rs` runs both on the same steps.
 
 use std::collections::BTreeMap;
 

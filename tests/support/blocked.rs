@@ -16,8 +16,8 @@ pub struct BlockedWorker {
     pub starts: Arc<AtomicU32>,
 }
 
-/// Enqueues the ten jobs and starts the worker on `queue`, which is the fixture's or another way to it; returns when one job runs and
-/// nine wait.
+/// Enqueues the ten jobs and starts the worker on `queue`, which is the fixture's or another way to it; returns when
+/// one job runs and nine wait.
 pub async fn blocked_worker(fixture: &Fixture, queue: &Queue, config: WorkerConfig) -> BlockedWorker {
     fixture.queue.enqueue_many(&numbers(10)).await.unwrap();
     let gate = Arc::new(Semaphore::new(0));

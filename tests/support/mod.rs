@@ -2,9 +2,9 @@
 //!
 //! `READPAST_URL` set ─▶ that SQL Server; otherwise the dev server, started by the first test that asks.
 //!
-//! [`Fixture`] is a schema with a queue `work`, and the library's `Queue` on it. [`Session`] is any other program: plain T-SQL over a
-//! connection of its own. [`WorkerSession`] is a worker in any other language: the worker's procedures by RPC. A test that fails
-//! leaves its schema behind, to be looked at.
+//! [`Fixture`] is a schema with a queue `work`, and the library's `Queue` on it. [`Session`] is any other program:
+//! plain T-SQL over a connection of its own. [`WorkerSession`] is a worker in any other language: the worker's
+//! procedures by RPC. A test that fails leaves its schema behind, to be looked at.
 
 pub mod blocked;
 pub mod child;
@@ -224,7 +224,8 @@ impl Fixture {
         counts
     }
 
-    /// Makes a login with a user in the database that is a member of the schema's role `role` (`producer`, `worker`, `operator`, `monitor`) or of none.
+    /// Makes a login with a user in the database that is a member of the schema's role `role` (`producer`, `worker`,
+    /// `operator`, `monitor`) or of none.
     pub async fn create_login(&self, role: Option<&str>) -> Login {
         let login = Login { name: unique("login"), password: format!("Pw1-{}", Uuid::new_v4()) };
         let name = &login.name;
@@ -244,7 +245,8 @@ impl Fixture {
         session.drop(&format!("LOGIN [{}]", login.name)).await;
     }
 
-    /// Removes the schema or the database. Whatever else has connected to a database of the test's own is to be dropped before.
+    /// Removes the schema or the database. Whatever else has connected to a database of the test's own is to be dropped
+    /// before.
     pub async fn remove(self) {
         let Fixture { config, queue, url, own_database } = self;
         drop(queue);

@@ -1,8 +1,8 @@
-//! A TCP proxy between a program and the server that does what networks do: cuts, resets in the middle of a message, stalls without a
-//! word, and crawls.
+//! A TCP proxy between a program and the server that does what networks do: cuts, resets in the middle of a message,
+//! stalls without a word, and crawls.
 //!
-//! What happens to the answer or request of a given procedure needs connections without encryption, which [`Proxy::connection_string`]
-//! asks for: only there can the proxy see what is called.
+//! What happens to the answer or request of a given procedure needs connections without encryption, which
+//! [`Proxy::connection_string`] asks for: only there can the proxy see what is called.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -138,8 +138,8 @@ impl Proxy {
         self.control.traps.lock().clear();
     }
 
-    /// Forgets every connection there is at this moment, as a gateway does: what is sent on one arrives nowhere, for ever, and nobody is
-    /// told. New ones work.
+    /// Forgets every connection there is at this moment, as a gateway does: what is sent on one arrives nowhere, for
+    /// ever, and nobody is told. New ones work.
     pub fn swallow(&self) {
         self.control.swallowed.send_replace(self.connections());
     }
@@ -288,7 +288,8 @@ async fn pump(
         }
         let rate = control.bytes_per_second.load(Ordering::Acquire);
         if rate > 0 {
-            // By the clock, and not piece by piece: a timer is a millisecond late, and a fast link's pieces take less than that.
+            // By the clock, and not piece by piece: a timer is a millisecond late, and a fast link's pieces take less
+            // than that.
             free_at = free_at.max(Instant::now()) + Duration::from_secs_f64(length as f64 / rate as f64);
             if free_at > Instant::now() + Duration::from_millis(2) {
                 tokio::time::sleep_until(free_at).await;

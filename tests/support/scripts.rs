@@ -79,8 +79,8 @@ pub fn for_schema(script: &str) -> String {
     script.replace("readpast", "$(schema)")
 }
 
-/// Everything that is installed: objects, columns, types, indexes with their options, procedures, roles with their rights. The schema's name
-/// in it is "readpast".
+/// Everything that is installed: objects, columns, types, indexes with their options, procedures, roles with their
+/// rights. The schema's name in it is "readpast".
 pub async fn contents(fixture: &Fixture, session: &mut Session) -> Vec<String> {
     let mut queries = vec![
         "SELECT CONCAT(o.type_desc, ' ', o.name) AS line
@@ -158,8 +158,8 @@ pub async fn grants(session: &mut Session) -> Vec<String> {
 }
 
 impl Fixture {
-    /// Puts everything back as the scripts have it, procedures that a test has replaced too. `Queue::install` would see that the version
-    /// is there and do nothing.
+    /// Puts everything back as the scripts have it, procedures that a test has replaced too. `Queue::install` would see
+    /// that the version is there and do nothing.
     pub async fn run_scripts(&self) {
         self.session().await.script(&scripts()).await.unwrap();
     }

@@ -1,5 +1,5 @@
-//! Arbitrary bytes as payloads, and a server whose answers are changed at arbitrary places, against the public API. The fuzz targets
-//! `readpast_answers` and `readpast_payload` and the tests of `bad_input.rs` share it.
+//! Arbitrary bytes as payloads, and a server whose answers are changed at arbitrary places, against the public API. The
+//! fuzz targets `readpast_answers` and `readpast_payload` and the tests of `bad_input.rs` share it.
 //!
 //! ```text
 //! library ──▶ tampering proxy ──▶ dev server      what is read is changed, cut short or cut off, as the input says
@@ -20,7 +20,8 @@ use tokio::time::timeout;
 /// Whatever takes longer has hung.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a connection lives on after the first change: a client that waits for bytes that were cut away is not waited for.
+/// How long a connection lives on after the first change: a client that waits for bytes that were cut away is not
+/// waited for.
 const AFTERWARDS: Duration = Duration::from_millis(20);
 
 /// One change of what a server answers: five bytes of input.
@@ -159,8 +160,8 @@ async fn forward(mut client: TcpStream, server: std::net::SocketAddr, changes: V
     }
 }
 
-/// Every call of the library meets answers that were changed: no panic and no hang, whatever comes; and what was not run is not
-/// acknowledged, so that an honest worker finds it afterwards.
+/// Every call of the library meets answers that were changed: no panic and no hang, whatever comes; and what was not
+/// run is not acknowledged, so that an honest worker finds it afterwards.
 pub fn answers(input: &[u8]) {
     const JOBS: u64 = 3;
     let bench = bench();

@@ -1,5 +1,5 @@
-//! graphile_worker with the settings of its own benchmark (its `benches/perf_test.rs`, the best that it publishes), and with what else its
-//! documentation advises.
+//! graphile_worker with the settings of its own benchmark (its `benches/perf_test.rs`, the best that it publishes), and
+//! with what else its documentation advises.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,8 +24,9 @@ const TASK: &str = "bench";
 /// As many of our own are acknowledged before a rate is taken.
 const WARM_UP_JOBS: u64 = 1_000;
 
-/// What was worth tuning. Other sizes of the local queue (1,000 and 20,000), other completion delays (1 and 20 ms) and the client's clock
-/// instead of the server's did not save CPU time, and neither did handlers that send their work to rayon.
+/// What was worth tuning. Other sizes of the local queue (1,000 and 20,000), other completion delays (1 and 20 ms) and
+/// the client's clock instead of the server's did not save CPU time, and neither did handlers that send their work to
+/// rayon.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     pub name: &'static str,
@@ -50,8 +51,8 @@ impl Settings {
     /// How many jobs a local queue fetches at once.
     const LOCAL_QUEUE: usize = 5_000;
 
-    /// What is tried with jobs that do nothing: its benchmark's settings; several local queues, "for very small, high-volume jobs"; and
-    /// the default concurrency, which takes the least CPU time.
+    /// What is tried with jobs that do nothing: its benchmark's settings; several local queues, "for very small,
+    /// high-volume jobs"; and the default concurrency, which takes the least CPU time.
     pub fn for_no_op_jobs() -> [Settings; 3] {
         [
             Self::PUBLISHED,
@@ -155,8 +156,8 @@ async fn waiting(pool: &PgPool) -> u64 {
     jobs as u64
 }
 
-/// Works off jobs until `jobs` more than the first few have ended. Jobs that have ended are counted, not those that are acknowledged: that
-/// is a few more, in this peer's favour.
+/// Works off jobs until `jobs` more than the first few have ended. Jobs that have ended are counted, not those that are
+/// acknowledged: that is a few more, in this peer's favour.
 pub async fn run_worker(settings: Settings, work: Work, jobs: u64) -> Run {
     let pool = pool().await;
     let available = waiting(&pool).await;

@@ -1,10 +1,11 @@
-//! The same jobs on readpast and on graphile_worker, the Rust queue on PostgreSQL with a local queue and batched completion, in one run.
+//! The same jobs on readpast and on graphile_worker, the Rust queue on PostgreSQL with a local queue and batched
+//! completion, in one run.
 //!
 //!     benches/peers/run            # starts a PostgreSQL cluster of its own, runs this, stops it
 //!     benches/peers/run --quick    # small sizes: shows that it works
 //!
-//! Both work off the same number of jobs of the same payload, round by round one after the other, each with its server on the same cores.
-//! The peer runs with several settings, and for each measure the best of them counts.
+//! Both work off the same number of jobs of the same payload, round by round one after the other, each with its server
+//! on the same cores. The peer runs with several settings, and for each measure the best of them counts.
 
 mod graphile;
 mod postgres;

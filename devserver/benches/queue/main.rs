@@ -1,9 +1,10 @@
-//! What a worker's calls cost the dev server: claim of 500, finish of 500, enqueue of 1,000, by the procedures in `sql/`.
+//! What a worker's calls cost the dev server: claim of 500, finish of 500, enqueue of 1,000, by the procedures in
+//! `sql/`.
 //!
 //! Four questions: does the cost depend on how many jobs wait; how many rows a second go through one connection and
-//! through eight; how many if some connections claim while others finish, as a worker's do; how much memory does a waiting
-//! job take. Times are CPU times of the server (of everything in this
-//! process but the clients' threads), which other programs on the machine disturb little; rates are by the clock.
+//! through eight; how many if some connections claim while others finish, as a worker's do; how much memory does a
+//! waiting job take. Times are CPU times of the server (of everything in this process but the clients' threads), which
+//! other programs on the machine disturb little; rates are by the clock.
 //!
 //! `cargo bench -p readpast-devserver`. Without `--bench`, as `cargo test --benches` starts it, it does all of it once
 //! with few jobs.

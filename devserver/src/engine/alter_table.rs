@@ -1,10 +1,11 @@
 //! ALTER TABLE: columns and constraints of a table that has rows.
 //!
-//! What the rows do not notice (defaults, checks, a column that reads as a constant) changes the schema alone; everything
-//! else goes through [`Session::rebuild`], which computes each row anew and builds table and indexes from them.
+//! What the rows do not notice (defaults, checks, a column that reads as a constant) changes the schema alone;
+//! everything else goes through [`Session::rebuild`], which computes each row anew and builds table and indexes from
+//! them.
 //!
-//! Source: "ALTER TABLE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/alter-table-transact-sql.md); the errors are those
-//! of docs/relational-databases/errors-events/database-engine-events-and-errors-4000-to-4999.md.
+//! Source: "ALTER TABLE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/alter-table-transact-sql.md); the errors are
+//! those of docs/relational-databases/errors-events/database-engine-events-and-errors-4000-to-4999.md.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Runs compiled batches, procedures and dynamic text: control of flow, TRY and CATCH, and what an error ends.
 //!
-//! Which error ends what (there is no single page; "TRY...CATCH", "SET XACT_ABORT" and "Database Engine error severities"
-//! in MicrosoftDocs/sql-docs say most of it):
+//! Which error ends what (there is no single page; "TRY...CATCH", "SET XACT_ABORT" and "Database Engine error
+//! severities" in MicrosoftDocs/sql-docs say most of it):
 //!
 //! | error | without TRY | within TRY |
 //! |---|---|---|

@@ -348,7 +348,8 @@ impl Binder<'_> {
         let Some(table) = relation.table_in(slot) else { return Err(not_updatable()) };
         table.access = Access::Change;
         table.hints.check_target_in_from()?;
-        // "The … query optimizer ignores the READUNCOMMITTED and NOLOCK hints in the FROM clause that apply to the target table."
+        // "The … query optimizer ignores the READUNCOMMITTED and NOLOCK hints in the FROM clause that apply to the
+        // target table."
         if table.hints.isolation == Some(crate::tsql::ast::IsolationLevel::ReadUncommitted) {
             table.hints.isolation = None;
         }

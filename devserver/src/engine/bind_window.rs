@@ -1,7 +1,7 @@
 //! Binds window functions: what OVER says, and the functions that cannot do without it.
 //!
-//! Source: "SELECT - OVER Clause" (MicrosoftDocs/sql-docs, docs/t-sql/queries/select-over-clause-transact-sql.md), and the
-//! functions' own pages in docs/t-sql/functions/.
+//! Source: "SELECT - OVER Clause" (MicrosoftDocs/sql-docs, docs/t-sql/queries/select-over-clause-transact-sql.md), and
+//! the functions' own pages in docs/t-sql/functions/.
 
 use super::bind_expression::implicit;
 use super::binder::Binder;

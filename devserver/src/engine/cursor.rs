@@ -1,8 +1,8 @@
 //! Cursors: DECLARE, OPEN, FETCH, CLOSE, DEALLOCATE, and the row that WHERE CURRENT OF means.
 //!
-//! A static cursor keeps its rows, a keyset cursor the clustered keys of its rows, a dynamic cursor only the place in the
-//! index where it is: each FETCH opens the scan anew and goes on from there, with the locks of a SELECT. Which of the
-//! three it is follows from the options and from the query.
+//! A static cursor keeps its rows, a keyset cursor the clustered keys of its rows, a dynamic cursor only the place in
+//! the index where it is: each FETCH opens the scan anew and goes on from there, with the locks of a SELECT. Which of
+//! the three it is follows from the options and from the query.
 //!
 //! Source: "DECLARE CURSOR" and "FETCH" (MicrosoftDocs/sql-docs, docs/t-sql/language-elements/), "Using implicit cursor
 //! conversions" (SQL Server 2005 Books Online), and for the errors docs/relational-databases/errors-events/
@@ -238,7 +238,8 @@ fn effective(wanted: Model, bound: &BoundPlan) -> SqlResult<Model> {
 }
 
 impl Cursor {
-    /// CURSOR_STATUS: 1 open with rows, 0 open and empty, -1 closed. `transactions`: the session's `cursor_closing_transactions`.
+    /// CURSOR_STATUS: 1 open with rows, 0 open and empty, -1 closed. `transactions`: the session's
+    /// `cursor_closing_transactions`.
     pub fn status(&self, transactions: u64) -> i16 {
         match self.open.as_ref().filter(|open| open.transactions_before == transactions) {
             None => -1,

@@ -1,7 +1,7 @@
 //! The way to all DDL, and CREATE, ALTER and DROP of types, procedures, views, sequences, schemas and databases.
 //!
-//! Tables and indexes change in the storage ([`super::table_ddl`]), everything else in the catalog; both go back with the
-//! transaction.
+//! Tables and indexes change in the storage ([`super::table_ddl`]), everything else in the catalog; both go back with
+//! the transaction.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

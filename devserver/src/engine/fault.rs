@@ -1,4 +1,5 @@
-//! Faults on demand, for the tests of clients: errors and delays at the calls of a procedure, and a clock that is wrong.
+//! Faults on demand, for the tests of clients: errors and delays at the calls of a procedure, and a clock that is
+//! wrong.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -52,10 +53,10 @@ struct Ghosts {
 }
 
 impl Faults {
-    /// Lets `decide` see every call of a procedure from now on, before anything of it has run. It gets the number of the
-    /// call, counted from 1 over all sessions. The error that it returns is what the call ends with, as if the first
-    /// statement of the procedure had raised it; with `None` the procedure runs. It runs on the session's own thread
-    /// and may block there: that is a slow procedure.
+    /// Lets `decide` see every call of a procedure from now on, before anything of it has run. It gets the number of
+    /// the call, counted from 1 over all sessions. The error that it returns is what the call ends with, as if the
+    /// first statement of the procedure had raised it; with `None` the procedure runs. It runs on the session's own
+    /// thread and may block there: that is a slow procedure.
     ///
     /// `procedure` is `schema.name`, without brackets, in whichever database. What was said about it before is
     /// forgotten.
@@ -75,8 +76,8 @@ impl Faults {
         self.clock_ms.store(ms, Ordering::Release);
     }
 
-    /// Lets committed deletes leave their index entries and rows behind as ghosts, as SQL Server does until its cleaner has
-    /// passed: nobody sees them, but every scan and seek reads over them ([`crate::DevServer::entries_read`] counts
+    /// Lets committed deletes leave their index entries and rows behind as ghosts, as SQL Server does until its cleaner
+    /// has passed: nobody sees them, but every scan and seek reads over them ([`crate::DevServer::entries_read`] counts
     /// them). So it is where the cleaner does not keep up, or is held back by a long snapshot or a readable secondary.
     /// Switching it off takes the ghosts away. Off at first: a commit cleans up at once.
     ///
@@ -93,14 +94,15 @@ impl Faults {
         }
     }
 
-    /// Stops the server as if its process were stopped (SIGSTOP): no statement begins, no answer goes out, no connection is
-    /// answered and nobody logs in until [`Faults::thaw`]. Connections stay open, and new ones are taken by the operating
-    /// system as in front of a stopped process. Clocks go on: what waited for a lock or a time may find that the time is over.
+    /// Stops the server as if its process were stopped (SIGSTOP): no statement begins, no answer goes out, no
+    /// connection is answered and nobody logs in until [`Faults::thaw`]. Connections stay open, and new ones are taken
+    /// by the operating system as in front of a stopped process. Clocks go on: what waited for a lock or a time may
+    /// find that the time is over.
     ///
     /// A statement that runs when the server freezes may still end, but its answer waits.
     ///
-    /// What clients have sent runs after the thaw, also where they have given up meanwhile and closed the connection: it was
-    /// received. A second after the thaw whoever is gone is cut off as usual.
+    /// What clients have sent runs after the thaw, also where they have given up meanwhile and closed the connection:
+    /// it was received. A second after the thaw whoever is gone is cut off as usual.
     pub fn freeze(&self) {
         self.gate.close();
     }

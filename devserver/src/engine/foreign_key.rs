@@ -1,9 +1,11 @@
-//! Foreign keys: a row needs its partner, and a partner that goes takes its rows along, leaves them behind, or may not go.
+//! Foreign keys: a row needs its partner, and a partner that goes takes its rows along, leaves them behind, or may not
+//! go.
 //!
 //! Everything is looked at after the statement has changed its rows, so that rows can come and go together. Whoever
-//! inserts reads the partner under an S lock: it waits for a session that has changed or deleted it. Whoever deletes reads
-//! the referring rows under S locks: without an index on the referring columns that is the whole table, and one row that
-//! somebody has locked stops it, as in SQL Server. These locks are taken under READ UNCOMMITTED and row versions too.
+//! inserts reads the partner under an S lock: it waits for a session that has changed or deleted it. Whoever deletes
+//! reads the referring rows under S locks: without an index on the referring columns that is the whole table, and one
+//! row that somebody has locked stops it, as in SQL Server. These locks are taken under READ UNCOMMITTED and row
+//! versions too.
 //!
 //! Source: "Primary and foreign key constraints" (MicrosoftDocs/sql-docs,
 //! docs/relational-databases/tables/primary-and-foreign-key-constraints.md).

@@ -139,8 +139,8 @@ pub struct Frame {
     pub rows: Vec<SlotRow>,
     /// The locator of the row in the target's slot.
     pub target: Option<Key>,
-    /// How many rows have been kept for later, as rows to change or in the hands of an operator. A row of the target that
-    /// nobody has kept when its turn is over does not qualify.
+    /// How many rows have been kept for later, as rows to change or in the hands of an operator. A row of the target
+    /// that nobody has kept when its turn is over does not qualify.
     pub kept: u64,
     /// What NEXT VALUE FOR has given to the row that is being computed, by the number of the sequence.
     pub next_values: Vec<(i32, i64)>,

@@ -1,10 +1,10 @@
 //! User-defined functions and synonyms.
 //!
 //! A function is bound where it is called, like a view: its parameters are the arguments' own bound expressions, which
-//! know their slots and so mean the same inside the function as outside. SQL Server inlines scalar functions of one RETURN
-//! the same way ("Scalar UDF inlining", MicrosoftDocs/sql-docs,
-//! docs/relational-databases/user-defined-functions/scalar-udf-inlining.md) and table-valued functions of one SELECT always.
-//! Functions of several statements are refused.
+//! know their slots and so mean the same inside the function as outside. SQL Server inlines scalar functions of one
+//! RETURN the same way ("Scalar UDF inlining", MicrosoftDocs/sql-docs,
+//! docs/relational-databases/user-defined-functions/scalar-udf-inlining.md) and table-valued functions of one SELECT
+//! always. Functions of several statements are refused.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! sys.dm_db_index_operational_stats: what was done to each index.
 //!
 //! Source: MicrosoftDocs/sql-docs,
-//! docs/relational-databases/system-dynamic-management-views/sys-dm-db-index-operational-stats-transact-sql.md. Columns about
-//! pages, latches and what stands off a row are left out; who asks for one is refused (59000). There are no page locks.
+//! docs/relational-databases/system-dynamic-management-views/sys-dm-db-index-operational-stats-transact-sql.md. Columns
+//! about pages, latches and what stands off a row are left out; who asks for one is refused (59000). There are no page
+//! locks.
 
 use super::bind_expression::implicit;
 use super::bind_source::Relation;

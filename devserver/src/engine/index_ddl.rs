@@ -1,7 +1,7 @@
 //! CREATE, ALTER and DROP INDEX. A clustered index is the table's order: making or dropping one builds the table anew.
 //!
-//! Source: "ALTER INDEX" (MicrosoftDocs/sql-docs, docs/t-sql/statements/alter-index-transact-sql.md): what REBUILD does with
-//! options that it does not name, REORGANIZE without page locks, SET of a disabled index.
+//! Source: "ALTER INDEX" (MicrosoftDocs/sql-docs, docs/t-sql/statements/alter-index-transact-sql.md): what REBUILD does
+//! with options that it does not name, REORGANIZE without page locks, SET of a disabled index.
 
 use std::sync::Arc;
 
@@ -97,7 +97,8 @@ impl Session {
 
     /// `DROP_EXISTING = ON`: an index of the name makes place for the new one.
     ///
-    /// Source: "CREATE INDEX" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-index-transact-sql.md), DROP_EXISTING.
+    /// Source: "CREATE INDEX" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-index-transact-sql.md),
+    /// DROP_EXISTING.
     fn replace_index(
         &mut self,
         table: ObjectId,

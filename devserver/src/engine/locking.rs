@@ -163,8 +163,8 @@ impl TableHints {
         Ok(result)
     }
 
-    /// The hints that the target of UPDATE or DELETE has in the FROM clause: "the hint can't be specified for a table that is
-    /// the target" is said there of FORCESCAN, and of FORCESEEK with an index and its columns.
+    /// The hints that the target of UPDATE or DELETE has in the FROM clause: "the hint can't be specified for a table
+    /// that is the target" is said there of FORCESCAN, and of FORCESEEK with an index and its columns.
     pub fn check_target_in_from(&self) -> SqlResult<()> {
         if !self.seek_columns.is_empty() {
             return Err(not_for_targets(10724, "FORCESEEK"));
@@ -223,8 +223,8 @@ impl TableHints {
         Ok(())
     }
 
-    /// The locks under the session's isolation level; 650 for READPAST where it is not allowed. `versions`: the database has
-    /// READ_COMMITTED_SNAPSHOT.
+    /// The locks under the session's isolation level; 650 for READPAST where it is not allowed. `versions`: the
+    /// database has READ_COMMITTED_SNAPSHOT.
     pub fn lock_plan(&self, session: IsolationLevel, versions: bool, access: Access) -> SqlResult<LockPlan> {
         let mut level = self.isolation.unwrap_or(session);
         // "When UPDLOCK is specified, the READCOMMITTED and READCOMMITTEDLOCK isolation level hints are ignored."

@@ -52,8 +52,8 @@ impl Session {
         Err(denied("EXECUTE", &user_type.name, &self.database.name, &user_type.schema))
     }
 
-    /// A permission on the database such as CREATE TABLE; 262. Ownership chaining does not extend to DDL: the user's own
-    /// permissions count in procedures too.
+    /// A permission on the database such as CREATE TABLE; 262. Ownership chaining does not extend to DDL: the user's
+    /// own permissions count in procedures too.
     pub(super) fn check_create(&self, permission: &str) -> SqlResult<()> {
         let catalog = self.database.catalog.read();
         if catalog.principals.has(self.state.user, permission, SecurableId::Database) {

@@ -184,8 +184,8 @@ impl Session {
         }
     }
 
-    /// Calls a procedure of the user or of the system. `None`: it failed, which the client was told, and the caller goes
-    /// on.
+    /// Calls a procedure of the user or of the system. `None`: it failed, which the client was told, and the caller
+    /// goes on.
     pub(super) fn call_procedure(
         &mut self,
         name: &ObjectName,

@@ -1,8 +1,8 @@
 //! Recursive common table expressions: anchors, and members that refer to the rows found last, until there are no more.
 //!
 //! Source: "WITH common_table_expression" (MicrosoftDocs/sql-docs,
-//! docs/t-sql/queries/with-common-table-expression-transact-sql.md), "Guidelines for defining and using recursive common
-//! table expressions"; the errors are those of docs/relational-databases/errors-events/
+//! docs/t-sql/queries/with-common-table-expression-transact-sql.md), "Guidelines for defining and using recursive
+//! common table expressions"; the errors are those of docs/relational-databases/errors-events/
 //! database-engine-events-and-errors-0-to-999.md.
 
 use std::sync::Arc;

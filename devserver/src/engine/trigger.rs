@@ -1,9 +1,10 @@
 //! AFTER triggers.
 //!
 //! A statement changes its rows first. What it changed is read back from the transaction's own record of changes
-//! ([`crate::storage::Latch::changed_rows`]), so that INSERT, UPDATE, DELETE and MERGE need to know nothing of triggers.
-//! Then each trigger of the statement's kind runs as a procedure whose `inserted` and `deleted` are table variables with
-//! those rows. Statement and triggers are one transaction; without one of the caller's it is begun for them.
+//! ([`crate::storage::Latch::changed_rows`]), so that INSERT, UPDATE, DELETE and MERGE need to know nothing of
+//! triggers. Then each trigger of the statement's kind runs as a procedure whose `inserted` and `deleted` are table
+//! variables with those rows. Statement and triggers are one transaction; without one of the caller's it is begun for
+//! them.
 //!
 //! Source: "CREATE TRIGGER" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-trigger-transact-sql.md). INSTEAD OF
 //! triggers are refused.
@@ -50,8 +51,8 @@ pub struct RunningTrigger {
 }
 
 impl Binder<'_> {
-    /// The triggers that a change of the table fires, in the order of their creation. 334 if the statement would send rows
-    /// by OUTPUT beside them.
+    /// The triggers that a change of the table fires, in the order of their creation. 334 if the statement would send
+    /// rows by OUTPUT beside them.
     pub fn bind_triggers(
         &self,
         schema: &TableSchema,
@@ -281,7 +282,8 @@ impl Session {
 
     /// 287: the statements that no trigger may have.
     ///
-    /// Source: "CREATE TRIGGER", remarks (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-trigger-transact-sql.md).
+    /// Source: "CREATE TRIGGER", remarks (MicrosoftDocs/sql-docs,
+    /// docs/t-sql/statements/create-trigger-transact-sql.md).
     pub(super) fn check_not_in_trigger(&self, command: &str) -> SqlResult<()> {
         if self.running_triggers.is_empty() {
             return Ok(());
@@ -372,7 +374,8 @@ impl Session {
         callee.grow(compiled.declarations.len());
         self.fill_logical_tables(&compiled, changes, &mut callee)?;
         let options = self.state.options;
-        // "SET XACT_ABORT … ON is the default setting in a trigger" (docs/t-sql/statements/set-xact-abort-transact-sql.md).
+        // "SET XACT_ABORT … ON is the default setting in a trigger"
+        // (docs/t-sql/statements/set-xact-abort-transact-sql.md).
         self.state.options.xact_abort = true;
         let was_doomed = self.state.doomed;
         let transaction = self.tx.as_ref().map(|tx| tx.id());

@@ -683,7 +683,8 @@ impl<'db> Latch<'db> {
         }
     }
 
-    /// Tries to replace the key locks of a table by one lock on the table. If others stand against it, all stays as it is.
+    /// Tries to replace the key locks of a table by one lock on the table. If others stand against it, all stays as it
+    /// is.
     fn escalate(&mut self, tx: &mut Transaction, table: ObjectId, index: IndexId) {
         let escalation = self.state().tables.get(&table).map(|table| table.schema.lock_escalation);
         if escalation.is_none_or(|escalation| escalation == LockEscalation::Disable) {

@@ -21,7 +21,8 @@ impl Latch<'_> {
     ///
     /// # Errors
     ///
-    /// 2714 if the name is taken by a table; what an index cannot be (1900, 1902, 1913, 1916); as [`Latch::lock_table`].
+    /// 2714 if the name is taken by a table; what an index cannot be (1900, 1902, 1913, 1916); as
+    /// [`Latch::lock_table`].
     pub fn create_table(&mut self, tx: &mut Transaction, mut schema: TableSchema) -> SqlResult<ObjectId> {
         if schema.lifetime == Lifetime::Permanent {
             // Whoever is dropping or creating a table of this name must finish first.
@@ -130,8 +131,8 @@ impl Latch<'_> {
         self.alter_schema(tx, table, |schema| schema.columns.push(column))
     }
 
-    /// Changes what is known of a table without touching a row: defaults, checks, options, names of columns and indexes.
-    /// Columns and indexes must stay in number, type and place (new columns may follow).
+    /// Changes what is known of a table without touching a row: defaults, checks, options, names of columns and
+    /// indexes. Columns and indexes must stay in number, type and place (new columns may follow).
     ///
     /// # Errors
     ///

@@ -46,7 +46,8 @@ pub(super) fn index(id: IndexId, name: &str, key: Vec<KeyColumn>, uniqueness: Un
     }
 }
 
-/// jobs(id primary key, queue, priority, state, name): ready jobs by queue and priority, unique names, priority descending.
+/// jobs(id primary key, queue, priority, state, name): ready jobs by queue and priority, unique names, priority
+/// descending.
 pub(super) fn jobs_schema(lifetime: Lifetime) -> TableSchema {
     let is_ready = FilterTerm::Compare { column: STATE, operator: FilterOperator::Equal, constant: Value::Int(0) };
     let mut ready =

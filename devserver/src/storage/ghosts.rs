@@ -1,12 +1,15 @@
 //! Ghosts that outlive their transaction, as in SQL Server until its cleaner has passed.
 //!
-//! Usually the commit of a delete takes its ghosts away at once. While [`Database::keep_ghosts`] is on they stay: nobody sees
-//! them, and every scan reads over them. An insert of the same key takes the ghost's place. The rows of a heap leave no ghosts.
+//! Usually the commit of a delete takes its ghosts away at once. While [`Database::keep_ghosts`] is on they stay:
+//! nobody sees them, and every scan reads over them. An insert of the same key takes the ghost's place. The rows of a
+//! heap leave no ghosts.
 //!
-//! When it is switched off the ghosts go, but for those that somebody's lock still needs: the gap before a key is guarded by
-//! the key's lock, and nobody would find it without the key. They go when a transaction ends and the lock is gone.
+//! When it is switched off the ghosts go, but for those that somebody's lock still needs: the gap before a key is
+//! guarded by the key's lock, and nobody would find it without the key. They go when a transaction ends and the lock is
+//! gone.
 //!
-//! Source: "Ghost cleanup process guide" (MicrosoftDocs/sql-docs, docs/relational-databases/ghost-record-cleanup-process-guide.md).
+//! Source: "Ghost cleanup process guide" (MicrosoftDocs/sql-docs,
+//! docs/relational-databases/ghost-record-cleanup-process-guide.md).
 
 use super::database::{Database, Latch, State};
 use super::key::Key;
@@ -39,7 +42,8 @@ impl Database {
         }
     }
 
-    /// How many entries and rows scans have read in all sessions, ghosts included. See [`crate::DevServer::entries_read`].
+    /// How many entries and rows scans have read in all sessions, ghosts included. See
+    /// [`crate::DevServer::entries_read`].
     pub fn entries_read(&self) -> u64 {
         self.latch().state_ref().entries_read
     }
@@ -133,8 +137,8 @@ impl Table {
 }
 
 impl Latch<'_> {
-    /// A key is about to come into a unique index: what lies there of committed deletes makes place for it. Of one key SQL
-    /// Server has one entry; here the row's key belongs to the entry, so that a new row's stands beside the ghost.
+    /// A key is about to come into a unique index: what lies there of committed deletes makes place for it. Of one key
+    /// SQL Server has one entry; here the row's key belongs to the entry, so that a new row's stands beside the ghost.
     pub(super) fn take_place_of_ghosts(&mut self, tx: &Transaction, table: ObjectId, index: &Index, entry: &EntryKey) {
         if !index.is_unique() || super::own_tables::is_own(table) || !self.state_ref().ghosts.ever {
             return;

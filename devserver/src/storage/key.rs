@@ -1,5 +1,5 @@
-//! The bytes by which an index is ordered: the columns' values as `encode_key` writes them, one after the other, so that
-//! comparing bytes compares keys. A non-clustered entry ends with the key of its row, which is its locator.
+//! The bytes by which an index is ordered: the columns' values as `encode_key` writes them, one after the other, so
+//! that comparing bytes compares keys. A non-clustered entry ends with the key of its row, which is its locator.
 
 use std::borrow::Borrow;
 use std::cell::Cell;

@@ -4,8 +4,8 @@
 //! docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md), "Lock compatibility" and
 //! "Key-range lock modes".
 
-/// A lock mode. Rows and application locks have `S`, `U` and `X` (application locks also `IS`, `IX`), tables all up to `X`,
-/// index keys also the ranges.
+/// A lock mode. Rows and application locks have `S`, `U` and `X` (application locks also `IS`, `IX`), tables all up to
+/// `X`, index keys also the ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum LockMode {
@@ -242,7 +242,8 @@ mod tests {
         check(&granted, &table);
     }
 
-    /// "Conversion locks" in the guide (but RangeI-X: who holds X may insert before the key anyway), and the intent modes that are made of two.
+    /// "Conversion locks" in the guide (but RangeI-X: who holds X may insert before the key anyway), and the intent
+    /// modes that are made of two.
     #[test]
     fn conversions() {
         let conversions = [

@@ -1,5 +1,5 @@
-//! Two and more connections against each other: who waits, who skips, who gives way. Threads, and no sleeps: a test goes
-//! on when the lock manager says that somebody waits.
+//! Two and more connections against each other: who waits, who skips, who gives way. Threads, and no sleeps: a test
+//! goes on when the lock manager says that somebody waits.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -2,8 +2,9 @@
 //! this file explains the rules and why they are these.
 //!
 //! A request goes [`LockTable::request`] → granted, or blocked. A blocked one that wants to wait goes
-//! [`LockTable::enqueue`] (which also looks for a deadlock), and sleeps until its [`WaitStatus`] changes. Locks leave by
-//! [`LockTable::release`] (one) or [`LockTable::release_all`] (the end of a transaction); both wake those whose turn it is.
+//! [`LockTable::enqueue`] (which also looks for a deadlock), and sleeps until its [`WaitStatus`] changes. Locks leave
+//! by [`LockTable::release`] (one) or [`LockTable::release_all`] (the end of a transaction); both wake those whose turn
+//! it is.
 //!
 //! Sources: "Transaction locking and row versioning guide" (MicrosoftDocs/sql-docs,
 //! docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md), sys.dm_tran_locks.

@@ -127,7 +127,8 @@ pub struct Index {
     pub name: Arc<str>,
     pub key: Vec<KeyColumn>,
     pub uniqueness: Uniqueness,
-    /// INCLUDE: decides which locks an update takes and which queries the index covers. The values are read from the row.
+    /// INCLUDE: decides which locks an update takes and which queries the index covers. The values are read from the
+    /// row.
     pub included: Vec<usize>,
     pub filter: Option<Filter>,
     pub options: IndexOptions,
@@ -298,7 +299,8 @@ pub enum FilterOperator {
 
 /// The WHERE of a filtered index: all terms must hold (the grammar knows AND only).
 ///
-/// Source: CREATE INDEX, `<filter_predicate>` (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-index-transact-sql.md).
+/// Source: CREATE INDEX, `<filter_predicate>` (MicrosoftDocs/sql-docs,
+/// docs/t-sql/statements/create-index-transact-sql.md).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     pub terms: Vec<FilterTerm>,

@@ -1,9 +1,10 @@
 //! Key-range locks: a scan under SERIALIZABLE or HOLDLOCK finds the same rows when it is repeated.
 //!
 //! A range lock on a key guards the key and the gap before it, down to the key before; the resource "end of the index"
-//! guards the gap behind the last key. A scan locks each key of its range and the first one behind it, so that no gap of
-//! the range is open. Who inserts a key asks for RangeI-N on the next one ([`Latch::test_gaps`], called by `write.rs`)
-//! and thus waits for every scan that would have found it. One whole key of a unique index needs no gap if it is there.
+//! guards the gap behind the last key. A scan locks each key of its range and the first one behind it, so that no gap
+//! of the range is open. Who inserts a key asks for RangeI-N on the next one ([`Latch::test_gaps`], called by
+//! `write.rs`) and thus waits for every scan that would have found it. One whole key of a unique index needs no gap if
+//! it is there.
 //!
 //! Source: "Transaction locking and row versioning guide" (MicrosoftDocs/sql-docs,
 //! docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md), "Key-range locking".
@@ -204,8 +205,8 @@ impl Latch<'_> {
         Ok(true)
     }
 
-    /// Tests all gaps at one moment, after the keys themselves are locked: a scan may have come by since the first test.
-    /// A key that parts a gap which the transaction guards itself inherits the guard.
+    /// Tests all gaps at one moment, after the keys themselves are locked: a scan may have come by since the first
+    /// test. A key that parts a gap which the transaction guards itself inherits the guard.
     pub(super) fn test_gaps(
         &mut self,
         tx: &mut Transaction,

@@ -394,7 +394,8 @@ fn check_key_length(schema: &TableSchema, index: &Index, values: &[Value]) -> Sq
     Ok(())
 }
 
-/// No value takes more bytes than this in a key of SQL Server. Counting the characters is for keys that may be too long.
+/// No value takes more bytes than this in a key of SQL Server. Counting the characters is for keys that may be too
+/// long.
 fn stored_bytes_at_most(value: &Value) -> usize {
     match value {
         Value::String(text) => 2 * text.len(),

@@ -1,7 +1,7 @@
 //! A transaction: its locks' duration, and what must be done to take its changes back.
 //!
-//! Every change of a table pushes an [`Undo`] record. A rollback applies them from the last to the first; a savepoint or
-//! the start of a statement is a position in that list. Deleted rows and index entries stay behind as *ghosts* until
+//! Every change of a table pushes an [`Undo`] record. A rollback applies them from the last to the first; a savepoint
+//! or the start of a statement is a position in that list. Deleted rows and index entries stay behind as *ghosts* until
 //! the transaction commits, so that others find something to be blocked by; the commit goes through the records once
 //! more and takes the ghosts away.
 
@@ -204,7 +204,8 @@ impl Latch<'_> {
         tx.key_locks.clear();
     }
 
-    /// The rows of a table that the transaction has changed since a savepoint, each once, in the order of the first change.
+    /// The rows of a table that the transaction has changed since a savepoint, each once, in the order of the first
+    /// change.
     pub fn changed_rows(&self, tx: &Transaction, since: Mark, table: ObjectId) -> Vec<ChangedRow> {
         let Some(storage) = self.table(table) else { return Vec::new() };
         let schema = storage.schema();
@@ -270,8 +271,8 @@ impl State {
         }
     }
 
-    /// Applies undo records, but leaves ghosts of inserted keys whose range lock guards the gap before them: without the
-    /// key nobody would find the lock. Returns the records of these ghosts.
+    /// Applies undo records, but leaves ghosts of inserted keys whose range lock guards the gap before them: without
+    /// the key nobody would find the lock. Returns the records of these ghosts.
     fn undo_guarded(&mut self, slot: Slot, changes: Vec<Undo>) -> Vec<Undo> {
         let mut ghosts = Vec::new();
         for undo in changes.into_iter().rev() {

@@ -1,8 +1,8 @@
 //! An ordered map from key bytes to values: what a table and each of its indexes consist of.
 //!
-//! The entries stand in blocks of up to [`BLOCK`], the keys of a block one after the other in one allocation. The blocks
-//! stand in a queue, in order, so that rows that come in at one end and go out at the other move nothing else. Compared
-//! with a `BTreeMap` of keys this halves the memory of an index entry.
+//! The entries stand in blocks of up to [`BLOCK`], the keys of a block one after the other in one allocation. The
+//! blocks stand in a queue, in order, so that rows that come in at one end and go out at the other move nothing else.
+//! Compared with a `BTreeMap` of keys this halves the memory of an index entry.
 //!
 //! The map remembers where its last search ended, and looks there first. Nearly all searches of a queue are neighbours:
 //! a scan goes on from its last key, a batch is inserted or changed in the order of its keys, a row that was just found

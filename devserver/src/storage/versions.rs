@@ -1,17 +1,17 @@
 //! Row versions: what rows were before changes that a reader must not see.
 //!
 //! While a database has READ_COMMITTED_SNAPSHOT or ALLOW_SNAPSHOT_ISOLATION, every change also leaves what was there
-//! before in the [`VersionStore`], by table, index and key. A reader has a *snapshot*, the number of the last commit that it
-//! may see. It goes from the row as it is now back through the row's versions until it meets one whose writer it may see:
-//! itself, or one that committed within the snapshot. Index entries have versions too, so that a snapshot scan of an index
-//! finds the keys of its time ([`Scan::next_version`]).
+//! before in the [`VersionStore`], by table, index and key. A reader has a *snapshot*, the number of the last commit
+//! that it may see. It goes from the row as it is now back through the row's versions until it meets one whose writer
+//! it may see: itself, or one that committed within the snapshot. Index entries have versions too, so that a snapshot
+//! scan of an index finds the keys of its time ([`Scan::next_version`]).
 //!
 //! A version goes as soon as no snapshot needs it: when its writer commits and no snapshot is older, or when the last
 //! older snapshot ends. While the options are off there is no store, and nothing is written or asked.
 //!
 //! Source: "Transaction locking and row versioning guide" (MicrosoftDocs/sql-docs,
-//! docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md), "Row versioning-based isolation
-//! levels".
+//! docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md), "Row versioning-based
+//! isolation levels".
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -209,7 +209,8 @@ fn before_image(table: &Table, undo: &Undo) -> Option<(IndexId, Key, Option<Stor
             (row_index, key.clone(), Some(Stored::Row(ghost.row.clone())))
         }
         Change::EntryInserted(index, key) => (*index, key.clone(), None),
-        // In the place of a ghost, which was nothing to anybody. What the transaction has deleted itself, it has kept already.
+        // In the place of a ghost, which was nothing to anybody. What the transaction has deleted itself, it has kept
+        // already.
         Change::RowRevived(key, _) => (row_index, key.clone(), None),
         Change::EntryRevived(index, key) => (*index, key.clone(), None),
         Change::EntryGhosted(index, key) => {
@@ -273,8 +274,8 @@ impl Latch<'_> {
         }
     }
 
-    /// A statement begins. Under READ_COMMITTED_SNAPSHOT it gets a snapshot; gives the one before, of the statement that
-    /// this one is part of.
+    /// A statement begins. Under READ_COMMITTED_SNAPSHOT it gets a snapshot; gives the one before, of the statement
+    /// that this one is part of.
     pub(super) fn begin_statement_snapshot(&mut self, tx: &mut Transaction) -> Option<u64> {
         if !self.reads_committed_snapshot() {
             return None;

@@ -1,8 +1,8 @@
 //! Changing rows: X locks first, then the change, then an undo record for each piece of it.
 //!
-//! The order of the locks is SQL Server's: IX on the table, X on the row, X on every index entry that is touched (the old
-//! one, the new one, and one that only an included column changes). All that can wait or fail comes before anything is
-//! changed, so that a row is never half written.
+//! The order of the locks is SQL Server's: IX on the table, X on the row, X on every index entry that is touched (the
+//! old one, the new one, and one that only an included column changes). All that can wait or fail comes before anything
+//! is changed, so that a row is never half written.
 
 use super::activity::IndexActivity;
 use super::database::Latch;
@@ -173,8 +173,8 @@ impl Latch<'_> {
         Ok(Inserted::Row(key))
     }
 
-    /// Locks the keys of a new row and looks for duplicates, one after the other. Who holds X on a key knows for certain
-    /// whether it is there. Gives the index that has the key already.
+    /// Locks the keys of a new row and looks for duplicates, one after the other. Who holds X on a key knows for
+    /// certain whether it is there. Gives the index that has the key already.
     fn claim_keys<'schema>(
         &mut self,
         tx: &mut Transaction,

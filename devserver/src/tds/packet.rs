@@ -18,8 +18,8 @@ pub const DEFAULT_PACKET_SIZE: usize = 4096;
 /// The bounds within which a login may choose the packet size (MS-TDS, LOGIN7, PacketSize).
 pub const PACKET_SIZE_RANGE: std::ops::RangeInclusive<usize> = 512..=32767;
 
-/// A message above this size is refused, which keeps a client that never ends its message from filling the memory. It holds the largest value
-/// that readpast sends, 256 MiB, and what goes with it.
+/// A message above this size is refused, which keeps a client that never ends its message from filling the memory. It
+/// holds the largest value that readpast sends, 256 MiB, and what goes with it.
 pub const MAX_MESSAGE_SIZE: usize = 257 * 1024 * 1024;
 
 /// The same before the login, when nobody knows who sends it: a LOGIN7 message has at most 128 KB.

@@ -76,7 +76,8 @@ pub struct RpcCall {
 pub enum RpcProcedure {
     /// As the client wrote it, for example `readpast.claim` or `[readpast].[claim]`.
     Name(String),
-    /// sp_executesql = 10, sp_prepare = 11, sp_execute = 12, sp_prepexec = 13, sp_unprepare = 15. No other number comes.
+    /// sp_executesql = 10, sp_prepare = 11, sp_execute = 12, sp_prepexec = 13, sp_unprepare = 15. No other number
+    /// comes.
     Id(u16),
 }
 
@@ -164,7 +165,8 @@ pub fn decode(message: &Message) -> SqlResult<ClientRequest> {
             let transaction_descriptor = read_headers(&mut reader).map_err(ReadError::into_sql_error)?;
             let request = read_transaction_request(&mut reader).map_err(ReadError::into_sql_error)?;
             if reader.remaining() > 0 {
-                // A name whose length was given in characters instead of bytes would otherwise be cut in half unnoticed.
+                // A name whose length was given in characters instead of bytes would otherwise be cut in half
+                // unnoticed.
                 return Err(ReadError::Truncated.into_sql_error());
             }
             Ok(ClientRequest { request: Request::Transaction(request), transaction_descriptor })

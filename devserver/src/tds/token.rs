@@ -1,8 +1,8 @@
 //! The answer to a request: tokens, packets, and the way to the socket.
 //!
-//! The executor calls [`ResponseWriter`] while it runs; tokens are encoded straight into a buffer, whole packets are cut
-//! off it and written to the connection from the executor's own thread, which waits while the client is slow to read, so
-//! that a large result never stands in memory. Every DONE is held back until it is known whether more follows.
+//! The executor calls [`ResponseWriter`] while it runs; tokens are encoded straight into a buffer, whole packets are
+//! cut off it and written to the connection from the executor's own thread, which waits while the client is slow to
+//! read, so that a large result never stands in memory. Every DONE is held back until it is known whether more follows.
 //! Source: MS-TDS, "2.2.7 Packet Data Token Stream Definition".
 
 use std::io;
@@ -284,8 +284,8 @@ impl ResponseWriter {
         self.flush_if_large();
     }
 
-    /// The end of one statement; to be called for every executed one but DECLARE. `row_count` is `None` where SQL Server
-    /// counts nothing (SET, PRINT, or all under SET NOCOUNT ON).
+    /// The end of one statement; to be called for every executed one but DECLARE. `row_count` is `None` where SQL
+    /// Server counts nothing (SET, PRINT, or all under SET NOCOUNT ON).
     ///
     /// Inside a procedure a statement without a count, a result set or an error leaves no trace: clients take a
     /// DONEINPROC for a result of its own.
@@ -320,7 +320,8 @@ impl ResponseWriter {
         }
     }
 
-    /// What the procedure returned; before [`ResponseWriter::leave_procedure`]. An inner procedure's is not the client's.
+    /// What the procedure returned; before [`ResponseWriter::leave_procedure`]. An inner procedure's is not the
+    /// client's.
     pub fn return_status(&mut self, status: i32) {
         if self.procedure_depth > 1 {
             return;
@@ -330,8 +331,8 @@ impl ResponseWriter {
         self.tokens.extend_from_slice(&status.to_le_bytes());
     }
 
-    /// The value of an OUTPUT parameter of a remote call; after the return status. `ordinal` is the parameter's place in
-    /// the call, from 0; `name` is the one the client sent, with its `@`, or empty.
+    /// The value of an OUTPUT parameter of a remote call; after the return status. `ordinal` is the parameter's place
+    /// in the call, from 0; `name` is the one the client sent, with its `@`, or empty.
     pub fn return_value(&mut self, name: &str, ordinal: u16, sql_type: SqlType, value: &Value) {
         self.release_done();
         self.tokens.push(TOKEN_RETURN_VALUE);
@@ -444,8 +445,8 @@ impl ResponseWriter {
         }
     }
 
-    /// Ends the answer to a request that was cancelled, or given up while it was sent (MS-TDS 2.2.1.7): the last DONE has
-    /// the error bit, without an error in front of it.
+    /// Ends the answer to a request that was cancelled, or given up while it was sent (MS-TDS 2.2.1.7): the last DONE
+    /// has the error bit, without an error in front of it.
     pub(crate) fn finish_cancelled(&mut self) {
         self.error_raised = true;
         self.finish();

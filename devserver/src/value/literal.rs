@@ -49,7 +49,8 @@ pub fn number(digits: &str) -> SqlResult<(Value, SqlType)> {
     Ok((Value::Decimal(Box::new(decimal)), SqlType::Decimal { precision, scale }))
 }
 
-/// `'text'` (`varchar`, where what Windows-1252 lacks is `?`) or `N'text'` (`nvarchar`). An empty constant has length 1.
+/// `'text'` (`varchar`, where what Windows-1252 lacks is `?`) or `N'text'` (`nvarchar`). An empty constant has length
+/// 1.
 pub fn string(text: &str, unicode: bool) -> (Value, SqlType) {
     let length = utf16_length(text);
     let declared = |cap: u16| match u16::try_from(length.max(1)) {
@@ -78,7 +79,8 @@ pub fn binary(hex: &str) -> SqlResult<(Value, SqlType)> {
 }
 
 /// The type an integer constant counts as beside a `decimal` operand: with the digits it has, not with the ten of
-/// `int`. So `1.0/3` has six decimals (see "decimal and numeric", docs/t-sql/data-types/decimal-and-numeric-transact-sql.md).
+/// `int`. So `1.0/3` has six decimals (see "decimal and numeric",
+/// docs/t-sql/data-types/decimal-and-numeric-transact-sql.md).
 pub fn operand_type(constant: &Value, ty: SqlType) -> SqlType {
     match constant {
         Value::Int(number) => {

@@ -66,8 +66,8 @@ pub enum SqlType {
     DateTimeOffset(u8),
     UniqueIdentifier,
     RowVersion,
-    /// `sql_variant`, the type of what SERVERPROPERTY and its like return: a value tells what it is. No column, variable
-    /// or parameter has it here.
+    /// `sql_variant`, the type of what SERVERPROPERTY and its like return: a value tells what it is. No column,
+    /// variable or parameter has it here.
     Variant,
 }
 

@@ -1,4 +1,5 @@
-//! The bodies of the fuzz targets in `fuzz/` with a fixed seed and mutations of valid inputs: what every machine can run.
+//! The bodies of the fuzz targets in `fuzz/` with a fixed seed and mutations of valid inputs: what every machine can
+//! run.
 
 mod bodies;
 #[path = "../wire/mod.rs"]
@@ -6,7 +7,8 @@ mod wire;
 
 use bodies::{SESSION_STACK, valid};
 
-/// Changes a few bytes: another value, a bit, a length at its limits, a piece cut out, doubled, or taken from another input.
+/// Changes a few bytes: another value, a bit, a length at its limits, a piece cut out, doubled, or taken from another
+/// input.
 fn mutate(random: &mut fastrand::Rng, input: &[u8], other: &[u8]) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for _ in 0..random.usize(1..5) {

@@ -3,7 +3,8 @@
 //!
 //! Source: "Catalog views" (MicrosoftDocs/sql-docs, docs/relational-databases/system-catalog-views/) and "Information
 //! schema views" (docs/relational-databases/system-information-schema-views/), a page for each view. Columns about what
-//! the dev server does not have (files, pages, replication, encryption) are left out; who asks for one is refused (59000).
+//! the dev server does not have (files, pages, replication, encryption) are left out; who asks for one is refused
+//! (59000).
 
 mod constraints;
 mod indexes;

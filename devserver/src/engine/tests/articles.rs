@@ -1,5 +1,5 @@
-//! The idioms of well-known articles and libraries about queues in tables, as scripts that sqlcmd would run. The scripts
-//! are our own; only the ways of writing T-SQL are theirs.
+//! The idioms of well-known articles and libraries about queues in tables, as scripts that sqlcmd would run. The
+//! scripts are our own; only the ways of writing T-SQL are theirs.
 
 use super::harness::{engine, login, ok, rows, script, session};
 

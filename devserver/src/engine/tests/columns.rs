@@ -2,7 +2,8 @@
 
 use super::harness::{errors, ok, rows, session};
 
-// "rowversion" (docs/t-sql/data-types/rowversion-transact-sql.md) and "@@DBTS" (docs/t-sql/functions/dbts-transact-sql.md).
+// "rowversion" (docs/t-sql/data-types/rowversion-transact-sql.md) and "@@DBTS"
+// (docs/t-sql/functions/dbts-transact-sql.md).
 #[test]
 fn a_row_version_grows_with_each_change() {
     let (_e, mut s) = session();

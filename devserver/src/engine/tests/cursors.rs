@@ -205,7 +205,8 @@ fn a_fetch_locks_like_a_select() {
     assert_eq!(rows(&mut a, "FETCH c"), ["ROW(Int(1))"]);
 }
 
-// "SET CURSOR_CLOSE_ON_COMMIT" (docs/t-sql/statements/set-cursor-close-on-commit-transact-sql.md), its example and its notes.
+// "SET CURSOR_CLOSE_ON_COMMIT" (docs/t-sql/statements/set-cursor-close-on-commit-transact-sql.md), its example and its
+// notes.
 #[test]
 fn the_end_of_a_transaction_closes_cursors_where_it_was_asked_to() {
     let (_e, mut s) = session();

@@ -1,7 +1,8 @@
 //! A duplicate key that is caught: whose transaction goes on, and whose is lost.
 //!
-//! Sources: "SET XACT_ABORT" (MicrosoftDocs/sql-docs, docs/t-sql/statements/set-xact-abort-transact-sql.md), "TRY…CATCH"
-//! (docs/t-sql/language-elements/try-catch-transact-sql.md), "SET statements" (a procedure's settings end with it).
+//! Sources: "SET XACT_ABORT" (MicrosoftDocs/sql-docs, docs/t-sql/statements/set-xact-abort-transact-sql.md),
+//! "TRY…CATCH" (docs/t-sql/language-elements/try-catch-transact-sql.md), "SET statements" (a procedure's settings end
+//! with it).
 
 use super::harness::{errors, ok, rows, script, session};
 

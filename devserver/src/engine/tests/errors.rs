@@ -122,7 +122,8 @@ fn every_failed_statement_has_a_done_of_its_own() {
     );
 }
 
-/// How scripts for clients that go on after an error end themselves. Source: docs/t-sql/statements/set-noexec-transact-sql.md.
+/// How scripts for clients that go on after an error end themselves. Source:
+/// docs/t-sql/statements/set-noexec-transact-sql.md.
 #[test]
 fn under_noexec_batches_are_compiled_and_nothing_is_done() {
     let (_e, mut s) = session();

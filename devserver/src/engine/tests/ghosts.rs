@@ -1,6 +1,7 @@
 //! Ghosts that a delete leaves behind: nobody sees them, everybody reads over them.
 //!
-//! Source: "Ghost cleanup process guide" (MicrosoftDocs/sql-docs, docs/relational-databases/ghost-record-cleanup-process-guide.md).
+//! Source: "Ghost cleanup process guide" (MicrosoftDocs/sql-docs,
+//! docs/relational-databases/ghost-record-cleanup-process-guide.md).
 
 use std::sync::Arc;
 

@@ -116,8 +116,8 @@ fn extremes_and_alternatives_are_sought() {
     assert_eq!(rows(&mut b, "SELECT MAX(id) FROM t WITH (READPAST) WHERE id < 4"), ["ROW(Int(2))"]);
 }
 
-/// "Table hints are specified in the FROM clause of the DML statement": the list for the target's own WITH has no INDEX and
-/// no FORCESEEK ("Table hints", MicrosoftDocs/sql-docs, docs/t-sql/queries/hints-transact-sql-table.md).
+/// "Table hints are specified in the FROM clause of the DML statement": the list for the target's own WITH has no INDEX
+/// and no FORCESEEK ("Table hints", MicrosoftDocs/sql-docs, docs/t-sql/queries/hints-transact-sql-table.md).
 #[test]
 fn a_joined_target_takes_index_and_forceseek_in_from_only() {
     let (_e, mut s) = session();

@@ -1,8 +1,8 @@
 //! Any sequence of statements leaves rows and indexes consistent, and every failure leaves what was before.
 //!
 //! After each statement of a random script:
-//! - every index of every table holds exactly the table's rows (`storage::check_live`; ghosts too when no transaction is
-//!   open and none are kept, `storage::check_consistency`);
+//! - every index of every table holds exactly the table's rows (`storage::check_live`; ghosts too when no transaction
+//!   is open and none are kept, `storage::check_consistency`);
 //! - a statement that failed changed nothing, or, where the transaction went with it, everything is as at its begin;
 //! - half of the scripts keep ghosts now and then (`Faults::keep_ghosts`), which changes none of this;
 //! - after ROLLBACK everything is as at BEGIN TRANSACTION, after ROLLBACK to a savepoint as when that was set.

@@ -8,19 +8,19 @@
 //! same token would be a lost update; a token of nobody's, or of a transaction that rolled back, a dirty read or an
 //! incomplete rollback; a write missing from the chain, a write that vanished.
 //!
-//! **Serial equivalence of transactions.** A transaction whose reads keep their locks (UPDLOCK, or SERIALIZABLE) and whose
-//! writes do (all) is two-phase. For those the chains give the order of each conflict: writer before the reader of its
-//! token, both before the next writer. These orders together must have no cycle; then there is a serial order of the
-//! committed transactions that gives the same reads and the same end (Eswaran et al., "The notions of consistency and
-//! predicate locks in a database system", 1976). Plain READ COMMITTED reads promise less: that what they saw was
+//! **Serial equivalence of transactions.** A transaction whose reads keep their locks (UPDLOCK, or SERIALIZABLE) and
+//! whose writes do (all) is two-phase. For those the chains give the order of each conflict: writer before the reader
+//! of its token, both before the next writer. These orders together must have no cycle; then there is a serial order of
+//! the committed transactions that gives the same reads and the same end (Eswaran et al., "The notions of consistency
+//! and predicate locks in a database system", 1976). Plain READ COMMITTED reads promise less: that what they saw was
 //! committed, or their own.
 //!
 //! **No double claim.** Jobs are claimed with UPDLOCK and READPAST; each job's claims by committed transactions are at
 //! most one, and after a last sweep exactly one.
 //!
-//! **By seed.** One statement is started at a time, by a random session that has none running; then all is left to settle:
-//! every started statement has ended or waits for a lock. So the same seed gives the same history, up to the order in
-//! which sessions go on that one release lets go together.
+//! **By seed.** One statement is started at a time, by a random session that has none running; then all is left to
+//! settle: every started statement has ended or waits for a lock. So the same seed gives the same history, up to the
+//! order in which sessions go on that one release lets go together.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

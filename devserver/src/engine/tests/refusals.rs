@@ -143,7 +143,8 @@ fn null_has_no_type() {
 }
 
 /// docs/t-sql/statements/create-table-transact-sql.md: constraints, computed columns, IDENTITY;
-/// docs/t-sql/statements/create-index-transact-sql.md: filtered indexes; docs/t-sql/statements/set-identity-insert-transact-sql.md.
+/// docs/t-sql/statements/create-index-transact-sql.md: filtered indexes;
+/// docs/t-sql/statements/set-identity-insert-transact-sql.md.
 #[test]
 fn a_definition_that_contradicts_itself() {
     let (_e, mut s) = session();

@@ -1,5 +1,5 @@
-//! AFTER triggers. Source: "CREATE TRIGGER" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-trigger-transact-sql.md)
-//! and the pages it names.
+//! AFTER triggers. Source: "CREATE TRIGGER" (MicrosoftDocs/sql-docs,
+//! docs/t-sql/statements/create-trigger-transact-sql.md) and the pages it names.
 
 use super::harness::{errors, ok, rows, script, session};
 
@@ -189,8 +189,8 @@ fn a_trigger_does_not_change_the_definition_of_its_table() {
     ok(&mut s, "INSERT other VALUES (1, 1)");
 }
 
-// "Primary and foreign key constraints", "Triggers and cascading referential actions": a trigger of a table in the chain
-// fires where rows of it are affected. That is not done here, so it is not left out either.
+// "Primary and foreign key constraints", "Triggers and cascading referential actions": a trigger of a table in the
+// chain fires where rows of it are affected. That is not done here, so it is not left out either.
 #[test]
 fn a_cascade_does_not_pass_over_triggers() {
     let (_e, mut s) = session();

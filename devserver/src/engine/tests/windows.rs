@@ -1,7 +1,7 @@
 //! Window functions.
 //!
-//! Source: "SELECT - OVER Clause" (MicrosoftDocs/sql-docs, docs/t-sql/queries/select-over-clause-transact-sql.md) and the
-//! pages of the functions in docs/t-sql/functions/.
+//! Source: "SELECT - OVER Clause" (MicrosoftDocs/sql-docs, docs/t-sql/queries/select-over-clause-transact-sql.md) and
+//! the pages of the functions in docs/t-sql/functions/.
 
 use super::harness::{errors, ok, rows, session};
 use crate::engine::Session;
@@ -114,7 +114,8 @@ fn what_over_refuses() {
     assert_eq!(errors(&mut s, "SELECT 1 FROM sales WHERE ROW_NUMBER() OVER (ORDER BY n) = 1"), [4108]);
 }
 
-// "NEXT VALUE FOR" (docs/t-sql/functions/next-value-for-transact-sql.md): one value for each row, however often it is named.
+// "NEXT VALUE FOR" (docs/t-sql/functions/next-value-for-transact-sql.md): one value for each row, however often it is
+// named.
 #[test]
 fn a_sequence_gives_one_value_to_a_row() {
     let (_e, mut s) = session();

@@ -42,8 +42,8 @@ const MAX_OPERATORS: u32 = 400;
 /// How many joins and set operations one statement can have; SQL Server's limit is 256 tables in a SELECT.
 const MAX_COMBINED: u32 = 255;
 
-/// Parses a batch as a client sends it, or a string that is executed: no procedure, so that RETURN takes no value (178).
-/// `GO` is the client's word, not T-SQL's.
+/// Parses a batch as a client sends it, or a string that is executed: no procedure, so that RETURN takes no value
+/// (178). `GO` is the client's word, not T-SQL's.
 ///
 /// # Errors
 /// SQL Server's syntax errors with their line, or the refusal of T-SQL that the dev server does not know.

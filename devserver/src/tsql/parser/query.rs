@@ -1,4 +1,5 @@
-//! SELECT: common table expressions, set operations, the clauses of one SELECT, and where assignments and INTO can stand.
+//! SELECT: common table expressions, set operations, the clauses of one SELECT, and where assignments and INTO can
+//! stand.
 
 use super::{MAX_NESTED_QUERIES, Parser};
 use crate::error::SqlResult;

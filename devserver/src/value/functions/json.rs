@@ -2,7 +2,8 @@
 //!
 //! A path is followed through the text by a small scanner, which hands out the pieces of the text themselves: numbers
 //! and objects come back as they are written. Sources: docs/t-sql/functions/json-value-transact-sql.md,
-//! json-query-transact-sql.md, isjson-transact-sql.md and docs/relational-databases/json/json-path-expressions-sql-server.md.
+//! json-query-transact-sql.md, isjson-transact-sql.md and
+//! docs/relational-databases/json/json-path-expressions-sql-server.md.
 
 use super::Arity::{Between, Exactly};
 use super::{Arguments, Function, always_int};

@@ -1,4 +1,5 @@
-//! JSON_MODIFY: a JSON text with one property changed, added or taken away; the rest of the text stays as it was written.
+//! JSON_MODIFY: a JSON text with one property changed, added or taken away; the rest of the text stays as it was
+//! written.
 //!
 //! Source: docs/t-sql/functions/json-modify-transact-sql.md of MicrosoftDocs/sql-docs.
 
