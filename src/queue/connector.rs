@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use socket2::{SockRef, Socket, TcpKeepalive};
 use tiberius::SqlBrowser;
+use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
@@ -22,8 +23,12 @@ use crate::config::{ConnectionConfig, Timeouts};
 use crate::error::Error;
 use crate::metrics::QueueMetrics;
 
+/// How much is read from a socket at once. The driver itself asks for 8 KiB, half a packet: sixteen system calls for a
+/// claim of 500 jobs of 200 bytes.
+const READ_BYTES: usize = 64 * 1024;
+
 /// A connection as the driver has it.
-type Client = tiberius::Client<Compat<TcpStream>>;
+type Client = tiberius::Client<Compat<BufReader<TcpStream>>>;
 
 /// A connection, and its socket beside the driver, which hides it.
 #[derive(Debug)]
@@ -160,7 +165,8 @@ impl Connector {
         let mut driver = self.driver.clone();
         for _ in 0..=MAX_REDIRECTS {
             let (stream, socket) = self.open(&driver).await?;
-            let connecting = tiberius::Client::connect(driver.clone(), stream.compat_write());
+            let stream = BufReader::with_capacity(READ_BYTES, stream).compat_write();
+            let connecting = tiberius::Client::connect(driver.clone(), stream);
             match driver_log::without_warnings(connecting).await {
                 Ok(client) => return Ok(Connection { client, socket }),
                 Err(tiberius::error::Error::Routing { host, port }) => {

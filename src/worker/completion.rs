@@ -91,9 +91,18 @@ impl CompletionSender {
 pub(super) struct Completion {
     pub(super) state: Arc<WorkerState>,
     pub(super) acknowledging: Acknowledging,
-    ended: Mutex<mpsc::UnboundedReceiver<Ended>>,
+    collecting: Mutex<Collecting>,
     filling: Arc<Filling>,
     large: LargeOutputSender,
+}
+
+type Receiver = mpsc::UnboundedReceiver<Ended>;
+
+/// Of the session whose turn it is to collect.
+struct Collecting {
+    ended: Receiver,
+    /// When the next batch is looked for, after one that had jobs.
+    look_at: Option<tokio::time::Instant>,
 }
 
 /// The stage and the way into it.
@@ -105,7 +114,7 @@ pub(super) fn channel(state: &Arc<WorkerState>) -> (CompletionSender, Arc<Comple
     let completion = Completion {
         state: state.clone(),
         acknowledging: Acknowledging::new(state.clone()),
-        ended: Mutex::new(receiver),
+        collecting: Mutex::new(Collecting { ended: receiver, look_at: None }),
         filling: filling.clone(),
         large: large.clone(),
     };
@@ -133,29 +142,53 @@ impl Completion {
     /// Waits for the first ended job, then for more of them until the batch is full or the linger time is over.
     ///
     /// It does not wait at the channel while that fills: each job would wake it, which costs the pool's threads more
-    /// than the job's acknowledgement does.
+    /// than the job's acknowledgement does. And while jobs keep coming it does not even wait for the first: it looks a
+    /// linger time after the last batch was taken, by which no job waits longer, and no thread is woken but by the
+    /// clock.
     async fn collect(&self) -> Vec<Ended> {
         let WorkerState { config, stop, .. } = &*self.state;
         let most = config.finish_batch_size;
-        let mut ended = self.ended.lock().await;
+        let linger = Duration::from_millis(config.finish_linger_ms);
+        let mut collecting = self.collecting.lock().await;
+        let Collecting { ended, look_at } = &mut *collecting;
         let mut batch = Vec::with_capacity(most);
-        ended.recv_many(&mut batch, most).await;
-        let mut lingers = !batch.is_empty();
-        let until = tokio::time::Instant::now() + Duration::from_millis(config.finish_linger_ms);
-        while lingers && batch.len() < most && stop.is_running() {
-            tokio::select! {
-                () = self.filling.full.notified() => {}
-                () = tokio::time::sleep_until(until) => lingers = false,
-                () = stop.reached(Phase::Stopping) => {}
+        if let Some(look_at) = look_at.take() {
+            self.fill(&mut batch, ended, look_at).await;
+        }
+        if batch.is_empty() {
+            ended.recv_many(&mut batch, most).await;
+            if !batch.is_empty() {
+                self.fill(&mut batch, ended, tokio::time::Instant::now() + linger).await;
             }
+        }
+        // When the worker stops, what has ended goes at once.
+        if stop.is_running() {
+            *look_at = Some(tokio::time::Instant::now() + linger);
+        }
+        self.filling.queued.fetch_sub(batch.len() as isize, Ordering::AcqRel);
+        batch
+    }
+
+    /// Takes what is there, and what comes until the batch is full, the time has come or the worker stops.
+    async fn fill(&self, batch: &mut Vec<Ended>, ended: &mut Receiver, until: tokio::time::Instant) {
+        let WorkerState { config, stop, .. } = &*self.state;
+        let most = config.finish_batch_size;
+        let mut lingers = true;
+        loop {
             while batch.len() < most
                 && let Ok(job) = ended.try_recv()
             {
                 batch.push(job);
             }
+            if !lingers || batch.len() >= most || !stop.is_running() {
+                return;
+            }
+            tokio::select! {
+                () = self.filling.full.notified() => {}
+                () = tokio::time::sleep_until(until) => lingers = false,
+                () = stop.reached(Phase::Stopping) => {}
+            }
         }
-        self.filling.queued.fetch_sub(batch.len() as isize, Ordering::AcqRel);
-        batch
     }
 
     /// Acknowledges a batch of one registration, again and again until SQL Server has answered.

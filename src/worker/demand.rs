@@ -28,6 +28,7 @@ pub(super) fn most_ahead(config: &WorkerConfig) -> usize {
 /// How many jobs are wanted beyond those for idle threads.
 pub(super) struct Demand {
     threads: usize,
+    batch_size: usize,
     most: usize,
     fixed: bool,
     seen: RunTimes,
@@ -49,6 +50,7 @@ impl Demand {
     pub(super) fn new(config: &WorkerConfig, threads: usize) -> Demand {
         Demand {
             threads,
+            batch_size: config.batch_size,
             most: most_ahead(config),
             fixed: config.buffer > 0,
             seen: RunTimes::default(),
@@ -153,6 +155,14 @@ impl Demand {
         }
     }
 
+    /// At how many unstarted jobs the next claim is worth its while: when it can get a full batch, or when as many are
+    /// left as run while two claims take their time, which is between a quarter and half of what is wanted `ahead`.
+    /// Fewer claims get more jobs each.
+    pub(super) fn low_water(&self, ahead: usize) -> usize {
+        let while_claiming = self.mean_run.map_or(0, |mean_run| self.jobs_in(2 * self.claim_time, mean_run));
+        while_claiming.clamp(ahead / 4, ahead / 2).max(ahead.saturating_sub(self.batch_size))
+    }
+
     /// Learns from the jobs that have ended since the last time.
     pub(super) fn notice(&mut self, now: RunTimes) {
         let jobs = now.jobs - self.seen.jobs;
@@ -166,9 +176,13 @@ impl Demand {
     }
 
     fn jobs_in_horizon_at(&self, mean_run: Duration) -> usize {
+        self.jobs_in(self.horizon(), mean_run).min(self.most)
+    }
+
+    /// How many jobs the threads run in `time`.
+    fn jobs_in(&self, time: Duration, mean_run: Duration) -> usize {
         let jobs_per_second = self.threads as f64 / mean_run.as_secs_f64().max(1e-9);
-        let jobs = jobs_per_second * self.horizon().as_secs_f64();
-        (jobs as usize).min(self.most)
+        (jobs_per_second * time.as_secs_f64()) as usize
     }
 }
 
@@ -227,6 +241,21 @@ mod tests {
     #[test]
     fn a_slow_claim_is_covered_twice() {
         assert_eq!(ahead(Duration::from_millis(100), Duration::from_millis(500)), 80);
+    }
+
+    #[test]
+    fn a_claim_is_made_at_a_quarter_of_what_is_wanted_unless_claims_are_slow() {
+        let low_water = |claim_ms: u64| {
+            let mut demand = Demand::new(&WorkerConfig::default(), 2);
+            demand.claimed(Duration::from_millis(claim_ms));
+            let ms = Duration::from_millis(1);
+            let ahead = demand.ahead(RunTimes { jobs: 100, total: ms * 100, output_bytes: 0 });
+            (ahead, demand.low_water(ahead))
+        };
+        assert_eq!(low_water(1), (200, 50));
+        assert_eq!(low_water(20), (200, 80));
+        assert_eq!(low_water(100), (400, 200));
+        assert_eq!(low_water(1_000), (1_000, 500), "a full batch of them is free");
     }
 
     #[test]

@@ -246,9 +246,9 @@ impl Prefetcher {
         let unstarted = in_flight.unstarted();
         let idle_threads = self.threads_to_fill();
         let ahead = self.demand.ahead(run_times);
-        in_flight.set_low_water(ahead / 2);
-        let half_is_free = unstarted <= ahead / 2;
-        if !half_is_free && unstarted >= idle_threads {
+        let low_water = self.demand.low_water(ahead);
+        in_flight.set_low_water(low_water);
+        if unstarted > low_water && unstarted >= idle_threads {
             return 0;
         }
         let wanted = (idle_threads + ahead).saturating_sub(unstarted);
