@@ -287,6 +287,8 @@ impl fmt::Debug for Handlers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handler::Json;
+    use crate::job::NewJob;
 
     fn nothing(_: &Job, _: &Context) -> Result<(), BoxError> {
         Ok(())
@@ -321,6 +323,36 @@ mod tests {
             let refused = message(Handlers::new().kind("resize", nothing).options("resize", delays));
             assert!(refused.starts_with("retry of the handler of kind 'resize' is "), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_test_s_state_wins_over_that_of_the_handlers() {
+        let handlers = Handlers::any(|_, context| {
+            Ok(Output::bytes(format!("{} {}", context.state::<&str>(), context.state::<u8>())))
+        });
+        let handlers = handlers.state("the handlers'").state(1_u8);
+        let context = Context::for_test(Job::for_test(NewJob::text(""))).with_state("the test's");
+        let outcome = handlers.run_for_test(context);
+        assert_eq!(outcome, Outcome::Done { output: Some(b"the test's 1".to_vec()) });
+    }
+
+    #[test]
+    fn of_a_job_s_limit_and_a_kind_s_and_a_test_s_the_nearest_wins() {
+        let left = |job: NewJob, of_test: Option<Duration>| {
+            let handlers = Handlers::new().kind("k", |_, context| {
+                let left = context.time_left().map_or(0, |left| left.as_millis().div_ceil(60_000));
+                Ok(Json(left))
+            });
+            let handlers = handlers.options("k", KindOptions::new().time_limit(Duration::from_secs(60)));
+            let context = Context::for_test(Job::for_test(job.kind("k")));
+            let context = if let Some(limit) = of_test { context.time_limit(limit) } else { context };
+            handlers.run_for_test(context)
+        };
+        let minutes = |minutes: u8| Outcome::Done { output: Some(minutes.to_string().into_bytes()) };
+        assert_eq!(left(NewJob::text(""), None), minutes(1));
+        let own = || NewJob::text("").time_limit(Duration::from_secs(120));
+        assert_eq!(left(own(), None), minutes(2));
+        assert_eq!(left(own(), Some(Duration::from_secs(180))), minutes(3));
     }
 
     #[test]
