@@ -310,7 +310,7 @@ mod tests {
         let (one, other) = (on_own_pool(&places), on_own_pool(&places));
         let mut jobs = jobs(&state, 5, Fence(1)).into_iter();
         let mut running = started(&one, jobs.next().unwrap());
-        let turns = [&other, &one, &one, &other];
+        let turns = [&other, &other, &one, &other];
         for limits in turns {
             assert!(matches!(limits.admit(0, jobs.next().unwrap()), Admission::Waits));
         }
