@@ -158,8 +158,8 @@ async fn of_many_jobs_each_has_its_own_limit_or_none() {
     let fixture = Fixture::new("many_limits").await;
     let job = |n: usize| {
         let job = NewJob::text("x");
-        let job = if n % 3 == 0 { job.time_limit(Duration::from_secs(n as u64 + 1)) } else { job };
-        if n % 2 == 0 { job.dedup_key(n.to_string()) } else { job }
+        let job = if n.is_multiple_of(3) { job.time_limit(Duration::from_secs(n as u64 + 1)) } else { job };
+        if n.is_multiple_of(2) { job.dedup_key(n.to_string()) } else { job }
     };
     let jobs: Vec<NewJob> = (0..1_200).map(job).collect();
     fixture.queue.enqueue_many(&jobs).await.unwrap();
