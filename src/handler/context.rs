@@ -111,7 +111,8 @@ impl Context {
         self.surroundings.stopping.is_set() || self.surroundings.is_stopping_now()
     }
 
-    /// How much of the time limit (the job's, its kind's, or `worker.job_time_limit_ms`) is left; `None` without a limit.
+    /// How much of the time limit (the job's, its kind's, or `worker.job_time_limit_ms`) is left; `None` without a
+    /// limit.
     pub fn time_left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
@@ -263,7 +264,8 @@ impl Context {
         Arc::get_mut(&mut self.surroundings).expect("only a worker's contexts share them")
     }
 
-    /// The same, but with this time limit, counted from now: it is cancelled when that has passed. No more than ten years.
+    /// The same, but with this time limit, counted from now: it is cancelled when that has passed. No more than ten
+    /// years.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Context {
         self.deadline = Some(Instant::now() + limit.min(TEN_YEARS)); // more may be more than the clock can tell
