@@ -133,9 +133,9 @@ impl Handlers {
         self
     }
 
-    /// Gives all jobs a value to share: a cache, a client, a model. [`Context::state`] finds it by its type, so there is
-    /// one of each type; the start of the worker refuses a second one. To share it with the rest of the program or with
-    /// another worker, give an `Arc` of it.
+    /// Gives all jobs a value to share: a cache, a client, a model. [`Context::state`] finds it by its type, so there
+    /// is one of each type; the start of the worker refuses a second one. To share it with the rest of the program or
+    /// with another worker, give an `Arc` of it.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};
