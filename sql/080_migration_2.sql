@@ -1,4 +1,4 @@
--- Migration to version 2. It changes nothing: it is the form of those that will.
+-- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it).
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
 -- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
@@ -14,13 +14,11 @@
 -- - It waits for no lock longer than LOCK_TIMEOUT.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schema_version] WHERE version >= 2)
 BEGIN
-    DECLARE @online nvarchar(12) = CASE WHEN CAST(SERVERPROPERTY(N'EngineEdition') AS int) IN (3, 5, 8) THEN N'ONLINE = ON' ELSE N'ONLINE = OFF' END;
-    DECLARE @change nvarchar(max) = N'';
     BEGIN TRY
-        -- An index of this version, if it had one, would be made here:
-        IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[archive]'), N'archive_finished', 'IndexID') IS NULL
-            SET @change = CONCAT(N'CREATE NONCLUSTERED INDEX archive_finished ON [$(schema)].[archive] (queue_id, finished_at, job_id) WITH (', @online, N')');
-        EXEC (@change);
+        IF COL_LENGTH(N'[$(schema)].[jobs]', N'time_limit_ms') IS NULL
+            ALTER TABLE [$(schema)].[jobs] ADD time_limit_ms int NULL;
+        IF COL_LENGTH(N'[$(schema)].[archive]', N'time_limit_ms') IS NULL
+            ALTER TABLE [$(schema)].[archive] ADD time_limit_ms int NULL;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() = 1222

@@ -17,7 +17,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @correlation_id uniqueidentifier = NULL,
     @job_id         bigint           = NULL OUTPUT,
     @duplicate      bit              = NULL OUTPUT,
-    @kind           varchar(65)      = NULL   -- what sort of job, for the worker to choose the handler: up to 64 printable ASCII characters
+    @kind           varchar(65)      = NULL,  -- what sort of job, for the worker to choose the handler: up to 64 printable ASCII characters
+    @time_limit_ms  bigint           = NULL   -- after this long its handler is told that it is cancelled; NULL: as the worker has it
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
@@ -44,6 +45,11 @@ IF DATALENGTH(@dedup_key) = 0 OR DATALENGTH(@dedup_key) > 512 OR DATALENGTH(@ded
     THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
 IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 64 OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
     THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
+IF @time_limit_ms < 1 OR @time_limit_ms > 2147483647
+BEGIN
+    SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
+    THROW 58003, @message, 1;
+END;
 
 -- A time in the past is now: due_at says since when a job has been ready. DATEADD counts in int: whole seconds and the rest.
 SET @due = COALESCE(CASE WHEN @due_at > @now THEN @due_at END, DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
@@ -65,11 +71,12 @@ BEGIN
         SET XACT_ABORT OFF;
         BEGIN TRY
             INSERT [$(schema)].[jobs] WITH (ROWLOCK)
-                (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16, payload)
+                (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16, payload,
+                 time_limit_ms)
             VALUES
                 (@new_id, @queue_id, CASE WHEN @due > @now THEN 1 ELSE 0 END, @lifo, ISNULL(@priority, 0), @max_attempts, @now, @due,
                  @correlation_id, @kind, @dedup_key, CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
-                 ISNULL(@payload, CAST(@text AS varbinary(max))));
+                 ISNULL(@payload, CAST(@text AS varbinary(max))), @time_limit_ms);
             SET @job_id = @new_id;
         END TRY
         BEGIN CATCH

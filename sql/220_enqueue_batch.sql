@@ -1,28 +1,31 @@
 -- Enqueues many jobs in one round trip; they get ascending ids in the order of their ordinals.
 -- Takes part in the caller's transaction. Result (unless @report = 0, for triggers): ordinal, job_id, duplicate; a duplicate's
 -- job_id is that of the job that was unfinished at that moment, or of the earlier one in the same batch, that has its key.
+-- Jobs with a time limit of their own stand in @time_limits, too, under their ordinal. Left out, it is empty.
 --
 -- Keys lock nothing but themselves, see enqueue. Jobs without a key are added by one INSERT; those with a key one by one in the order of their keys,
 -- so that two batches with keys in common wait for each other and never in a circle. (An INSERT ... SELECT ... ORDER BY promises no order.)
 -- Where a key came in between the look and the insert, the rejected row keeps its lock on that key's entry until the transaction ends; so the batch's
 -- own transaction is begun anew.
 CREATE OR ALTER PROCEDURE [$(schema)].[enqueue_batch]
-    @queue  nvarchar(129),
-    @jobs   [$(schema)].[enqueue_list] READONLY,
-    @report bit = 1
+    @queue       nvarchar(129),
+    @jobs        [$(schema)].[enqueue_list] READONLY,
+    @report      bit = 1,
+    @time_limits [$(schema)].[time_limit_list] READONLY
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's may be another, see enqueue
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @has_keys bit = 0, @is_own bit = 0, @again bit = 1, @key nvarchar(256), @last_key nvarchar(256),
-    @ordinal int, @new_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @message nvarchar(2048);
+    @ordinal int, @new_id bigint, @time_limit_ms int, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @message nvarchar(2048);
 DECLARE @numbered TABLE
 (
-    ordinal   int    NOT NULL PRIMARY KEY CLUSTERED,
-    own_id    bigint NOT NULL,
-    job_id    bigint NOT NULL,
-    duplicate bit    NOT NULL
+    ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,
+    own_id        bigint NOT NULL,
+    job_id        bigint NOT NULL,
+    duplicate     bit    NOT NULL,
+    time_limit_ms int    NULL
 );
 -- The first of each key, in the order of the keys.
 DECLARE @keyed TABLE (dedup_key nvarchar(256) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED, ordinal int NOT NULL);
@@ -46,12 +49,29 @@ IF EXISTS (SELECT 1 FROM @jobs WHERE dedup_key IS NOT NULL)
     SET @has_keys = 1;
 IF @has_keys = 1 AND EXISTS (SELECT 1 FROM @jobs WHERE dedup_key = N'' OR DATALENGTH(dedup_key) <> DATALENGTH(LTRIM(RTRIM(dedup_key))))
     THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
+SELECT TOP (1) @wrong = time_limit_ms FROM @time_limits WHERE time_limit_ms < 1 OR time_limit_ms > 2147483647;
+IF @wrong IS NOT NULL
+BEGIN
+    SET @message = CONCAT(N'time_limit_ms is ', @wrong, N'; it must be 1 to 2147483647 (24 days)');
+    THROW 58003, @message, 1;
+END;
+SELECT TOP (1) @wrong = l.ordinal FROM @time_limits AS l WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = l.ordinal);
+IF @wrong IS NOT NULL
+BEGIN
+    SET @message = CONCAT(N'ordinal of a time limit is ', @wrong, N'; it must be the ordinal of a job');
+    THROW 58003, @message, 1;
+END;
 
 INSERT @numbered (ordinal, own_id, job_id, duplicate)
 SELECT n.ordinal, NEXT VALUE FOR [$(schema)].[job_ids] OVER (ORDER BY n.ordinal), 0, 0
 FROM @jobs AS n;
 UPDATE @numbered SET job_id = own_id;
 SET @first_id = (SELECT MIN(job_id) FROM @numbered);
+IF EXISTS (SELECT 1 FROM @time_limits)
+    UPDATE i
+    SET time_limit_ms = l.time_limit_ms
+    FROM @time_limits AS l
+    INNER JOIN @numbered AS i ON i.ordinal = l.ordinal;
 
 IF @has_keys = 1
 BEGIN
@@ -67,7 +87,7 @@ BEGIN
     IF @is_own = 1
         BEGIN TRANSACTION;
     INSERT [$(schema)].[jobs] WITH (ROWLOCK)
-        (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload)
+        (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload, time_limit_ms)
     SELECT i.job_id,
            @queue_id,
            CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 ELSE 0 END,
@@ -80,7 +100,8 @@ BEGIN
            n.correlation_id,
            n.kind,
            CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
-           ISNULL(n.payload, CAST(n.text AS varbinary(max)))
+           ISNULL(n.payload, CAST(n.text AS varbinary(max))),
+           i.time_limit_ms
     FROM @jobs AS n
     INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
     WHERE n.dedup_key IS NULL
@@ -94,7 +115,7 @@ BEGIN
         IF @key IS NULL
             BREAK;
         SET @last_key = @key;
-        SET @new_id = (SELECT own_id FROM @numbered WHERE ordinal = @ordinal);
+        SELECT @new_id = own_id, @time_limit_ms = time_limit_ms FROM @numbered WHERE ordinal = @ordinal;
         SET @job_id = NULL;
         WHILE @job_id IS NULL AND @again = 0
         BEGIN
@@ -109,7 +130,7 @@ BEGIN
             BEGIN TRY
                 INSERT [$(schema)].[jobs] WITH (ROWLOCK)
                     (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16,
-                     payload)
+                     payload, time_limit_ms)
                 SELECT @new_id,
                        @queue_id,
                        CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 ELSE 0 END,
@@ -122,7 +143,8 @@ BEGIN
                        n.kind,
                        n.dedup_key,
                        CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
-                       ISNULL(n.payload, CAST(n.text AS varbinary(max)))
+                       ISNULL(n.payload, CAST(n.text AS varbinary(max))),
+                       @time_limit_ms
                 FROM @jobs AS n
                 WHERE n.ordinal = @ordinal
                 OPTION (MAXDOP 1, KEEPFIXED PLAN);

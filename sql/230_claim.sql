@@ -2,7 +2,8 @@
 --
 -- Results, one for each priority that was looked at (none where nothing is ready), in no particular order (OUTPUT has none): job_id, fence,
 -- attempt, max_attempts, priority, waited_ms (since it was due), age_ms (since it was enqueued), dedup_key, correlation_id, kind,
--- payload_utf16, payload (with @payloads = 0: its length in bytes, as eight bytes, the highest first).
+-- payload_utf16, payload (with @payloads = 0: its length in bytes, as eight bytes, the highest first), time_limit_ms (the job's own; NULL: none).
+-- Later versions add columns at the end.
 -- Return status: 1 when a job waits that must run alone (see reap), otherwise 0. Asked for with @alone = 1, such a job comes first, and
 -- by itself.
 -- With delivery at_most_once the rows are deleted by the claim; their fence is 0 and there is nothing to finish.
@@ -67,7 +68,7 @@ BEGIN
     (
         SELECT TOP (1)
                job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-               kind, payload_utf16, payload
+               kind, payload_utf16, payload, time_limit_ms
         FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
         WHERE queue_id = @queue_id AND state = 0 AND alone = 1
         ORDER BY priority, job_id
@@ -77,7 +78,8 @@ BEGIN
     OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
            inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
            DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id, inserted.kind,
-           inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload
+           inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
+           inserted.time_limit_ms
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     RETURN @alone_waits;
 END;
@@ -89,7 +91,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload
+                   kind, payload_utf16, payload, time_limit_ms
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
             ORDER BY priority, job_id DESC
@@ -99,13 +101,14 @@ BEGIN
         OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
                inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id, inserted.kind,
-               inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload
+               inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
+               inserted.time_limit_ms
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
             ORDER BY priority, job_id DESC
@@ -114,7 +117,8 @@ BEGIN
         OUTPUT deleted.job_id, 0 AS fence, deleted.attempt + 1 AS attempt, COALESCE(deleted.max_attempts, @max_attempts) AS max_attempts,
                deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.dedup_key, deleted.correlation_id, deleted.kind,
-               deleted.payload_utf16, CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload
+               deleted.payload_utf16, CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
+               deleted.time_limit_ms
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     RETURN @alone_waits;
 END;
@@ -136,7 +140,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload
+                   kind, payload_utf16, payload, time_limit_ms
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
@@ -146,14 +150,15 @@ BEGIN
         OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
                inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id, inserted.kind,
-               inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload
+               inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
+               inserted.time_limit_ms
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE IF @delivery = 'at_least_once'
         WITH next_jobs AS
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload
+                   kind, payload_utf16, payload, time_limit_ms
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         )
@@ -162,13 +167,14 @@ BEGIN
         OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
                inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id, inserted.kind,
-               inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload
+               inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
+               inserted.time_limit_ms
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE IF @claim_order = 'fifo'
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
@@ -177,13 +183,14 @@ BEGIN
         OUTPUT deleted.job_id, 0 AS fence, deleted.attempt + 1 AS attempt, COALESCE(deleted.max_attempts, @max_attempts) AS max_attempts,
                deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.dedup_key, deleted.correlation_id, deleted.kind,
-               deleted.payload_utf16, CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload
+               deleted.payload_utf16, CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
+               deleted.time_limit_ms
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         )
@@ -191,7 +198,8 @@ BEGIN
         OUTPUT deleted.job_id, 0 AS fence, deleted.attempt + 1 AS attempt, COALESCE(deleted.max_attempts, @max_attempts) AS max_attempts,
                deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.dedup_key, deleted.correlation_id, deleted.kind,
-               deleted.payload_utf16, CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload
+               deleted.payload_utf16, CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
+               deleted.time_limit_ms
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     SET @claimed = @@ROWCOUNT;
 

@@ -51,10 +51,10 @@ BEGIN
     DELETE j
     OUTPUT deleted.job_id, deleted.queue_id, deleted.priority, deleted.attempt, deleted.fence, deleted.enqueued_at, deleted.due_at,
            deleted.worker_id, deleted.claimed_at, @now, f.run_us, deleted.correlation_id, deleted.kind, deleted.dedup_key,
-           deleted.payload_utf16, deleted.payload, deleted.error, f.output
+           deleted.payload_utf16, deleted.payload, deleted.error, f.output, deleted.time_limit_ms
     INTO [$(schema)].[archive]
          (job_id, queue_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, correlation_id,
-          kind, dedup_key, payload_utf16, payload, error, output)
+          kind, dedup_key, payload_utf16, payload, error, output, time_limit_ms)
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence

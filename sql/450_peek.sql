@@ -16,7 +16,7 @@
 -- @next and what stands with it: where the next page begins, to be passed on as @after and so on. NULL: there is no further page.
 --
 -- Result: job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind, dedup_key,
--- correlation_id, payload_utf16, payload, payload_text, error, output, output_text.
+-- correlation_id, payload_utf16, payload, payload_text, error, output, output_text, time_limit_ms. Later versions add columns at the end.
 -- The texts are for reading in a tool: UTF-16 as it is, bytes if they are printable ASCII (tabs and line ends, too). NULL where they are not: UTF-8
 -- beyond ASCII cannot be decoded before SQL Server 2019.
 CREATE OR ALTER PROCEDURE [$(schema)].[peek]
@@ -261,7 +261,8 @@ IF @is_archived = 1
            j.error, j.output,
            CASE WHEN @texts = 0 THEN NULL
                 WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
-                    THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text
+                    THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
+           j.time_limit_ms
     FROM @page AS p
     INNER LOOP JOIN [$(schema)].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
@@ -280,7 +281,8 @@ ELSE
            j.error, j.output,
            CASE WHEN @texts = 0 THEN NULL
                 WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
-                    THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text
+                    THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
+           j.time_limit_ms
     FROM @page AS p
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id

@@ -21,6 +21,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue_batch] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_producer];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_producer];
+GRANT EXECUTE ON TYPE::[$(schema)].[time_limit_list] TO [$(schema)_producer];
 GO
 
 -- Runs jobs.
@@ -58,6 +59,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[purge] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_operator];
+GRANT EXECUTE ON TYPE::[$(schema)].[time_limit_list] TO [$(schema)_operator];
 GO
 
 -- Sees everything and changes nothing.

@@ -326,7 +326,7 @@ GO
 -- 080_migration_2.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Migration to version 2. It changes nothing: it is the form of those that will.
+-- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it).
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
 -- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
@@ -342,13 +342,11 @@ GO
 -- - It waits for no lock longer than LOCK_TIMEOUT.
 IF NOT EXISTS (SELECT 1 FROM [readpast].[schema_version] WHERE version >= 2)
 BEGIN
-    DECLARE @online nvarchar(12) = CASE WHEN CAST(SERVERPROPERTY(N'EngineEdition') AS int) IN (3, 5, 8) THEN N'ONLINE = ON' ELSE N'ONLINE = OFF' END;
-    DECLARE @change nvarchar(max) = N'';
     BEGIN TRY
-        -- An index of this version, if it had one, would be made here:
-        IF INDEXPROPERTY(OBJECT_ID(N'[readpast].[archive]'), N'archive_finished', 'IndexID') IS NULL
-            SET @change = CONCAT(N'CREATE NONCLUSTERED INDEX archive_finished ON [readpast].[archive] (queue_id, finished_at, job_id) WITH (', @online, N')');
-        EXEC (@change);
+        IF COL_LENGTH(N'[readpast].[jobs]', N'time_limit_ms') IS NULL
+            ALTER TABLE [readpast].[jobs] ADD time_limit_ms int NULL;
+        IF COL_LENGTH(N'[readpast].[archive]', N'time_limit_ms') IS NULL
+            ALTER TABLE [readpast].[archive] ADD time_limit_ms int NULL;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() = 1222
@@ -375,6 +373,18 @@ IF TYPE_ID(N'[readpast].[enqueue_list]') IS NULL
         dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
         correlation_id uniqueidentifier NULL,
         kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL
+    );
+GO
+
+-- 105_time_limit_list.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- The time limits of jobs to enqueue, beside the enqueue_list that has the jobs: only of those that have one of their own.
+IF TYPE_ID(N'[readpast].[time_limit_list]') IS NULL
+    CREATE TYPE [readpast].[time_limit_list] AS TABLE
+    (
+        ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,  -- the job's
+        time_limit_ms bigint NOT NULL
     );
 GO
 
@@ -532,7 +542,8 @@ CREATE OR ALTER PROCEDURE [readpast].[enqueue]
     @correlation_id uniqueidentifier = NULL,
     @job_id         bigint           = NULL OUTPUT,
     @duplicate      bit              = NULL OUTPUT,
-    @kind           varchar(65)      = NULL   -- what sort of job, for the worker to choose the handler: up to 64 printable ASCII characters
+    @kind           varchar(65)      = NULL,  -- what sort of job, for the worker to choose the handler: up to 64 printable ASCII characters
+    @time_limit_ms  bigint           = NULL   -- after this long its handler is told that it is cancelled; NULL: as the worker has it
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
@@ -559,6 +570,11 @@ IF DATALENGTH(@dedup_key) = 0 OR DATALENGTH(@dedup_key) > 512 OR DATALENGTH(@ded
     THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
 IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 64 OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
     THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
+IF @time_limit_ms < 1 OR @time_limit_ms > 2147483647
+BEGIN
+    SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
+    THROW 58003, @message, 1;
+END;
 
 -- A time in the past is now: due_at says since when a job has been ready. DATEADD counts in int: whole seconds and the rest.
 SET @due = COALESCE(CASE WHEN @due_at > @now THEN @due_at END, DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
@@ -580,11 +596,12 @@ BEGIN
         SET XACT_ABORT OFF;
         BEGIN TRY
             INSERT [readpast].[jobs] WITH (ROWLOCK)
-                (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16, payload)
+                (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16, payload,
+                 time_limit_ms)
             VALUES
                 (@new_id, @queue_id, CASE WHEN @due > @now THEN 1 ELSE 0 END, @lifo, ISNULL(@priority, 0), @max_attempts, @now, @due,
                  @correlation_id, @kind, @dedup_key, CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
-                 ISNULL(@payload, CAST(@text AS varbinary(max))));
+                 ISNULL(@payload, CAST(@text AS varbinary(max))), @time_limit_ms);
             SET @job_id = @new_id;
         END TRY
         BEGIN CATCH
@@ -619,28 +636,31 @@ GO
 -- Enqueues many jobs in one round trip; they get ascending ids in the order of their ordinals.
 -- Takes part in the caller's transaction. Result (unless @report = 0, for triggers): ordinal, job_id, duplicate; a duplicate's
 -- job_id is that of the job that was unfinished at that moment, or of the earlier one in the same batch, that has its key.
+-- Jobs with a time limit of their own stand in @time_limits, too, under their ordinal. Left out, it is empty.
 --
 -- Keys lock nothing but themselves, see enqueue. Jobs without a key are added by one INSERT; those with a key one by one in the order of their keys,
 -- so that two batches with keys in common wait for each other and never in a circle. (An INSERT ... SELECT ... ORDER BY promises no order.)
 -- Where a key came in between the look and the insert, the rejected row keeps its lock on that key's entry until the transaction ends; so the batch's
 -- own transaction is begun anew.
 CREATE OR ALTER PROCEDURE [readpast].[enqueue_batch]
-    @queue  nvarchar(129),
-    @jobs   [readpast].[enqueue_list] READONLY,
-    @report bit = 1
+    @queue       nvarchar(129),
+    @jobs        [readpast].[enqueue_list] READONLY,
+    @report      bit = 1,
+    @time_limits [readpast].[time_limit_list] READONLY
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's may be another, see enqueue
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @has_keys bit = 0, @is_own bit = 0, @again bit = 1, @key nvarchar(256), @last_key nvarchar(256),
-    @ordinal int, @new_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @message nvarchar(2048);
+    @ordinal int, @new_id bigint, @time_limit_ms int, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @message nvarchar(2048);
 DECLARE @numbered TABLE
 (
-    ordinal   int    NOT NULL PRIMARY KEY CLUSTERED,
-    own_id    bigint NOT NULL,
-    job_id    bigint NOT NULL,
-    duplicate bit    NOT NULL
+    ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,
+    own_id        bigint NOT NULL,
+    job_id        bigint NOT NULL,
+    duplicate     bit    NOT NULL,
+    time_limit_ms int    NULL
 );
 -- The first of each key, in the order of the keys.
 DECLARE @keyed TABLE (dedup_key nvarchar(256) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED, ordinal int NOT NULL);
@@ -664,12 +684,29 @@ IF EXISTS (SELECT 1 FROM @jobs WHERE dedup_key IS NOT NULL)
     SET @has_keys = 1;
 IF @has_keys = 1 AND EXISTS (SELECT 1 FROM @jobs WHERE dedup_key = N'' OR DATALENGTH(dedup_key) <> DATALENGTH(LTRIM(RTRIM(dedup_key))))
     THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
+SELECT TOP (1) @wrong = time_limit_ms FROM @time_limits WHERE time_limit_ms < 1 OR time_limit_ms > 2147483647;
+IF @wrong IS NOT NULL
+BEGIN
+    SET @message = CONCAT(N'time_limit_ms is ', @wrong, N'; it must be 1 to 2147483647 (24 days)');
+    THROW 58003, @message, 1;
+END;
+SELECT TOP (1) @wrong = l.ordinal FROM @time_limits AS l WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = l.ordinal);
+IF @wrong IS NOT NULL
+BEGIN
+    SET @message = CONCAT(N'ordinal of a time limit is ', @wrong, N'; it must be the ordinal of a job');
+    THROW 58003, @message, 1;
+END;
 
 INSERT @numbered (ordinal, own_id, job_id, duplicate)
 SELECT n.ordinal, NEXT VALUE FOR [readpast].[job_ids] OVER (ORDER BY n.ordinal), 0, 0
 FROM @jobs AS n;
 UPDATE @numbered SET job_id = own_id;
 SET @first_id = (SELECT MIN(job_id) FROM @numbered);
+IF EXISTS (SELECT 1 FROM @time_limits)
+    UPDATE i
+    SET time_limit_ms = l.time_limit_ms
+    FROM @time_limits AS l
+    INNER JOIN @numbered AS i ON i.ordinal = l.ordinal;
 
 IF @has_keys = 1
 BEGIN
@@ -685,7 +722,7 @@ BEGIN
     IF @is_own = 1
         BEGIN TRANSACTION;
     INSERT [readpast].[jobs] WITH (ROWLOCK)
-        (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload)
+        (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload, time_limit_ms)
     SELECT i.job_id,
            @queue_id,
            CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 ELSE 0 END,
@@ -698,7 +735,8 @@ BEGIN
            n.correlation_id,
            n.kind,
            CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
-           ISNULL(n.payload, CAST(n.text AS varbinary(max)))
+           ISNULL(n.payload, CAST(n.text AS varbinary(max))),
+           i.time_limit_ms
     FROM @jobs AS n
     INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
     WHERE n.dedup_key IS NULL
@@ -712,7 +750,7 @@ BEGIN
         IF @key IS NULL
             BREAK;
         SET @last_key = @key;
-        SET @new_id = (SELECT own_id FROM @numbered WHERE ordinal = @ordinal);
+        SELECT @new_id = own_id, @time_limit_ms = time_limit_ms FROM @numbered WHERE ordinal = @ordinal;
         SET @job_id = NULL;
         WHILE @job_id IS NULL AND @again = 0
         BEGIN
@@ -727,7 +765,7 @@ BEGIN
             BEGIN TRY
                 INSERT [readpast].[jobs] WITH (ROWLOCK)
                     (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16,
-                     payload)
+                     payload, time_limit_ms)
                 SELECT @new_id,
                        @queue_id,
                        CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 ELSE 0 END,
@@ -740,7 +778,8 @@ BEGIN
                        n.kind,
                        n.dedup_key,
                        CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
-                       ISNULL(n.payload, CAST(n.text AS varbinary(max)))
+                       ISNULL(n.payload, CAST(n.text AS varbinary(max))),
+                       @time_limit_ms
                 FROM @jobs AS n
                 WHERE n.ordinal = @ordinal
                 OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -963,7 +1002,8 @@ GO
 --
 -- Results, one for each priority that was looked at (none where nothing is ready), in no particular order (OUTPUT has none): job_id, fence,
 -- attempt, max_attempts, priority, waited_ms (since it was due), age_ms (since it was enqueued), dedup_key, correlation_id, kind,
--- payload_utf16, payload (with @payloads = 0: its length in bytes, as eight bytes, the highest first).
+-- payload_utf16, payload (with @payloads = 0: its length in bytes, as eight bytes, the highest first), time_limit_ms (the job's own; NULL: none).
+-- Later versions add columns at the end.
 -- Return status: 1 when a job waits that must run alone (see reap), otherwise 0. Asked for with @alone = 1, such a job comes first, and
 -- by itself.
 -- With delivery at_most_once the rows are deleted by the claim; their fence is 0 and there is nothing to finish.
@@ -1028,7 +1068,7 @@ BEGIN
     (
         SELECT TOP (1)
                job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-               kind, payload_utf16, payload
+               kind, payload_utf16, payload, time_limit_ms
         FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
         WHERE queue_id = @queue_id AND state = 0 AND alone = 1
         ORDER BY priority, job_id
@@ -1038,7 +1078,8 @@ BEGIN
     OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
            inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
            DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id, inserted.kind,
-           inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload
+           inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
+           inserted.time_limit_ms
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     RETURN @alone_waits;
 END;
@@ -1050,7 +1091,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload
+                   kind, payload_utf16, payload, time_limit_ms
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
             ORDER BY priority, job_id DESC
@@ -1060,13 +1101,14 @@ BEGIN
         OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
                inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id, inserted.kind,
-               inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload
+               inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
+               inserted.time_limit_ms
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
             ORDER BY priority, job_id DESC
@@ -1075,7 +1117,8 @@ BEGIN
         OUTPUT deleted.job_id, 0 AS fence, deleted.attempt + 1 AS attempt, COALESCE(deleted.max_attempts, @max_attempts) AS max_attempts,
                deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.dedup_key, deleted.correlation_id, deleted.kind,
-               deleted.payload_utf16, CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload
+               deleted.payload_utf16, CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
+               deleted.time_limit_ms
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     RETURN @alone_waits;
 END;
@@ -1097,7 +1140,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload
+                   kind, payload_utf16, payload, time_limit_ms
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
@@ -1107,14 +1150,15 @@ BEGIN
         OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
                inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id, inserted.kind,
-               inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload
+               inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
+               inserted.time_limit_ms
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE IF @delivery = 'at_least_once'
         WITH next_jobs AS
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload
+                   kind, payload_utf16, payload, time_limit_ms
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         )
@@ -1123,13 +1167,14 @@ BEGIN
         OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
                inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.dedup_key, inserted.correlation_id, inserted.kind,
-               inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload
+               inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
+               inserted.time_limit_ms
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE IF @claim_order = 'fifo'
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
@@ -1138,13 +1183,14 @@ BEGIN
         OUTPUT deleted.job_id, 0 AS fence, deleted.attempt + 1 AS attempt, COALESCE(deleted.max_attempts, @max_attempts) AS max_attempts,
                deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.dedup_key, deleted.correlation_id, deleted.kind,
-               deleted.payload_utf16, CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload
+               deleted.payload_utf16, CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
+               deleted.time_limit_ms
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         )
@@ -1152,7 +1198,8 @@ BEGIN
         OUTPUT deleted.job_id, 0 AS fence, deleted.attempt + 1 AS attempt, COALESCE(deleted.max_attempts, @max_attempts) AS max_attempts,
                deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.dedup_key, deleted.correlation_id, deleted.kind,
-               deleted.payload_utf16, CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload
+               deleted.payload_utf16, CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
+               deleted.time_limit_ms
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     SET @claimed = @@ROWCOUNT;
 
@@ -1330,10 +1377,10 @@ BEGIN
     DELETE j
     OUTPUT deleted.job_id, deleted.queue_id, deleted.priority, deleted.attempt, deleted.fence, deleted.enqueued_at, deleted.due_at,
            deleted.worker_id, deleted.claimed_at, @now, f.run_us, deleted.correlation_id, deleted.kind, deleted.dedup_key,
-           deleted.payload_utf16, deleted.payload, deleted.error, f.output
+           deleted.payload_utf16, deleted.payload, deleted.error, f.output, deleted.time_limit_ms
     INTO [readpast].[archive]
          (job_id, queue_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, correlation_id,
-          kind, dedup_key, payload_utf16, payload, error, output)
+          kind, dedup_key, payload_utf16, payload, error, output, time_limit_ms)
     FROM @jobs AS f
     INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
@@ -2432,7 +2479,7 @@ GO
 -- @next and what stands with it: where the next page begins, to be passed on as @after and so on. NULL: there is no further page.
 --
 -- Result: job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind, dedup_key,
--- correlation_id, payload_utf16, payload, payload_text, error, output, output_text.
+-- correlation_id, payload_utf16, payload, payload_text, error, output, output_text, time_limit_ms. Later versions add columns at the end.
 -- The texts are for reading in a tool: UTF-16 as it is, bytes if they are printable ASCII (tabs and line ends, too). NULL where they are not: UTF-8
 -- beyond ASCII cannot be decoded before SQL Server 2019.
 CREATE OR ALTER PROCEDURE [readpast].[peek]
@@ -2677,7 +2724,8 @@ IF @is_archived = 1
            j.error, j.output,
            CASE WHEN @texts = 0 THEN NULL
                 WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
-                    THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text
+                    THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
+           j.time_limit_ms
     FROM @page AS p
     INNER LOOP JOIN [readpast].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
@@ -2696,7 +2744,8 @@ ELSE
            j.error, j.output,
            CASE WHEN @texts = 0 THEN NULL
                 WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
-                    THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text
+                    THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
+           j.time_limit_ms
     FROM @page AS p
     INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
@@ -2770,6 +2819,7 @@ GRANT EXECUTE ON OBJECT::[readpast].[enqueue] TO [readpast_producer];
 GRANT EXECUTE ON OBJECT::[readpast].[enqueue_batch] TO [readpast_producer];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_producer];
 GRANT EXECUTE ON TYPE::[readpast].[enqueue_list] TO [readpast_producer];
+GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_producer];
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -2809,6 +2859,7 @@ GRANT EXECUTE ON OBJECT::[readpast].[purge] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[peek] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_operator];
 GRANT EXECUTE ON TYPE::[readpast].[enqueue_list] TO [readpast_operator];
+GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_operator];
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO

@@ -37,6 +37,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[enqueue];
 DROP PROCEDURE IF EXISTS [$(schema)].[create_queue];
 DROP TYPE IF EXISTS [$(schema)].[job_list];
 DROP TYPE IF EXISTS [$(schema)].[finish_list];
+DROP TYPE IF EXISTS [$(schema)].[time_limit_list];
 DROP TYPE IF EXISTS [$(schema)].[enqueue_list];
 DROP TABLE IF EXISTS [$(schema)].[marks];
 DROP TABLE IF EXISTS [$(schema)].[duties];

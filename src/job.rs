@@ -4,6 +4,7 @@
 //! and [`Job::text`] and [`Job::json`] read both.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -27,6 +28,7 @@ pub struct Job {
     pub(crate) dedup_key: Option<String>,
     pub(crate) correlation_id: Option<Uuid>,
     pub(crate) kind: Option<String>,
+    pub(crate) time_limit: Option<Duration>,
     pub(crate) payload_utf16: bool,
     pub(crate) payload: Vec<u8>,
 }
@@ -87,6 +89,11 @@ impl Job {
         self.kind.as_deref()
     }
 
+    /// The time limit that it was enqueued with ([`NewJob::time_limit`]); `None`: it has none of its own.
+    pub fn time_limit(&self) -> Option<Duration> {
+        self.time_limit
+    }
+
     /// The payload as it stands in the table: the producer's bytes, or UTF-16 (little endian) from a producer that
     /// enqueued `nvarchar` text.
     pub fn payload(&self) -> &[u8] {
@@ -137,6 +144,7 @@ impl Job {
             dedup_key: job.dedup_key,
             correlation_id: job.correlation_id,
             kind: job.kind,
+            time_limit: job.time_limit,
             payload_utf16: false,
             payload: job.payload,
         }
@@ -190,6 +198,7 @@ pub struct NewJob {
     pub(crate) dedup_key: Option<String>,
     pub(crate) correlation_id: Option<Uuid>,
     pub(crate) kind: Option<String>,
+    pub(crate) time_limit: Option<Duration>,
 }
 
 /// The longest de-duplication key, in UTF-16 units: the width of the column.
@@ -197,6 +206,9 @@ const MAX_DEDUP_KEY_UNITS: usize = 256;
 
 /// The longest kind: the width of the column.
 const MAX_KIND_LENGTH: usize = 64;
+
+/// The shortest and the longest time limit of a job: the column is an `int`, in milliseconds.
+const TIME_LIMITS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_millis(i32::MAX as u64);
 
 /// What [`is_kind`] accepts.
 pub(crate) const ALLOWED_KIND: &str = "1 to 64 printable ASCII characters, no spaces";
@@ -232,6 +244,7 @@ impl NewJob {
             dedup_key: None,
             correlation_id: None,
             kind: None,
+            time_limit: None,
         }
     }
 
@@ -281,6 +294,28 @@ impl NewJob {
         self
     }
 
+    /// After this long, the handler is told that it is cancelled
+    /// ([`Context::is_cancelled`](crate::Context::is_cancelled)); each attempt has it anew. 1 ms to 24 days
+    /// (2,147,483,647 ms), in whole milliseconds; a part of one counts as one.
+    ///
+    /// The job's own limit wins, whether it is shorter or longer: without it, the job has that of its kind
+    /// ([`KindOptions::time_limit`](crate::KindOptions::time_limit)) or else of the worker
+    /// (`worker.job_time_limit_ms`).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use readpast::{Context, Job, NewJob};
+    ///
+    /// let preview = NewJob::text("a.png").kind("resize").time_limit(Duration::from_secs(5));
+    /// let context = Context::for_test(Job::for_test(preview));
+    /// assert!(context.time_left().is_some_and(|left| left <= Duration::from_secs(5)));
+    /// ```
+    pub fn time_limit(mut self, limit: Duration) -> NewJob {
+        self.time_limit = Some(limit);
+        self
+    }
+
     /// Refuses here what SQL Server would refuse or cut, before anything is sent.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |reason: String| Err(Error::InvalidJob { reason });
@@ -316,6 +351,9 @@ impl NewJob {
         if let Some(kind) = self.kind.as_deref().filter(|kind| !is_kind(kind)) {
             return invalid(format!("kind is '{kind}'; it must be {ALLOWED_KIND}"));
         }
+        if let Some(limit) = self.time_limit.filter(|limit| !TIME_LIMITS.contains(limit)) {
+            return invalid(format!("time_limit is {limit:?}; it must be 1 ms to {} ms (24 days)", i32::MAX));
+        }
         Ok(())
     }
 }
@@ -336,6 +374,7 @@ mod tests {
             dedup_key: None,
             correlation_id: None,
             kind: None,
+            time_limit: None,
             payload_utf16,
             payload: payload.to_vec(),
         }
@@ -406,6 +445,18 @@ mod tests {
         assert!(NewJob::text("").kind("resize/v2").check().is_ok());
         for kind in ["", "two words", "größe", &"x".repeat(65)] {
             assert!(message(NewJob::text("").kind(kind)).contains("kind is '"), "{kind}");
+        }
+        for (limit, shown) in [
+            (Duration::ZERO, "0ns"),
+            (Duration::from_micros(999), "999µs"),
+            (Duration::from_micros(2_147_483_647_001), "2147483.647001s"),
+            (Duration::MAX, "18446744073709551615.999999999s"),
+        ] {
+            let expected = format!("time_limit is {shown}; it must be 1 ms to 2147483647 ms (24 days)");
+            assert!(message(NewJob::text("").time_limit(limit)).ends_with(&expected), "{expected}");
+        }
+        for limit in [1, i32::MAX as u64] {
+            assert!(NewJob::text("").time_limit(Duration::from_millis(limit)).check().is_ok());
         }
     }
 }

@@ -74,6 +74,45 @@ async fn each_kind_goes_to_its_handler_and_the_rest_to_the_one_for_the_rest() {
     fixture.remove().await;
 }
 
+#[derive(Serialize, Deserialize)]
+struct Count;
+
+struct Counted(AtomicUsize);
+
+impl TypedJob for Count {
+    const KIND: &'static str = "count";
+    type Output = ();
+
+    fn run(self, context: &Context) -> Result<(), BoxError> {
+        context.state::<Arc<Counted>>().0.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn typed_jobs_share_the_program_s_state_and_one_that_is_missing_fails_the_attempt() {
+    let fixture = Fixture::with("state", QueueOptions::default().max_attempts(1)).await;
+    let counted = Arc::new(Counted(AtomicUsize::new(0)));
+    for _ in 0..3 {
+        fixture.queue.enqueue(&NewJob::of(&Count).unwrap()).await.unwrap();
+    }
+    fixture.queue.enqueue(&NewJob::text("").kind("other")).await.unwrap();
+    let handlers = Handlers::new().state(counted.clone()).job::<Count>().otherwise(|_, context| {
+        context.state::<Counted>();
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker).start().await.unwrap();
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.dead, counted.0.load(Ordering::Acquire)), (3, 1, 3));
+    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
+    let error = dead[0].error.as_deref().unwrap();
+    assert!(
+        error.contains("there is no state of type ") && error.ends_with("Counted; give it to Handlers::state"),
+        "{error}"
+    );
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn handlers_that_cannot_work_are_refused_at_the_start() {
     let fixture = Fixture::new("refused").await;
@@ -249,6 +288,47 @@ async fn a_kind_over_its_limit_neither_holds_a_thread_nor_keeps_others_waiting()
     assert_eq!((stats.done, stats.retried, stats.dead, stats.lost), (90, 0, 0, 0));
     assert_eq!(gated.most.load(Ordering::Acquire), 2);
     fixture.remove().await;
+}
+
+/// Two queues, the same kind and another one: all share the two places, on one pool and on two.
+#[tokio::test(flavor = "multi_thread")]
+async fn clones_of_options_share_their_places_over_kinds_and_workers() {
+    for shares_pool in [true, false] {
+        let mut fixture = Fixture::new("shared_places").await;
+        let first = fixture.queue.clone();
+        fixture.config.queue.name = "second".to_owned();
+        let second = fixture.connect().await;
+        second.create(QueueOptions::default()).await.unwrap();
+        for queue in [&first, &second] {
+            queue.enqueue_many(&of_kind("slow", 10)).await.unwrap();
+            queue.enqueue_many(&of_kind("slower", 10)).await.unwrap();
+        }
+        let gated = Gated::new();
+        let options = KindOptions::new().at_most(2);
+        let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap());
+        let config = changed(soon(), |worker| worker.threads = 4);
+        let start = async |queue| {
+            let handlers = Handlers::new()
+                .kind("slow", gated.handler())
+                .options("slow", options.clone())
+                .kind("slower", gated.handler())
+                .options("slower", options.clone());
+            let worker = Worker::builder(queue, handlers).config(&config);
+            let worker = if shares_pool { worker.thread_pool(threads.clone()) } else { worker };
+            worker.start().await.unwrap()
+        };
+        let (one, other) = (start(&first).await, start(&second).await);
+        let (first, second) = (one.monitor(), other.monitor());
+        until("two run and both have some that wait", || {
+            let (one, other) = (first.stats(), second.stats());
+            one.running + other.running == 2 && one.buffered > 0 && other.buffered > 0
+        })
+        .await;
+        gated.gate.add_permits(40);
+        let done = [one.drain().await.unwrap().stats.done, other.drain().await.unwrap().stats.done];
+        assert_eq!((done, gated.most.load(Ordering::Acquire)), ([20, 20], 2), "one pool: {shares_pool}");
+        fixture.remove().await;
+    }
 }
 
 /// Jobs that are much shorter than the time that a job takes to come back from SQL Server wait in memory, or the limit

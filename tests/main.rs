@@ -52,5 +52,6 @@ mod secrets;
 mod server_errors;
 mod shutdown;
 mod thread_pool;
+mod time_limits;
 mod upgrades;
 mod wake_up;

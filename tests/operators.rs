@@ -339,7 +339,12 @@ async fn pages_with_a_filter_go_on_where_the_last_one_has_looked() {
 async fn a_job_is_json_for_operators_programs() {
     let fixture = Fixture::with("json", archiving()).await;
     let order = Uuid::from_u128(4_711);
-    let job = NewJob::bytes([0xff, 0]).kind("resize").dedup_key("k").correlation_id(order).priority(-3);
+    let job = NewJob::bytes([0xff, 0])
+        .kind("resize")
+        .dedup_key("k")
+        .correlation_id(order)
+        .priority(-3)
+        .time_limit(Duration::from_millis(2_500));
     let id = fixture.queue.enqueue(&job).await.unwrap().job_id;
     let mut worker = WorkerSession::register(&fixture).await;
     let mut done = worker.claim_one().await.done();
@@ -357,6 +362,7 @@ async fn a_job_is_json_for_operators_programs() {
         ("attempt", 1.into()),
         ("enqueued_at", "2026-11-22T01:02:03.004Z".into()),
         ("run_s", 1.5.into()),
+        ("time_limit_s", 2.5.into()),
         ("dedup_key", "k".into()),
         ("correlation_id", order.to_string().into()),
         ("payload_text", serde_json::Value::Null),

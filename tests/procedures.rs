@@ -280,6 +280,8 @@ async fn enqueue_refuses_what_cannot_be() {
         "@text = N'x', @delay_ms = 315360000001",
         "@text = N'x', @delay_ms = 1, @due_at = '2100-01-01'",
         "@text = N'x', @max_attempts = 0",
+        "@text = N'x', @time_limit_ms = 0",
+        "@text = N'x', @time_limit_ms = 2147483648",
     ] {
         let (number, _) = session.refusal(&format!("EXEC [$(schema)].[enqueue] @queue = N'work', {parameters}")).await;
         assert_eq!(number, REFUSED, "{parameters}");
@@ -415,6 +417,7 @@ async fn claim_returns_what_a_worker_needs() {
         "kind",
         "payload_utf16",
         "payload",
+        "time_limit_ms",
     ];
     assert_eq!(columns, expected);
     assert_eq!(text(&row, "kind").as_deref(), Some("resize/v2"));
@@ -1339,6 +1342,7 @@ async fn peek_shows_everything_about_a_job() {
         "error",
         "output",
         "output_text",
+        "time_limit_ms",
     ];
     assert_eq!(columns, expected);
     assert_eq!(

@@ -204,6 +204,16 @@ async fn every_old_version_is_upgraded_while_old_programs_work() {
     fresh.remove().await;
 }
 
+/// What a migration makes an index by, in the form that sql/080_migration_2.sql describes.
+const MAKE_INDEX: &str = "
+    DECLARE @online nvarchar(12) = CASE WHEN CAST(SERVERPROPERTY(N'EngineEdition') AS int) IN (3, 5, 8) THEN N'ONLINE = ON' ELSE N'ONLINE = OFF' END;
+    DECLARE @change nvarchar(max) = N'';
+    BEGIN TRY
+        IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[archive]'), N'archive_by_number', 'IndexID') IS NULL
+            SET @change = CONCAT(N'CREATE NONCLUSTERED INDEX archive_by_number ON [$(schema)].[archive] (queue_id, finished_at, job_id) WITH (', @online, N')');
+        EXEC (@change);
+    END TRY";
+
 /// The scripts of a version that does not exist yet: with one more migration, which makes an index.
 fn next_version() -> String {
     let next = VERSION + 1;
@@ -219,7 +229,9 @@ fn next_version() -> String {
         if name == "100_enqueue_list.sql" {
             let migration = file("sql/080_migration_2.sql");
             let migration = migration.replace("version >= 2", &format!("version >= {next}"));
-            scripts.push_str(&migration.replace("archive_finished", "archive_by_number"));
+            let (before, others) = migration.split_once("    BEGIN TRY").unwrap();
+            let (_, after) = others.split_once("    END TRY").unwrap();
+            scripts.extend([before, MAKE_INDEX, after]);
         }
         scripts.push_str(&text);
     }

@@ -109,7 +109,7 @@ pub struct WorkerConfig {
     pub finish_linger_ms: u64,
 
     /// After this long, a job's handler is told that it is cancelled; it must look. A job that still runs then is
-    /// logged and counted. 0: never.
+    /// logged and counted. 0: never. A limit of the job's own wins over that of its kind, and both over this one.
     ///
     /// Default: `0`. Range: 0 to 86400000 ms.
     pub job_time_limit_ms: u64,

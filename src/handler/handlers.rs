@@ -9,6 +9,8 @@ use super::context::Context;
 use super::job_error::BoxError;
 use super::kind_options::KindOptions;
 use super::output::{IntoOutput, Output};
+use super::places::Places;
+use super::state::State;
 use super::typed_job::TypedJob;
 use super::unknown_kinds::UnknownKinds;
 use crate::config::WorkerConfig;
@@ -49,6 +51,7 @@ pub struct Handlers {
     handlers: Vec<Handler>,
     by_kind: HashMap<String, usize>,
     otherwise: Option<usize>,
+    state: State,
     /// What was wrong first, for the start of the worker.
     refused: Option<Error>,
 }
@@ -130,6 +133,34 @@ impl Handlers {
         self
     }
 
+    /// Gives all jobs a value to share: a cache, a client, a model. [`Context::state`] finds it by its type, so there
+    /// is one of each type; the start of the worker refuses a second one. To share it with the rest of the program or
+    /// with another worker, give an `Arc` of it.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// use readpast::{Context, Handlers, Job, NewJob, Outcome};
+    ///
+    /// struct Words(AtomicUsize);
+    ///
+    /// let handlers = Handlers::any(|job, context| {
+    ///     let words = job.text()?.split_whitespace().count();
+    ///     context.state::<Words>().0.fetch_add(words, Ordering::Relaxed);
+    ///     Ok(())
+    /// });
+    /// let handlers = handlers.state(Words(AtomicUsize::new(0)));
+    /// let job = Job::for_test(NewJob::text("to be or not to be"));
+    /// assert_eq!(handlers.run_for_test(Context::for_test(job)), Outcome::Done { output: None });
+    /// ```
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Handlers {
+        if self.state.insert(value) {
+            let key = format!("the number of states of type {}", std::any::type_name::<T>());
+            self.refuse(key, "2".to_owned(), "1".to_owned());
+        }
+        self
+    }
+
     fn add<F, R>(&mut self, kind: Option<String>, handler: F)
     where
         F: Fn(&Job, &Context) -> Result<R, BoxError> + Send + Sync + 'static,
@@ -167,19 +198,20 @@ impl Handlers {
         Ok(self)
     }
 
-    pub(crate) fn have_time_limits(&self) -> bool {
-        self.handlers.iter().any(|handler| handler.options.time_limit.is_some())
-    }
-
     /// What the metrics call the jobs of each handler: those for the rest have no name, because there is no bound to
     /// their kinds.
     pub(crate) fn labels(&self) -> impl Iterator<Item = &str> {
         self.handlers.iter().map(|handler| handler.kind.as_deref().unwrap_or_default())
     }
 
-    /// How many jobs of each handler may run at once.
-    pub(crate) fn limits(&self) -> impl Iterator<Item = Option<usize>> {
-        self.handlers.iter().map(|handler| handler.options.at_most)
+    /// What its jobs share.
+    pub(crate) fn shared_state(&self) -> State {
+        self.state.clone()
+    }
+
+    /// The places that the jobs of each handler share; `None`: as many run at once as there are threads.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Option<&Arc<Places>>> {
+        self.handlers.iter().map(|handler| handler.options.places.as_ref())
     }
 
     /// The place of the handler for a job of this kind.
@@ -228,6 +260,7 @@ impl Handlers {
         let Some(place) = self.find(context.job().kind()) else {
             return UnknownKinds::new(&WorkerConfig::default()).outcome(context.job());
         };
+        context = context.with_missing_state(&self.state);
         let handler = self.get(place);
         if let Some(limit) = handler.options.time_limit
             && context.time_left().is_none()
@@ -254,6 +287,8 @@ impl fmt::Debug for Handlers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handler::Json;
+    use crate::job::NewJob;
 
     fn nothing(_: &Job, _: &Context) -> Result<(), BoxError> {
         Ok(())
@@ -265,6 +300,8 @@ mod tests {
         assert_eq!(message(Handlers::new()), "the number of handlers is 0; it must be 1 or more");
         let two = Handlers::new().kind("resize", nothing).kind("resize", nothing);
         assert_eq!(message(two), "the number of handlers of kind 'resize' is 2; it must be 1");
+        let two = Handlers::any(nothing).state("one").state(1_u8).state("another");
+        assert_eq!(message(two), "the number of states of type &str is 2; it must be 1");
         let two = Handlers::any(nothing).otherwise(nothing);
         assert_eq!(message(two), "the number of handlers for all other kinds is 2; it must be 1");
         for kind in ["", "two words", "größe", &"x".repeat(65)] {
@@ -286,6 +323,36 @@ mod tests {
             let refused = message(Handlers::new().kind("resize", nothing).options("resize", delays));
             assert!(refused.starts_with("retry of the handler of kind 'resize' is "), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_test_s_state_wins_over_that_of_the_handlers() {
+        let handlers = Handlers::any(|_, context| {
+            Ok(Output::bytes(format!("{} {}", context.state::<&str>(), context.state::<u8>())))
+        });
+        let handlers = handlers.state("the handlers'").state(1_u8);
+        let context = Context::for_test(Job::for_test(NewJob::text(""))).with_state("the test's");
+        let outcome = handlers.run_for_test(context);
+        assert_eq!(outcome, Outcome::Done { output: Some(b"the test's 1".to_vec()) });
+    }
+
+    #[test]
+    fn of_a_job_s_limit_and_a_kind_s_and_a_test_s_the_nearest_wins() {
+        let left = |job: NewJob, of_test: Option<Duration>| {
+            let handlers = Handlers::new().kind("k", |_, context| {
+                let left = context.time_left().map_or(0, |left| left.as_millis().div_ceil(60_000));
+                Ok(Json(left))
+            });
+            let handlers = handlers.options("k", KindOptions::new().time_limit(Duration::from_secs(60)));
+            let context = Context::for_test(Job::for_test(job.kind("k")));
+            let context = if let Some(limit) = of_test { context.time_limit(limit) } else { context };
+            handlers.run_for_test(context)
+        };
+        let minutes = |minutes: u8| Outcome::Done { output: Some(minutes.to_string().into_bytes()) };
+        assert_eq!(left(NewJob::text(""), None), minutes(1));
+        let own = || NewJob::text("").time_limit(Duration::from_secs(120));
+        assert_eq!(left(own(), None), minutes(2));
+        assert_eq!(left(own(), Some(Duration::from_secs(180))), minutes(3));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! How the jobs of one kind are run.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::places::Places;
 use crate::config::RetryConfig;
 use crate::error::Error;
 use crate::limits::TEN_YEARS;
@@ -22,7 +24,7 @@ use crate::limits::TEN_YEARS;
 pub struct KindOptions {
     pub(crate) time_limit: Option<Duration>,
     pub(crate) retry: Option<RetryConfig>,
-    pub(crate) at_most: Option<usize>,
+    pub(crate) places: Option<Arc<Places>>,
 }
 
 impl KindOptions {
@@ -32,7 +34,7 @@ impl KindOptions {
     }
 
     /// After this long, the handler is told that it is cancelled; instead of `worker.job_time_limit_ms`. Up to ten
-    /// years.
+    /// years. A job that has a [limit of its own](crate::NewJob::time_limit) has that one instead.
     pub fn time_limit(mut self, limit: Duration) -> KindOptions {
         self.time_limit = Some(limit);
         self
@@ -46,7 +48,23 @@ impl KindOptions {
         self
     }
 
-    /// How many jobs of this kind run at once in this worker, 1 and more. Without it: as many as there are threads.
+    /// How many jobs run at once with these options, 1 and more. Without it: as many as there are threads.
+    ///
+    /// The places belong to this value: whatever is given it or a clone of it shares them, over kinds, handlers and
+    /// workers of this process. So two kinds that load the same machine, or the workers of two queues, run so many jobs
+    /// together; those that wait start in the order in which they came. A worker whose threads are all busy lets others
+    /// go first after two seconds.
+    ///
+    /// ```
+    /// use readpast::{Handlers, KindOptions};
+    ///
+    /// let licences = KindOptions::new().at_most(2);
+    /// let handlers = Handlers::new()
+    ///     .kind("render", |_job, _context| Ok(()))
+    ///     .options("render", licences.clone())
+    ///     .kind("preview", |_job, _context| Ok(()))
+    ///     .options("preview", licences);
+    /// ```
     ///
     /// Further ones hold no thread and keep nothing else waiting: a few stay in memory, the others are put off in SQL
     /// Server until about when their turn comes (1 s to a minute), without a counted attempt and without regard to
@@ -54,13 +72,13 @@ impl KindOptions {
     /// worker of so many threads. Jobs of a queue with delivery `at_most_once` cannot be put off: all that are claimed
     /// stay in memory, and at `worker.max_in_flight` of them nothing else is claimed.
     pub fn at_most(mut self, jobs: usize) -> KindOptions {
-        self.at_most = Some(jobs);
+        self.places = Some(Arc::new(Places::new(jobs)));
         self
     }
 
     /// Refuses what cannot work, in the options of `kind`.
     pub(crate) fn check(&self, kind: &str) -> Result<(), Error> {
-        if self.at_most == Some(0) {
+        if self.places.as_ref().is_some_and(|places| places.at_most() == 0) {
             let key = format!("at_most of the handler of kind '{kind}'");
             return Err(Error::Config { key, value: "0".to_owned(), allowed: "1 or more".to_owned() });
         }

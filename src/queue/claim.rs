@@ -52,6 +52,9 @@ impl ClaimEnd {
     }
 }
 
+/// How many columns of a claimed job stand between its attempt and its payload.
+const CLAIMED_BETWEEN: usize = 8;
+
 /// A claimed job whose payload was left in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClaimedUnseen {
@@ -111,7 +114,7 @@ impl Session {
         let Some(mut row) = all_rows("claim", answer).next() else { return Ok(None) };
         let (job_id, fence, attempt) =
             (JobId(row.required("job_id")?), Fence(row.required("fence")?), row.count("attempt")?);
-        row.skip_to_last();
+        row.skip(CLAIMED_BETWEEN);
         let length: Vec<u8> = row.required("payload")?;
         let length = <[u8; 8]>::try_from(length.as_slice())
             .map_err(|_| Error::Protocol { message: "column payload of claim: it is no length".to_string() })?;
@@ -142,5 +145,6 @@ fn read_job(mut row: Columns) -> Result<Job, Error> {
         kind: row.optional("kind")?,
         payload_utf16: row.required("payload_utf16")?,
         payload: row.required("payload")?,
+        time_limit: row.optional_count_ms("time_limit_ms")?,
     })
 }

@@ -70,6 +70,14 @@ impl Columns {
         Ok(ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))
     }
 
+    /// The next column, a count of milliseconds.
+    pub(crate) fn optional_count_ms(&mut self, name: &str) -> Result<Option<Duration>, Error> {
+        let ms: Option<i32> = self.optional(name)?;
+        let limit =
+            |ms| u64::try_from(ms).map(Duration::from_millis).map_err(|_| self.unexpected(name, "it is negative"));
+        ms.map(limit).transpose()
+    }
+
     /// The next column, milliseconds that passed, which must not be NULL.
     pub(crate) fn required_ms(&mut self, name: &str) -> Result<Duration, Error> {
         self.optional_ms(name)?.ok_or_else(|| self.unexpected(name, "it is NULL"))
@@ -103,10 +111,9 @@ impl Columns {
         }
     }
 
-    /// Leaves out all columns but the last.
-    pub(crate) fn skip_to_last(&mut self) {
-        let left = self.values.len();
-        self.values.by_ref().take(left.saturating_sub(1)).for_each(drop);
+    /// Leaves out the next columns.
+    pub(crate) fn skip(&mut self, columns: usize) {
+        self.values.by_ref().take(columns).for_each(drop);
     }
 
     fn next(&mut self, name: &str) -> Result<ColumnData<'static>, Error> {

@@ -33,8 +33,8 @@ impl Session {
             let command = enqueue_command(self.schema(), queue, job)?;
             return Ok(vec![read_enqueued(&self.run(ENQUEUE, command).await?)?]);
         }
-        let list = table_type(self.schema(), "enqueue_list");
-        let command = batch_command(self.schema(), queue, &list, jobs)?;
+        let lists = Lists::of(self.schema());
+        let command = batch_command(self.schema(), queue, &lists, jobs)?;
         let rows = self.rows(ENQUEUE_BATCH, command).await?;
         in_order(rows, jobs.len())
     }
@@ -142,14 +142,14 @@ where
 {
     check_schema(schema)?;
     check(jobs)?;
-    let list = table_type(schema, "enqueue_list");
+    let lists = Lists::of(schema);
     let mut enqueued = Vec::with_capacity(jobs.len());
     for chunk in chunks(jobs) {
         if let [job] = chunk {
             let result = run(client, schema, enqueue_command(schema, queue, job)?).await?;
             enqueued.push(read_enqueued(&result)?);
         } else {
-            let result = run(client, schema, batch_command(schema, queue, &list, chunk)?).await?;
+            let result = run(client, schema, batch_command(schema, queue, &lists, chunk)?).await?;
             enqueued.extend(in_order(into_rows(ENQUEUE_BATCH, result), chunk.len())?);
         }
     }
@@ -204,6 +204,9 @@ fn enqueue_command<'a>(schema: &str, queue: &'a str, job: &'a NewJob) -> Result<
     if let Some(kind) = &job.kind {
         command.bind_param("@kind", kind.as_str());
     }
+    if let Some(limit) = job.time_limit {
+        command.bind_param("@time_limit_ms", ms(limit));
+    }
     // The values do not matter: they give the parameters their types.
     command.bind_out_param("@job_id", 0_i64);
     command.bind_out_param("@duplicate", false);
@@ -217,16 +220,34 @@ fn read_enqueued(result: &CommandResult) -> Result<Enqueued, Error> {
     Ok(Enqueued { job_id: JobId(job_id), duplicate })
 }
 
+/// The names of the table types that `enqueue_batch` takes.
+struct Lists {
+    jobs: String,
+    time_limits: String,
+}
+
+impl Lists {
+    fn of(schema: &str) -> Lists {
+        Lists { jobs: table_type(schema, "enqueue_list"), time_limits: table_type(schema, "time_limit_list") }
+    }
+}
+
 /// The call of `enqueue_batch` for a chunk.
-fn batch_command<'a>(schema: &str, queue: &'a str, list: &'a str, jobs: &'a [NewJob]) -> Result<Command<'a>, Error> {
+fn batch_command<'a>(schema: &str, queue: &'a str, lists: &'a Lists, jobs: &'a [NewJob]) -> Result<Command<'a>, Error> {
     let mut rows = Vec::with_capacity(jobs.len());
+    let mut time_limits = Vec::new();
     for (ordinal, job) in (1..).zip(jobs) {
         let due_at = due_at(job)?;
         rows.push(EnqueueRow { ordinal, job, due_at });
+        time_limits.extend(job.time_limit.map(|limit| TimeLimitRow { ordinal, time_limit_ms: ms(limit) }));
     }
     let mut command = Command::new(procedure(schema, ENQUEUE_BATCH));
     command.bind_param("@queue", queue);
-    command.bind_table_with_dbtype("@jobs", list, rows);
+    command.bind_table_with_dbtype("@jobs", &lists.jobs, rows);
+    // Left out it is empty. Each list costs a round trip more.
+    if !time_limits.is_empty() {
+        command.bind_table_with_dbtype("@time_limits", &lists.time_limits, time_limits);
+    }
     Ok(command)
 }
 
@@ -270,6 +291,23 @@ impl<'a> TableValueRow<'a> for EnqueueRow<'a> {
 
     fn get_db_type() -> &'static str {
         "enqueue_list"
+    }
+}
+
+/// One row of the table type `time_limit_list`.
+struct TimeLimitRow {
+    ordinal: i32,
+    time_limit_ms: i64,
+}
+
+impl<'a> TableValueRow<'a> for TimeLimitRow {
+    fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
+        row.add_field(self.ordinal);
+        row.add_field(self.time_limit_ms);
+    }
+
+    fn get_db_type() -> &'static str {
+        "time_limit_list"
     }
 }
 

@@ -16,7 +16,8 @@ use crate::json_format::{hex, rfc3339};
 
 /// A job as an operator sees it. All times are SQL Server's.
 ///
-/// As JSON it has the times as in RFC 3339, the run time in seconds (`run_s`), and the payload as text (`payload_text`)
+/// As JSON it has the times as in RFC 3339, the run time and the time limit in seconds (`run_s`,
+/// `time_limit_s`), and the payload as text (`payload_text`)
 /// where it is text and as hexadecimal digits (`payload_hex`) where it is not; the output likewise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -47,6 +48,8 @@ pub struct JobRow {
     pub run: Option<Duration>,
     /// What sort of job it is, as far as the producer said.
     pub kind: Option<String>,
+    /// Its own time limit; `None`: as the worker that runs it has it.
+    pub time_limit: Option<Duration>,
     /// Its de-duplication key.
     pub dedup_key: Option<String>,
     /// The producer's own id.
@@ -97,6 +100,10 @@ impl JobRow {
                 row.optional("error")?
             },
             output: row.optional("output")?,
+            time_limit: {
+                row.optional::<String>("output_text")?; // nor this
+                row.optional_count_ms("time_limit_ms")?
+            },
         };
         Ok(read)
     }
@@ -108,7 +115,7 @@ impl Serialize for JobRow {
         let payload_hex = payload_text.is_none().then(|| hex(&self.payload));
         let output_text = self.output_text();
         let output_hex = self.output.as_deref().filter(|_| output_text.is_none()).map(hex);
-        let mut job = serializer.serialize_struct("JobRow", 20)?;
+        let mut job = serializer.serialize_struct("JobRow", 21)?;
         job.serialize_field("job_id", &self.job_id)?;
         job.serialize_field("state", &self.state)?;
         job.serialize_field("kind", &self.kind)?;
@@ -122,6 +129,7 @@ impl Serialize for JobRow {
         job.serialize_field("claimed_at", &self.claimed_at.map(rfc3339))?;
         job.serialize_field("finished_at", &self.finished_at.map(rfc3339))?;
         job.serialize_field("run_s", &self.run.map(|run| run.as_secs_f64()))?;
+        job.serialize_field("time_limit_s", &self.time_limit.map(|limit| limit.as_secs_f64()))?;
         job.serialize_field("dedup_key", &self.dedup_key)?;
         job.serialize_field("correlation_id", &self.correlation_id)?;
         job.serialize_field("payload_text", &payload_text)?;

@@ -17,7 +17,7 @@ use crate::error::Error;
 pub(crate) const SCHEMA_VERSION: i32 = 2;
 
 /// The scripts, in the order in which they are run.
-const SCRIPTS: [(&str, &str); 43] = [
+const SCRIPTS: [(&str, &str); 44] = [
     ("000_begin.sql", include_str!("../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../sql/010_queues.sql")),
     ("020_jobs.sql", include_str!("../../sql/020_jobs.sql")),
@@ -28,6 +28,7 @@ const SCRIPTS: [(&str, &str); 43] = [
     ("070_marks.sql", include_str!("../../sql/070_marks.sql")),
     ("080_migration_2.sql", include_str!("../../sql/080_migration_2.sql")),
     ("100_enqueue_list.sql", include_str!("../../sql/100_enqueue_list.sql")),
+    ("105_time_limit_list.sql", include_str!("../../sql/105_time_limit_list.sql")),
     ("110_finish_list.sql", include_str!("../../sql/110_finish_list.sql")),
     ("120_job_list.sql", include_str!("../../sql/120_job_list.sql")),
     ("200_create_queue.sql", include_str!("../../sql/200_create_queue.sql")),

@@ -33,7 +33,7 @@ use super::pool::{Jobs, Pool};
 use super::registration::Registration;
 use super::worker_state::WorkerState;
 
-/// How often it is looked for jobs that wait too long for others of their kind.
+/// How often it is looked for jobs that wait too long for others of their kind, or hold a place and do not start.
 const SURPLUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A job in memory, as the prefetcher hands it over.
@@ -96,12 +96,13 @@ impl Executor {
         let (threads, config) = (state.threads, &state.config);
         let (buffer, waiting) = crossbeam_channel::bounded(most_ahead(config) + threads);
         let kind_metrics: Arc<[_]> = handlers.labels().map(|kind| KindMetrics::new(&state.queue, kind)).collect();
-        let kind_limits = KindLimits::new(handlers.limits());
+        let kind_limits = KindLimits::new(handlers.places(), &pool);
+        let surroundings = Arc::new(state.stop.surroundings(handlers.shared_state()));
         let runs = Arc::new(Runs {
             state: state.clone(),
             handlers,
             hooks,
-            surroundings: Arc::new(state.stop.surroundings()),
+            surroundings,
             buffer,
             waiting,
             closed: AtomicBool::new(false),
@@ -131,9 +132,9 @@ impl Executor {
         self.runs.buffer.capacity().unwrap_or(usize::MAX)
     }
 
-    /// The jobs that run too long, where there is a time limit.
-    pub(super) fn overdue(&self) -> Option<Arc<Overdue>> {
-        self.runs.handlers.have_time_limits().then(|| self.runs.overdue.clone())
+    /// The jobs that run too long.
+    pub(super) fn overdue(&self) -> Arc<Overdue> {
+        self.runs.overdue.clone()
     }
 
     /// Takes jobs over. Never waits.
@@ -204,7 +205,8 @@ impl Executor {
         self.close();
     }
 
-    /// Puts off what waits for others of its kind and was not to wait for so long, once a second; never returns.
+    /// Puts off what waits for others of its kind and was not to wait for so long, and passes places on that are not
+    /// used here, once a second; never returns.
     pub(super) async fn keep_putting_off(self) {
         let mut ticks = tokio::time::interval(SURPLUS_INTERVAL);
         loop {
@@ -212,6 +214,8 @@ impl Executor {
             for (claimed, delay) in self.runs.kind_limits.take_surplus() {
                 self.runs.put_off_for_others(claimed, delay);
             }
+            self.runs.kind_limits.pass_on();
+            self.pump(); // a thread may have looked for what was just taken out
         }
     }
 

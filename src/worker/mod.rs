@@ -177,9 +177,7 @@ impl Worker {
         if executor.has_kind_limits() {
             stages.spawn(executor.clone().keep_putting_off());
         }
-        if let Some(overdue) = executor.overdue() {
-            stages.spawn(overdue.keep_reporting(state.clone()));
-        }
+        stages.spawn(executor.overdue().keep_reporting(state.clone()));
         stages.prefetch.spawn(prefetcher.run().in_current_span());
 
         let span = tracing::Span::current();

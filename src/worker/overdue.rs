@@ -50,9 +50,9 @@ impl Overdue {
         Overdue { kinds, running: Mutex::default() }
     }
 
-    /// Notes a start, where there is a time limit.
+    /// Notes a start, where there is a time limit: the job's own, or that of its handler.
     pub(super) fn watch(&self, job: &Job, place: usize, handler: &Handler, started_at: Instant) -> Option<Watched<'_>> {
-        let limit = handler.options.time_limit?;
+        let limit = job.time_limit().or(handler.options.time_limit)?;
         let (key, deadline) = ((job.id(), job.fence()), started_at + limit);
         let kind = handler.kind().cloned();
         self.running.lock().insert(key, TimeLimit { handler: place, kind, limit, deadline: Some(deadline) });

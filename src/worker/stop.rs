@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::error::Error;
-use crate::handler::{Flag, Surroundings, panic_message};
+use crate::handler::{Flag, State, Surroundings, panic_message};
 
 /// How far the end of a worker has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,9 +103,9 @@ impl StopHandle {
         self.failure.lock().take()
     }
 
-    /// What handlers can see of it.
-    pub(crate) fn surroundings(&self) -> Surroundings {
-        Surroundings::new(self.stopping.clone(), self.stopping_now.clone())
+    /// What handlers can see: of the stop, and of what they share.
+    pub(crate) fn surroundings(&self, state: State) -> Surroundings {
+        Surroundings::new(self.stopping.clone(), self.stopping_now.clone(), state)
     }
 
     pub(crate) fn is_running(&self) -> bool {
