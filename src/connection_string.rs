@@ -12,7 +12,6 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::Deserialize;
 use tiberius::{AuthMethod, EncryptionLevel};
 
 use crate::error::Error;
@@ -45,15 +44,17 @@ pub(crate) const PACKET_SIZES: RangeInclusive<u32> = 512..=16_383;
 /// | `MultiSubnetFailover` | `true` tries all addresses of the host at once | `false` |
 /// | `Connect Timeout`, `Command Timeout` (s), `Packet Size` | here they win over the `connection` section | that section |
 ///
-/// With `Encrypt=false` the certificate is not looked at unless `TrustServerCertificateCA` is set, as in ADO.NET, and
-/// SQL Server may still encrypt everything if it is configured so: then the certificate is not looked at either, which
-/// is where ADO.NET differs.
+/// With `Encrypt=false` the certificate is not looked at, as in ADO.NET, whatever `TrustServerCertificate=false` and
+/// `HostNameInCertificate` say; only `TrustServerCertificateCA` has it looked at. SQL Server may be configured to
+/// encrypt everything all the same. ADO.NET looks at the certificate then, and this crate does not: where it matters,
+/// write `Encrypt=true`. (Microsoft's "Encryption and certificate validation in Microsoft.Data.SqlClient", the table of
+/// version 4.0; `SqlConnectionStringBuilder.HostNameInCertificate`: "only applies when using Encrypt in Mandatory or
+/// Strict mode, otherwise it is ignored".)
 ///
 /// Keys that only concern ADO.NET itself, such as `Pooling`, `MultipleActiveResultSets`, `Enlist` and `Persist Security
 /// Info`, are accepted and mean nothing here. Windows and Entra ID logins are refused: this crate knows SQL logins
 /// only.
-#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct ConnectionString(String);
 
 impl From<&str> for ConnectionString {
@@ -83,7 +84,7 @@ impl fmt::Display for ConnectionString {
         };
         for (position, (key, value)) in pairs.iter().enumerate() {
             let separator = if position == 0 { "" } else { ";" };
-            let key_shown = if is_like_a_key(key) { key } else { HIDDEN };
+            let key_shown = if is_known(key) { key } else { HIDDEN };
             let value_shown = if is_harmless(key, value) { value } else { HIDDEN };
             write!(f, "{separator}{key_shown}={value_shown}")?;
         }
@@ -116,6 +117,9 @@ const KNOWN_KEYS: &str = "Server, Database, User ID, Password, Encrypt, TrustSer
 
 /// What a connection string looks like, for those who have a URL or nothing of the kind.
 const SAMPLE: &str = "Server=tcp:db1,1433;Database=work;User ID=app;Password=…";
+
+/// What has happened where a piece of a value is taken for a key.
+const IN_QUOTES: &str = "a value with ; or quotes in it must stand in quotes (Password='a;b')";
 
 /// The keys of Microsoft.Data.SqlClient that concern its own pool, threads and types and nothing on this side, from the
 /// documentation of its `SqlConnection.ConnectionString`. The SPNs are for Windows logins, the enclave's keys for
@@ -181,6 +185,19 @@ const SHOWN_KEYS: [&str; 29] = [
     "networklibrary",
 ];
 
+/// The other keys of ADO.NET. The values of some are secret, the others are not supported and not worth a word.
+const OTHER_KEYS: [&str; 9] = [
+    "attachdbfilename",
+    "contextconnection",
+    "failoverpartner",
+    "net",
+    "network",
+    "password",
+    "pwd",
+    "servercertificate",
+    "userinstance",
+];
+
 const HIDDEN: &str = "***";
 
 /// Whether a key and its value may be shown.
@@ -195,9 +212,9 @@ pub(crate) fn may_hold_password(text: &str) -> bool {
     text.contains(['=', '@', ';']) || ["//", "password", "pwd"].iter().any(|sign| lower.contains(sign))
 }
 
-/// Whether a key is made as keys are, known or not: else it is a piece of something else, of a password perhaps.
-fn is_like_a_key(key: &str) -> bool {
-    key.len() <= 30 && key.chars().all(|character| character.is_ascii_alphabetic() || character == '_')
+/// Whether a key is one of ADO.NET's. One that is not may be a piece of a password with a `;` in it, and is shown nowhere.
+fn is_known(key: &str) -> bool {
+    SHOWN_KEYS.contains(&key) || IGNORED_KEYS.contains(&key) || OTHER_KEYS.contains(&key)
 }
 
 impl ConnectionString {
@@ -227,7 +244,7 @@ impl ConnectionString {
         if let Some(kind) = other_kind(&self.0) {
             return Err(invalid(format!("this is {kind}; write it as an ADO.NET connection string: {SAMPLE}")));
         }
-        for (key, value) in split(&self.0)? {
+        for (position, (key, value)) in (1..).zip(split(&self.0)?) {
             match key.as_str() {
                 "server" | "datasource" | "address" | "addr" | "networkaddress" => apply_server(&mut options, &value)?,
                 "database" | "initialcatalog" => options.driver.database(&value),
@@ -263,7 +280,7 @@ impl ConnectionString {
                 "networklibrary" | "network" | "net" => return Err(bad_value(&key, &value, "dbmssocn: TCP")),
                 "contextconnection" | "userinstance" if is_false(&value) => {}
                 key if IGNORED_KEYS.contains(&key) => {}
-                key => return Err(unknown_key(key)),
+                key => return Err(unknown_key(position, key)),
             }
         }
 
@@ -305,18 +322,21 @@ fn other_kind(text: &str) -> Option<&'static str> {
     }
 }
 
-fn unknown_key(key: &str) -> Error {
+fn unknown_key(position: usize, key: &str) -> Error {
     let remedy = match key {
         "servercertificate" => "name the authority that signed it with TrustServerCertificateCA".to_string(),
         "failoverpartner" => "the driver knows no database mirroring; use an availability group's listener".to_string(),
         _ => format!("known are {KNOWN_KEYS}"),
     };
-    invalid(format!("there is no key {}; {remedy}", named(key)))
+    if is_known(key) {
+        return invalid(format!("the key '{key}' is not supported; {remedy}"));
+    }
+    invalid(format!("the key of {} is not known; {IN_QUOTES}; {remedy}", pair(position, key)))
 }
 
-/// A key as messages may name it.
-fn named(key: &str) -> String {
-    if is_like_a_key(key) { format!("'{key}'") } else { "that is not shown here".to_string() }
+/// A pair as messages may name it: by its key, but by its place where the key may be a piece of a password.
+fn pair(position: usize, key: &str) -> String {
+    if is_known(key) { format!("'{key}'") } else { format!("pair {position}") }
 }
 
 fn missing(key: &str) -> Error {
@@ -430,18 +450,15 @@ fn split(text: &str) -> Result<Vec<(String, String)>, Error> {
     let mut pairs = Vec::new();
     let mut rest = text.trim_start_matches(is_gap);
     while !rest.is_empty() {
-        let (key, after_key) = split_key(rest).ok_or_else(|| {
-            let position = pairs.len() + 1;
-            invalid(format!(
-                "pair {position} has no '='; a value with ; or quotes in it must stand in quotes (Password='a;b')"
-            ))
-        })?;
+        let position = pairs.len() + 1;
+        let (key, after_key) =
+            split_key(rest).ok_or_else(|| invalid(format!("pair {position} has no '='; {IN_QUOTES}")))?;
         let key = squeezed(&key);
         let after_key = after_key.trim_start();
         let quote = after_key.chars().next().filter(|first| matches!(first, '\'' | '"'));
         let (value, after_value) = match quote {
             Some(quote) => split_quoted(&after_key[1..], quote)
-                .ok_or_else(|| invalid(format!("the quote of key {} is not closed", named(&key))))?,
+                .ok_or_else(|| invalid(format!("the quote of the value of {} is not closed", pair(position, &key))))?,
             None => {
                 let end = after_key.find(';').unwrap_or(after_key.len());
                 (after_key[..end].trim_end().to_string(), &after_key[end..])
@@ -449,7 +466,7 @@ fn split(text: &str) -> Result<Vec<(String, String)>, Error> {
         };
         let after_value = after_value.trim_start();
         if !after_value.is_empty() && !after_value.starts_with(';') {
-            return Err(invalid(format!("there is text after the quoted value of key {}", named(&key))));
+            return Err(invalid(format!("there is text after the quoted value of {}", pair(position, &key))));
         }
         pairs.push((key, value));
         rest = after_value.trim_start_matches(is_gap);
@@ -571,7 +588,8 @@ mod tests {
     #[test]
     fn what_is_unknown_or_cannot_be_honoured_is_refused() {
         let with = |extra: &str| reason(&format!("Server=s;UID=u;PWD=p;{extra}"));
-        assert!(with("Sever=x").contains("no key 'sever'"));
+        assert!(with("Sever=x").contains("the key of pair 4 is not known; a value with ; "));
+        assert!(with("AttachDbFilename=x").contains("the key 'attachdbfilename' is not supported; known are Server,"));
         assert!(with("Encrypt=perhaps").contains("encrypt is 'perhaps'; it must be True"));
         assert!(with("Encrypt=Strict").contains("Strict is not supported"));
         assert!(with("Integrated Security=SSPI").contains("only SQL logins"));
@@ -632,12 +650,15 @@ mod tests {
 
     #[test]
     fn the_password_shows_nowhere() {
-        let secret = "hunter2";
         for text in [
             "Server=s;UID=u;Pasword=hunter2",
             "Server=s;UID=u;Pass-wort=hunter2",
             "Server=s;UID=u;Key=hunter2",
             "Server=s;UID=u;PWD=x;hunter2=y",
+            "Server=s;UID=u;PWD=x;hunter",
+            "Server=s;UID=u;PWD=x;hunter=y",
+            "Server=s;UID=u;PWD=x;hunter='y",
+            "Server=s;UID=u;PWD=x;hunter='y'z",
             "Server=s;UID=u,Password=hunter2",
             "Server=s;UID=u Password=hunter2;PWD=x;Encrypt=perhaps",
             "Server=s;UID=u;PWD=x;Encrypt=perhaps Password=hunter2",
@@ -656,7 +677,7 @@ mod tests {
         ] {
             let url = ConnectionString::from(text);
             let shown = format!("{url} {url:?} {:?}", url.parse());
-            assert!(!shown.contains(secret), "{shown}");
+            assert!(!shown.contains("hunter"), "{shown}");
         }
     }
 }

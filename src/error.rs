@@ -126,6 +126,15 @@ pub enum Error {
         after: Duration,
     },
 
+    /// All connections that a queue and its clones share were in use for as long as a call may wait for one: SQL Server
+    /// is slow or out of reach, or too much was asked of it at once. Nothing was sent.
+    #[error("no connection became free within {} ms; nothing was sent", after.as_millis())]
+    #[non_exhaustive]
+    NoFreeConnection {
+        /// The time limit, `connection.command_timeout_ms`.
+        after: Duration,
+    },
+
     /// The connection broke during a call. What the call asked for may or may not have happened.
     #[error("the connection to SQL Server was lost: {cause}")]
     #[non_exhaustive]
@@ -356,7 +365,10 @@ impl Error {
     /// because the same call might enqueue jobs a second time; their `cause` may be.
     pub fn is_transient(&self) -> bool {
         match self {
-            Error::Connect { .. } | Error::TimedOut { .. } | Error::ConnectionLost { .. } => true,
+            Error::Connect { .. }
+            | Error::TimedOut { .. }
+            | Error::NoFreeConnection { .. }
+            | Error::ConnectionLost { .. } => true,
             // What a fail-over looks like from the old primary.
             Error::ReadOnlyDatabase { .. } => true,
             Error::Sql { number, .. } | Error::Database { number, .. } => transient::is_transient(*number),

@@ -69,7 +69,9 @@ async fn a_certificate_that_nobody_trusts_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_is_not_looked_at_where_only_the_login_is_encrypted() {
     let mut config = Config::default();
-    config.connection.url = format!("{};Encrypt=false;TrustServerCertificate=false", server_url().await).into();
+    config.connection.url =
+        format!("{};Encrypt=false;TrustServerCertificate=false;HostNameInCertificate=db.example", server_url().await)
+            .into();
     Queue::connect(&config).await.expect("nothing asks for the certificate");
 }
 

@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use super::check::{check_range, refused, refused_text};
 use crate::connection_string::{ConnectionString, PACKET_SIZES};
 use crate::error::Error;
 
 /// How to reach SQL Server: section `connection`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ConnectionConfig {
     /// The ADO.NET connection string; see [`ConnectionString`] for its keys. Never shown in logs and errors.

@@ -22,18 +22,44 @@ struct Mistake {
 
 /// Sets what the text sets. `file` is its name for messages, if it has one.
 pub(super) fn apply(config: &mut Config, text: &str, file: Option<&str>) -> Result<(), Error> {
-    let result = match DeTable::parse(text) {
-        Ok(table) => apply_table(config, "", table.get_ref()),
-        Err(error) => Err(Mistake { place: error.span().unwrap_or_default(), message: error.message().to_string() }),
+    let result = parse(text).and_then(|table| apply_table(config, "", table.get_ref()));
+    result.map_err(placed(text, file))
+}
+
+/// Sets what one section of the text sets; nothing where there is no such section.
+pub(super) fn apply_section(config: &mut Config, text: &str, section: &str) -> Result<(), Error> {
+    let result = parse(text).and_then(|table| match table.get_ref().get(section) {
+        Some(value) => match value.get_ref() {
+            DeValue::Table(inner) => apply_table(config, "", inner),
+            _ => Err(not_a_section(section, value)),
+        },
+        None => Ok(()),
+    });
+    result.map_err(placed(text, None))
+}
+
+fn parse(text: &str) -> Result<Spanned<DeTable<'_>>, Mistake> {
+    let mistake = |error: toml::de::Error| Mistake {
+        place: error.span().unwrap_or_default(),
+        message: error.message().to_string(),
     };
-    result.map_err(|mistake| {
+    DeTable::parse(text).map_err(mistake)
+}
+
+/// A mistake as an error that names its line.
+fn placed(text: &str, file: Option<&str>) -> impl Fn(Mistake) -> Error {
+    move |mistake| {
         let line = text[..mistake.place.start].matches('\n').count() + 1;
         let place = match file {
             Some(file) => format!("{file}, line {line}"),
             None => format!("line {line}"),
         };
         Error::ConfigSyntax { place, message: mistake.message }
-    })
+    }
+}
+
+fn not_a_section(name: &str, value: &Spanned<DeValue<'_>>) -> Mistake {
+    Mistake { place: value.span(), message: format!("{name} is a section, not a single value") }
 }
 
 fn apply_table(config: &mut Config, section: &str, table: &DeTable<'_>) -> Result<(), Mistake> {
@@ -41,12 +67,7 @@ fn apply_table(config: &mut Config, section: &str, table: &DeTable<'_>) -> Resul
         let name = if section.is_empty() { key.get_ref().to_string() } else { format!("{section}.{}", key.get_ref()) };
         match value.get_ref() {
             DeValue::Table(inner) if keys::is_section(&name) => apply_table(config, &name, inner)?,
-            _ if keys::is_section(&name) => {
-                return Err(Mistake {
-                    place: value.span(),
-                    message: format!("{name} is a section, not a single value"),
-                });
-            }
+            _ if keys::is_section(&name) => return Err(not_a_section(&name, value)),
             _ => apply_value(config, &name, key.span(), value)?,
         }
     }

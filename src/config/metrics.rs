@@ -3,14 +3,11 @@
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use serde::Deserialize;
-
 use super::check::refused_text;
 use crate::error::Error;
 
 /// Where metrics are served: section `metrics`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MetricsConfig {
     /// The address and port at which a process with a worker serves `/metrics` for Prometheus, `/healthz` and
@@ -29,8 +26,7 @@ pub struct MetricsConfig {
 }
 
 /// What to do when another process has the port that metrics are to be served at: `metrics.port_in_use`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PortInUse {
     /// Go on without serving, and log a warning.

@@ -19,8 +19,6 @@ mod worker;
 
 use std::path::Path;
 
-use serde::Deserialize;
-
 use crate::error::Error;
 
 pub(crate) use check::{check_range, refused};
@@ -46,24 +44,24 @@ pub use worker::{RetryConfig, WorkerConfig};
 /// # }
 /// ```
 ///
-/// As part of the program's own settings, with the same overrides from the environment:
+/// As a section of the program's own file, with the same overrides from the environment
+/// ([`from_section`](Config::from_section)):
 ///
 /// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// #[derive(serde::Deserialize)]
 /// struct Settings {
 ///     greeting: String,
-///     queue: readpast::Config,
 /// }
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let text = "greeting = 'hello'\n[queue.worker]\nbatch_size = 200\n";
-/// let mut settings: Settings = toml::from_str(text)?;
-/// settings.queue.apply_env("GREETER_QUEUE_")?; // GREETER_QUEUE_URL, GREETER_QUEUE_WORKER_THREADS, …
+/// let text = "greeting = 'hello'\n[queue.worker]\nbatch_size = 200\n"; // of the program's file
+/// let mut config = readpast::Config::from_section(text, "queue")?;
+/// config.apply_env("GREETER_QUEUE_")?; // GREETER_QUEUE_URL, GREETER_QUEUE_WORKER_THREADS, …
+/// let settings: Settings = toml::from_str(text)?;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Config {
     /// How to reach SQL Server.
@@ -86,6 +84,25 @@ impl Config {
     pub fn from_toml(text: &str) -> Result<Config, Error> {
         let mut config = Config::default();
         file::apply(&mut config, text, None)?;
+        Ok(config)
+    }
+
+    /// Reads the settings from one section of a TOML text that is the program's own, `[queue.connection]`,
+    /// `[queue.worker]` and so on for the section `queue`. What stands outside of it is left to the program. Keys that
+    /// are not there keep their defaults, all of them where there is no such section.
+    ///
+    /// Read the program's own settings after this: an error of the `toml` crate shows the line that it speaks of, which
+    /// may be that of the connection string with its password. Where this has succeeded, the text is TOML, and whatever
+    /// else is wrong with it stands in the program's own lines. For the same reason [`Config`] is not
+    /// `serde::Deserialize`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ConfigSyntax`] for a text that is no TOML, in whatever section, for unknown keys and values of the
+    /// wrong type in this one, and where `section` is a single value. The message never quotes a line.
+    pub fn from_section(text: &str, section: &str) -> Result<Config, Error> {
+        let mut config = Config::default();
+        file::apply_section(&mut config, text, section)?;
         Ok(config)
     }
 
@@ -169,11 +186,10 @@ mod tests {
     }
 
     #[test]
-    fn what_the_text_sets_is_set_as_serde_would() {
+    fn what_the_text_sets_is_set() {
         let text = "[worker]\nlease_ms = 60_000\nbatch_size = 0x10\ntake_over = true\nretry.base_ms = 5\n\
                     [queue]\nname = 'mail'\n[metrics]\nport_in_use = 'next'\n[connection]\nurl = 'Server=s'\n";
         let config = Config::from_toml(text).unwrap();
-        assert_eq!(config, toml::from_str(text).unwrap());
         assert_eq!((config.worker.lease_ms, config.worker.batch_size, config.worker.retry.base_ms), (60_000, 16, 5));
         assert!(config.worker.take_over);
         assert_eq!((config.queue.name.as_str(), config.metrics.port_in_use), ("mail", PortInUse::Next));

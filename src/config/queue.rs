@@ -1,13 +1,10 @@
 //! Section `queue`: which queue.
 
-use serde::Deserialize;
-
 use super::check::{MAX_NAME_UNITS, refused_text};
 use crate::error::Error;
 
 /// Which queue: section `queue`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct QueueConfig {
     /// The queue's name. Names compare by code point: `Mail` and `mail` are two queues.

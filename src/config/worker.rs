@@ -2,16 +2,13 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-
 use super::check::{MAX_NAME_UNITS, check_at_most, check_range, refused, refused_text};
 use super::connection::Timeouts;
 use crate::error::Error;
 use crate::limits::TEN_YEARS;
 
 /// How a worker works: section `worker`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct WorkerConfig {
     /// The worker's name in the `workers` table and in error texts; the same at each start. Empty: the host's name.
@@ -140,8 +137,7 @@ pub struct WorkerConfig {
 
 /// When failed jobs are tried again: section `worker.retry`. The delay is `base_ms`, doubled with each attempt up to
 /// `max_ms`, less up to a quarter at random.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryConfig {
     /// The delay after the first attempt.

@@ -1,13 +1,16 @@
 //! Enqueueing: one job, many jobs in chunks, and jobs inside the caller's own transaction.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
 use tiberius::{ColumnData, Command, CommandResult, SqlTableDataRow, TableValueRow};
 
+use super::Queue;
 use super::columns::{Columns, into_rows};
 use super::datetime2::to_datetime2;
 use super::parameters::{MAX_TABLE_VALUE_BYTES, int, ms, procedure, table_type};
+use super::pool::Lent;
 use super::retries::Retries;
 use super::session::Session;
 use crate::config::check_schema;
@@ -26,9 +29,13 @@ const MAX_CHUNK_JOBS: usize = 1_000;
 /// The most bytes of payload of one chunk: the driver builds the whole message in memory.
 const MAX_CHUNK_BYTES: usize = 8 << 20;
 
+/// How long a call that is sent waits for its answer at the least, however little time is left: given up sooner, it would
+/// be in doubt although nothing is wrong. A single call takes some milliseconds.
+const LEAST_FOR_ANSWER: Duration = Duration::from_secs(1);
+
 impl Session {
     /// Enqueues one chunk of jobs in one transaction; a single job in one round trip.
-    pub(crate) async fn enqueue_chunk(&mut self, queue: &str, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
+    async fn enqueue_chunk(&mut self, queue: &str, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
         if let [job] = jobs {
             let command = enqueue_command(self.schema(), queue, job)?;
             return Ok(vec![read_enqueued(&self.run(ENQUEUE, command).await?)?]);
@@ -38,43 +45,72 @@ impl Session {
         let rows = self.rows(ENQUEUE_BATCH, command).await?;
         in_order(rows, jobs.len())
     }
+}
 
-    /// As [`enqueue_chunk`](Session::enqueue_chunk), and again after an error that passes, until the command time-out
-    /// is over: where the call that failed has certainly added nothing, or every job has a de-duplication key.
+impl Queue {
+    /// Enqueues one chunk of jobs, and again after an error that passes: where the call that failed has certainly added
+    /// nothing, or every job has a de-duplication key. Ends within the command time-out and [`LEAST_FOR_ANSWER`], and
+    /// keeps no session from others while it pauses.
     ///
     /// # Errors
     ///
     /// [`Error::EnqueueInDoubt`] where the jobs may have been added, and it is not for us to add them a second time.
-    pub(crate) async fn enqueue_with_retries(&mut self, queue: &str, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
+    pub(super) async fn enqueue_with_retries(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
         let call = if jobs.len() == 1 { ENQUEUE } else { ENQUEUE_BATCH };
+        let is_keyed = jobs.iter().all(|job| job.dedup_key.is_some());
         let mut retries = Retries::within(self.command_timeout());
-        let mut in_doubt = false;
+        let mut doubt = None;
         loop {
-            // By itself, so that it is known that nothing was sent when it fails.
-            let error = match self.ensure_connected().await {
+            let keep_time = is_keyed && doubt.is_none();
+            let error = match self.try_to_enqueue(jobs, &retries, keep_time).await {
+                Ok(enqueued) => return Ok(enqueued),
                 Err(error) => error,
-                Ok(()) => match self.enqueue_chunk(queue, jobs).await {
-                    Ok(enqueued) => return Ok(enqueued),
-                    Err(error) if !error.leaves_open() => error,
-                    Err(error) => {
-                        in_doubt = true;
-                        if jobs.iter().any(|job| job.dedup_key.is_none()) {
-                            return Err(in_doubt_about(jobs, error));
-                        }
-                        error
-                    }
-                },
             };
-            retries.after(call, error).await.map_err(|error| match in_doubt {
-                true => in_doubt_about(jobs, error),
-                false => error,
-            })?;
+            let may_repeat = match &error {
+                Error::EnqueueInDoubt { cause, .. } => is_keyed && cause.is_transient(),
+                nothing_was_added => nothing_was_added.is_transient(),
+            };
+            if !may_repeat || !retries.pause(call, &error).await {
+                return Err(doubt.unwrap_or(error));
+            }
+            if let Error::EnqueueInDoubt { .. } = error {
+                doubt.get_or_insert(error);
+            }
         }
     }
-}
 
-fn in_doubt_about(jobs: &[NewJob], error: Error) -> Error {
-    Error::EnqueueInDoubt { jobs: jobs.len(), cause: Box::new(error) }
+    /// One try. With `keep_time`, a quarter of the time is kept for another one on another connection.
+    async fn try_to_enqueue(
+        &self,
+        jobs: &[NewJob],
+        retries: &Retries,
+        keep_time: bool,
+    ) -> Result<Vec<Enqueued>, Error> {
+        let mut session = self.connected_session(retries).await?;
+        let kept = if keep_time { retries.limit() / 4 } else { Duration::ZERO };
+        let limit = retries.time_left().saturating_sub(kept).max(LEAST_FOR_ANSWER);
+        match session.within(limit).enqueue_chunk(self.name(), jobs).await {
+            Err(error) if error.leaves_open() => {
+                Err(Error::EnqueueInDoubt { jobs: jobs.len(), cause: Box::new(error) })
+            }
+            answered => answered,
+        }
+    }
+
+    /// A session with a connection: when a call on it fails, it was sent.
+    async fn connected_session(&self, retries: &Retries) -> Result<Lent, Error> {
+        let mut session = self.sessions.lend(retries.deadline(), retries.limit()).await?;
+        {
+            let mut session = session.within(retries.time_left());
+            // Another caller may be asking for the version, with more time than is left here.
+            match tokio::time::timeout_at(retries.deadline(), self.check_version(&mut session)).await {
+                Ok(checked) => checked?,
+                Err(_) => return Err(Error::TimedOut { call: "schema_info".to_string(), after: retries.limit() }),
+            }
+            session.ensure_connected().await?;
+        }
+        Ok(session)
+    }
 }
 
 /// Checks jobs before anything is sent.

@@ -51,10 +51,9 @@ use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deadpool::managed;
 use tokio::sync::{OnceCell, watch};
 
-use crate::config::Config;
+use crate::config::{Config, WorkerConfig};
 use crate::connection_string::ConnectionString;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
@@ -74,8 +73,7 @@ pub(crate) use reap::LostWorker;
 pub use stats::QueueStats;
 
 use connector::Connector;
-use pool::{Pool, SessionManager};
-use retries::Retries;
+use pool::{Lent, Pool};
 use sample::QueueSample;
 use session::Session;
 
@@ -117,6 +115,8 @@ pub struct Queue {
     sessions: Pool,
     /// Whether the installed schema is one that this release works with has been asked.
     checked: Arc<OnceCell<()>>,
+    /// What a worker of the queue starts with.
+    worker_config: Arc<WorkerConfig>,
     exporter: Option<Arc<Exporter>>,
     /// Changes when jobs were enqueued that are ready at once: the workers of this process need not wait until they
     /// notice.
@@ -152,10 +152,11 @@ impl Queue {
             sessions: Pool::new(connector.clone()),
             connector,
             checked: Arc::default(),
+            worker_config: Arc::new(config.worker.clone()),
             exporter,
             enqueued: watch::Sender::new(()),
         };
-        queue.sessions.lend().await.ensure_connected().await?;
+        queue.any_session().await?.ensure_connected().await?;
         Ok(queue)
     }
 
@@ -218,6 +219,10 @@ impl Queue {
         self.exporter.as_deref()
     }
 
+    pub(crate) fn worker_config(&self) -> &WorkerConfig {
+        &self.worker_config
+    }
+
     pub(crate) fn connector(&self) -> Arc<Connector> {
         self.connector.clone()
     }
@@ -233,10 +238,21 @@ impl Queue {
         }
     }
 
+    /// How long one call may take.
+    fn command_timeout(&self) -> Duration {
+        self.connector.timeouts().command
+    }
+
+    /// A session, which may have no connection yet and whose server nothing may be installed on.
+    async fn any_session(&self) -> Result<Lent, Error> {
+        let limit = self.command_timeout();
+        self.sessions.lend(tokio::time::Instant::now() + limit, limit).await
+    }
+
     /// A session for calls; before the first of them, the installed schema's version is asked.
-    async fn session(&self) -> Result<managed::Object<SessionManager>, Error> {
-        let mut session = self.sessions.lend().await;
-        self.checked.get_or_try_init(|| session.check_version()).await?;
+    async fn session(&self) -> Result<Lent, Error> {
+        let mut session = self.any_session().await?;
+        self.check_version(&mut session).await?;
         Ok(session)
     }
 
@@ -248,11 +264,6 @@ impl Queue {
     pub(crate) async fn check_version(&self, session: &mut Session) -> Result<(), Error> {
         self.checked.get_or_try_init(|| session.check_version()).await?;
         Ok(())
-    }
-
-    /// Closes connections that nobody has used for so long that the next call would make others.
-    pub(crate) fn close_idle(&self) {
-        self.sessions.close_idle();
     }
 
     /// Installs the schema, or upgrades an older one. Where this release's version is installed, or a newer one that
@@ -267,7 +278,7 @@ impl Queue {
     /// of SQL Server, among them 58012: a table would have to be changed and is in use for long. An installation that
     /// broke off is completed by running it again.
     pub async fn install(&self) -> Result<i32, Error> {
-        self.sessions.lend().await.install().await
+        self.any_session().await?.install().await
     }
 
     /// Checks everything that would keep this queue from being used, in the order in which one would mend it:
@@ -278,7 +289,7 @@ impl Queue {
     ///
     /// The first thing that is wrong; the documentation of each [`Error`] says what to do.
     pub async fn verify(&self) -> Result<(), Error> {
-        self.sessions.lend().await.verify(&self.name).await
+        self.any_session().await?.verify(&self.name).await
     }
 
     /// Creates the queue, or changes its settings if it exists. Returns whether it is new.
@@ -340,17 +351,10 @@ impl Queue {
     /// [`Error::EnqueuedInPart`], which lists the jobs of the chunks before, when a later one does.
     pub async fn enqueue_many(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
         enqueue::check(jobs)?;
-        let mut retries = Retries::within(self.connector.timeouts().command);
-        let mut session = loop {
-            match self.session().await {
-                Ok(session) => break session,
-                Err(error) => retries.after("schema_info", error).await?,
-            }
-        };
         let mut enqueued = Vec::with_capacity(jobs.len());
         for chunk in enqueue::chunks(jobs) {
             let started_at = Instant::now();
-            match session.enqueue_with_retries(&self.name, chunk).await {
+            match self.enqueue_with_retries(chunk).await {
                 Ok(answers) => {
                     self.connector.metrics().enqueued(&answers, started_at.elapsed());
                     self.wake_workers(chunk);

@@ -2,21 +2,36 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
-use deadpool::managed::{self, QueueMode, RecycleResult};
+use deadpool::managed::{self, QueueMode, RecycleResult, WeakPool};
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::connector::Connector;
 use super::session::Session;
+use crate::error::Error;
 
 /// The most connections that one [`Queue`](super::Queue) and its clones use at once for enqueueing and operating. More
 /// callers wait their turn.
 const MAX_CONNECTIONS: usize = 8;
 
+/// How often it is looked whether a connection has idled for too long, as long as there are any.
+const LOOK_FOR_IDLE: Duration = Duration::from_secs(1);
+
 /// Up to [`MAX_CONNECTIONS`] sessions, each lent to one caller at a time.
 #[derive(Clone)]
 pub(super) struct Pool {
     sessions: managed::Pool<SessionManager>,
+    closer: Closer,
 }
+
+/// The task that closes idle connections, while there are connections.
+type Closer = Arc<Mutex<Option<JoinHandle<()>>>>;
+
+/// A session that is lent. It goes back when this is dropped.
+pub(super) type Lent = managed::Object<SessionManager>;
 
 impl Pool {
     pub(super) fn new(connector: Arc<Connector>) -> Pool {
@@ -27,17 +42,45 @@ impl Pool {
             .queue_mode(QueueMode::Lifo)
             .build()
             .expect("a pool without time limits needs no runtime");
-        Pool { sessions }
+        Pool { sessions, closer: Closer::default() }
     }
 
-    /// Lends a session; waits while all are lent.
-    pub(super) async fn lend(&self) -> managed::Object<SessionManager> {
-        self.sessions.get().await.expect("the pool is never closed and making a session cannot fail")
+    /// Lends a session; waits while all are lent, but not beyond `deadline`, which is `limit` after the caller's call.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoFreeConnection`].
+    pub(super) async fn lend(&self, deadline: Instant, limit: Duration) -> Result<Lent, Error> {
+        let Ok(lent) = tokio::time::timeout_at(deadline, self.sessions.get()).await else {
+            return Err(Error::NoFreeConnection { after: limit });
+        };
+        let mut closer = self.closer.lock();
+        // A task also ends with its runtime, and the next call may come from another one.
+        if closer.as_ref().is_none_or(JoinHandle::is_finished) {
+            *closer = Some(tokio::spawn(close_idle(self.sessions.weak(), self.closer.clone())));
+        }
+        Ok(lent.expect("the pool is never closed and making a session cannot fail"))
     }
+}
 
-    /// Closes connections that nobody has used for so long that the next call would make others.
-    pub(super) fn close_idle(&self) {
-        self.sessions.retain(|session, _| !session.is_idle_too_long());
+/// Closes connections that nobody has used for so long that the next call would make others. Ends when there are no
+/// connections any more, and when nobody is left who could use one.
+async fn close_idle(sessions: WeakPool<SessionManager>, closer: Closer) {
+    loop {
+        tokio::time::sleep(LOOK_FOR_IDLE).await;
+        let Some(sessions) = sessions.upgrade() else {
+            return;
+        };
+        let mut closer = closer.lock(); // a session that is lent now is seen, or its caller starts another task
+        let mut without_connection = 0;
+        sessions.retain(|session, _| {
+            without_connection += usize::from(!session.has_connection());
+            !session.is_idle_too_long()
+        });
+        if sessions.status().size == without_connection {
+            *closer = None;
+            return;
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Repeating a producer's calls that failed for a passing reason.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::error::Error;
 
@@ -10,8 +12,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_
 
 /// The tries of one call.
 pub(super) struct Retries {
-    first_at: Instant,
     limit: Duration,
+    deadline: Instant,
     tries: u32,
     pause: Duration,
 }
@@ -19,24 +21,32 @@ pub(super) struct Retries {
 impl Retries {
     /// After `limit`, no other try begins.
     pub(super) fn within(limit: Duration) -> Retries {
-        Retries { first_at: Instant::now(), limit, tries: 0, pause: PAUSES.0 }
+        Retries { limit, deadline: Instant::now() + limit, tries: 0, pause: PAUSES.0 }
     }
 
-    /// Returns when the call is to be repeated.
-    ///
-    /// # Errors
-    ///
-    /// `error`, where it does not pass or there is no time left.
-    pub(super) async fn after(&mut self, call: &'static str, error: Error) -> Result<(), Error> {
+    pub(super) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    pub(super) fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Pauses before the call is repeated. Returns whether it is to be: not where there is no time left.
+    pub(super) async fn pause(&mut self, call: &'static str, error: &Error) -> bool {
         self.tries += 1;
         let pause = self.pause.mul_f64(0.5 + 0.5 * fastrand::f64()); // of two deadlock victims, one comes first
-        if !error.is_transient() || self.first_at.elapsed() + pause >= self.limit {
-            return Err(error);
+        if pause >= self.time_left() {
+            return false;
         }
         let (attempt, sql_error) = (self.tries, error.sql_number());
         tracing::warn!(procedure = call, attempt, sql_error, %error, retry_in = ?pause, "enqueueing failed and is repeated");
         tokio::time::sleep(pause).await;
         self.pause = (self.pause * 2).min(PAUSES.1);
-        Ok(())
+        true
     }
 }

@@ -77,8 +77,13 @@ impl Session {
         self.is_broken = false;
     }
 
+    /// Whether it has a connection that no call is using.
+    pub(super) fn has_connection(&self) -> bool {
+        self.idle.is_some()
+    }
+
     /// Whether it has a connection that the next call would not use any more.
-    pub(crate) fn is_idle_too_long(&self) -> bool {
+    pub(super) fn is_idle_too_long(&self) -> bool {
         self.idle.as_ref().is_some_and(|idle| self.connector.is_doubtful(idle.answered_at))
     }
 

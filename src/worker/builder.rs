@@ -33,7 +33,8 @@ pub struct WorkerBuilder {
 }
 
 impl Worker {
-    /// A worker for `queue` that runs its jobs with `handlers`.
+    /// A worker for `queue` that runs its jobs with `handlers`. Its settings are those of section `worker` of the
+    /// [`Config`](crate::Config) that the queue was connected with.
     ///
     /// The handlers run on `worker.threads` threads at once. A handler may block its thread and use rayon inside, but
     /// must hold no lock and no `RefCell` borrow across a rayon call: the thread that waits in it may run another job
@@ -49,7 +50,7 @@ impl Worker {
     ///     let number: u64 = job.json()?;
     ///     Ok(Json(number.count_ones()))
     /// });
-    /// let worker = Worker::builder(&queue, handlers).config(&config.worker).start().await?;
+    /// let worker = Worker::builder(&queue, handlers).start().await?;
     /// worker.stop_handle().stop_on_signals().expect("signals can be listened to");
     /// let summary = worker.run().await?;
     /// println!("{} jobs done", summary.stats.done);
@@ -60,7 +61,7 @@ impl Worker {
         WorkerBuilder {
             queue: queue.clone(),
             handlers,
-            config: WorkerConfig::default(),
+            config: queue.worker_config().clone(),
             threads: None,
             weight: 1,
             stack_size: None,
@@ -70,7 +71,8 @@ impl Worker {
 }
 
 impl WorkerBuilder {
-    /// The settings, normally [`Config::worker`](crate::Config). Without them, each has its default.
+    /// Settings in place of those of section `worker` that the queue was [connected](Queue::connect) with, all of them:
+    /// for a program with two workers of one queue, for example.
     pub fn config(mut self, config: &WorkerConfig) -> WorkerBuilder {
         self.config = config.clone();
         self

@@ -29,7 +29,6 @@ pub(super) async fn keep_shown(queue: Queue, duties: Arc<Election>, stop: StopHa
             metrics.sampled(jobs, sample.oldest_ready, sample.workers, sample.paused);
             metrics.aged(last.at.elapsed());
         }
-        queue.close_idle(); // the producers' connections of this process; a second is often enough for that, too
         tokio::select! {
             _ = samples.changed() => {}
             _ = stop.pause(TICK) => {}
