@@ -94,7 +94,7 @@ async fn work(mut config: Config, name: String) -> Result<(), Box<dyn Error>> {
         }
         Ok(Json(order.number))
     });
-    let worker = Worker::builder(&queue, handlers).config(&config.worker).start().await?;
+    let worker = Worker::builder(&queue, handlers).start().await?;
     let stop = worker.stop_handle();
     stop.stop_on_signals()?;
     tokio::spawn(async move {

@@ -92,7 +92,7 @@ async fn quickstart() -> Result<bool, Box<dyn Error>> {
     enqueue(&queue, &files).await?;
     println!("enqueued {} jobs in {:.2} s", files.len(), enqueue_started.elapsed().as_secs_f64());
 
-    let worker = Worker::builder(&queue, Handlers::any(examine)).config(&config.worker).start().await?;
+    let worker = Worker::builder(&queue, Handlers::any(examine)).start().await?;
     worker.stop_handle().stop_on_signals()?;
     if let Some(pause) = arguments.every {
         tokio::spawn(keep_enqueueing(queue.clone(), files, pause));

@@ -46,7 +46,7 @@ async fn main() -> Result<(), BoxError> {
     queue.enqueue_many(&jobs).await?;
 
     let handlers = Handlers::new().job::<CountPrimes>();
-    let worker = Worker::builder(&queue, handlers).config(&config.worker).start().await?;
+    let worker = Worker::builder(&queue, handlers).start().await?;
     let summary = worker.drain().await?;
     println!("{} jobs found {} primes below a million", summary.stats.done, FOUND.load(Ordering::Relaxed));
     Ok(())

@@ -28,7 +28,7 @@
 //! queue.create(QueueOptions::default()).await?;
 //! queue.enqueue_many(&["to be", "or not to be"].map(NewJob::text)).await?;
 //!
-//! let worker = Worker::builder(&queue, Handlers::any(count_words)).config(&config.worker).start().await?;
+//! let worker = Worker::builder(&queue, Handlers::any(count_words)).start().await?;
 //! let summary = worker.drain().await?;
 //! println!("{} jobs done", summary.stats.done);
 //! # Ok(())

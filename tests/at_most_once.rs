@@ -24,7 +24,6 @@ async fn what_has_run_counts_as_done_and_a_failure_as_dead() {
             _ => Ok(()),
         }),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();

@@ -307,7 +307,6 @@ async fn a_payload_of_any_bytes_is_one_job_that_ends() {
             Ok(())
         }),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();

@@ -11,11 +11,7 @@ use crate::support::{Fixture, changed, numbers, until};
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_queue_is_drained_at_once() {
     let fixture = Fixture::new("empty").await;
-    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(())))
-        .config(&fixture.config.worker)
-        .start()
-        .await
-        .unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.dead, stats.lost), (0, 0, 0));
     fixture.remove().await;
@@ -46,7 +42,6 @@ async fn a_paused_queue_is_waited_for() {
             Ok(())
         }),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();
@@ -64,10 +59,8 @@ async fn two_workers_share_a_queue_and_both_end_when_it_is_empty() {
     let fixture = Fixture::new("two_workers").await;
     fixture.queue.enqueue_many(&numbers(2_000)).await.unwrap();
     let work = |_: &readpast::Job, _: &readpast::Context| Ok(());
-    let first =
-        Worker::builder(&fixture.queue, Handlers::any(work)).config(&fixture.config.worker).start().await.unwrap();
-    let second =
-        Worker::builder(&fixture.queue, Handlers::any(work)).config(&fixture.config.worker).start().await.unwrap();
+    let first = Worker::builder(&fixture.queue, Handlers::any(work)).start().await.unwrap();
+    let second = Worker::builder(&fixture.queue, Handlers::any(work)).start().await.unwrap();
     let (first, second) = tokio::join!(first.drain(), second.drain());
     assert_eq!(first.unwrap().stats.done + second.unwrap().stats.done, 2_000);
     fixture.remove().await;
@@ -137,7 +130,7 @@ async fn what_is_due_later_is_left_and_what_is_due_in_time_is_run() {
 async fn the_progress_shows_what_is_scheduled() {
     let fixture = Fixture::new("scheduled").await;
     fixture.queue.enqueue(&NewJob::text("tomorrow").delay(Duration::from_secs(86_400))).await.unwrap();
-    let builder = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker);
+    let builder = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(())));
     let worker = builder.start().await.unwrap();
     let stop = worker.stop_handle();
     let shown = std::sync::Mutex::new(String::new());

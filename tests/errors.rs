@@ -142,7 +142,7 @@ async fn a_bad_connection_string_is_refused_without_connecting() {
     for (url, named) in [
         (format!("User ID=sa;Password={PASSWORD}"), "server"),
         (format!("Server=db;Password={PASSWORD}"), "user"),
-        (format!("Server=db;User ID=sa;Password={PASSWORD};Colour=red"), "colour"),
+        (format!("Server=db;User ID=sa;Password={PASSWORD};Colour=red"), "pair4"),
         (format!("Server=db;User ID=sa;Password={PASSWORD};Encrypt=perhaps"), "encrypt"),
         (format!("Server=db,port;User ID=sa;Password={PASSWORD}"), "server"),
         (format!("Server=db;User ID=sa;Password=\"{PASSWORD}"), ""),

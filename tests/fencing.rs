@@ -68,11 +68,7 @@ async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_lost_lease_the_worker_registers_anew_and_goes_on() {
     let fixture = Fixture::new("anew").await;
-    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(())))
-        .config(&fixture.config.worker)
-        .start()
-        .await
-        .unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     fixture.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
     fixture.queue.enqueue_many(&numbers(50)).await.unwrap();
     let summary = worker.drain().await.unwrap();

@@ -25,7 +25,6 @@ async fn a_panic_is_one_failed_job() {
             Ok(())
         }),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();
@@ -50,7 +49,6 @@ async fn a_payload_that_does_not_parse_is_one_dead_job_after_one_attempt() {
             Ok(())
         }),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();
@@ -106,7 +104,6 @@ async fn the_output_and_the_run_time_are_stored() {
             Ok(Json(number * 2))
         }),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();
@@ -127,7 +124,6 @@ async fn a_dead_verdict_is_obeyed_whatever_the_attempts() {
         &fixture.queue,
         Handlers::any(|_, _| Err::<(), _>(JobError::dead("not worth a second try ☠").into())),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();
@@ -180,7 +176,7 @@ async fn block_on_goes_on_while_the_program_blocks_its_runtime() {
         sender.send(slept)?;
         Ok(())
     });
-    let worker = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker).start().await.unwrap();
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     started.await.unwrap();
     go.send(()).unwrap();
     assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(true)); // blocks the runtime
@@ -208,7 +204,6 @@ async fn a_panic_whose_payload_panics_too_is_one_failed_job() {
             Ok(())
         }),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();
@@ -270,7 +265,6 @@ async fn outputs_and_errors_of_any_size_and_contents_are_stored_or_cut() {
             }
         }),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();

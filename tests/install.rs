@@ -279,12 +279,7 @@ async fn a_schema_that_needs_a_newer_release_is_refused_by_every_call() {
         fixture.connect().await.pause().await.unwrap_err(),
         fixture.connect().await.create(QueueOptions::default()).await.unwrap_err(),
         fixture.connect().await.install().await.unwrap_err(),
-        Worker::builder(&fixture.connect().await, Handlers::any(|_, _| Ok(())))
-            .config(&fixture.config.worker)
-            .start()
-            .await
-            .err()
-            .unwrap(),
+        Worker::builder(&fixture.connect().await, Handlers::any(|_, _| Ok(()))).start().await.err().unwrap(),
     ] {
         assert!(too_new(&error), "{error}");
         assert!(error.to_string().contains("use a newer release"), "{error}");
@@ -310,12 +305,7 @@ async fn an_older_schema_is_refused_and_a_newer_compatible_one_is_worked_with() 
     for error in [
         fixture.connect().await.verify().await.unwrap_err(),
         fixture.connect().await.enqueue(&NewJob::text("x")).await.unwrap_err(),
-        Worker::builder(&fixture.connect().await, Handlers::any(|_, _| Ok(())))
-            .config(&fixture.config.worker)
-            .start()
-            .await
-            .err()
-            .unwrap(),
+        Worker::builder(&fixture.connect().await, Handlers::any(|_, _| Ok(()))).start().await.err().unwrap(),
     ] {
         assert!(matches!(error, Error::SchemaTooOld { found: 1, wanted: VERSION, .. }), "{error}");
         assert!(error.to_string().contains("Queue::install"), "{error}");
@@ -324,8 +314,7 @@ async fn an_older_schema_is_refused_and_a_newer_compatible_one_is_worked_with() 
     let queue = fixture.connect().await;
     queue.verify().await.unwrap();
     queue.enqueue(&NewJob::text("x")).await.unwrap();
-    let worker =
-        Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker).start().await.unwrap();
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 1);
     fixture.remove().await;
 }

@@ -61,7 +61,7 @@ async fn each_kind_goes_to_its_handler_and_the_rest_to_the_one_for_the_rest() {
         .job::<Add>()
         .kind("words", |job, _| Ok(Json(job.text()?.split(' ').count())))
         .otherwise(|job, _| Ok(Json(format!("{:?}", job.kind()))));
-    let worker = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker).start().await.unwrap();
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 4);
     let mut done = fixture.queue.list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
     done.sort_by_key(|job| job.job_id);
@@ -234,7 +234,7 @@ async fn a_long_job_hears_of_a_stop_in_time_and_snoozes() {
         assert!(!context.is_cancelled());
         Err::<(), _>(JobError::snooze(Duration::ZERO, "saved half of it").into())
     });
-    let worker = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker).start().await.unwrap();
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     until("it runs", || worker.stats().running == 1).await;
     assert_eq!(worker.shutdown().await.unwrap().stats.snoozed, 1);
     let ready = fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;

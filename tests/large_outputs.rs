@@ -121,7 +121,7 @@ async fn an_output_over_the_limit_is_not_sent_and_its_job_is_dead_at_once() {
     fixture.queue.enqueue(&job(0)).await.unwrap();
     let too_large = (256 << 20) + 1;
     let handlers = Handlers::any(move |_, _| Ok(Output::bytes(vec![0; too_large])));
-    let worker = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker).start().await.unwrap();
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     until("it is dead", || worker.stats().dead == 1).await;
     assert_eq!(shut_down(worker).await.retried, 0, "another attempt would end in the same way");
     let error = "its output has 268435457 bytes; it must have 268435456 (256 MiB) at most";

@@ -27,11 +27,7 @@ async fn busy_threads_are_bound_by_the_cpu_and_starve_when_the_queue_is_empty() 
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_that_are_not_answered_bind_the_worker() {
     let fixture = Fixture::new("claim").await;
-    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(())))
-        .config(&fixture.config.worker)
-        .start()
-        .await
-        .unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     let monitor = worker.monitor();
     limited_by(&monitor, Limit::Starved).await;
     // Every claim reads the worker's row first, and there is something to claim.

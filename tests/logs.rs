@@ -169,9 +169,9 @@ async fn logged_queue(fixture: &Fixture, name: &str) -> (Config, Queue) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_and_a_stop_are_a_line_each_and_jobs_are_none() {
     let fixture = Fixture::new("start_stop").await;
-    let (config, queue) = logged_queue(&fixture, "logs: start and stop").await;
+    let (_, queue) = logged_queue(&fixture, "logs: start and stop").await;
     queue.enqueue_many(&numbers(50)).await.unwrap();
-    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config.worker).start().await.unwrap();
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     worker.drain().await.unwrap();
     assert_eq!(messages(queue.name()), ["the worker has started", "the worker has ended"]);
     let started = line(queue.name(), "the worker has started");
@@ -223,14 +223,14 @@ async fn a_handler_runs_in_a_span_with_job_and_attempt() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lines_about_a_job_say_its_kind_where_that_has_a_handler() {
     let fixture = Fixture::new("kind").await;
-    let (config, queue) = logged_queue(&fixture, "logs: kind").await;
+    let (_, queue) = logged_queue(&fixture, "logs: kind").await;
     queue.enqueue_many(&["known", "unheard-of"].map(|kind| NewJob::text("").kind(kind))).await.unwrap();
     let fail = |_: &Job, _: &readpast::Context| {
         tracing::info!("inside");
         Err::<(), _>(JobError::dead("enough").into())
     };
     let handlers = Handlers::new().kind("known", fail).otherwise(fail);
-    let worker = Worker::builder(&queue, handlers).config(&config.worker).start().await.unwrap();
+    let worker = Worker::builder(&queue, handlers).start().await.unwrap();
     worker.drain().await.unwrap();
     let lines = lines_of(queue.name());
     for message in ["inside", "a job is dead"] {
@@ -245,10 +245,10 @@ async fn lines_about_a_job_say_its_kind_where_that_has_a_handler() {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_kinds_without_a_handler_are_a_line_a_minute() {
     let fixture = Fixture::new("unknown_kind").await;
-    let (config, queue) = logged_queue(&fixture, "logs: unknown kind").await;
+    let (_, queue) = logged_queue(&fixture, "logs: unknown kind").await;
     queue.enqueue_many(&(0..50).map(|_| NewJob::text("").kind("unheard-of")).collect::<Vec<_>>()).await.unwrap();
     let handlers = Handlers::new().kind("known", |_, _| Ok(()));
-    let worker = Worker::builder(&queue, handlers).config(&config.worker).start().await.unwrap();
+    let worker = Worker::builder(&queue, handlers).start().await.unwrap();
     until("all are put off", || worker.stats().snoozed == 50).await;
     worker.shutdown().await.unwrap();
     let lines = lines_of(queue.name());
@@ -283,8 +283,7 @@ async fn reconnecting_is_a_line_and_what_failed_before_is_too() {
     let (mut config, queue) = logged_queue(&fixture, "logs: reconnect").await;
     config.connection.url = proxy.connection_string().into();
     let through_proxy = Queue::connect(&config).await.unwrap();
-    let worker =
-        Worker::builder(&through_proxy, Handlers::any(|_, _| Ok(()))).config(&config.worker).start().await.unwrap();
+    let worker = Worker::builder(&through_proxy, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     let monitor = worker.monitor();
     until("a claim is answered", || monitor.stats().last_claim_succeeded).await;
     proxy.block();
@@ -360,11 +359,7 @@ fn a_worker_of_another_subscriber_runs_its_jobs() {
         let done = runtime.block_on(async {
             let fixture = Fixture::new("other_subscriber").await;
             fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
-            let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(())))
-                .config(&fixture.config.worker)
-                .start()
-                .await
-                .unwrap();
+            let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
             let drained = tokio::time::timeout(Duration::from_secs(30), worker.drain()).await.expect("every job ends");
             fixture.remove().await;
             drained.unwrap().stats.done
@@ -380,7 +375,7 @@ async fn a_drain_says_what_it_waits_for() {
     let fixture = Fixture::new("drain_log").await;
     let (_, queue) = logged_queue(&fixture, "drain_log").await;
     queue.enqueue(&NewJob::text("tomorrow").delay(Duration::from_secs(86_400))).await.unwrap();
-    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker);
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(())));
     let worker = worker.start().await.unwrap();
     let stop = worker.stop_handle();
     let draining = tokio::spawn(worker.drain());

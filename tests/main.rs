@@ -50,6 +50,7 @@ mod retries;
 mod roles;
 mod secrets;
 mod server_errors;
+mod settings;
 mod shutdown;
 mod thread_pool;
 mod time_limits;

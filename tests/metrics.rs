@@ -41,7 +41,6 @@ async fn every_stage_of_a_job_shows_up_in_what_is_served() {
             _ => Ok(()),
         }),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();
@@ -77,11 +76,11 @@ async fn runs_are_counted_by_the_kinds_that_the_worker_has_handlers_for() {
     let kinds = ["resize", "resize", "made-up-1", "made-up-2"];
     queue.enqueue_many(&kinds.map(|kind| NewJob::text("").kind(kind))).await.unwrap();
     let handlers = Handlers::new().kind("resize", |_, _| Ok(())).otherwise(|_, _| Ok(()));
-    let worker = Worker::builder(&queue, handlers).config(&fixture.config.worker).start().await.unwrap();
+    let worker = Worker::builder(&queue, handlers).start().await.unwrap();
     worker.drain().await.unwrap();
     queue.enqueue(&NewJob::text("").kind("resize")).await.unwrap();
     let handlers = Handlers::new().kind("other", |_, _| Ok(()));
-    let worker = Worker::builder(&queue, handlers).config(&fixture.config.worker).start().await.unwrap();
+    let worker = Worker::builder(&queue, handlers).start().await.unwrap();
     until("it is put off", || worker.stats().snoozed == 1).await;
     worker.shutdown().await.unwrap();
 
@@ -112,8 +111,7 @@ async fn errors_are_counted_by_procedure_and_by_sql_server_s_number() {
             Some(SqlError::new(number, "raised by a test").severity(17))
         });
     }
-    let worker =
-        Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker).start().await.unwrap();
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     assert_eq!(drained(worker).await.stats.done, 20);
 
     let (_, text) = get(address, "/metrics").await;
@@ -146,8 +144,7 @@ async fn ready_means_a_lease_and_an_answered_claim() {
     assert_eq!(get(address, "/readyz").await, (503, "not ready: no worker is running\n".to_string()));
     assert_eq!(get(address, "/").await.0, 404);
 
-    let worker =
-        Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker).start().await.unwrap();
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     let monitor = worker.monitor();
     until("a claim is answered", || monitor.stats().last_claim_succeeded).await;
     assert_eq!(get(address, "/readyz").await, (200, "ready\n".to_string()));
@@ -424,8 +421,7 @@ async fn a_worker_shows_the_depth_of_its_queue_and_how_old_its_knowledge_is() {
     let (queue, address) = queue_with_metrics(&fixture, "depth").await;
     queue.pause().await.unwrap();
     queue.enqueue_many(&numbers(4)).await.unwrap();
-    let worker =
-        Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&fixture.config.worker).start().await.unwrap();
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     let give_up = Instant::now() + Duration::from_secs(30);
     let text = loop {
         let (_, text) = get(address, "/metrics").await;

@@ -76,7 +76,6 @@ async fn cut_connections_lose_nothing_and_repeat_only_what_was_in_flight() {
             Ok(())
         }),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();

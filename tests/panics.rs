@@ -15,7 +15,7 @@ async fn fixture(test_name: &str) -> Fixture {
 
 async fn ends_with_an_error(fixture: &Fixture, builder: WorkerBuilder, said: &str) {
     fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
-    let worker = builder.config(&fixture.config.worker).start().await.unwrap();
+    let worker = builder.start().await.unwrap();
     let monitor = worker.monitor();
     let error = worker.run().await.expect_err("it cannot go on");
     assert!(matches!(&error, Error::Panicked { message, .. } if message.contains(said)), "{error}");

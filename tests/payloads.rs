@@ -77,7 +77,6 @@ async fn every_size_survives_a_worker() {
     let fixture = Fixture::with("worker_sizes", options).await;
     fixture.queue.enqueue_many(&SIZES.map(|size| NewJob::bytes(noise(size)))).await.unwrap();
     let worker = Worker::builder(&fixture.queue, Handlers::any(|job, _| Ok(Output::bytes(job.payload()))))
-        .config(&fixture.config.worker)
         .start()
         .await
         .unwrap();
@@ -162,7 +161,6 @@ async fn text_from_t_sql_is_utf_16_and_read_as_json() {
             Ok(Output::bytes(invoice.customer))
         }),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();

@@ -1,10 +1,14 @@
 //! Producers whose calls fail: what certainly has not arrived is sent again, what may have arrived is said to be in
 //! doubt, and no job is added a second time.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use readpast::{Error, NewJob, Queue, QueueOptions};
+use readpast_devserver::DevServer;
 use readpast_devserver::error::SqlError;
+use tokio::task::JoinSet;
 
 use crate::support::proxy::Proxy;
 use crate::support::{Fixture, dev_server, server_url, until};
@@ -88,6 +92,155 @@ async fn while_no_connection_can_be_made_nothing_is_in_doubt() {
     assert_eq!(fixture.job_counts().await.ready, 1);
     drop(queue);
     fixture.remove().await;
+}
+
+/// What the documentation promises: the command time-out, and a second where a call was sent late. Here with another
+/// one for a busy machine.
+const LONGEST: Duration = Duration::from_millis(1_000 + 1_000 + 1_000);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_an_outage_every_caller_hears_in_time_whether_its_job_was_sent() {
+    const CALLERS: u32 = 60; // for eight connections
+    let server = DevServer::start().await.unwrap();
+    let mut fixture = Fixture::on(&server, "outage", QueueOptions::default()).await;
+    fixture.config.connection.command_timeout_ms = 1_000;
+    let queue = fixture.connect().await;
+    queue.enqueue(&PLAIN()).await.unwrap();
+    server.faults().freeze();
+    let mut callers = JoinSet::new();
+    for _ in 0..CALLERS {
+        let queue = queue.clone();
+        callers.spawn(async move {
+            let began_at = Instant::now();
+            (queue.enqueue(&PLAIN()).await, began_at.elapsed())
+        });
+    }
+    let (mut in_doubt, mut without_connection, mut connecting) = (0, 0, 0);
+    while let Some(ended) = callers.join_next().await {
+        let (result, took) = ended.unwrap();
+        let error = result.unwrap_err();
+        assert!(took < LONGEST, "{took:?}: {error}");
+        match &error {
+            Error::EnqueueInDoubt { jobs: 1, .. } => in_doubt += 1,
+            Error::NoFreeConnection { .. } => without_connection += 1,
+            Error::TimedOut { call, .. } if call.starts_with("connecting to ") => connecting += 1,
+            other => panic!("{other}"),
+        }
+        assert!(error.is_transient() || matches!(error, Error::EnqueueInDoubt { .. }));
+    }
+    assert_eq!(in_doubt, 1, "of the one that had a connection");
+    assert!(connecting >= 7 && without_connection > 0, "{connecting} {without_connection}");
+    server.faults().thaw();
+    queue.enqueue(&PLAIN()).await.unwrap();
+    let ready = fixture.job_counts().await.ready;
+    assert!((2..=2 + in_doubt).contains(&ready), "{ready} jobs: only what was in doubt may be there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_pauses_before_another_try_keeps_no_connection_from_others() {
+    const CALLERS: usize = 16; // for eight connections
+    let fixture = Fixture::on(dev_server().await, "pauses", QueueOptions::default()).await;
+    let procedure = format!("{}.enqueue", fixture.schema());
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    dev_server().await.faults().on_call(&procedure, move |_| {
+        counted.fetch_add(1, Ordering::AcqRel);
+        Some(SqlError::new(1205, "deadlock victim").severity(13))
+    });
+    let mut callers = JoinSet::new();
+    for _ in 0..CALLERS {
+        let queue = fixture.queue.clone();
+        callers.spawn(async move { queue.enqueue(&PLAIN()).await });
+    }
+    until("the callers' pauses are long", || calls.load(Ordering::Acquire) >= 6 * CALLERS).await;
+    let began_at = Instant::now();
+    for _ in 0..10 {
+        fixture.queue.stats().await.unwrap();
+    }
+    assert!(began_at.elapsed() < Duration::from_secs(2), "{:?}", began_at.elapsed());
+    dev_server().await.faults().clear(&procedure);
+    while let Some(enqueued) = callers.join_next().await {
+        assert!(!enqueued.unwrap().unwrap().duplicate);
+    }
+    assert_eq!(fixture.job_counts().await.ready, CALLERS as i64);
+    fixture.remove().await;
+}
+
+#[tokio::test]
+async fn without_an_answer_in_time_jobs_with_keys_are_sent_once_more_and_others_are_in_doubt() {
+    let (fixture, proxy, queue) = through_proxy("timed_out").await;
+    let keyed = |key: &str| [NewJob::text("x").dedup_key(format!("{key} 1")), NewJob::text("x").dedup_key(key)];
+    let longest = Duration::from_millis(2_000) + LONGEST;
+
+    // A line that has died without a word.
+    proxy.stall_request("enqueue_batch");
+    let began_at = Instant::now();
+    let enqueued = queue.enqueue_many(&keyed("has not arrived")).await.unwrap();
+    assert!(began_at.elapsed() < longest && !enqueued.iter().any(|enqueued| enqueued.duplicate), "{enqueued:?}");
+    assert_eq!(fixture.job_counts().await.ready, 2);
+
+    proxy.stall_answer("enqueue_batch", 0);
+    let enqueued = queue.enqueue_many(&keyed("has arrived")).await.unwrap();
+    assert!(enqueued.iter().all(|enqueued| enqueued.duplicate), "of themselves: {enqueued:?}");
+    assert_eq!(fixture.job_counts().await.ready, 4);
+
+    // One job without a key, and all of them are not to be sent again.
+    proxy.stall_answer("enqueue_batch", 0);
+    let mixed: Vec<NewJob> = keyed("of a mixed call").into_iter().chain([PLAIN()]).collect();
+    let began_at = Instant::now();
+    let error = queue.enqueue_many(&mixed).await.unwrap_err();
+    assert!(matches!(&error, Error::EnqueueInDoubt { jobs: 3, cause, .. } if cause.is_transient()), "{error}");
+    assert!((Duration::from_millis(1_900)..longest).contains(&began_at.elapsed()), "all the time is the first try's");
+    assert_eq!(fixture.job_counts().await.ready, 4 + 3);
+
+    // Nor is there an end of doubt when the second try fails, too.
+    proxy.stall_request("enqueue");
+    proxy.stall_request("enqueue");
+    let error = queue.enqueue(&KEYED()).await.unwrap_err();
+    assert!(matches!(&error, Error::EnqueueInDoubt { jobs: 1, .. }), "{error}");
+    assert!(proxy.has_sprung(), "it was sent twice");
+    drop(queue);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_only_enqueues_closes_the_connections_that_it_no_longer_needs() {
+    let (fixture, proxy, queue) = through_proxy("idle").await;
+    queue.set_max_idle(Duration::from_millis(100));
+    for _ in 0..2 {
+        let before = proxy.connections();
+        let mut callers = JoinSet::new();
+        for _ in 0..8 {
+            let queue = queue.clone();
+            callers.spawn(async move { queue.enqueue(&PLAIN()).await });
+        }
+        while let Some(enqueued) = callers.join_next().await {
+            enqueued.unwrap().unwrap();
+        }
+        assert!(proxy.connections() > before, "there were connections");
+        until("all are closed", || proxy.is_closed()).await;
+    }
+    drop(queue);
+    fixture.remove().await;
+}
+
+/// A program that makes a runtime for each call, as `#[tokio::main]` around parts of a program does.
+#[test]
+fn idle_connections_are_closed_on_a_second_runtime_too() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (base, first) = (runtime(), runtime());
+    let (fixture, proxy, queue) = base.block_on(through_proxy("runtimes"));
+    queue.set_max_idle(Duration::from_millis(100));
+    base.block_on(async { until("the first are closed", || proxy.is_closed()).await });
+    first.block_on(queue.enqueue(&PLAIN())).unwrap();
+    drop(first);
+    base.block_on(async {
+        queue.set_max_idle(Duration::ZERO); // the connection was the other runtime's
+        queue.enqueue(&PLAIN()).await.unwrap();
+        until("they are closed", || proxy.is_closed()).await;
+        drop(queue);
+        fixture.remove().await;
+    });
 }
 
 /// Errors are raised on demand: on the dev server, whatever `READPAST_URL` says.

@@ -170,7 +170,6 @@ async fn every_expression_returns_data_from_a_worker_under_load() {
             _ => Ok(()),
         }),
     )
-    .config(&config.worker)
     .start()
     .await
     .unwrap();

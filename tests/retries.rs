@@ -23,7 +23,6 @@ async fn a_failing_job_is_tried_as_often_as_allowed_then_dead_with_its_last_erro
             Err::<(), _>(JobError::retry(format!("failure {}", job.attempt())).into())
         }),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();
@@ -40,7 +39,6 @@ async fn a_job_s_own_maximum_overrides_the_queue_s() {
     let fixture = Fixture::new("own_maximum").await;
     fixture.queue.enqueue(&NewJob::bytes("x").max_attempts(1)).await.unwrap();
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Err::<(), _>(JobError::retry("no").into())))
-        .config(&fixture.config.worker)
         .start()
         .await
         .unwrap();
@@ -57,7 +55,6 @@ async fn retry_in_waits_as_long_as_it_says() {
         &fixture.queue,
         Handlers::any(|_, _| Err::<(), _>(JobError::retry_in(Duration::from_secs(3_600), "in an hour").into())),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();
@@ -78,8 +75,7 @@ async fn a_requeued_job_starts_from_its_first_attempt_with_a_higher_fence() {
     let fixture = Fixture::with("requeued", options).await;
     fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let fail = |_: &readpast::Job, _: &readpast::Context| Err::<(), _>(JobError::retry("no").into());
-    let worker =
-        Worker::builder(&fixture.queue, Handlers::any(fail)).config(&fixture.config.worker).start().await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(fail)).start().await.unwrap();
     worker.drain().await.unwrap();
     assert_eq!(fixture.queue.requeue(None).await.unwrap(), 1);
     let seen = Arc::new(Mutex::new(None));
@@ -91,7 +87,6 @@ async fn a_requeued_job_starts_from_its_first_attempt_with_a_higher_fence() {
             Ok(())
         }),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();

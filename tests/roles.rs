@@ -160,11 +160,7 @@ async fn the_library_s_worker_drains_a_queue_as_a_worker() {
     let login = fixture.create_login(Some("worker")).await;
     fixture.queue.enqueue_many(&crate::support::numbers(50)).await.unwrap();
     let queue = fixture.connect_as(&login).await;
-    let worker = readpast::Worker::builder(&queue, readpast::Handlers::any(|_, _| Ok(())))
-        .config(&fixture.config.worker)
-        .start()
-        .await
-        .unwrap();
+    let worker = readpast::Worker::builder(&queue, readpast::Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 50);
     drop(queue);
     fixture.drop_login(&login).await;

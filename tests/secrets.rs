@@ -87,7 +87,6 @@ async fn one_life(everything: &Everything) -> String {
                 Err::<(), _>(JobError::dead(shown).into())
             }),
         )
-        .config(&config.worker)
         .start()
         .await
         .unwrap();
@@ -114,6 +113,11 @@ async fn one_life(everything: &Everything) -> String {
         everything.note((&refused, refused.to_string()));
         everything.note(Config::from_toml(&format!("[connection]\nurl = \"{url}\nname = 1")));
         everything.note(Config::from_toml(&format!("[connection]\nurl = [\"{url}\"]")));
+        for of_a_program in ["[queue.connection]\nur =", "[queue.connection]\nurl = [", "queue.connection.url = 1 #"] {
+            let settings = format!("greeting = 'hello'\n{of_a_program} \"{url}\"\n");
+            let refused = Config::from_section(&settings, "queue").expect_err("it is wrong");
+            everything.note((&refused, refused.to_string()));
+        }
         everything.note(Config::from_toml(&format!("connection = \"{url}\"")));
     }
     fixture.drop_login(&login).await;

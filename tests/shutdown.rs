@@ -55,7 +55,6 @@ async fn a_second_request_stops_at_once_and_the_running_job_is_told() {
             Ok(())
         }),
     )
-    .config(&fixture.config.worker)
     .start()
     .await
     .unwrap();

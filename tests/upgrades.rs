@@ -187,11 +187,7 @@ async fn every_old_version_is_upgraded_while_old_programs_work() {
         let extra = fixture.queue.enqueue(&NewJob::text("y").dedup_key("ready")).await.unwrap();
         assert!(extra.duplicate, "the keys still hold");
         fixture.queue.enqueue(&NewJob::text("y").kind("render")).await.unwrap();
-        let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(())))
-            .config(&fixture.config.worker)
-            .start()
-            .await
-            .unwrap();
+        let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
         let monitor = worker.monitor();
         let wanted = (2 + enqueued - finished + 1 + 1) as u64;
         until("what is ready is done", || monitor.stats().done == wanted).await;

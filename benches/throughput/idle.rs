@@ -71,11 +71,8 @@ async fn requests_at_rest(report: &mut Report, sizes: &Sizes, bench: &Bench) {
     // The last of several equal keys counts.
     config.connection.url = format!("{};Server=tcp:127.0.0.1,{}", bench.server.url, proxy.port).into();
     let queue = Queue::connect(&config).await.expect("the library connects");
-    let worker = Worker::builder(&queue, Handlers::any(|_job, _context| Ok(())))
-        .config(&config.worker)
-        .start()
-        .await
-        .expect("the worker starts");
+    let worker =
+        Worker::builder(&queue, Handlers::any(|_job, _context| Ok(()))).start().await.expect("the worker starts");
     tokio::time::sleep(UNTIL_AT_REST).await;
     let before = proxy.requests();
     tokio::time::sleep(sizes.at_rest).await;

@@ -101,7 +101,7 @@ impl Queue {
     async fn connected_session(&self, retries: &Retries) -> Result<Lent, Error> {
         let mut session = self.sessions.lend(retries.deadline(), retries.limit()).await?;
         {
-            let mut session = session.within(retries.time_left());
+            let mut session = session.until(retries.deadline(), retries.limit());
             // Another caller may be asking for the version, with more time than is left here.
             match tokio::time::timeout_at(retries.deadline(), self.check_version(&mut session)).await {
                 Ok(checked) => checked?,

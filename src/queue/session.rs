@@ -49,7 +49,12 @@ impl Session {
     /// the command time-out: `session.within(limit).heartbeat(worker_id).await`. When it is over, the call fails with
     /// [`Error::TimedOut`] and its connection is dropped.
     pub(crate) fn within(&mut self, limit: Duration) -> Within<'_> {
-        self.deadline = Some((tokio::time::Instant::now() + limit, limit));
+        self.until(tokio::time::Instant::now() + limit, limit)
+    }
+
+    /// As [`within`](Session::within), with a time limit that began before.
+    pub(crate) fn until(&mut self, deadline: tokio::time::Instant, limit: Duration) -> Within<'_> {
+        self.deadline = Some((deadline, limit));
         Within { session: self }
     }
 

@@ -23,8 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = Config::load(None)?;
     let queue = Queue::connect(&config).await?;
     let ledger = Ledger { file, worker: config.worker.name.clone() };
-    let worker =
-        Worker::builder(&queue, Handlers::any(move |job, _| work(&ledger, job))).config(&config.worker).start().await?;
+    let worker = Worker::builder(&queue, Handlers::any(move |job, _| work(&ledger, job))).start().await?;
     println!("ready");
     let stop = worker.stop_handle();
     stop.stop_on_signals()?;
