@@ -116,7 +116,7 @@ pub enum Error {
     },
 
     /// A call took longer than `connection.command_timeout_ms` or `connection.connect_timeout_ms`. What it asked for
-    /// may or may not have happened.
+    /// may or may not have happened; nothing has where it was still connecting.
     #[error("no answer to {call} within {} ms", after.as_millis())]
     #[non_exhaustive]
     TimedOut {
@@ -191,15 +191,14 @@ pub enum Error {
     },
 
     /// SQL Server did not answer to an enqueue, or ended the session: the jobs may be in the queue, all of them or
-    /// none. Hand them in again only where running them twice does no harm. Give jobs a [de-duplication
-    /// key](crate::NewJob::dedup_key), and enqueueing is repeated for you (but after a time-out, which has used up the
-    /// time for that: enqueue them again yourself, the key makes it harmless).
+    /// none. Hand them in again only where running them twice does no harm. Jobs that all have a [de-duplication
+    /// key](crate::NewJob::dedup_key) were handed in again already, without an answer.
     #[error("{jobs} jobs may or may not have been enqueued: {cause}")]
     #[non_exhaustive]
     EnqueueInDoubt {
         /// How many: 1, or a chunk of an [`enqueue_many`](crate::Queue::enqueue_many).
         jobs: usize,
-        /// What came instead of an answer.
+        /// What came instead of an answer, the first time.
         cause: Box<Error>,
     },
 

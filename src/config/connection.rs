@@ -26,8 +26,9 @@ pub struct ConnectionConfig {
     /// Default: `15000`. Range: 100 to 600000 ms.
     pub connect_timeout_ms: u64,
 
-    /// How long one call may take. A call that takes longer fails, and its connection is dropped, which makes SQL
-    /// Server undo what was not committed. At most `worker.lease_ms`.
+    /// How long one call may take; an enqueue with its repeats and its wait for a free connection. A call that takes
+    /// longer fails, and its connection is dropped, which makes SQL Server undo what was not committed. At most
+    /// `worker.lease_ms`.
     ///
     /// Default: `15000`. Range: 1000 to 3600000 ms.
     pub command_timeout_ms: u64,

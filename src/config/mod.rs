@@ -230,6 +230,28 @@ mod tests {
     }
 
     #[test]
+    fn of_a_program_s_file_one_section_is_read_and_mistakes_are_named_by_their_line() {
+        let file =
+            "greeting = 'hello'\n[other]\nthreads = 'x'\n[queue.worker]\nthreads = 3\n[queue.queue]\nname = 'mail'\n";
+        let config = Config::from_section(file, "queue").unwrap();
+        assert_eq!((config.worker.threads, config.queue.name.as_str()), (3, "mail"));
+        assert_eq!(Config::from_section(file, "nowhere").unwrap(), Config::default());
+        let message = |text: &str| Config::from_section(text, "queue").unwrap_err().to_string();
+        for (text, says) in [
+            (
+                "greeting = 'hello'\n[queue.worker]\nbatch_sze = 1",
+                "line 3: there is no key 'worker.batch_sze'; did you",
+            ),
+            ("[queue.workers]", "line 1: there is no section 'workers'; did you mean [worker]?"),
+            ("\nqueue = 1", "line 2: queue is a section, not a single value"),
+            ("[other]\nx = 'a' 'b'", "line 2: "),
+        ] {
+            let message = message(text);
+            assert!(message.starts_with(&format!("the configuration is not valid: {says}")), "{message}");
+        }
+    }
+
+    #[test]
     fn no_message_quotes_the_connection_string() {
         for text in [
             "[connection]\nurl = 'PWD=hunter2",
@@ -243,6 +265,16 @@ mod tests {
             "[metrics]\nport_in_use = 'mssql://sa:hunter2@db1'",
         ] {
             let error = Config::from_toml(text).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+        }
+        for text in [
+            "[queue.connection]\nur = 'Server=s;Password=hunter2'",
+            "queue.connection.ur = 'PWD=hunter2'",
+            "queue = { connection = { url = ['PWD=hunter2'] } }",
+            "[queue.connection]\nurl = 'PWD=hunter2",
+            "queue = 'PWD=hunter2'",
+        ] {
+            let error = Config::from_section(text, "queue").unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
         }
         let mut config = valid();

@@ -7,8 +7,8 @@
 //! |---|---|
 //! | `connector`, `session`, `pool` | making a connection; owning one; lending several |
 //! | `parameters`, `columns`, `datetime2` | what is sent to procedures and what comes back |
-//! | `schema`, `batches` | installing, and checking what is installed |
-//! | `options`, `stats`, `operators`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state` | what operators call |
+//! | `schema`, `script_batches` | installing, and checking what is installed |
+//! | `queue_options`, `stats`, `operators`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state` | what operators call |
 //! | `enqueue`, `retries` | what producers call |
 //! | the others | what workers call, a file for each procedure or two |
 //!
@@ -82,9 +82,12 @@ const OPERATOR_BATCH: usize = 1_000;
 
 /// A queue, for producers and operators.
 ///
-/// Cheap to clone; clones share up to 8 connections, which are made when they are needed. An idle worker that was
-/// started from the queue that jobs are enqueued through, or from a clone of it, starts them at once; other workers
-/// notice within `poll_max_ms`.
+/// Cheap to clone. Clones share up to 8 connections, which are made when they are needed, and closed about a minute
+/// after they were used last. While all are in use, further calls wait for up to `connection.command_timeout_ms` and
+/// then fail with [`Error::NoFreeConnection`].
+///
+/// An idle worker that was started from the queue that jobs are enqueued through, or from a clone of it, starts them at
+/// once; other workers notice within `worker.poll_max_ms`.
 ///
 /// Before its first call, a queue asks which version of the schema is installed; every call but
 /// [`connect`](Queue::connect) and [`install`](Queue::install) fails with [`Error::NotInstalled`],
@@ -106,8 +109,13 @@ const OPERATOR_BATCH: usize = 1_000;
 ///
 /// # Cancel safety
 ///
-/// Every method may be cancelled by dropping its future: its connection is closed, and SQL Server undoes what was not
-/// committed. What was asked for may have happened all the same. Errors work the same way.
+/// Every method may be cancelled by dropping its future, and the queue can be used as before. The connection of the call
+/// is closed, and SQL Server undoes what was not committed; what was asked for may have happened all the same. It is
+/// the same after an error that came in place of an answer ([`Error::TimedOut`], [`Error::ConnectionLost`]).
+///
+/// # Panics
+///
+/// Every `async` method panics where there is no tokio runtime with I/O and time.
 #[derive(Clone)]
 pub struct Queue {
     name: Arc<str>,
@@ -133,9 +141,11 @@ impl fmt::Debug for Queue {
 }
 
 impl Queue {
-    /// Makes a queue from its settings and connects once, to see that it can; where `metrics.listen` is set, has its
-    /// metrics counted, to be served from a worker's start or [`serve_metrics`](Queue::serve_metrics) on. Whether
-    /// readpast is installed there is the business of [`verify`](Queue::verify).
+    /// Makes a queue from its settings and connects once, to see that it can. It does not look whether readpast is
+    /// installed there; [`verify`](Queue::verify) does. Workers of the queue start with the settings of `config.worker`.
+    ///
+    /// Where `metrics.listen` is set, the queue's metrics are counted from here on. They are served from a worker's
+    /// start or [`serve_metrics`](Queue::serve_metrics) on.
     ///
     /// # Errors
     ///
@@ -160,7 +170,17 @@ impl Queue {
         Ok(queue)
     }
 
-    /// As [`connect`](Queue::connect), with default settings but for the connection string and the queue's name.
+    /// As [`connect`](Queue::connect), with default settings but for the connection string and the queue's name. Reads
+    /// no environment variables.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), readpast::Error> {
+    /// use readpast::Queue;
+    ///
+    /// let queue = Queue::from_url("Server=db1;Database=work;User ID=app;Password=s3cret", "invoices").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -190,7 +210,9 @@ impl Queue {
 
     /// Serves `/metrics`, `/healthz` and `/readyz` where `metrics.listen` says, as long as this queue, a clone of it or
     /// a worker of it lives. A worker does so at its start; this is for a process that only enqueues and is to be
-    /// scraped. Calling it twice has no further effect. Returns the address; `None` where `metrics.listen` is empty, or
+    /// scraped. Calling it twice has no further effect.
+    ///
+    /// Returns the address; `None` where `metrics.listen` is empty, or
     /// where another process has the port and `metrics.port_in_use` is `warn`.
     ///
     /// # Errors
@@ -200,7 +222,7 @@ impl Queue {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe.
+    /// Cancel safe: it serves or it does not.
     pub async fn serve_metrics(&self) -> Result<Option<SocketAddr>, Error> {
         match &self.exporter {
             Some(exporter) => exporter.listen().await,
@@ -266,10 +288,11 @@ impl Queue {
         Ok(())
     }
 
-    /// Installs the schema, or upgrades an older one. Where this release's version is installed, or a newer one that
-    /// this release works with, it does nothing and needs no right but that to run `schema_info`, which every role has.
-    /// Several processes may do it at once, workers and producers may go on meanwhile. Returns the version that is
-    /// installed now.
+    /// Installs the schema, or upgrades an older one. Returns the version that is installed now.
+    ///
+    /// Where this release's version is installed, or a newer one that this release works with, it does nothing and
+    /// needs no right but that to run `schema_info`, which every role has. Several processes may do it at once, and
+    /// workers and producers may go on meanwhile.
     ///
     /// # Errors
     ///
@@ -277,6 +300,10 @@ impl Queue {
     /// [`Error::SchemaTooNew`] where a newer release has been with whose schema this one does not work; any other error
     /// of SQL Server, among them 58012: a table would have to be changed and is in use for long. An installation that
     /// broke off is completed by running it again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future breaks the installation off. Run it again to complete it.
     pub async fn install(&self) -> Result<i32, Error> {
         self.any_session().await?.install().await
     }
@@ -294,27 +321,44 @@ impl Queue {
 
     /// Creates the queue, or changes its settings if it exists. Returns whether it is new.
     ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use readpast::{CompletionPolicy, QueueOptions};
+    ///
+    /// queue.create(QueueOptions::default().completion(CompletionPolicy::Archive).max_attempts(3)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Refused`] for settings that cannot be, for example a change to `lifo` while there are jobs, or a
-    /// [`Keep::For`] of more than ten years.
+    /// [`Keep::For`] of more than ten years; [`Error::PermissionDenied`] without an operator's rights.
     pub async fn create(&self, options: QueueOptions) -> Result<bool, Error> {
         self.session().await?.create_queue(&self.name, &options).await
     }
 
     /// Enqueues one job in one round trip.
     ///
-    /// Errors that pass are waited out for up to `command_timeout_ms` where it is certain that the job is not in the
-    /// queue yet, as after a deadlock or when no connection could be made; and whatever happened, where the job has a
-    /// [de-duplication key](NewJob::dedup_key). (A job that an unanswered call has added is then a `duplicate` of
-    /// itself; and one that has even ended before the call is repeated is enqueued a second time, as with any key whose
-    /// job has ended.)
+    /// The call ends within `connection.command_timeout_ms` and a second of its beginning, whatever happens. Within
+    /// this time it waits for a connection, makes one where there is none, and tries again after an error that passes
+    /// (a deadlock, a server that is being restarted) as long as it is certain that the job is not in the queue.
+    ///
+    /// A job with a [de-duplication key](NewJob::dedup_key) is sent again even where SQL Server did not answer; a
+    /// quarter of the time is kept for that. If the first call has added the job, the answer to the second says that it
+    /// is a `duplicate`, of itself. If the job has even ended by then, the second call adds it again, as with any key
+    /// whose job has ended.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidJob`] before anything is sent; [`Error::EnqueueInDoubt`] when SQL Server did not answer, so that
-    /// the job may be in the queue or not; [`Error::UnknownQueue`], [`Error::NotInstalled`],
-    /// [`Error::PermissionDenied`] and SQL Server's other errors, after all of which it is not.
+    /// [`Error::EnqueueInDoubt`] when SQL Server did not answer, so that the job may be in the queue or not. After every
+    /// other error it is not: [`Error::InvalidJob`] before anything is sent; [`Error::NoFreeConnection`] and those of
+    /// [`connect`](Queue::connect) when there was no connection to send it on; [`Error::UnknownQueue`],
+    /// [`Error::NotInstalled`], [`Error::PermissionDenied`] and SQL Server's other errors.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the job may be in the queue or not.
     pub async fn enqueue(&self, job: &NewJob) -> Result<Enqueued, Error> {
         let enqueued = self.enqueue_many(slice::from_ref(job)).await?;
         enqueued.into_iter().next().ok_or_else(|| Error::Protocol { message: "enqueue did not answer".to_string() })
@@ -323,9 +367,9 @@ impl Queue {
     /// Enqueues many jobs, in chunks of up to 1,000 jobs and 8 MiB of payload. The answers come in the order of the
     /// jobs, and the jobs get ascending ids in that order.
     ///
-    /// **Each chunk is a transaction of its own.** All or nothing is [`enqueue_in`]. Each chunk is repeated as
-    /// [`enqueue`](Queue::enqueue) repeats a job; that it may be in the queue already does no harm where every job of
-    /// it has a de-duplication key.
+    /// **Each chunk is a transaction of its own.** All or nothing is [`enqueue_in`]. Each chunk has the time that
+    /// [`enqueue`](Queue::enqueue) has for a job, and is repeated as a job is there: where SQL Server did not answer,
+    /// only if every job of the chunk has a de-duplication key.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -349,6 +393,10 @@ impl Queue {
     ///
     /// [`Error::InvalidJob`] before anything is sent. As [`enqueue`](Queue::enqueue), when the first chunk fails;
     /// [`Error::EnqueuedInPart`], which lists the jobs of the chunks before, when a later one does.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, some of the chunks may be in the queue.
     pub async fn enqueue_many(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
         enqueue::check(jobs)?;
         let mut enqueued = Vec::with_capacity(jobs.len());
@@ -402,7 +450,7 @@ impl Queue {
         self.session().await?.set_paused(&self.name, false).await
     }
 
-    /// Makes one dead job ready again, or, with `None`, all of them; its attempts count from 0. Returns how many.
+    /// Makes one dead job ready again, or, with `None`, all of them; their attempts count from 0. Returns how many.
     ///
     /// A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one
     /// key, the newest comes back.
@@ -411,6 +459,10 @@ impl Queue {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer. Jobs that were requeued before the error
     /// stay so.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the jobs that were requeued before stay so.
     pub async fn requeue(&self, job_id: Option<JobId>) -> Result<u64, Error> {
         let mut session = self.session().await?;
         let mut total = 0;
@@ -425,13 +477,29 @@ impl Queue {
 
     /// Deletes the jobs in one state that have been in it for `older_than` (whole seconds) and more: done, dead and
     /// archived ones counted from their end, ready and scheduled ones from when they were enqueued. Returns how many.
-    /// Jobs that are locked at the moment stay. What is to be deleted regularly is the business of
+    /// Jobs that are locked at the moment stay. For what is to be deleted regularly there are
     /// [`QueueOptions::keep_done`] and [`QueueOptions::keep_dead`].
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use std::time::Duration;
+    ///
+    /// use readpast::JobState;
+    ///
+    /// let a_week = Duration::from_secs(7 * 86_400);
+    /// let deleted = queue.purge(JobState::Dead, a_week).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
     /// [`Error::Refused`] for [`JobState::Claimed`]; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a
     /// producer. Jobs that were deleted before the error stay so.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the jobs that were deleted before stay so.
     pub async fn purge(&self, state: JobState, older_than: Duration) -> Result<u64, Error> {
         let mut session = self.session().await?;
         let mut total = 0;
