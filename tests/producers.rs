@@ -276,6 +276,13 @@ async fn errors_that_pass_and_have_undone_the_call_are_waited_out() {
     calls(40_197, 17).await;
     assert!(!fixture.queue.enqueue(&job).await.unwrap().duplicate);
     assert!(fixture.queue.enqueue(&job).await.unwrap().duplicate);
+    // What comes of a second try says nothing about the first.
+    dev_server().await.faults().on_call(&procedure, |call| {
+        let (number, severity) = if call == 1 { (40_197, 17) } else { (50_000, 16) };
+        Some(SqlError::new(number, "raised by a test").severity(severity))
+    });
+    let error = fixture.queue.enqueue(&job).await.unwrap_err();
+    assert!(matches!(error, Error::EnqueueInDoubt { .. }) && error.sql_number() == Some(40_197), "{error}");
     fixture.remove().await;
 }
 
