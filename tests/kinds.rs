@@ -101,7 +101,7 @@ async fn typed_jobs_share_the_program_s_state_and_one_that_is_missing_fails_the_
         context.state::<Counted>();
         Ok(())
     });
-    let worker = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker).start().await.unwrap();
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.dead, counted.0.load(Ordering::Acquire)), (3, 1, 3));
     let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;

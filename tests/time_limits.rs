@@ -36,7 +36,7 @@ async fn a_job_with_a_limit_of_its_own_is_cancelled_and_its_neighbour_is_not() {
     let handlers = Handlers::new()
         .kind("render", until_cancelled)
         .options("render", KindOptions::new().retry(Duration::ZERO, Duration::ZERO));
-    let worker = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker).start().await.unwrap();
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.retried, stats.dead), (1, 1, 1));
     let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
@@ -77,7 +77,7 @@ async fn a_job_that_does_not_look_at_its_own_limit_is_reported() {
         let _ = receiver.lock().recv();
         Ok(())
     });
-    let worker = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker).start().await.unwrap();
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     until("it is reported", || worker.stats().overdue == 1).await;
     drop(sender);
     assert_eq!(worker.drain().await.unwrap().stats.done, 1);
