@@ -18,8 +18,8 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use indicatif::{ProgressBar, ProgressStyle};
 use readpast::{
-    BoxError, CompletionPolicy, Config, Context, Handlers, Job, JobState, Json, NewJob, Progress, Queue, QueueOptions,
-    Worker,
+    BoxError, CompletionPolicy, Config, Context, Handlers, JobState, Json, NewJob, Progress, Queue, QueueOptions,
+    TypedJob, Worker,
 };
 use readpast_devserver::DevServer;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,21 @@ use sha2::{Digest, Sha256};
 #[derive(Serialize, Deserialize)]
 struct FileJob {
     path: PathBuf,
+}
+
+impl TypedJob for FileJob {
+    const KIND: &'static str = "file";
+
+    type Output = Json<FileFacts>;
+
+    fn run(self, _context: &Context) -> Result<Json<FileFacts>, BoxError> {
+        let content = std::fs::read(&self.path)?;
+        let mut deflate = DeflateEncoder::new(Vec::new(), Compression::best());
+        deflate.write_all(&content)?;
+        let deflated = deflate.finish()?.len() as u64;
+        let sha256 = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Json(FileFacts { path: self.path, bytes: content.len() as u64, sha256, deflated }))
+    }
 }
 
 /// Its output.
@@ -92,7 +107,7 @@ async fn quickstart() -> Result<bool, Box<dyn Error>> {
     enqueue(&queue, &files).await?;
     println!("enqueued {} jobs in {:.2} s", files.len(), enqueue_started.elapsed().as_secs_f64());
 
-    let worker = Worker::builder(&queue, Handlers::any(examine)).start().await?;
+    let worker = Worker::builder(&queue, Handlers::new().job::<FileJob>()).start().await?;
     worker.stop_handle().stop_on_signals()?;
     if let Some(pause) = arguments.every {
         tokio::spawn(keep_enqueueing(queue.clone(), files, pause));
@@ -107,12 +122,8 @@ async fn quickstart() -> Result<bool, Box<dyn Error>> {
     let dead = queue.list(&JobState::Dead.into(), None, 1_000).await?.jobs;
     print_table(&finished, &folder);
     for job in dead.iter().take(10) {
-        println!(
-            "dead: job {} after {} attempts: {}",
-            job.job_id,
-            job.attempt,
-            job.error.as_deref().unwrap_or("no error")
-        );
+        let error = job.error.as_deref().unwrap_or_default();
+        println!("dead: job {} after {} attempts: {error}", job.job_id, job.attempt);
     }
 
     let stats = queue.stats().await?;
@@ -155,9 +166,8 @@ impl Arguments {
 
 /// One job for each file.
 async fn enqueue(queue: &Queue, files: &[PathBuf]) -> Result<(), readpast::Error> {
-    let jobs: Vec<NewJob> =
-        files.iter().map(|path| NewJob::json(&FileJob { path: path.clone() })).collect::<Result<_, _>>()?;
-    queue.enqueue_many(&jobs).await?;
+    let jobs: Result<Vec<NewJob>, _> = files.iter().map(|path| NewJob::of(&FileJob { path: path.clone() })).collect();
+    queue.enqueue_many(&jobs?).await?;
     Ok(())
 }
 
@@ -192,17 +202,6 @@ fn list_files(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The handler: a plain function.
-fn examine(job: &Job, _context: &Context) -> Result<Json<FileFacts>, BoxError> {
-    let FileJob { path } = job.json()?;
-    let content = std::fs::read(&path)?;
-    let mut deflate = DeflateEncoder::new(Vec::new(), Compression::best());
-    deflate.write_all(&content)?;
-    let deflated = deflate.finish()?.len() as u64;
-    let sha256 = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Json(FileFacts { path, bytes: content.len() as u64, sha256, deflated }))
 }
 
 /// A bar on a terminal, plain lines elsewhere.
