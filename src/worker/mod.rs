@@ -33,6 +33,7 @@ mod completion;
 mod demand;
 mod drain;
 mod drain_progress;
+mod dropped_elsewhere;
 mod election;
 mod empty_queue;
 mod executor;
@@ -76,13 +77,14 @@ use crate::error::Error;
 use crate::metrics::Scale;
 use crate::queue::Queue;
 
-use builder::DroppedElsewhere;
 use drain_progress::{Left, Readings};
+use dropped_elsewhere::DroppedElsewhere;
 use empty_queue::Watcher;
-use executor::{Executor, JobRuns};
+use executor::{Executor, JobCode};
 use io_thread::IoThread;
 use lease::{Lease, LeaseKeeper};
 use maintenance::Maintenance;
+use pool::Pool;
 use prefetch::Prefetcher;
 use shutdown::End;
 use worker_state::WorkerState;
@@ -150,7 +152,8 @@ impl Worker {
     async fn start_in(
         queue: Queue,
         state: Arc<WorkerState>,
-        runs: DroppedElsewhere<JobRuns>,
+        pool: Arc<Pool>,
+        code: DroppedElsewhere<JobCode>,
         io: IoThread,
     ) -> Result<Worker, Error> {
         let mut session = state.session();
@@ -158,7 +161,7 @@ impl Worker {
         let keeper = LeaseKeeper::register(session, &state).await?;
         let (lease, duties) = (keeper.lease(), keeper.duties());
         let (ended, completion, large_outputs) = completion::channel(&state);
-        let executor = Executor::new(&state, runs.into_inner(), lease.clock(), ended);
+        let executor = Executor::new(&state, pool, code, lease.clock(), ended);
         let (watch, watcher) = Watcher::new(&state);
         let prefetcher = Prefetcher::new(&state, lease.clone(), executor.clone(), watch, queue.enqueued());
 

@@ -182,8 +182,9 @@ impl Drop for Signal<'_> {
     }
 }
 
-/// Drops what may be the last of a worker that has ended, and with it the program's handlers: never under the pool's
-/// lock, which they could come back to, and without letting a panic of theirs into rayon.
+/// Drops what may be the last of a worker that has ended, and with it what the program's tracing subscriber and metrics
+/// recorder keep of it: never under the pool's lock, which they could come back to, and without letting a panic of
+/// theirs into rayon.
 fn let_go(all: impl IntoIterator<Item = Arc<dyn Jobs>>) {
     for jobs in all {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(jobs)));
