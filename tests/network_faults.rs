@@ -256,6 +256,23 @@ async fn a_shutdown_while_the_answer_to_a_claim_is_lost_gives_its_jobs_back_at_o
     fixture.remove().await;
 }
 
+/// The claim could go on for longer than the worker may.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_hangs_at_the_shutdown_deadline_has_its_jobs_given_back() {
+    let (fixture, proxy, queue) = through_proxy_of("claim_hangs", Duration::from_secs(60)).await;
+    fixture.queue.enqueue_many(&jobs(60)).await.unwrap();
+    proxy.stall_answer("claim", 30);
+    let config = changed(long_lease(), |worker| worker.shutdown_deadline_ms = 0);
+    let (worker, runs) = counting_worker(&queue, &config).await;
+    until("the answer stalls", || proxy.has_sprung()).await;
+    let summary = worker.shutdown().await.unwrap();
+    assert_eq!((runs.lock().len(), summary.ended_in_order, summary.cut_off), (0, false, 0));
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
+    assert!(ready.len() == 60 && ready.iter().all(|job| job.attempt == 0), "{} ready", ready.len());
+    assert_eq!(fixture.queue.stats().await.unwrap().workers, 0);
+    fixture.remove().await;
+}
+
 /// With DELAYED_DURABILITY, or after a fail-over that loses data, transactions that were answered can be gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_whose_acknowledgement_a_crashed_server_has_forgotten_are_run_again() {

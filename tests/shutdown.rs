@@ -270,6 +270,37 @@ async fn giving_back_at_the_deadline_is_repeated_and_a_refusal_of_it_does_not_ke
     }
 }
 
+/// Until the job is given back, SQL Server says of its acknowledgement what leaves open whether it was carried out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_given_back_at_the_deadline_is_not_counted_as_done() {
+    let fixture = Fixture::on(dev_server().await, "not_done", QueueOptions::default()).await;
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
+    let (refused, given_back) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (counted, is_back) = (refused.clone(), given_back.clone());
+    let faults = dev_server().await.faults();
+    faults.on_call(&format!("{}.finish", fixture.schema()), move |_| {
+        counted.fetch_add(1, Ordering::AcqRel);
+        let is_open = is_back.load(Ordering::Acquire) == 0;
+        is_open.then(|| SqlError::new(40_197, "raised by a test").severity(17))
+    });
+    faults.on_call(&format!("{}.release", fixture.schema()), move |_| {
+        given_back.fetch_add(1, Ordering::AcqRel);
+        None
+    });
+    // So that the worker has a second for what it must not do.
+    faults.on_call(&format!("{}.unregister_worker", fixture.schema()), |_| {
+        Some(SqlError::new(1205, "raised by a test").severity(13))
+    });
+    let config = changed(fixture.config.worker.clone(), |worker| worker.shutdown_deadline_ms = 0);
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
+    until("the job has run", || refused.load(Ordering::Acquire) > 0).await;
+    let summary = worker.shutdown().await.unwrap();
+    assert_eq!((summary.stats.done, summary.stats.released, summary.stats.lost, summary.cut_off), (0, 1, 0, 1));
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
+    assert_eq!((ready.len(), ready[0].attempt), (1, 0));
+    fixture.remove().await;
+}
+
 /// Panics when an acknowledgement is recorded, which ends the task that acknowledges.
 struct PanicsAtFinish;
 

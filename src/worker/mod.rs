@@ -70,7 +70,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tracing::Instrument;
 
 use crate::error::Error;
@@ -108,6 +108,8 @@ pub struct Worker {
     lease: Lease,
     executor: Executor,
     stages: Stages,
+    /// The session of large outputs, which is one of the stages.
+    large_outputs: AbortHandle,
     io: IoThread,
     started_at: Instant,
     span: tracing::Span,
@@ -124,8 +126,8 @@ struct Stages {
 }
 
 impl Stages {
-    fn spawn(&mut self, stage: impl Future<Output = ()> + Send + 'static) {
-        self.others.spawn(stage.in_current_span());
+    fn spawn(&mut self, stage: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.others.spawn(stage.in_current_span())
     }
 }
 
@@ -171,7 +173,7 @@ impl Worker {
         for _ in 0..COMPLETION_LANES {
             stages.acknowledging.spawn(completion.clone().run_session(state.session()).in_current_span());
         }
-        stages.spawn(completion.run_large_outputs(state.session(), large_outputs));
+        let large_outputs = stages.spawn(completion.run_large_outputs(state.session(), large_outputs));
         stages.spawn(watcher.run());
         stages.spawn(Maintenance::new(&state, lease.clone(), duties.clone()).run());
         stages.spawn(executor.pool().keep_pumping());
@@ -184,7 +186,8 @@ impl Worker {
         stages.prefetch.spawn(prefetcher.run().in_current_span());
 
         let span = tracing::Span::current();
-        let worker = Worker { queue, state, lease, executor, stages, io, started_at: Instant::now(), span };
+        let worker =
+            Worker { queue, state, lease, executor, stages, large_outputs, io, started_at: Instant::now(), span };
         worker.has_started();
         Ok(worker)
     }

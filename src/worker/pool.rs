@@ -537,6 +537,43 @@ mod tests {
         assert!(is_ready(pool.given_back.notified()), "it was told");
     }
 
+    /// Each of its jobs panics.
+    struct Defective {
+        left: AtomicUsize,
+        panics: AtomicUsize,
+    }
+
+    impl Jobs for Defective {
+        fn waiting(&self) -> usize {
+            self.left.load(Ordering::Acquire)
+        }
+
+        fn run(&self, _: Instant) {
+            let took = |left: usize| left.checked_sub(1);
+            assert!(self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, took).is_err(), "a defect");
+        }
+
+        fn panicked(&self, _: Box<dyn Any + Send>) {
+            self.panics.fetch_add(1, Ordering::AcqRel);
+            panic!("that cannot even be told");
+        }
+    }
+
+    #[test]
+    fn panics_cost_no_slot_no_turn_and_no_depth() {
+        let pool = Pool::own(1, None).unwrap();
+        let jobs = Arc::new(Defective { left: AtomicUsize::new(20), panics: AtomicUsize::new(0) });
+        let weak: Weak<Defective> = Arc::downgrade(&jobs);
+        pool.join(weak, 1, 1);
+        pool.pump();
+        let give_up = Instant::now() + Duration::from_secs(30);
+        while jobs.panics.load(Ordering::Acquire) < 20 || pool.used.load(Ordering::Acquire) > 0 {
+            assert!(Instant::now() < give_up, "after {:?} of 20 no slot is left", jobs.panics);
+            std::thread::yield_now();
+        }
+        assert_eq!(pool.load().turns, 0);
+    }
+
     #[test]
     fn a_worker_that_ends_passes_the_signal_on() {
         let pool = Pool::own(1, None).unwrap();
