@@ -30,7 +30,7 @@ use super::hooks::Hooks;
 use super::kind_limits::{Admission, KindLimits, Permit};
 use super::lease_validity::LeaseValidity;
 use super::overdue::Overdue;
-use super::pool::{Jobs, Pool};
+use super::pool::{Jobs, Load, MemberId, Pool};
 use super::registration::Registration;
 use super::worker_state::WorkerState;
 
@@ -57,6 +57,7 @@ pub(super) struct JobCode {
 pub(super) struct Executor {
     runs: Arc<Runs>,
     pool: Arc<Pool>,
+    member: MemberId,
 }
 
 /// What jobs run with.
@@ -118,13 +119,18 @@ impl Executor {
         });
         let look_ahead = if config.look_ahead == 0 { threads } else { config.look_ahead };
         let jobs: Weak<Runs> = Arc::downgrade(&runs);
-        pool.join(jobs, state.weight, look_ahead);
-        Executor { runs, pool }
+        let member = pool.join(jobs, state.weight, look_ahead);
+        Executor { runs, pool, member }
     }
 
     /// Where its jobs run.
     pub(super) fn pool(&self) -> Arc<Pool> {
         self.pool.clone()
+    }
+
+    /// How the pool's threads are used.
+    pub(super) fn load(&self) -> Load {
+        self.pool.load(self.member)
     }
 
     /// How many jobs can wait for a thread.
