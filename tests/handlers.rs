@@ -311,8 +311,7 @@ async fn a_handler_may_own_a_runtime_however_its_worker_ends() {
     for end in ends {
         let owned = OwnsRuntime { runtime: Some(tokio::runtime::Runtime::new().unwrap()), dropped: dropped.clone() };
         let handlers = Handlers::any(move |_, _| {
-            let OwnsRuntime { runtime, .. } = &owned;
-            runtime.as_ref().map(|runtime| runtime.block_on(async {}));
+            owned.runtime.as_ref().expect("it is there until it is dropped").block_on(async {});
             Ok(())
         });
         let builder = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker);

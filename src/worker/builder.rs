@@ -40,6 +40,9 @@ impl Worker {
     /// must hold no lock and no `RefCell` borrow across a rayon call: the thread that waits in it may run another job
     /// meanwhile, which would wait for that lock for ever.
     ///
+    /// When the worker has ended, and no job runs any more, the handlers are dropped, on a thread of their own. They may
+    /// own what must not be dropped where async code runs, such as a tokio runtime.
+    ///
     /// ```no_run
     /// # async fn example() -> Result<(), readpast::Error> {
     /// use readpast::{Config, Handlers, Json, Queue, Worker};
@@ -80,7 +83,8 @@ impl WorkerBuilder {
     /// Runs the jobs on these threads instead of a pool of the worker's own; `worker.threads` then has no effect.
     /// Workers that were given the same pool share it: as long as each has jobs, each gets the share of the threads'
     /// time that its [`weight`](Self::weight) is of all weights, however long its jobs are. A job is not interrupted,
-    /// so that another worker may wait for as long as the jobs take that run.
+    /// so that another worker may wait for as long as the jobs take that run; it then holds one job for the next thread
+    /// that is free.
     ///
     /// ```no_run
     /// # async fn example(handlers: readpast::Handlers, more: readpast::Handlers) -> Result<(), Box<dyn std::error::Error>> {
