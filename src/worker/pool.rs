@@ -544,6 +544,45 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_used_is_not_saved_up_while_there_was_no_job() {
+        let mut pool = Simulation::new(4);
+        let idle = pool.join(Duration::from_millis(10), 1);
+        pool.join(Duration::from_millis(10), MANY);
+        pool.run(Duration::from_secs(500));
+        idle.set(MANY);
+        let begun = pool.run(Duration::from_secs(10));
+        assert!(begun[1] > 1_900, "half of four threads are 2,000 turns, not {begun:?}");
+    }
+
+    #[test]
+    fn jobs_of_which_nothing_is_known_do_not_take_all_threads_at_once() {
+        let mut pool = Simulation::new(8);
+        let short = pool.join(Duration::from_millis(1), 8);
+        pool.run(Duration::from_secs(1));
+        short.set(MANY);
+        pool.join(Duration::from_secs(3_600), MANY);
+        pool.run(Duration::ZERO);
+        assert!((3..=5).contains(&pool.threads_of(1)), "half of the threads, not {}", pool.threads_of(1));
+    }
+
+    #[test]
+    fn there_are_only_so_many_slots_however_many_jobs_wait() {
+        let pool = Pool::own(1, None).unwrap();
+        let (open, gate) = std::sync::mpsc::channel::<()>();
+        pool.threads.spawn(move || {
+            let _ = gate.recv();
+        });
+        let jobs = Arc::new(Queued(AtomicUsize::new(1_000)));
+        let weak: Weak<Queued> = Arc::downgrade(&jobs);
+        pool.join(weak, 1, 2);
+        pool.pump();
+        pool.pump();
+        assert_eq!(pool.used.load(Ordering::Acquire), 3, "one for the thread, and two more");
+        jobs.set(0);
+        drop(open);
+    }
+
+    #[test]
     fn a_slot_that_is_given_back_is_free_when_it_is_told() {
         let pool = Pool::own(1, None).unwrap();
         pool.used.store(1, Ordering::Release);
