@@ -1,16 +1,17 @@
 //! How a worker ends: in order, by its deadline, or at once.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-use readpast::{Delivery, Error, Handlers, JobState, NewJob, QueueOptions, Summary, Worker, WorkerConfig};
+use readpast::{Delivery, Error, Handlers, JobState, NewJob, Queue, QueueOptions, Summary, Worker, WorkerConfig};
 use readpast_devserver::error::SqlError;
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::counted::{assert_each_once, counting_worker, drained};
+use crate::support::proxy::Proxy;
 use crate::support::{Fixture, changed, dev_server, numbers, until};
 
 async fn blocked(fixture: &Fixture, shutdown_deadline_ms: u64) -> BlockedWorker {
@@ -270,11 +271,17 @@ async fn giving_back_at_the_deadline_is_repeated_and_a_refusal_of_it_does_not_ke
     }
 }
 
-/// Until the job is given back, SQL Server says of its acknowledgement what leaves open whether it was carried out.
+/// Until the job is given back, SQL Server says of its acknowledgement what leaves open whether it was carried out. That
+/// it was given back the worker does not hear, so that there are seconds for another acknowledgement.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_given_back_at_the_deadline_is_not_counted_as_done() {
     let fixture = Fixture::on(dev_server().await, "not_done", QueueOptions::default()).await;
-    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
+    let proxy = Proxy::start(fixture.url()).await;
+    let mut config = fixture.config.clone();
+    config.connection.url = proxy.connection_string().into();
+    config.worker.shutdown_deadline_ms = 0;
+    let queue = Queue::connect(&config).await.unwrap();
+    queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let (refused, given_back) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (counted, is_back) = (refused.clone(), given_back.clone());
     let faults = dev_server().await.faults();
@@ -287,17 +294,92 @@ async fn a_job_that_is_given_back_at_the_deadline_is_not_counted_as_done() {
         given_back.fetch_add(1, Ordering::AcqRel);
         None
     });
-    // So that the worker has a second for what it must not do.
-    faults.on_call(&format!("{}.unregister_worker", fixture.schema()), |_| {
-        Some(SqlError::new(1205, "raised by a test").severity(13))
+    proxy.stall_answer("release", 0);
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config.worker).start().await.unwrap();
+    until("the job has run", || refused.load(Ordering::Acquire) > 0).await;
+    let summary = worker.shutdown().await.unwrap();
+    assert_eq!((summary.stats.done, summary.stats.lost, summary.cut_off), (0, 0, 1));
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
+    assert_eq!((ready.len(), ready[0].attempt), (1, 0));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_is_on_its_way_at_the_deadline_is_waited_for() {
+    let fixture = Fixture::on(dev_server().await, "on_its_way", QueueOptions::default()).await;
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
+    let (calls, under_way) = std::sync::mpsc::channel();
+    dev_server().await.faults().on_call(&format!("{}.finish", fixture.schema()), move |_| {
+        calls.send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(300)); // a slow server
+        None
     });
     let config = changed(fixture.config.worker.clone(), |worker| worker.shutdown_deadline_ms = 0);
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
-    until("the job has run", || refused.load(Ordering::Acquire) > 0).await;
+    under_way.recv_timeout(Duration::from_secs(30)).unwrap();
     let summary = worker.shutdown().await.unwrap();
-    assert_eq!((summary.stats.done, summary.stats.released, summary.stats.lost, summary.cut_off), (0, 1, 0, 1));
-    let ready = fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
-    assert_eq!((ready.len(), ready[0].attempt), (1, 0));
+    assert_eq!((summary.stats.done, summary.stats.released, summary.cut_off), (1, 0, 0));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_job_whose_result_is_not_acknowledged_in_time_keeps_its_attempt() {
+    let fixture = Fixture::on(dev_server().await, "failed", QueueOptions::default()).await;
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
+    let (calls, refused) = std::sync::mpsc::channel();
+    dev_server().await.faults().on_call(&format!("{}.finish", fixture.schema()), move |_| {
+        let _ = calls.send(());
+        Some(SqlError::new(1205, "raised by a test").severity(13))
+    });
+    let config = changed(fixture.config.worker.clone(), |worker| worker.shutdown_deadline_ms = 0);
+    let handlers = Handlers::any(|_, _| -> Result<(), readpast::BoxError> { Err("as it does".into()) });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    refused.recv_timeout(Duration::from_secs(30)).unwrap();
+    let summary = worker.shutdown().await.unwrap();
+    assert_eq!((summary.stats.retried, summary.stats.released, summary.cut_off), (0, 0, 1));
+    let claimed = fixture.queue.list(&JobState::Claimed.into(), None, 10).await.unwrap().jobs;
+    assert_eq!((claimed.len(), claimed[0].attempt), (1, 1), "its row waits for the reaper");
+    fixture.remove().await;
+}
+
+/// The only thread is busy, and the claim takes longer than the worker waits before it gives back what it has.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_slow_claim_brings_after_the_stop_is_given_back_while_a_job_still_runs() {
+    let fixture = Fixture::on(dev_server().await, "slow_claim", QueueOptions::default()).await;
+    let [is_slow, has_begun] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let heartbeats = Arc::new(AtomicU32::new(0));
+    let (holds, begins, beats) = (is_slow.clone(), has_begun.clone(), heartbeats.clone());
+    let faults = dev_server().await.faults();
+    faults.on_call(&format!("{}.claim", fixture.schema()), move |_| {
+        while holds.load(Ordering::Acquire) {
+            begins.store(true, Ordering::Release);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    });
+    faults.on_call(&format!("{}.heartbeat", fixture.schema()), move |_| {
+        beats.fetch_add(1, Ordering::AcqRel);
+        None
+    });
+    let config = changed(fixture.config.worker.clone(), |worker| {
+        worker.shutdown_deadline_ms = 60_000;
+        worker.heartbeat_interval_ms = 300;
+    });
+    let BlockedWorker { worker, gate, .. } = blocked_worker(&fixture, &fixture.queue, config).await;
+    is_slow.store(true, Ordering::Release);
+    fixture.queue.enqueue_many(&numbers(5)).await.unwrap();
+    until("a claim is under way", || has_begun.load(Ordering::Acquire)).await;
+    let monitor = worker.monitor();
+    let ending = tokio::spawn(worker.shutdown());
+    until("what it had is given back", || monitor.stats().released == 9).await;
+    let so_far = heartbeats.load(Ordering::Acquire);
+    is_slow.store(false, Ordering::Release);
+    until("what the claim has brought is given back as well", || monitor.stats().buffered == 0).await;
+    until("it stays so", || heartbeats.load(Ordering::Acquire) > so_far + 2).await;
+    let stats = fixture.queue.stats().await.unwrap();
+    assert_eq!((monitor.stats().running, monitor.stats().buffered, stats.ready, stats.claimed), (1, 0, 14, 1));
+    gate.add_permits(1);
+    assert!(ending.await.unwrap().unwrap().ended_in_order);
     fixture.remove().await;
 }
 

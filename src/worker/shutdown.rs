@@ -167,6 +167,7 @@ impl Ending<'_> {
         let _ = tokio::time::timeout(CLAIM_GRACE, all_ended(state, prefetch)).await;
         executor.close();
         all_ended(state, prefetch).await;
+        executor.close(); // what that one has brought, which no thread may be free to see
         state.in_flight.idle().await;
         self.flushed(acknowledging).await;
     }
