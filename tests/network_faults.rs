@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast_devserver::error::SqlError;
 use tokio::sync::Semaphore;
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::counted::{assert_each_once, counting_worker, drained};
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, changed, number, server_url, until};
+use crate::support::{Fixture, changed, dev_server, number, server_url, until};
 
 /// A fixture, and a queue that reaches it by a proxy, with a command time-out of a second.
 async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
@@ -262,6 +263,10 @@ async fn a_claim_that_hangs_at_the_shutdown_deadline_has_its_jobs_given_back() {
     let (fixture, proxy, queue) = through_proxy_of("claim_hangs", Duration::from_secs(60)).await;
     fixture.queue.enqueue_many(&jobs(60)).await.unwrap();
     proxy.stall_answer("claim", 30);
+    // (Where `READPAST_URL` says another server, no look for them fails.)
+    dev_server().await.faults().on_call(&format!("{}.recover", fixture.schema()), |call| {
+        (call <= 2).then(|| SqlError::new(1205, "raised by a test").severity(13))
+    });
     let config = changed(long_lease(), |worker| worker.shutdown_deadline_ms = 0);
     let (worker, runs) = counting_worker(&queue, &config).await;
     until("the answer stalls", || proxy.has_sprung()).await;

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-use readpast::{Delivery, Error, Handlers, JobState, NewJob, Queue, QueueOptions, Summary, Worker, WorkerConfig};
+use readpast::{
+    Delivery, Error, Handlers, JobState, NewJob, Output, Queue, QueueOptions, Summary, Worker, WorkerConfig,
+};
 use readpast_devserver::error::SqlError;
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
@@ -206,7 +208,12 @@ async fn a_first_signal_waits_for_the_running_job_and_a_second_does_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn from_the_deadline_on_nothing_starts_with_a_row_or_without() {
     for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
-        let fixture = Fixture::with("no_starts", QueueOptions::default().delivery(delivery)).await;
+        let options = QueueOptions::default().delivery(delivery);
+        let fixture = Fixture::on(dev_server().await, "no_starts", options).await;
+        dev_server().await.faults().on_call(&format!("{}.unregister_worker", fixture.schema()), |_| {
+            std::thread::sleep(Duration::from_millis(500)); // a slow server: there is time for another job
+            None
+        });
         fixture.queue.enqueue_many(&numbers(50)).await.unwrap();
         let starts = Arc::new(AtomicU32::new(0));
         let counted = starts.clone();
@@ -253,6 +260,9 @@ async fn giving_back_at_the_deadline_is_repeated_and_a_refusal_of_it_does_not_ke
             (call <= failures).then(|| SqlError::new(number, "raised by a test".to_owned()).severity(severity))
         };
         dev_server().await.faults().on_call(&release, error);
+        if given_back == 1 {
+            dev_server().await.faults().on_call(&format!("{}.unregister_worker", fixture.schema()), error);
+        }
         let handler = |_: &readpast::Job, context: &readpast::Context| {
             while !context.is_cancelled() {
                 std::thread::yield_now();
@@ -413,27 +423,82 @@ impl Recorder for PanicsAtFinish {
 
 #[tokio::test]
 async fn a_panic_while_the_worker_ends_is_reported_and_what_it_leaves_behind_is_not_waited_for() {
-    let fixture = Fixture::new("late_panic").await;
-    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
     let _recording = metrics::set_default_local_recorder(&PanicsAtFinish);
-    // One job for each session, one after the other, and one that nobody is left to acknowledge.
-    let handler = |job: &readpast::Job, context: &readpast::Context| {
-        while !context.is_stopping() {
+    // One job for each session, one after the other, and one that nobody is left to acknowledge; one alone, whose
+    // session nobody else waits for; and one whose output goes by the session of large ones.
+    for (jobs, output_bytes, unacknowledged) in [(3, 0, 1), (1, 0, 0), (1, 100_000, 0)] {
+        let fixture = Fixture::new("late_panic").await;
+        fixture.queue.enqueue_many(&numbers(jobs)).await.unwrap();
+        let handler = move |job: &readpast::Job, context: &readpast::Context| {
+            while !context.is_stopping() {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_millis(300) * job.json::<u32>()?);
+            Ok((output_bytes > 0).then(|| Output::bytes(vec![7; output_bytes])))
+        };
+        let config = changed(fixture.config.worker.clone(), |worker| {
+            worker.threads = 3;
+            worker.shutdown_deadline_ms = 3_600_000;
+        });
+        let worker = Worker::builder(&fixture.queue, Handlers::any(handler)).config(&config).start().await.unwrap();
+        let monitor = worker.monitor();
+        until("all run", || monitor.stats().running == jobs as usize).await;
+        let ended = tokio::time::timeout(Duration::from_secs(30), worker.shutdown()).await.expect("it does not wait");
+        assert!(matches!(ended, Err(Error::Panicked { .. })), "{ended:?}");
+        let stats = fixture.queue.stats().await.unwrap();
+        assert_eq!((stats.ready, stats.claimed, stats.workers), (unacknowledged, 0, 0));
+        fixture.remove().await;
+    }
+}
+
+#[tokio::test]
+async fn a_panic_is_reported_although_the_worker_was_stopped_at_once_before_anybody_looked() {
+    let _recording = metrics::set_default_local_recorder(&PanicsAtFinish);
+    for _ in 0..4 {
+        let fixture = Fixture::new("panic_at_once").await;
+        fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
+        let has_run = Arc::new(AtomicBool::new(false));
+        let runs = has_run.clone();
+        let handler = move |_: &readpast::Job, _: &readpast::Context| {
+            runs.store(true, Ordering::Release);
+            Ok(())
+        };
+        let builder = Worker::builder(&fixture.queue, Handlers::any(handler)).config(&fixture.config.worker);
+        let worker = builder.start().await.unwrap();
+        let monitor = worker.monitor();
+        until("its session has panicked", || {
+            let has_run = has_run.load(Ordering::Acquire);
+            let stats = monitor.stats();
+            has_run && stats.buffered + stats.running + stats.awaiting_finish == 0
+        })
+        .await;
+        worker.stop_handle().stop_now();
+        assert!(matches!(worker.run().await, Err(Error::Panicked { .. })));
+        fixture.remove().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_given_back_at_the_deadline_is_counted_although_the_answer_was_lost() {
+    let fixture = Fixture::new("answer_lost").await;
+    let proxy = Proxy::start(fixture.url()).await;
+    let mut config = fixture.config.clone();
+    config.connection.url = proxy.connection_string().into();
+    config.worker.shutdown_deadline_ms = 50;
+    let queue = Queue::connect(&config).await.unwrap();
+    queue.enqueue(&NewJob::bytes("x")).await.unwrap();
+    let handler = |_: &readpast::Job, context: &readpast::Context| {
+        while !context.is_cancelled() {
             std::thread::yield_now();
         }
-        std::thread::sleep(Duration::from_millis(300) * job.json::<u32>()?);
         Ok(())
     };
-    let config = changed(fixture.config.worker.clone(), |worker| {
-        worker.threads = 3;
-        worker.shutdown_deadline_ms = 3_600_000;
-    });
-    let worker = Worker::builder(&fixture.queue, Handlers::any(handler)).config(&config).start().await.unwrap();
+    let worker = Worker::builder(&queue, Handlers::any(handler)).config(&config.worker).start().await.unwrap();
     let monitor = worker.monitor();
-    until("all run", || monitor.stats().running == 3).await;
-    let ended = tokio::time::timeout(Duration::from_secs(30), worker.shutdown()).await.expect("it does not wait");
-    assert!(matches!(ended, Err(Error::Panicked { .. })), "{ended:?}");
-    let stats = fixture.queue.stats().await.unwrap();
-    assert_eq!((stats.ready, stats.claimed, stats.workers), (1, 0, 0));
+    until("it runs", || monitor.stats().running == 1).await;
+    proxy.reset_answer("release", 0);
+    let summary = worker.shutdown().await.unwrap();
+    assert!(proxy.has_sprung());
+    assert_eq!((summary.stats.released, summary.cut_off, fixture.job_counts().await.ready), (1, 1, 1));
     fixture.remove().await;
 }

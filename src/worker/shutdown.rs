@@ -48,7 +48,7 @@ pub(super) struct End {
     pub(super) cut_off: usize,
 }
 
-/// Ends a worker that was told to stop.
+/// Ends a worker that was told to stop, as far as SQL Server is concerned; its drop ends the rest.
 pub(super) async fn end(worker: &mut Worker) -> End {
     let Worker { state, lease, executor, stages, large_outputs, .. } = worker;
     let Stages { prefetch, acknowledging, others } = stages;
@@ -65,11 +65,7 @@ pub(super) async fn end(worker: &mut Worker) -> End {
             note_panic(state, ended);
         }
     }
-    state.stop.stop_now();
-    let cut_off = given_back + lease.registration().held().len();
-    executor.abandon();
-    state.metrics.end();
-    End { in_order, cut_off }
+    End { in_order, cut_off: given_back + lease.registration().held().len() }
 }
 
 /// Has the worker fail when a stage has panicked. What the stage held has left memory with it, which nobody has told
@@ -189,9 +185,6 @@ async fn give_back(
     registration: &Registration,
     given_back: &mut usize,
 ) -> Result<(), Error> {
-    if registration.lost().is_set() {
-        return Ok(()); // the reaper has done it
-    }
     for jobs in registration.not_failed().chunks(BATCH) {
         let mut pauses = pauses();
         let mut is_open = false;
@@ -221,9 +214,6 @@ async fn give_back_strays(
     session: &mut Session,
     registration: &Registration,
 ) -> Result<(), Error> {
-    if registration.lost().is_set() {
-        return Ok(()); // the reaper does it
-    }
     let (known, mut pauses) = (registration.held(), pauses());
     let released = loop {
         match session.recover(&state.queue, registration.worker_id, &known).await {
