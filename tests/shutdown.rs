@@ -9,6 +9,7 @@ use readpast::{
     Delivery, Error, Handlers, JobState, NewJob, Output, Queue, QueueOptions, Summary, Worker, WorkerConfig,
 };
 use readpast_devserver::error::SqlError;
+use tokio::sync::Semaphore;
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::child::{ChildWorker, Ledger};
@@ -352,44 +353,60 @@ async fn a_failed_job_whose_result_is_not_acknowledged_in_time_keeps_its_attempt
     fixture.remove().await;
 }
 
-/// The only thread is busy, and the claim takes longer than the worker waits before it gives back what it has.
+/// The claim takes longer than the worker waits before it gives back what it has. When it is answered, the only thread
+/// still has a job, or could start one.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_slow_claim_brings_after_the_stop_is_given_back_while_a_job_still_runs() {
+async fn what_a_slow_claim_brings_after_the_stop_is_given_back_whether_a_thread_is_free_or_not() {
+    for thread_is_free in [false, true] {
+        a_slow_claim_at_the_stop(thread_is_free).await;
+    }
+}
+
+async fn a_slow_claim_at_the_stop(thread_is_free: bool) {
     let fixture = Fixture::on(dev_server().await, "slow_claim", QueueOptions::default()).await;
     let [is_slow, has_begun] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-    let heartbeats = Arc::new(AtomicU32::new(0));
-    let (holds, begins, beats) = (is_slow.clone(), has_begun.clone(), heartbeats.clone());
-    let faults = dev_server().await.faults();
-    faults.on_call(&format!("{}.claim", fixture.schema()), move |_| {
+    let (holds, begins) = (is_slow.clone(), has_begun.clone());
+    dev_server().await.faults().on_call(&format!("{}.claim", fixture.schema()), move |_| {
         while holds.load(Ordering::Acquire) {
             begins.store(true, Ordering::Release);
             std::thread::sleep(Duration::from_millis(5));
         }
         None
     });
-    faults.on_call(&format!("{}.heartbeat", fixture.schema()), move |_| {
-        beats.fetch_add(1, Ordering::AcqRel);
-        None
-    });
     let config = changed(fixture.config.worker.clone(), |worker| {
+        worker.threads = 1;
+        worker.buffer = 8; // more are claimed when two are left
         worker.shutdown_deadline_ms = 60_000;
-        worker.heartbeat_interval_ms = 300;
     });
-    let BlockedWorker { worker, gate, .. } = blocked_worker(&fixture, &fixture.queue, config).await;
+    let (gate, starts) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicU32::new(0)));
+    let (handler_gate, counted, runtime) = (gate.clone(), starts.clone(), tokio::runtime::Handle::current());
+    let handlers = Handlers::any(move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        runtime.block_on(handler_gate.acquire())?.forget();
+        Ok(())
+    });
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    until("one job runs and two wait", || worker.stats().running == 1 && worker.stats().buffered == 2).await;
     is_slow.store(true, Ordering::Release);
     fixture.queue.enqueue_many(&numbers(5)).await.unwrap();
     until("a claim is under way", || has_begun.load(Ordering::Acquire)).await;
     let monitor = worker.monitor();
     let ending = tokio::spawn(worker.shutdown());
-    until("what it had is given back", || monitor.stats().released == 9).await;
-    let so_far = heartbeats.load(Ordering::Acquire);
-    is_slow.store(false, Ordering::Release);
-    until("what the claim has brought is given back as well", || monitor.stats().buffered == 0).await;
-    until("it stays so", || heartbeats.load(Ordering::Acquire) > so_far + 2).await;
-    let stats = fixture.queue.stats().await.unwrap();
-    assert_eq!((monitor.stats().running, monitor.stats().buffered, stats.ready, stats.claimed), (1, 0, 14, 1));
-    gate.add_permits(1);
-    assert!(ending.await.unwrap().unwrap().ended_in_order);
+    until("what it had is given back", || monitor.stats().released == 2).await;
+    if thread_is_free {
+        gate.add_permits(20);
+        until("the job has ended", || monitor.stats().done == 1).await;
+        is_slow.store(false, Ordering::Release);
+    } else {
+        is_slow.store(false, Ordering::Release);
+        until("what the claim has brought is given back as well", || monitor.stats().released > 2).await;
+        assert_eq!(monitor.stats().running, 1);
+        gate.add_permits(1);
+    }
+    let summary = ending.await.unwrap().unwrap();
+    assert_eq!((summary.ended_in_order, summary.stats.done), (true, 1));
+    assert_eq!((starts.load(Ordering::Relaxed), fixture.job_counts().await.ready), (1, 7));
     fixture.remove().await;
 }
 

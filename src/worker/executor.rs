@@ -195,9 +195,6 @@ impl Executor {
                 self.runs.give_back(claimed);
             }
         }
-        if self.runs.cut_off.load(Ordering::Acquire) {
-            no_way_back.clear();
-        }
         for claimed in no_way_back {
             self.runs.buffer.try_send(claimed).expect("they have just been taken out of the channel");
         }
@@ -437,6 +434,22 @@ mod tests {
         executor.pump();
         state.in_flight.idle().await;
         assert_eq!(starts.load(Ordering::Acquire), 1);
+    }
+
+    #[tokio::test]
+    async fn what_comes_after_it_was_closed_is_given_back_and_not_started() {
+        let clock = Arc::new(LeaseValidity::default());
+        clock.renewed(clock.now(), LEASE);
+        let state = Arc::new(WorkerState::for_test(WorkerConfig::default()));
+        let (executor, starts) = counting_executor(&state, &clock);
+        let registration = Arc::new(Registration::for_test(clock));
+        executor.close();
+        let claimed = Held::claimed(&registration, &state.in_flight, vec![Job::for_test(NewJob::text(""))]);
+        let claimed_at = Instant::now();
+        executor
+            .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
+        state.in_flight.idle().await;
+        assert_eq!(starts.load(Ordering::Acquire), 0);
     }
 
     fn counting_executor(state: &Arc<WorkerState>, clock: &Arc<LeaseValidity>) -> (Executor, Arc<AtomicUsize>) {
