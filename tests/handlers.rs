@@ -309,11 +309,13 @@ async fn a_handler_may_own_a_runtime_however_its_worker_ends() {
         "its future dropped",
     ];
     for end in ends {
-        let owned = OwnsRuntime { runtime: Some(tokio::runtime::Runtime::new().unwrap()), dropped: dropped.clone() };
+        let owns = || OwnsRuntime { runtime: Some(tokio::runtime::Runtime::new().unwrap()), dropped: dropped.clone() };
+        let owned = owns();
         let handlers = Handlers::any(move |_, _| {
             owned.runtime.as_ref().expect("it is there until it is dropped").block_on(async {});
             Ok(())
         });
+        let handlers = handlers.state(owns());
         let builder = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker);
         match end {
             "not started" => drop(builder),
@@ -340,7 +342,9 @@ async fn a_handler_may_own_a_runtime_however_its_worker_ends() {
                 }
             }
         }
-        assert_eq!(was_dropped.recv_timeout(Duration::from_secs(30)), Ok(true), "{end}");
+        for _ in ["by a closure", "as state"] {
+            assert_eq!(was_dropped.recv_timeout(Duration::from_secs(30)), Ok(true), "{end}");
+        }
     }
     fixture.remove().await;
 }
