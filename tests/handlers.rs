@@ -279,3 +279,72 @@ async fn outputs_and_errors_of_any_size_and_contents_are_stored_or_cut() {
     assert!(kept.starts_with("☠\0'; DROP TABLE jobs; --☠") && kept.encode_utf16().count() == 4_000, "{kept:.100}");
     fixture.remove().await;
 }
+
+/// As a client for HTTP that blocks has one. Where async code runs, dropping it panics.
+struct OwnsRuntime {
+    runtime: Option<tokio::runtime::Runtime>,
+    dropped: std::sync::mpsc::Sender<bool>,
+}
+
+impl Drop for OwnsRuntime {
+    fn drop(&mut self) {
+        let runtime = self.runtime.take();
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(runtime)));
+        self.dropped.send(dropped.is_ok()).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_may_own_a_runtime_however_its_worker_ends() {
+    let fixture = Fixture::new("owns_runtime").await;
+    let (dropped, was_dropped) = std::sync::mpsc::channel();
+    let ends = [
+        "not started",
+        "refused",
+        "dropped",
+        "drained",
+        "shut down",
+        "stopped at once",
+        "failed",
+        "its future dropped",
+    ];
+    for end in ends {
+        let owns = || OwnsRuntime { runtime: Some(tokio::runtime::Runtime::new().unwrap()), dropped: dropped.clone() };
+        let owned = owns();
+        let handlers = Handlers::any(move |_, _| {
+            owned.runtime.as_ref().expect("it is there until it is dropped").block_on(async {});
+            Ok(())
+        });
+        let handlers = handlers.state(owns());
+        let builder = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker);
+        match end {
+            "not started" => drop(builder),
+            "refused" => assert!(builder.weight(0).start().await.is_err()),
+            "failed" => {
+                fixture.queue.enqueue(&NewJob::text("")).await.unwrap();
+                let worker = builder.on_end(|_, _, _| panic!("a hook's defect")).start().await.unwrap();
+                assert!(worker.run().await.is_err());
+            }
+            _ => {
+                let worker = builder.start().await.unwrap();
+                match end {
+                    "dropped" => drop(worker),
+                    "drained" => drop(worker.drain().await.unwrap()),
+                    "shut down" => drop(worker.shutdown().await.unwrap()),
+                    "stopped at once" => {
+                        worker.stop_handle().stop_now();
+                        worker.run().await.unwrap();
+                    }
+                    _ => {
+                        let ended = tokio::time::timeout(Duration::ZERO, worker.run()).await;
+                        assert!(ended.is_err(), "nothing stops it");
+                    }
+                }
+            }
+        }
+        for _ in ["by a closure", "as state"] {
+            assert_eq!(was_dropped.recv_timeout(Duration::from_secs(30)), Ok(true), "{end}");
+        }
+    }
+    fixture.remove().await;
+}

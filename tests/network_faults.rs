@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast_devserver::error::SqlError;
 use tokio::sync::Semaphore;
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::counted::{assert_each_once, counting_worker, drained};
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, changed, number, server_url, until};
+use crate::support::{Fixture, changed, dev_server, number, server_url, until};
 
 /// A fixture, and a queue that reaches it by a proxy, with a command time-out of a second.
 async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
@@ -250,6 +251,27 @@ async fn a_shutdown_while_the_answer_to_a_claim_is_lost_gives_its_jobs_back_at_o
     until("the answer stalls", || proxy.has_sprung()).await;
     worker.shutdown().await.unwrap();
     assert_eq!(runs.lock().len(), 0);
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
+    assert!(ready.len() == 60 && ready.iter().all(|job| job.attempt == 0), "{} ready", ready.len());
+    assert_eq!(fixture.queue.stats().await.unwrap().workers, 0);
+    fixture.remove().await;
+}
+
+/// The claim could go on for longer than the worker may.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_hangs_at_the_shutdown_deadline_has_its_jobs_given_back() {
+    let (fixture, proxy, queue) = through_proxy_of("claim_hangs", Duration::from_secs(60)).await;
+    fixture.queue.enqueue_many(&jobs(60)).await.unwrap();
+    proxy.stall_answer("claim", 30);
+    // (Where `READPAST_URL` says another server, no look for them fails.)
+    dev_server().await.faults().on_call(&format!("{}.recover", fixture.schema()), |call| {
+        (call <= 2).then(|| SqlError::new(1205, "raised by a test").severity(13))
+    });
+    let config = changed(long_lease(), |worker| worker.shutdown_deadline_ms = 0);
+    let (worker, runs) = counting_worker(&queue, &config).await;
+    until("the answer stalls", || proxy.has_sprung()).await;
+    let summary = worker.shutdown().await.unwrap();
+    assert_eq!((runs.lock().len(), summary.ended_in_order, summary.cut_off), (0, false, 0));
     let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert!(ready.len() == 60 && ready.iter().all(|job| job.attempt == 0), "{} ready", ready.len());
     assert_eq!(fixture.queue.stats().await.unwrap().workers, 0);

@@ -4,6 +4,10 @@ use std::sync::Arc;
 
 use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use readpast::{CompletionPolicy, Error, Handlers, JobState, QueueOptions, Worker, WorkerBuilder};
+use tracing::{Subscriber, span, span::Attributes};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::support::{Fixture, numbers};
 
@@ -30,11 +34,59 @@ async fn ends_with_an_error(fixture: &Fixture, builder: WorkerBuilder, said: &st
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hook_that_panics_ends_the_worker_with_an_error() {
-    let fixture = fixture("hook").await;
-    let builder = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(())));
-    let builder = builder.on_end(|_, _, _| panic!("a hook's defect"));
-    ends_with_an_error(&fixture, builder, "a hook's defect").await;
-    fixture.remove().await;
+    for hook in ["on_start", "on_end"] {
+        let fixture = fixture(hook).await;
+        let builder = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(())));
+        let builder = match hook {
+            "on_start" => builder.on_start(|_| panic!("a hook's defect")),
+            _ => builder.on_end(|_, _, _| panic!("a hook's defect")),
+        };
+        ends_with_an_error(&fixture, builder, "a hook's defect").await;
+        fixture.remove().await;
+    }
+}
+
+/// Panics where it hears of a job's span.
+#[derive(Clone, Copy)]
+struct PanicsAt(&'static str);
+
+impl PanicsAt {
+    fn hears(self, what: &str, name: Option<&str>) {
+        assert!(self.0 != what || name != Some("job"), "the subscriber's defect");
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for PanicsAt {
+    fn on_new_span(&self, span: &Attributes<'_>, _: &span::Id, _: Context<'_, S>) {
+        self.hears("begins", Some(span.metadata().name()));
+    }
+
+    fn on_enter(&self, id: &span::Id, context: Context<'_, S>) {
+        self.hears("is entered", context.metadata(id).map(|metadata| metadata.name()));
+    }
+
+    fn on_exit(&self, id: &span::Id, context: Context<'_, S>) {
+        self.hears("is left", context.metadata(id).map(|metadata| metadata.name()));
+    }
+
+    fn on_close(&self, id: span::Id, context: Context<'_, S>) {
+        self.hears("ends", context.metadata(&id).map(|metadata| metadata.name()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscriber_that_panics_ends_the_worker_with_an_error_and_fails_no_job() {
+    for what in ["begins", "is entered", "is left", "ends"] {
+        let fixture = fixture("subscriber").await;
+        let subscribe = move |_| {
+            let subscriber = tracing_subscriber::registry().with(PanicsAt(what));
+            std::mem::forget(tracing::subscriber::set_default(subscriber)); // until the thread ends
+        };
+        let threads = rayon::ThreadPoolBuilder::new().num_threads(2).start_handler(subscribe).build().unwrap();
+        let builder = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).thread_pool(Arc::new(threads));
+        ends_with_an_error(&fixture, builder, "the subscriber's defect").await;
+        fixture.remove().await;
+    }
 }
 
 /// Panics when a histogram of one name is recorded.

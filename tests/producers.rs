@@ -80,7 +80,7 @@ async fn while_no_connection_can_be_made_nothing_is_in_doubt() {
         let queue = queue.clone();
         async move { queue.enqueue(&PLAIN()).await }
     });
-    tokio::time::sleep(Duration::from_millis(300)).await; // some tries meanwhile
+    until("it has tried more than once", || proxy.refused() >= 3).await;
     proxy.unblock();
     producer.await.unwrap().unwrap();
     assert_eq!(fixture.job_counts().await.ready, 1);

@@ -1,16 +1,20 @@
 //! How a worker ends: in order, by its deadline, or at once.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-use readpast::{Delivery, Error, Handlers, JobState, NewJob, QueueOptions, Summary, Worker, WorkerConfig};
+use readpast::{
+    Delivery, Error, Handlers, JobState, NewJob, Output, Queue, QueueOptions, Summary, Worker, WorkerConfig,
+};
 use readpast_devserver::error::SqlError;
+use tokio::sync::Semaphore;
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::counted::{assert_each_once, counting_worker, drained};
+use crate::support::proxy::Proxy;
 use crate::support::{Fixture, changed, dev_server, numbers, until};
 
 async fn blocked(fixture: &Fixture, shutdown_deadline_ms: u64) -> BlockedWorker {
@@ -205,7 +209,12 @@ async fn a_first_signal_waits_for_the_running_job_and_a_second_does_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn from_the_deadline_on_nothing_starts_with_a_row_or_without() {
     for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
-        let fixture = Fixture::with("no_starts", QueueOptions::default().delivery(delivery)).await;
+        let options = QueueOptions::default().delivery(delivery);
+        let fixture = Fixture::on(dev_server().await, "no_starts", options).await;
+        dev_server().await.faults().on_call(&format!("{}.unregister_worker", fixture.schema()), |_| {
+            std::thread::sleep(Duration::from_millis(500)); // a slow server: there is time for another job
+            None
+        });
         fixture.queue.enqueue_many(&numbers(50)).await.unwrap();
         let starts = Arc::new(AtomicU32::new(0));
         let counted = starts.clone();
@@ -252,6 +261,9 @@ async fn giving_back_at_the_deadline_is_repeated_and_a_refusal_of_it_does_not_ke
             (call <= failures).then(|| SqlError::new(number, "raised by a test".to_owned()).severity(severity))
         };
         dev_server().await.faults().on_call(&release, error);
+        if given_back == 1 {
+            dev_server().await.faults().on_call(&format!("{}.unregister_worker", fixture.schema()), error);
+        }
         let handler = |_: &readpast::Job, context: &readpast::Context| {
             while !context.is_cancelled() {
                 std::thread::yield_now();
@@ -268,6 +280,134 @@ async fn giving_back_at_the_deadline_is_repeated_and_a_refusal_of_it_does_not_ke
         assert_eq!((stats.ready as u64, stats.workers), (given_back, 0), "after {number}");
         fixture.remove().await;
     }
+}
+
+/// Until the job is given back, SQL Server says of its acknowledgement what leaves open whether it was carried out. That
+/// it was given back the worker does not hear, so that there are seconds for another acknowledgement.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_given_back_at_the_deadline_is_not_counted_as_done() {
+    let fixture = Fixture::on(dev_server().await, "not_done", QueueOptions::default()).await;
+    let proxy = Proxy::start(fixture.url()).await;
+    let mut config = fixture.config.clone();
+    config.connection.url = proxy.connection_string().into();
+    config.worker.shutdown_deadline_ms = 0;
+    let queue = Queue::connect(&config).await.unwrap();
+    queue.enqueue(&NewJob::bytes("x")).await.unwrap();
+    let (refused, given_back) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (counted, is_back) = (refused.clone(), given_back.clone());
+    let faults = dev_server().await.faults();
+    faults.on_call(&format!("{}.finish", fixture.schema()), move |_| {
+        counted.fetch_add(1, Ordering::AcqRel);
+        let is_open = is_back.load(Ordering::Acquire) == 0;
+        is_open.then(|| SqlError::new(40_197, "raised by a test").severity(17))
+    });
+    faults.on_call(&format!("{}.release", fixture.schema()), move |_| {
+        given_back.fetch_add(1, Ordering::AcqRel);
+        None
+    });
+    proxy.stall_answer("release", 0);
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config.worker).start().await.unwrap();
+    until("the job has run", || refused.load(Ordering::Acquire) > 0).await;
+    let summary = worker.shutdown().await.unwrap();
+    assert_eq!((summary.stats.done, summary.stats.lost, summary.cut_off), (0, 0, 1));
+    let ready = fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
+    assert_eq!((ready.len(), ready[0].attempt), (1, 0));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_is_on_its_way_at_the_deadline_is_waited_for() {
+    let fixture = Fixture::on(dev_server().await, "on_its_way", QueueOptions::default()).await;
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
+    let (calls, under_way) = std::sync::mpsc::channel();
+    dev_server().await.faults().on_call(&format!("{}.finish", fixture.schema()), move |_| {
+        calls.send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(300)); // a slow server
+        None
+    });
+    let config = changed(fixture.config.worker.clone(), |worker| worker.shutdown_deadline_ms = 0);
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
+    under_way.recv_timeout(Duration::from_secs(30)).unwrap();
+    let summary = worker.shutdown().await.unwrap();
+    assert_eq!((summary.stats.done, summary.stats.released, summary.cut_off), (1, 0, 0));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_job_whose_result_is_not_acknowledged_in_time_keeps_its_attempt() {
+    let fixture = Fixture::on(dev_server().await, "failed", QueueOptions::default()).await;
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
+    let (calls, refused) = std::sync::mpsc::channel();
+    dev_server().await.faults().on_call(&format!("{}.finish", fixture.schema()), move |_| {
+        let _ = calls.send(());
+        Some(SqlError::new(1205, "raised by a test").severity(13))
+    });
+    let config = changed(fixture.config.worker.clone(), |worker| worker.shutdown_deadline_ms = 0);
+    let handlers = Handlers::any(|_, _| -> Result<(), readpast::BoxError> { Err("as it does".into()) });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    refused.recv_timeout(Duration::from_secs(30)).unwrap();
+    let summary = worker.shutdown().await.unwrap();
+    assert_eq!((summary.stats.retried, summary.stats.released, summary.cut_off), (0, 0, 1));
+    let claimed = fixture.queue.list(&JobState::Claimed.into(), None, 10).await.unwrap().jobs;
+    assert_eq!((claimed.len(), claimed[0].attempt), (1, 1), "its row waits for the reaper");
+    fixture.remove().await;
+}
+
+/// The claim takes longer than the worker waits before it gives back what it has. When it is answered, the only thread
+/// still has a job, or could start one.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_slow_claim_brings_after_the_stop_is_given_back_whether_a_thread_is_free_or_not() {
+    for thread_is_free in [false, true] {
+        a_slow_claim_at_the_stop(thread_is_free).await;
+    }
+}
+
+async fn a_slow_claim_at_the_stop(thread_is_free: bool) {
+    let fixture = Fixture::on(dev_server().await, "slow_claim", QueueOptions::default()).await;
+    let [is_slow, has_begun] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let (holds, begins) = (is_slow.clone(), has_begun.clone());
+    dev_server().await.faults().on_call(&format!("{}.claim", fixture.schema()), move |_| {
+        while holds.load(Ordering::Acquire) {
+            begins.store(true, Ordering::Release);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    });
+    let config = changed(fixture.config.worker.clone(), |worker| {
+        worker.threads = 1;
+        worker.buffer = 8; // more are claimed when two are left
+        worker.shutdown_deadline_ms = 60_000;
+    });
+    let (gate, starts) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicU32::new(0)));
+    let (handler_gate, counted, runtime) = (gate.clone(), starts.clone(), tokio::runtime::Handle::current());
+    let handlers = Handlers::any(move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        runtime.block_on(handler_gate.acquire())?.forget();
+        Ok(())
+    });
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    until("one job runs and two wait", || worker.stats().running == 1 && worker.stats().buffered == 2).await;
+    is_slow.store(true, Ordering::Release);
+    fixture.queue.enqueue_many(&numbers(5)).await.unwrap();
+    until("a claim is under way", || has_begun.load(Ordering::Acquire)).await;
+    let monitor = worker.monitor();
+    let ending = tokio::spawn(worker.shutdown());
+    until("what it had is given back", || monitor.stats().released == 2).await;
+    if thread_is_free {
+        gate.add_permits(20);
+        until("the job has ended", || monitor.stats().done == 1).await;
+        is_slow.store(false, Ordering::Release);
+    } else {
+        is_slow.store(false, Ordering::Release);
+        until("what the claim has brought is given back as well", || monitor.stats().released > 2).await;
+        assert_eq!(monitor.stats().running, 1);
+        gate.add_permits(1);
+    }
+    let summary = ending.await.unwrap().unwrap();
+    assert_eq!((summary.ended_in_order, summary.stats.done), (true, 1));
+    assert_eq!((starts.load(Ordering::Relaxed), fixture.job_counts().await.ready), (1, 7));
+    fixture.remove().await;
 }
 
 /// Panics when an acknowledgement is recorded, which ends the task that acknowledges.
@@ -300,27 +440,82 @@ impl Recorder for PanicsAtFinish {
 
 #[tokio::test]
 async fn a_panic_while_the_worker_ends_is_reported_and_what_it_leaves_behind_is_not_waited_for() {
-    let fixture = Fixture::new("late_panic").await;
-    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
     let _recording = metrics::set_default_local_recorder(&PanicsAtFinish);
-    // One job for each session, one after the other, and one that nobody is left to acknowledge.
-    let handler = |job: &readpast::Job, context: &readpast::Context| {
-        while !context.is_stopping() {
+    // One job for each session, one after the other, and one that nobody is left to acknowledge; one alone, whose
+    // session nobody else waits for; and one whose output goes by the session of large ones.
+    for (jobs, output_bytes, unacknowledged) in [(3, 0, 1), (1, 0, 0), (1, 100_000, 0)] {
+        let fixture = Fixture::new("late_panic").await;
+        fixture.queue.enqueue_many(&numbers(jobs)).await.unwrap();
+        let handler = move |job: &readpast::Job, context: &readpast::Context| {
+            while !context.is_stopping() {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_millis(300) * job.json::<u32>()?);
+            Ok((output_bytes > 0).then(|| Output::bytes(vec![7; output_bytes])))
+        };
+        let config = changed(fixture.config.worker.clone(), |worker| {
+            worker.threads = 3;
+            worker.shutdown_deadline_ms = 3_600_000;
+        });
+        let worker = Worker::builder(&fixture.queue, Handlers::any(handler)).config(&config).start().await.unwrap();
+        let monitor = worker.monitor();
+        until("all run", || monitor.stats().running == jobs as usize).await;
+        let ended = tokio::time::timeout(Duration::from_secs(30), worker.shutdown()).await.expect("it does not wait");
+        assert!(matches!(ended, Err(Error::Panicked { .. })), "{ended:?}");
+        let stats = fixture.queue.stats().await.unwrap();
+        assert_eq!((stats.ready, stats.claimed, stats.workers), (unacknowledged, 0, 0));
+        fixture.remove().await;
+    }
+}
+
+#[tokio::test]
+async fn a_panic_is_reported_although_the_worker_was_stopped_at_once_before_anybody_looked() {
+    let _recording = metrics::set_default_local_recorder(&PanicsAtFinish);
+    for _ in 0..4 {
+        let fixture = Fixture::new("panic_at_once").await;
+        fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
+        let has_run = Arc::new(AtomicBool::new(false));
+        let runs = has_run.clone();
+        let handler = move |_: &readpast::Job, _: &readpast::Context| {
+            runs.store(true, Ordering::Release);
+            Ok(())
+        };
+        let builder = Worker::builder(&fixture.queue, Handlers::any(handler)).config(&fixture.config.worker);
+        let worker = builder.start().await.unwrap();
+        let monitor = worker.monitor();
+        until("its session has panicked", || {
+            let has_run = has_run.load(Ordering::Acquire);
+            let stats = monitor.stats();
+            has_run && stats.buffered + stats.running + stats.awaiting_finish == 0
+        })
+        .await;
+        worker.stop_handle().stop_now();
+        assert!(matches!(worker.run().await, Err(Error::Panicked { .. })));
+        fixture.remove().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_given_back_at_the_deadline_is_counted_although_the_answer_was_lost() {
+    let fixture = Fixture::new("answer_lost").await;
+    let proxy = Proxy::start(fixture.url()).await;
+    let mut config = fixture.config.clone();
+    config.connection.url = proxy.connection_string().into();
+    config.worker.shutdown_deadline_ms = 50;
+    let queue = Queue::connect(&config).await.unwrap();
+    queue.enqueue(&NewJob::bytes("x")).await.unwrap();
+    let handler = |_: &readpast::Job, context: &readpast::Context| {
+        while !context.is_cancelled() {
             std::thread::yield_now();
         }
-        std::thread::sleep(Duration::from_millis(300) * job.json::<u32>()?);
         Ok(())
     };
-    let config = changed(fixture.config.worker.clone(), |worker| {
-        worker.threads = 3;
-        worker.shutdown_deadline_ms = 3_600_000;
-    });
-    let worker = Worker::builder(&fixture.queue, Handlers::any(handler)).config(&config).start().await.unwrap();
+    let worker = Worker::builder(&queue, Handlers::any(handler)).config(&config.worker).start().await.unwrap();
     let monitor = worker.monitor();
-    until("all run", || monitor.stats().running == 3).await;
-    let ended = tokio::time::timeout(Duration::from_secs(30), worker.shutdown()).await.expect("it does not wait");
-    assert!(matches!(ended, Err(Error::Panicked { .. })), "{ended:?}");
-    let stats = fixture.queue.stats().await.unwrap();
-    assert_eq!((stats.ready, stats.claimed, stats.workers), (1, 0, 0));
+    until("it runs", || monitor.stats().running == 1).await;
+    proxy.reset_answer("release", 0);
+    let summary = worker.shutdown().await.unwrap();
+    assert!(proxy.has_sprung());
+    assert_eq!((summary.stats.released, summary.cut_off, fixture.job_counts().await.ready), (1, 1, 1));
     fixture.remove().await;
 }

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use readpast::{Error, Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
 
 use crate::support::counted::drained;
-use crate::support::{Fixture, changed, numbers, until};
+use crate::support::{Fixture, changed, dev_server, numbers, until};
 
 thread_local! {
     static JOBS_ON_STACK: Cell<u32> = const { Cell::new(0) };
@@ -43,7 +43,8 @@ async fn at_most_two_jobs_are_on_one_stack() {
     });
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     assert_eq!(drained(worker).await.stats.done, 400);
-    assert_eq!(deepest.load(Ordering::Acquire), 2, "one waits for its pieces, and one runs meanwhile");
+    // That there are two is for the next test, which leaves nothing to the threads' speed.
+    assert!(deepest.load(Ordering::Acquire) <= 2, "one waits for its pieces, and one runs meanwhile");
     fixture.remove().await;
 }
 
@@ -121,22 +122,45 @@ async fn queue(fixture: &Fixture, name: &str) -> Queue {
     queue
 }
 
-/// A worker whose jobs keep a thread busy for so long, and how long they did together.
-async fn busy(queue: &Queue, threads: &Arc<rayon::ThreadPool>, weight: u32, job: Duration) -> (Worker, Arc<AtomicU64>) {
-    let total = Arc::new(AtomicU64::new(0));
-    let counted = total.clone();
+/// How long the jobs of a worker have run, in microseconds.
+#[derive(Clone, Default)]
+struct RunTime {
+    total: Arc<AtomicU64>,
+    longest: Arc<AtomicU64>,
+}
+
+impl RunTime {
+    fn add(&self, run: Duration) {
+        self.total.fetch_add(run.as_micros() as u64, Ordering::AcqRel);
+        self.longest.fetch_max(run.as_micros() as u64, Ordering::AcqRel);
+    }
+
+    fn total(&self) -> i64 {
+        self.total.load(Ordering::Acquire) as i64
+    }
+
+    fn longest(&self) -> i64 {
+        self.longest.load(Ordering::Acquire) as i64
+    }
+}
+
+/// A worker whose jobs keep a thread busy for so long, or longer where the machine has others to serve.
+async fn busy(queue: &Queue, threads: &Arc<rayon::ThreadPool>, weight: u32, job: Duration) -> (Worker, RunTime) {
+    let run_time = RunTime::default();
+    let measured = run_time.clone();
     let handlers = Handlers::any(move |_, context| {
         if context.is_stopping() {
             return Ok(());
         }
+        let started_at = Instant::now();
         spin(job);
-        counted.fetch_add(job.as_micros() as u64, Ordering::AcqRel);
+        measured.add(started_at.elapsed());
         Ok(())
     });
     // All in memory, so that nothing depends on how fast claims are.
     let config = changed(WorkerConfig::default(), |worker| worker.buffer = 4_000);
     let builder = Worker::builder(queue, handlers).config(&config).thread_pool(threads.clone()).weight(weight);
-    (builder.start().await.unwrap(), total)
+    (builder.start().await.unwrap(), run_time)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,17 +172,17 @@ async fn two_workers_share_their_threads_by_weight_however_long_their_jobs_are()
     let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
     let (first, of_short) = busy(&short, &threads, 3, Duration::from_millis(2)).await;
     let (second, of_long) = busy(&long, &threads, 1, Duration::from_millis(30)).await;
-    let read = || (of_short.load(Ordering::Acquire), of_long.load(Ordering::Acquire));
     until("all are claimed", || first.stats().buffered > 2_000 && second.stats().buffered > 200).await;
-    let (short_before, long_before) = read();
-    until("four seconds of the threads' time are spent", || {
-        let (short, long) = read();
-        short - short_before + long - long_before > 4_000_000
-    })
-    .await;
-    let (short_after, long_after) = read();
-    let share = (short_after - short_before) as f64 / (long_after - long_before) as f64;
-    assert!((2.0..4.5).contains(&share), "three times as much, not {share}");
+    let (short_before, long_before) = (of_short.total(), of_long.total());
+    let since = || (of_short.total() - short_before, of_long.total() - long_before);
+    until("four seconds of the threads' time are spent", || since().0 + since().1 > 4_000_000).await;
+    let (short, long) = since();
+    assert!(first.stats().buffered > 0 && second.stats().buffered > 0, "both had jobs all the time");
+    // Whatever the threads were kept waiting for, theirs was the same time by weight, but for the jobs that ran at the
+    // beginning and at the end, and for the one that makes good for another.
+    let longest = of_short.longest().max(of_long.longest());
+    let apart = (short / 3 - long).abs();
+    assert!(apart < 6 * longest, "three times {long} us is not {short} us; the longest job took {longest} us");
     let (first, second) = tokio::join!(first.shutdown(), second.shutdown());
     assert!(first.unwrap().ended_in_order && second.unwrap().ended_in_order);
     fixture.remove().await;
@@ -171,18 +195,63 @@ async fn a_worker_whose_neighbour_fills_the_pool_gets_the_next_thread_that_is_fr
     full.enqueue_many(&numbers(200)).await.unwrap();
     let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap());
     let (first, of_full) = busy(&full, &threads, 1, Duration::from_millis(50)).await;
-    until("it is under way", || of_full.load(Ordering::Acquire) > 0).await;
+    until("it is under way", || of_full.total() > 0).await;
     let (second, of_late) = busy(&late, &threads, 1, Duration::from_millis(1)).await;
     late.enqueue_many(&numbers(1)).await.unwrap();
     let monitor = second.monitor();
-    until("its job waits", || monitor.stats().buffered > 0 || of_late.load(Ordering::Acquire) > 0).await;
-    let before = of_full.load(Ordering::Acquire);
-    until("it has run", || of_late.load(Ordering::Acquire) > 0).await;
-    let between = (of_full.load(Ordering::Acquire) - before) / 50_000;
-    assert!(between <= 3, "{between} jobs of the other went before it");
+    until("its job waits", || monitor.stats().buffered > 0 || of_late.total() > 0).await;
+    let before = of_full.total();
+    until("it has run", || of_late.total() > 0).await;
+    let between = of_full.total() - before;
+    assert!(between <= 3 * of_full.longest(), "the other had {between} us before it");
     let (first, second) = tokio::join!(first.shutdown(), second.shutdown());
     assert!(first.unwrap().ended_in_order && second.unwrap().ended_in_order);
     fixture.remove().await;
+}
+
+/// The dev server counts calls, whatever `READPAST_URL` says.
+async fn counted(test_name: &str) -> (Fixture, Arc<AtomicU64>, Arc<AtomicU64>) {
+    let fixture = Fixture::on(dev_server().await, test_name, QueueOptions::default()).await;
+    let [claims, heartbeats] = [(); 2].map(|()| Arc::<AtomicU64>::default());
+    for (procedure, calls) in [("claim", &claims), ("heartbeat", &heartbeats)] {
+        let calls = calls.clone();
+        dev_server().await.faults().on_call(&format!("{}.{procedure}", fixture.schema()), move |call| {
+            calls.store(call, Ordering::Release);
+            None
+        });
+    }
+    (fixture, claims, heartbeats)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_waits_beside_a_neighbours_long_ones_is_claimed_once() {
+    let long = Fixture::new("long_jobs").await;
+    let (short, claims, heartbeats) = counted("waits_beside").await;
+    let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
+    let may_end = Event::default();
+    let gate = may_end.clone();
+    let handlers = Handlers::any(move |_, _| {
+        gate.wait();
+        Ok(())
+    });
+    long.queue.enqueue_many(&numbers(2)).await.unwrap();
+    let neighbour = Worker::builder(&long.queue, handlers).thread_pool(threads.clone()).start().await.unwrap();
+    until("the neighbour has all threads", || neighbour.stats().running == 2).await;
+
+    short.queue.enqueue_many(&numbers(50)).await.unwrap();
+    let config = changed(short.config.worker.clone(), |worker| worker.heartbeat_interval_ms = 300);
+    let worker = Worker::builder(&short.queue, Handlers::any(|_, _| Ok(()))).config(&config).thread_pool(threads);
+    let worker = worker.start().await.unwrap();
+    until("one of its jobs waits", || worker.stats().buffered == 1).await;
+    // For much longer than the second after which what was claimed too far ahead is given back.
+    let so_far = heartbeats.load(Ordering::Acquire);
+    until("the lease was renewed ten times", || heartbeats.load(Ordering::Acquire) >= so_far + 10).await;
+    assert_eq!((worker.stats().buffered, worker.stats().released, claims.load(Ordering::Acquire)), (1, 0, 1));
+    may_end.happens();
+    assert_eq!(drained(worker).await.stats.done, 50);
+    assert_eq!(drained(neighbour).await.stats.done, 2);
+    short.remove().await;
+    long.remove().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -178,16 +178,16 @@ impl Handlers {
         self.handlers.iter().filter_map(|handler| handler.kind.as_deref()).collect()
     }
 
-    /// The handlers, if they can work; what their options leave open is as `config` says.
+    /// Looks whether they can work. What their options leave open is as `config` says from then on.
     ///
     /// # Errors
     ///
     /// [`Error::Config`] for what was refused first, and where there is no handler at all.
-    pub(crate) fn checked(mut self, config: &WorkerConfig) -> Result<Handlers, Error> {
+    pub(crate) fn check(&mut self, config: &WorkerConfig) -> Result<(), Error> {
         if self.handlers.is_empty() {
             self.refuse("the number of handlers".to_owned(), "0".to_owned(), "1 or more".to_owned());
         }
-        if let Some(error) = self.refused {
+        if let Some(error) = self.refused.take() {
             return Err(error);
         }
         let time_limit = (config.job_time_limit_ms > 0).then(|| Duration::from_millis(config.job_time_limit_ms));
@@ -195,7 +195,7 @@ impl Handlers {
             handler.options.time_limit = handler.options.time_limit.or(time_limit);
             handler.options.retry.get_or_insert(config.retry);
         }
-        Ok(self)
+        Ok(())
     }
 
     /// What the metrics call the jobs of each handler: those for the rest have no name, because there is no bound to
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn what_cannot_work_is_refused_by_name() {
-        let message = |handlers: Handlers| handlers.checked(&WorkerConfig::default()).unwrap_err().to_string();
+        let message = |mut handlers: Handlers| handlers.check(&WorkerConfig::default()).unwrap_err().to_string();
         assert_eq!(message(Handlers::new()), "the number of handlers is 0; it must be 1 or more");
         let two = Handlers::new().kind("resize", nothing).kind("resize", nothing);
         assert_eq!(message(two), "the number of handlers of kind 'resize' is 2; it must be 1");

@@ -23,13 +23,14 @@ pub(crate) struct Ran {
 impl Handler {
     /// Runs the job of `context` in a span that is a child of `worker`.
     pub(crate) fn run(&self, context: &Context, worker: &tracing::Span) -> Ran {
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            let (job_id, attempt, kind) = (context.job().id(), context.attempt(), self.kind().map(|kind| &**kind));
-            // Entered, not named as the parent: this thread may have another subscriber than the one that made it,
-            // which would panic at a span that it does not know.
-            let span = worker.in_scope(|| tracing::info_span!("job", %job_id, attempt, kind));
-            span.in_scope(|| (self.function)(context))
-        }));
+        let (job_id, attempt, kind) = (context.job().id(), context.attempt(), self.kind().map(|kind| &**kind));
+        // Entered, not named as the parent: this thread may have another subscriber than the one that made it, which
+        // would panic at a span that it does not know.
+        let span = worker.in_scope(|| tracing::info_span!("job", %job_id, attempt, kind));
+        // Not in what is caught: a panic of the subscriber is no failure of the job.
+        let entered = span.enter();
+        let result = catch_unwind(AssertUnwindSafe(|| (self.function)(context)));
+        drop(entered);
         let ended_at = Instant::now();
         let (result, panicked) = match result {
             Ok(result) => (result, false),

@@ -14,7 +14,8 @@ use crate::outcome::Outcome;
 use crate::queue::Queue;
 
 use super::Worker;
-use super::executor::JobRuns;
+use super::dropped_elsewhere::DroppedElsewhere;
+use super::executor::JobCode;
 use super::hooks::Hooks;
 use super::io_thread::{self, IoThread};
 use super::pool::Pool;
@@ -24,12 +25,11 @@ use super::worker_state::WorkerState;
 #[must_use = "a worker does nothing until it is started"]
 pub struct WorkerBuilder {
     queue: Queue,
-    handlers: Handlers,
+    code: DroppedElsewhere<JobCode>,
     config: WorkerConfig,
     threads: Option<Arc<rayon::ThreadPool>>,
     weight: u32,
     stack_size: Option<usize>,
-    hooks: Hooks,
 }
 
 impl Worker {
@@ -39,6 +39,9 @@ impl Worker {
     /// The handlers run on `worker.threads` threads at once. A handler may block its thread and use rayon inside, but
     /// must hold no lock and no `RefCell` borrow across a rayon call: the thread that waits in it may run another job
     /// meanwhile, which would wait for that lock for ever.
+    ///
+    /// When the worker has ended, and no job runs any more, the handlers are dropped, on a thread of their own. They may
+    /// own what must not be dropped where async code runs, such as a tokio runtime.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), readpast::Error> {
@@ -60,12 +63,11 @@ impl Worker {
     pub fn builder(queue: &Queue, handlers: Handlers) -> WorkerBuilder {
         WorkerBuilder {
             queue: queue.clone(),
-            handlers,
+            code: DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() }),
             config: queue.worker_config().clone(),
             threads: None,
             weight: 1,
             stack_size: None,
-            hooks: Hooks::default(),
         }
     }
 }
@@ -81,7 +83,8 @@ impl WorkerBuilder {
     /// Runs the jobs on these threads instead of a pool of the worker's own; `worker.threads` then has no effect.
     /// Workers that were given the same pool share it: as long as each has jobs, each gets the share of the threads'
     /// time that its [`weight`](Self::weight) is of all weights, however long its jobs are. A job is not interrupted,
-    /// so that another worker may wait for as long as the jobs take that run.
+    /// so that another worker may wait for as long as the jobs take that run; it then holds one job for the next thread
+    /// that is free.
     ///
     /// ```no_run
     /// # async fn example(handlers: readpast::Handlers, more: readpast::Handlers) -> Result<(), Box<dyn std::error::Error>> {
@@ -118,7 +121,7 @@ impl WorkerBuilder {
 
     /// Is called on the job's thread before each run. Panics end the worker.
     pub fn on_start(mut self, hook: impl Fn(&Job) + Send + Sync + 'static) -> WorkerBuilder {
-        self.hooks.on_start = Some(Box::new(hook));
+        self.code.hooks.on_start = Some(Box::new(hook));
         self
     }
 
@@ -137,7 +140,7 @@ impl WorkerBuilder {
     /// # }
     /// ```
     pub fn on_end(mut self, hook: impl Fn(&Job, &Outcome, Duration) + Send + Sync + 'static) -> WorkerBuilder {
-        self.hooks.on_end = Some(Box::new(hook));
+        self.code.hooks.on_end = Some(Box::new(hook));
         self
     }
 
@@ -153,11 +156,11 @@ impl WorkerBuilder {
     ///
     /// Dropping the future leaves nothing behind but, possibly, a registration without jobs, whose lease runs out.
     pub async fn start(self) -> Result<Worker, Error> {
-        let WorkerBuilder { queue, handlers, config, threads, weight, stack_size, hooks } = self;
+        let WorkerBuilder { queue, mut code, config, threads, weight, stack_size } = self;
         config.validate()?;
         config.check_timeouts(queue.connector().timeouts())?;
         check_range("weight", weight, 1..=1_000)?;
-        let handlers = handlers.checked(&config)?;
+        code.handlers.check(&config)?;
         let pool = match (threads, stack_size) {
             (None, stack_size) => Pool::own(own_threads(&config), stack_size)?,
             (Some(threads), None) => Pool::shared(threads),
@@ -165,32 +168,11 @@ impl WorkerBuilder {
         };
         let span = tracing::info_span!("worker", queue = queue.name(), worker = %config.worker_name());
         let state = Arc::new(WorkerState::new(&queue, config, pool.threads(), weight));
-        let runs = DroppedElsewhere(Some(JobRuns { pool, handlers, hooks }));
         queue.serve_metrics().await?;
         let io = IoThread::start()?;
         let runtime = io.runtime().clone();
-        let starting = Worker::start_in(queue, state, runs, io).instrument(span);
+        let starting = Worker::start_in(queue, state, pool, code, io).instrument(span);
         io_thread::wait_for(starting, &runtime).await
-    }
-}
-
-/// What is dropped on a thread of its own, unless it was taken out. A handler may own what panics when it is dropped
-/// where async code runs, as a tokio runtime does: that would stand in the place of the error that kept the worker from
-/// starting.
-pub(super) struct DroppedElsewhere<T: Send + 'static>(Option<T>);
-
-impl<T: Send + 'static> DroppedElsewhere<T> {
-    pub(super) fn into_inner(mut self) -> T {
-        self.0.take().expect("nothing else takes it out")
-    }
-}
-
-impl<T: Send + 'static> Drop for DroppedElsewhere<T> {
-    fn drop(&mut self) {
-        if let Some(value) = self.0.take() {
-            // Without a thread it is dropped here, for better or worse.
-            let _ = std::thread::Builder::new().name("readpast-drop".to_owned()).spawn(move || drop(value));
-        }
     }
 }
 
@@ -204,41 +186,15 @@ fn own_threads(config: &WorkerConfig) -> usize {
 
 impl fmt::Debug for WorkerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerBuilder { queue, handlers, config, threads, weight, stack_size, hooks } = self;
+        let WorkerBuilder { queue, code, config, threads, weight, stack_size } = self;
         f.debug_struct("WorkerBuilder")
             .field("queue", &queue.name())
-            .field("handlers", handlers)
+            .field("handlers", &code.handlers)
             .field("config", config)
             .field("thread_pool", &threads.as_ref().map(|threads| threads.current_num_threads()))
             .field("weight", weight)
             .field("stack_size", stack_size)
-            .field("hooks", hooks)
+            .field("hooks", &code.hooks)
             .finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-    use std::thread::{self, ThreadId};
-
-    use super::*;
-
-    struct TellsWhere(mpsc::Sender<ThreadId>);
-
-    impl Drop for TellsWhere {
-        fn drop(&mut self) {
-            let _ = self.0.send(thread::current().id());
-        }
-    }
-
-    #[test]
-    fn what_did_not_start_is_dropped_on_another_thread() {
-        let (sender, receiver) = mpsc::channel();
-        drop(DroppedElsewhere(Some(TellsWhere(sender.clone()))));
-        assert_ne!(receiver.recv(), Ok(thread::current().id()));
-        let taken = DroppedElsewhere(Some(TellsWhere(sender))).into_inner();
-        drop(taken);
-        assert_eq!(receiver.recv(), Ok(thread::current().id()));
     }
 }

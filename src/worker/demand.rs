@@ -27,6 +27,7 @@ pub(super) fn most_ahead(config: &WorkerConfig) -> usize {
 
 /// How many jobs are wanted beyond those for idle threads.
 pub(super) struct Demand {
+    /// How many the worker may have.
     threads: usize,
     batch_size: usize,
     most: usize,
@@ -63,6 +64,11 @@ impl Demand {
             look: Look { at: Instant::now(), jobs: 0 },
             too_much_since: None,
         }
+    }
+
+    /// Notes how many threads the worker may have beside others.
+    pub(super) fn has_threads(&mut self, threads: usize) {
+        self.threads = threads;
     }
 
     /// For how much time jobs are kept in memory.
@@ -236,6 +242,16 @@ mod tests {
         assert_eq!(ahead(Duration::from_micros(1), claim), 1_000, "two batches");
         assert_eq!(ahead(Duration::from_millis(10), claim), 80, "0.1 s of 8 threads");
         assert_eq!(ahead(Duration::from_secs(60), claim), 0);
+    }
+
+    #[test]
+    fn jobs_are_claimed_ahead_for_the_threads_that_the_worker_may_have() {
+        let mut demand = Demand::new(&WorkerConfig::default(), 8);
+        let seen = RunTimes { jobs: 100, total: Duration::from_secs(1), output_bytes: 0 };
+        demand.has_threads(2);
+        assert_eq!(demand.ahead(seen), 20, "0.1 s of 2 threads at 10 ms a job");
+        demand.has_threads(8);
+        assert_eq!(demand.ahead(seen), 80);
     }
 
     #[test]

@@ -24,12 +24,13 @@ use crate::queue::finish::Finish;
 
 use super::completion::{CompletionSender, Ended, Ran};
 use super::demand::most_ahead;
+use super::dropped_elsewhere::DroppedElsewhere;
 use super::held_job::Held;
 use super::hooks::Hooks;
 use super::kind_limits::{Admission, KindLimits, Permit};
 use super::lease_validity::LeaseValidity;
 use super::overdue::Overdue;
-use super::pool::{Jobs, Pool};
+use super::pool::{Jobs, Load, MemberId, Pool};
 use super::registration::Registration;
 use super::worker_state::WorkerState;
 
@@ -45,9 +46,8 @@ pub(super) struct Claimed {
     pub(super) permit: Option<Permit>,
 }
 
-/// With what jobs are run.
-pub(super) struct JobRuns {
-    pub(super) pool: Arc<Pool>,
+/// The program's code that runs for a job.
+pub(super) struct JobCode {
     pub(super) handlers: Handlers,
     pub(super) hooks: Hooks,
 }
@@ -57,14 +57,15 @@ pub(super) struct JobRuns {
 pub(super) struct Executor {
     runs: Arc<Runs>,
     pool: Arc<Pool>,
+    member: MemberId,
 }
 
 /// What jobs run with.
 struct Runs {
     state: Arc<WorkerState>,
-    handlers: Handlers,
-    hooks: Hooks,
-    surroundings: Arc<Surroundings>,
+    code: DroppedElsewhere<JobCode>,
+    /// With the state that handlers share.
+    surroundings: DroppedElsewhere<Arc<Surroundings>>,
     buffer: Sender<Claimed>,
     waiting: Receiver<Claimed>,
     /// No further job is started; those that would be are given back.
@@ -88,20 +89,20 @@ impl Executor {
     /// Joins the pool.
     pub(super) fn new(
         state: &Arc<WorkerState>,
-        runs: JobRuns,
+        pool: Arc<Pool>,
+        code: DroppedElsewhere<JobCode>,
         lease: Arc<LeaseValidity>,
         completion: CompletionSender,
     ) -> Executor {
-        let JobRuns { pool, handlers, hooks } = runs;
         let (threads, config) = (state.threads, &state.config);
         let (buffer, waiting) = crossbeam_channel::bounded(most_ahead(config) + threads);
+        let handlers = &code.handlers;
         let kind_metrics: Arc<[_]> = handlers.labels().map(|kind| KindMetrics::new(&state.queue, kind)).collect();
         let kind_limits = KindLimits::new(handlers.places(), &pool);
-        let surroundings = Arc::new(state.stop.surroundings(handlers.shared_state()));
+        let surroundings = DroppedElsewhere::new(Arc::new(state.stop.surroundings(handlers.shared_state())));
         let runs = Arc::new(Runs {
             state: state.clone(),
-            handlers,
-            hooks,
+            code,
             surroundings,
             buffer,
             waiting,
@@ -118,13 +119,18 @@ impl Executor {
         });
         let look_ahead = if config.look_ahead == 0 { threads } else { config.look_ahead };
         let jobs: Weak<Runs> = Arc::downgrade(&runs);
-        pool.join(jobs, state.weight, look_ahead);
-        Executor { runs, pool }
+        let member = pool.join(jobs, state.weight, look_ahead);
+        Executor { runs, pool, member }
     }
 
     /// Where its jobs run.
     pub(super) fn pool(&self) -> Arc<Pool> {
         self.pool.clone()
+    }
+
+    /// How the pool's threads are used.
+    pub(super) fn load(&self) -> Load {
+        self.pool.load(self.member)
     }
 
     /// How many jobs can wait for a thread.
@@ -188,9 +194,6 @@ impl Executor {
             } else {
                 self.runs.give_back(claimed);
             }
-        }
-        if self.runs.cut_off.load(Ordering::Acquire) {
-            no_way_back.clear();
         }
         for claimed in no_way_back {
             self.runs.buffer.try_send(claimed).expect("they have just been taken out of the channel");
@@ -306,7 +309,7 @@ impl Runs {
             drop(claimed); // its registration keeps it, so that the summary has it among those that were cut off
             return Instant::now();
         }
-        let Some(handler) = self.handlers.find(claimed.job.kind()) else {
+        let Some(handler) = self.code.handlers.find(claimed.job.kind()) else {
             let outcome = self.span.in_scope(|| self.unknown_kinds.outcome(&claimed.job));
             self.state.tally.unknown_kind();
             // Without a row, or after too long a time, it is dead.
@@ -329,7 +332,7 @@ impl Runs {
     fn run(&self, place: usize, claimed: Claimed) -> Instant {
         let Claimed { job, mut held, claimed_at, permit } = claimed;
         let WorkerState { tally, metrics, .. } = &*self.state;
-        let (handler, kind_metrics) = (self.handlers.get(place), &self.kind_metrics[place]);
+        let (handler, kind_metrics) = (self.code.handlers.get(place), &self.kind_metrics[place]);
         let started_at = Instant::now();
         metrics.started(started_at - claimed_at);
         held.started();
@@ -338,11 +341,11 @@ impl Runs {
         let deadline = watched.as_ref().map(|watched| watched.deadline);
         let lease_lost = held.registration().lost().clone();
         let context = Context::new(job, lease_lost, deadline, self.surroundings.clone());
-        self.hooks.start(context.job());
+        self.code.hooks.start(context.job());
         let handler::Ran { outcome, panicked, ended_at } = handler.run(&context, &self.span);
         drop((watched, permit));
         let job = context.into_job();
-        self.hooks.end(&job, &outcome, ended_at - started_at);
+        self.code.hooks.end(&job, &outcome, ended_at - started_at);
 
         let run = ended_at - started_at;
         if panicked {
@@ -433,6 +436,22 @@ mod tests {
         assert_eq!(starts.load(Ordering::Acquire), 1);
     }
 
+    #[tokio::test]
+    async fn what_comes_after_it_was_closed_is_given_back_and_not_started() {
+        let clock = Arc::new(LeaseValidity::default());
+        clock.renewed(clock.now(), LEASE);
+        let state = Arc::new(WorkerState::for_test(WorkerConfig::default()));
+        let (executor, starts) = counting_executor(&state, &clock);
+        let registration = Arc::new(Registration::for_test(clock));
+        executor.close();
+        let claimed = Held::claimed(&registration, &state.in_flight, vec![Job::for_test(NewJob::text(""))]);
+        let claimed_at = Instant::now();
+        executor
+            .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
+        state.in_flight.idle().await;
+        assert_eq!(starts.load(Ordering::Acquire), 0);
+    }
+
     fn counting_executor(state: &Arc<WorkerState>, clock: &Arc<LeaseValidity>) -> (Executor, Arc<AtomicUsize>) {
         let (completion, ..) = completion::channel(state);
         let starts = Arc::new(AtomicUsize::new(0));
@@ -441,10 +460,10 @@ mod tests {
             counted.fetch_add(1, Ordering::AcqRel);
             Ok(())
         };
-        let handlers = Handlers::any(handler).checked(&state.config).unwrap();
-        let pool = Pool::own(1, None).unwrap();
-        let runs = JobRuns { pool, handlers, hooks: Hooks::default() };
-        let executor = Executor::new(state, runs, clock.clone(), completion);
+        let mut handlers = Handlers::any(handler);
+        handlers.check(&state.config).unwrap();
+        let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
+        let executor = Executor::new(state, Pool::own(1, None).unwrap(), code, clock.clone(), completion);
         (executor, starts)
     }
 }

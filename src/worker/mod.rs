@@ -33,6 +33,7 @@ mod completion;
 mod demand;
 mod drain;
 mod drain_progress;
+mod dropped_elsewhere;
 mod election;
 mod empty_queue;
 mod executor;
@@ -69,20 +70,21 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tracing::Instrument;
 
 use crate::error::Error;
 use crate::metrics::Scale;
 use crate::queue::Queue;
 
-use builder::DroppedElsewhere;
 use drain_progress::{Left, Readings};
+use dropped_elsewhere::DroppedElsewhere;
 use empty_queue::Watcher;
-use executor::{Executor, JobRuns};
+use executor::{Executor, JobCode};
 use io_thread::IoThread;
 use lease::{Lease, LeaseKeeper};
 use maintenance::Maintenance;
+use pool::Pool;
 use prefetch::Prefetcher;
 use shutdown::End;
 use worker_state::WorkerState;
@@ -106,6 +108,8 @@ pub struct Worker {
     lease: Lease,
     executor: Executor,
     stages: Stages,
+    /// The session of large outputs, which is one of the stages.
+    large_outputs: AbortHandle,
     io: IoThread,
     started_at: Instant,
     span: tracing::Span,
@@ -122,8 +126,8 @@ struct Stages {
 }
 
 impl Stages {
-    fn spawn(&mut self, stage: impl Future<Output = ()> + Send + 'static) {
-        self.others.spawn(stage.in_current_span());
+    fn spawn(&mut self, stage: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.others.spawn(stage.in_current_span())
     }
 }
 
@@ -150,7 +154,8 @@ impl Worker {
     async fn start_in(
         queue: Queue,
         state: Arc<WorkerState>,
-        runs: DroppedElsewhere<JobRuns>,
+        pool: Arc<Pool>,
+        code: DroppedElsewhere<JobCode>,
         io: IoThread,
     ) -> Result<Worker, Error> {
         let mut session = state.session();
@@ -158,7 +163,7 @@ impl Worker {
         let keeper = LeaseKeeper::register(session, &state).await?;
         let (lease, duties) = (keeper.lease(), keeper.duties());
         let (ended, completion, large_outputs) = completion::channel(&state);
-        let executor = Executor::new(&state, runs.into_inner(), lease.clock(), ended);
+        let executor = Executor::new(&state, pool, code, lease.clock(), ended);
         let (watch, watcher) = Watcher::new(&state);
         let prefetcher = Prefetcher::new(&state, lease.clone(), executor.clone(), watch, queue.enqueued());
 
@@ -168,7 +173,7 @@ impl Worker {
         for _ in 0..COMPLETION_LANES {
             stages.acknowledging.spawn(completion.clone().run_session(state.session()).in_current_span());
         }
-        stages.spawn(completion.run_large_outputs(state.session(), large_outputs));
+        let large_outputs = stages.spawn(completion.run_large_outputs(state.session(), large_outputs));
         stages.spawn(watcher.run());
         stages.spawn(Maintenance::new(&state, lease.clone(), duties.clone()).run());
         stages.spawn(executor.pool().keep_pumping());
@@ -181,7 +186,8 @@ impl Worker {
         stages.prefetch.spawn(prefetcher.run().in_current_span());
 
         let span = tracing::Span::current();
-        let worker = Worker { queue, state, lease, executor, stages, io, started_at: Instant::now(), span };
+        let worker =
+            Worker { queue, state, lease, executor, stages, large_outputs, io, started_at: Instant::now(), span };
         worker.has_started();
         Ok(worker)
     }

@@ -117,9 +117,9 @@ impl Pool {
 
     /// Adds a worker, until its jobs are dropped. `look_ahead` is how many slots there are beside one for each thread;
     /// of several workers' the largest counts.
-    pub(super) fn join(&self, jobs: Weak<dyn Jobs>, weight: u32, look_ahead: usize) {
+    pub(super) fn join(&self, jobs: Weak<dyn Jobs>, weight: u32, look_ahead: usize) -> MemberId {
         self.most.fetch_max(self.threads() + look_ahead, Ordering::AcqRel);
-        self.members.lock().join(jobs, f64::from(weight));
+        self.members.lock().join(jobs, f64::from(weight))
     }
 
     /// Fills free slots, as far as there are jobs for them. Called whenever a slot or a job may have become available.
@@ -149,27 +149,43 @@ impl Pool {
         }
     }
 
-    /// What the workers have of the threads now.
-    pub(super) fn load(&self) -> Load {
+    /// How the threads are used, as one of the workers sees it.
+    pub(super) fn load(&self, seen_by: MemberId) -> Load {
         let members = self.members.lock();
-        let alive = || members.all.iter().filter(|member| member.jobs.strong_count() > 0);
-        let active = alive().filter(|member| !member.is_idle || !member.running.is_empty());
+        let others = || members.all.iter().filter(|member| member.id != seen_by && member.jobs.strong_count() > 0);
+        let have_jobs = others().filter(|member| !member.is_idle || !member.running.is_empty());
+        let weight = |member: &Member| member.weight;
+        let own = members.all.iter().find(|member| member.id == seen_by).map_or(1.0, weight);
+        let share = fair_share(self.threads(), own, have_jobs.map(weight).sum());
+        let taken: usize = others().map(|member| member.running.len()).sum();
         Load {
-            is_shared: alive().count() > 1,
+            is_shared: others().next().is_some(),
             turns: members.all.iter().map(|member| member.running.len()).sum(),
-            weight: active.map(|member| member.weight).sum(),
+            share,
+            usable: share.max(self.threads().saturating_sub(taken)),
         }
     }
 }
 
-/// What the workers of a pool have of its threads.
+/// A worker of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MemberId(u64);
+
+/// How the threads of a pool are used.
 pub(super) struct Load {
     /// There are several workers.
     pub(super) is_shared: bool,
     /// How many turns run, of all workers.
     pub(super) turns: usize,
-    /// Of the workers that have jobs, together.
-    pub(super) weight: f64,
+    /// How many of the threads are this worker's due beside the others that have jobs.
+    pub(super) share: usize,
+    /// How many it may have: its share, or more where the others leave theirs.
+    pub(super) usable: usize,
+}
+
+/// Of the threads, by weight; one at least.
+fn fair_share(threads: usize, own: f64, others: f64) -> usize {
+    ((threads as f64 * own / (own + others)) as usize).max(1)
 }
 
 /// A signal that a worker took, to be heeded a moment later. One that ends meanwhile passes it on: it is for all that
@@ -182,8 +198,9 @@ impl Drop for Signal<'_> {
     }
 }
 
-/// Drops what may be the last of a worker that has ended, and with it the program's handlers: never under the pool's
-/// lock, which they could come back to, and without letting a panic of theirs into rayon.
+/// Drops what may be the last of a worker that has ended, and with it what the program's tracing subscriber and metrics
+/// recorder keep of it: never under the pool's lock, which they could come back to, and without letting a panic of
+/// theirs into rayon.
 fn let_go(all: impl IntoIterator<Item = Arc<dyn Jobs>>) {
     for jobs in all {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(jobs)));
@@ -267,7 +284,7 @@ type Begun = (Arc<dyn Jobs>, Charge);
 /// What a turn is charged while it runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Charge {
-    member: u64,
+    member: MemberId,
     begun_at: Instant,
     /// How long it was expected to take.
     seconds: f64,
@@ -295,7 +312,7 @@ struct Members {
 }
 
 struct Member {
-    id: u64,
+    id: MemberId,
     jobs: Weak<dyn Jobs>,
     weight: f64,
     /// Seconds that its turns took which have ended, by its weight.
@@ -330,13 +347,14 @@ impl Member {
 type Look = Vec<(Arc<dyn Jobs>, usize)>;
 
 impl Members {
-    fn join(&mut self, jobs: Weak<dyn Jobs>, weight: f64) {
+    fn join(&mut self, jobs: Weak<dyn Jobs>, weight: f64) -> MemberId {
         self.all.retain(|member| member.jobs.strong_count() > 0);
         self.joined += 1;
-        let id = self.joined;
+        let id = MemberId(self.joined);
         // Where it starts is seen when it has jobs.
         let (settled, mean_turn, running, is_idle) = (0.0, 0.0, Vec::new(), true);
         self.all.push(Member { id, jobs, weight, settled, mean_turn, running, is_idle });
+        id
     }
 
     /// Looks which workers have jobs. Those that are gone are removed once their turns have ended.
@@ -457,7 +475,7 @@ mod tests {
         fn fill(&mut self, begun: &mut [usize]) {
             while self.running.len() < self.threads {
                 let (Some((_, charge)), _) = self.members.begin_turn(self.at) else { return };
-                let place = charge.member as usize - 1;
+                let place = charge.member.0 as usize - 1;
                 let (jobs, turn) = &self.workers[place];
                 jobs.0.fetch_sub(1, Ordering::AcqRel);
                 begun[place] += 1;
@@ -484,7 +502,7 @@ mod tests {
 
         /// How many threads a worker has now.
         fn threads_of(&self, place: usize) -> usize {
-            self.running.iter().filter(|(_, charge)| charge.member as usize == place + 1).count()
+            self.running.iter().filter(|(_, charge)| charge.member.0 as usize == place + 1).count()
         }
     }
 
@@ -526,6 +544,45 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_used_is_not_saved_up_while_there_was_no_job() {
+        let mut pool = Simulation::new(4);
+        let idle = pool.join(Duration::from_millis(10), 1);
+        pool.join(Duration::from_millis(10), MANY);
+        pool.run(Duration::from_secs(500));
+        idle.set(MANY);
+        let begun = pool.run(Duration::from_secs(10));
+        assert!(begun[1] > 1_900, "half of four threads are 2,000 turns, not {begun:?}");
+    }
+
+    #[test]
+    fn jobs_of_which_nothing_is_known_do_not_take_all_threads_at_once() {
+        let mut pool = Simulation::new(8);
+        let short = pool.join(Duration::from_millis(1), 8);
+        pool.run(Duration::from_secs(1));
+        short.set(MANY);
+        pool.join(Duration::from_secs(3_600), MANY);
+        pool.run(Duration::ZERO);
+        assert!((3..=5).contains(&pool.threads_of(1)), "half of the threads, not {}", pool.threads_of(1));
+    }
+
+    #[test]
+    fn there_are_only_so_many_slots_however_many_jobs_wait() {
+        let pool = Pool::own(1, None).unwrap();
+        let (open, gate) = std::sync::mpsc::channel::<()>();
+        pool.threads.spawn(move || {
+            let _ = gate.recv();
+        });
+        let jobs = Arc::new(Queued(AtomicUsize::new(1_000)));
+        let weak: Weak<Queued> = Arc::downgrade(&jobs);
+        pool.join(weak, 1, 2);
+        pool.pump();
+        pool.pump();
+        assert_eq!(pool.used.load(Ordering::Acquire), 3, "one for the thread, and two more");
+        jobs.set(0);
+        drop(open);
+    }
+
+    #[test]
     fn a_slot_that_is_given_back_is_free_when_it_is_told() {
         let pool = Pool::own(1, None).unwrap();
         pool.used.store(1, Ordering::Release);
@@ -534,6 +591,73 @@ mod tests {
         DEPTH.set(0);
         assert_eq!(pool.used.load(Ordering::Acquire), 0);
         assert!(is_ready(pool.given_back.notified()), "it was told");
+    }
+
+    #[test]
+    fn a_share_is_all_threads_for_one_alone_and_never_none() {
+        assert_eq!(fair_share(8, 3.0, 0.0), 8, "no other has jobs");
+        assert_eq!(fair_share(8, 3.0, 1.0), 6);
+        assert_eq!(fair_share(2, 1.0, 1_000.0), 1);
+    }
+
+    #[test]
+    fn only_others_that_have_jobs_lessen_a_share() {
+        let pool = Pool::own(8, None).unwrap();
+        let [own, other] = [(); 2].map(|()| Arc::new(Queued::default()));
+        let ids = [(&own, 1), (&other, 3)].map(|(jobs, weight)| {
+            let weak: Weak<Queued> = Arc::downgrade(jobs);
+            pool.join(weak, weight, 0)
+        });
+        let shares = || {
+            pool.members.lock().look(Instant::now());
+            ids.map(|id| pool.load(id)).map(|load| (load.share, load.usable))
+        };
+        assert_eq!(shares(), [(8, 8), (8, 8)]);
+        other.set(1);
+        assert_eq!(shares(), [(2, 8), (8, 8)], "whether it has jobs itself or not");
+        for _ in 0..7 {
+            assert!(pool.members.lock().begin_turn(Instant::now()).0.is_some());
+        }
+        assert_eq!(shares(), [(2, 2), (8, 8)], "the other has taken all but one");
+        own.set(1);
+        assert_eq!(shares(), [(2, 2), (6, 8)]);
+    }
+
+    /// Each of its jobs panics.
+    struct Defective {
+        left: AtomicUsize,
+        panics: AtomicUsize,
+    }
+
+    impl Jobs for Defective {
+        fn waiting(&self) -> usize {
+            self.left.load(Ordering::Acquire)
+        }
+
+        fn run(&self, _: Instant) {
+            let took = |left: usize| left.checked_sub(1);
+            assert!(self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, took).is_err(), "a defect");
+        }
+
+        fn panicked(&self, _: Box<dyn Any + Send>) {
+            self.panics.fetch_add(1, Ordering::AcqRel);
+            panic!("that cannot even be told");
+        }
+    }
+
+    #[test]
+    fn panics_cost_no_slot_no_turn_and_no_depth() {
+        let pool = Pool::own(1, None).unwrap();
+        let jobs = Arc::new(Defective { left: AtomicUsize::new(20), panics: AtomicUsize::new(0) });
+        let weak: Weak<Defective> = Arc::downgrade(&jobs);
+        let id = pool.join(weak, 1, 1);
+        pool.pump();
+        let give_up = Instant::now() + Duration::from_secs(30);
+        while jobs.panics.load(Ordering::Acquire) < 20 || pool.used.load(Ordering::Acquire) > 0 {
+            assert!(Instant::now() < give_up, "after {:?} of 20 no slot is left", jobs.panics);
+            std::thread::yield_now();
+        }
+        assert_eq!(pool.load(id).turns, 0);
     }
 
     #[test]

@@ -243,15 +243,17 @@ impl Prefetcher {
         if in_flight.jobs() == 0 {
             self.demand.holds_nothing(run_times);
         }
+        let load = self.executor.load();
+        self.demand.has_threads(load.usable);
         let unstarted = in_flight.unstarted();
-        let idle_threads = self.threads_to_fill();
+        let to_fill = self.threads_to_fill(&load);
         let ahead = self.demand.ahead(run_times);
         let low_water = self.demand.low_water(ahead);
         in_flight.set_low_water(low_water);
-        if unstarted > low_water && unstarted >= idle_threads {
+        if unstarted > low_water && unstarted >= to_fill {
             return 0;
         }
-        let wanted = (idle_threads + ahead).saturating_sub(unstarted);
+        let wanted = (to_fill + ahead).saturating_sub(unstarted);
         let allowed = config.max_in_flight.saturating_sub(in_flight.jobs());
         let fit = self.demand.jobs_that_fit(in_flight).unwrap_or(1); // one tells how large they are
         wanted.min(allowed).min(fit).min(self.limit.jobs())
@@ -265,13 +267,10 @@ impl Prefetcher {
     }
 
     /// For how many threads there is to be a job, beside those that are claimed ahead.
-    fn threads_to_fill(&self) -> usize {
-        let WorkerState { threads, weight, in_flight, .. } = &*self.state;
-        let load = self.executor.pool().load();
+    fn threads_to_fill(&self, load: &Load) -> usize {
         // One that has fewer threads than are its due waits with a job for the next that is free, or the others would
         // keep them all.
-        let due = fair_share(*threads, f64::from(*weight), load.weight);
-        self.idle_threads(&load).max(usize::from(in_flight.running() < due))
+        self.idle_threads(load).max(usize::from(self.state.in_flight.running() < load.share))
     }
 
     /// What idle threads would be idle for while there is no room.
@@ -310,9 +309,12 @@ impl Prefetcher {
     /// but what is wanted at the present speed.
     fn give_back_surplus(&mut self) {
         let WorkerState { in_flight, tally, .. } = &*self.state;
-        let unstarted = in_flight.unstarted();
+        let load = self.executor.load();
         // Where a thread is idle, it is not the jobs that keep the others waiting.
-        let all_busy = self.idle_threads(&self.executor.pool().load()) == 0;
+        let all_busy = self.idle_threads(&load) == 0;
+        // What waits for a thread that is the worker's due is not too much: it would be claimed again at once.
+        let unstarted = in_flight.unstarted().saturating_sub(self.threads_to_fill(&load));
+        self.demand.has_threads(load.usable);
         let Some(wanted) = self.demand.wanted_at_last(tally.run_times(), unstarted, all_busy) else { return };
         let surplus = unstarted.saturating_sub(wanted);
         if surplus > 0 {
@@ -359,24 +361,5 @@ impl Prefetcher {
             }
         }
         self.watcher.end();
-    }
-}
-
-/// How many of the threads are a worker's due beside others; one at least. `of_all` are the weights of those that have
-/// jobs, which may be without its own.
-fn fair_share(threads: usize, own: f64, of_all: f64) -> usize {
-    ((threads as f64 * own / of_all.max(own)) as usize).max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fair_share_is_all_threads_for_one_alone_and_never_none() {
-        assert_eq!(fair_share(8, 1.0, 0.0), 8, "nobody has jobs");
-        assert_eq!(fair_share(8, 3.0, 3.0), 8);
-        assert_eq!(fair_share(8, 3.0, 4.0), 6);
-        assert_eq!(fair_share(2, 1.0, 1_001.0), 1);
     }
 }

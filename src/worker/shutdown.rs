@@ -12,7 +12,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use crate::error::Error;
 use crate::queue::session::Session;
@@ -48,11 +48,11 @@ pub(super) struct End {
     pub(super) cut_off: usize,
 }
 
-/// Ends a worker that was told to stop.
+/// Ends a worker that was told to stop, as far as SQL Server is concerned; its drop ends the rest.
 pub(super) async fn end(worker: &mut Worker) -> End {
-    let Worker { state, lease, executor, stages, .. } = worker;
+    let Worker { state, lease, executor, stages, large_outputs, .. } = worker;
     let Stages { prefetch, acknowledging, others } = stages;
-    let ending = Ending { state, executor, lease };
+    let ending = Ending { state, executor, lease, large_outputs };
     let mut given_back = 0;
     let in_order = tokio::select! {
         biased; // a worker that was stopped at once gives nothing back
@@ -65,11 +65,7 @@ pub(super) async fn end(worker: &mut Worker) -> End {
             note_panic(state, ended);
         }
     }
-    state.stop.stop_now();
-    let cut_off = given_back + lease.registration().held().len();
-    executor.abandon();
-    state.metrics.end();
-    End { in_order, cut_off }
+    End { in_order, cut_off: given_back + lease.registration().held().len() }
 }
 
 /// Has the worker fail when a stage has panicked. What the stage held has left memory with it, which nobody has told
@@ -103,6 +99,7 @@ struct Ending<'a> {
     state: &'a WorkerState,
     executor: &'a Executor,
     lease: &'a Lease,
+    large_outputs: &'a AbortHandle,
 }
 
 impl Ending<'_> {
@@ -113,7 +110,7 @@ impl Ending<'_> {
         acknowledging: &mut JoinSet<()>,
         given_back: &mut usize,
     ) -> bool {
-        let Ending { state, executor, lease } = *self;
+        let Ending { state, executor, lease, large_outputs } = *self;
         let deadline = Duration::from_millis(state.config.shutdown_deadline_ms);
         let in_time = tokio::time::timeout(deadline, self.nothing_is_held(prefetch, acknowledging)).await.is_ok();
         // (Results that nobody is left to acknowledge are not waited for.)
@@ -131,13 +128,20 @@ impl Ending<'_> {
                 self.flushed(acknowledging).await;
             };
             let _ = tokio::time::timeout(FLUSH_GRACE, last).await;
-            // A claim that still hangs must bring nothing after it was seen what is to be given back.
-            prefetch.abort_all();
-            all_ended(state, prefetch).await;
+            // A claim that still hangs must bring nothing after it was seen what is to be given back. And an
+            // acknowledgement that is repeated would take jobs that were given back for those that it had ended.
+            large_outputs.abort();
+            for stages in [prefetch, acknowledging] {
+                stages.abort_all();
+                all_ended(state, stages).await;
+            }
         }
         let registration = lease.registration();
         let mut session = state.session();
-        let released = give_back(state, &mut session, &registration, given_back);
+        let released = async {
+            give_back(state, &mut session, &registration, given_back).await?;
+            if in_order { Ok(()) } else { give_back_strays(state, &mut session, &registration).await }
+        };
         match tokio::time::timeout(GIVE_BACK_GRACE - UNREGISTER_GRACE, released).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "could not give back what is held; the reaper will"),
@@ -159,6 +163,7 @@ impl Ending<'_> {
         let _ = tokio::time::timeout(CLAIM_GRACE, all_ended(state, prefetch)).await;
         executor.close();
         all_ended(state, prefetch).await;
+        executor.close(); // what that one has brought, which no thread may be free to see
         state.in_flight.idle().await;
         self.flushed(acknowledging).await;
     }
@@ -180,9 +185,6 @@ async fn give_back(
     registration: &Registration,
     given_back: &mut usize,
 ) -> Result<(), Error> {
-    if registration.lost().is_set() {
-        return Ok(()); // the reaper has done it
-    }
     for jobs in registration.not_failed().chunks(BATCH) {
         let mut pauses = pauses();
         let mut is_open = false;
@@ -199,9 +201,28 @@ async fn give_back(
         // Those that are not this worker's any more were released by an earlier try whose answer was lost, if there was
         // one.
         let released = if is_open { jobs.len() } else { jobs.len() - not_ours };
-        *given_back += released;
+        *given_back += jobs.len();
         state.tally.released(released as u64);
         state.metrics.released(released as u64);
+    }
+    Ok(())
+}
+
+/// Gives back the jobs of a claim that was given up at the deadline, should it have had effect.
+async fn give_back_strays(
+    state: &WorkerState,
+    session: &mut Session,
+    registration: &Registration,
+) -> Result<(), Error> {
+    let (known, mut pauses) = (registration.held(), pauses());
+    let released = loop {
+        match session.recover(&state.queue, registration.worker_id, &known).await {
+            Ok(released) => break released,
+            Err(error) => pause_or_fail("recover", &mut pauses, error).await?,
+        }
+    };
+    if released > 0 {
+        tracing::info!(released, "gave back the jobs of a claim that was given up at the shutdown deadline");
     }
     Ok(())
 }

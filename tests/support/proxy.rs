@@ -33,6 +33,8 @@ struct Control {
     silence_ms: AtomicU64,
     bytes_per_second: AtomicU64,
     connections: AtomicUsize,
+    /// How many were closed at once.
+    refused: AtomicUsize,
     /// Counted by its clones: each open connection has one.
     open: Arc<()>,
     traps: Mutex<Vec<Trap>>,
@@ -78,6 +80,7 @@ impl Proxy {
             silence_ms: AtomicU64::new(0),
             bytes_per_second: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
             open: Arc::default(),
             traps: Mutex::default(),
             answered_late: AtomicUsize::new(0),
@@ -85,7 +88,9 @@ impl Proxy {
         let shared = control.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                if !shared.blocked.load(Ordering::Acquire) {
+                if shared.blocked.load(Ordering::Acquire) {
+                    shared.refused.fetch_add(1, Ordering::AcqRel);
+                } else {
                     let number = shared.connections.fetch_add(1, Ordering::AcqRel) + 1;
                     tokio::spawn(forward(number, client, address.clone(), shared.clone()));
                 }
@@ -115,6 +120,11 @@ impl Proxy {
     pub fn block(&self) {
         self.control.blocked.store(true, Ordering::Release);
         self.cut();
+    }
+
+    /// How many connections were tried in vain while it was blocked.
+    pub fn refused(&self) -> usize {
+        self.control.refused.load(Ordering::Acquire)
     }
 
     /// Whether both ends of every connection have been told that it is closed.
