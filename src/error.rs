@@ -375,6 +375,12 @@ impl Error {
         }
     }
 
+    /// Whether SQL Server did not answer this call in time. (A connection that took too long to make is another thing:
+    /// nothing was sent.)
+    pub(crate) fn is_time_out_of(&self, call: &str) -> bool {
+        matches!(self, Error::TimedOut { call: timed_out, .. } if timed_out == call)
+    }
+
     /// Whether a call that ended so may have taken effect all the same. A statement's own error has undone it
     /// (XACT_ABORT); when no word came from SQL Server, or one about the server itself (severity 17 and more), the
     /// session, or something that changed under a procedure, which may be a statement behind the commit, the

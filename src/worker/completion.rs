@@ -12,20 +12,18 @@
 //! of its own: what is in it counts as in flight, and the prefetcher stops at `max_in_flight` and
 //! `max_in_flight_bytes`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, Notify, mpsc};
 
-use crate::error::Error;
 use crate::ids::{Fence, JobId};
-use crate::outcome::Outcome;
-use crate::queue::finish::{FINISH, Finish, FinishResult};
+use crate::queue::finish::{FINISH, FinishResult};
 use crate::queue::session::Session;
 
-use super::finish_retries::{Acknowledging, Repeats};
+use super::confirmations::{Confirmations, Ran};
 use super::held_job::Held;
 use super::large_outputs::{self, LargeOutput, LargeOutputSender, LargeOutputs};
 use super::registration::Registration;
@@ -42,14 +40,6 @@ pub(super) enum Ended {
         fence: Fence,
         held: Held,
     },
-}
-
-/// A job that ran, and what SQL Server is to be told about it.
-pub(super) struct Ran {
-    pub(super) finish: Finish,
-    /// By the local clock.
-    pub(super) enqueued_at: Instant,
-    pub(super) held: Held,
 }
 
 /// The executor's end of the channel.
@@ -89,8 +79,8 @@ impl CompletionSender {
 
 /// The stage.
 pub(super) struct Completion {
-    pub(super) state: Arc<WorkerState>,
-    pub(super) acknowledging: Acknowledging,
+    state: Arc<WorkerState>,
+    confirmations: Arc<Confirmations>,
     collecting: Mutex<Collecting>,
     filling: Arc<Filling>,
     large: LargeOutputSender,
@@ -108,12 +98,13 @@ struct Collecting {
 /// The stage and the way into it.
 pub(super) fn channel(state: &Arc<WorkerState>) -> (CompletionSender, Arc<Completion>, LargeOutputs) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let (large, large_outputs) = large_outputs::channel();
+    let confirmations = Arc::new(Confirmations::new(state.clone()));
+    let (large, large_outputs) = large_outputs::channel(state, &confirmations);
     let batch_size = state.config.finish_batch_size as isize;
     let filling = Arc::new(Filling { queued: AtomicIsize::new(0), batch_size, full: Notify::new() });
     let completion = Completion {
         state: state.clone(),
-        acknowledging: Acknowledging::new(state.clone()),
+        confirmations,
         collecting: Mutex::new(Collecting { ended: receiver, look_at: None }),
         filling: filling.clone(),
         large: large.clone(),
@@ -197,7 +188,7 @@ impl Completion {
         // A job of an at_most_once queue has no row any more, so nothing is to be said about it.
         let without_row: Vec<Ran> = ran.extract_if(.., |job| job.finish.fence == Fence::NONE).collect();
         if !without_row.is_empty() {
-            self.confirmed(&registration, without_row, &[]);
+            self.confirmations.confirmed(&registration, without_row, &[]);
         }
         self.finish(session, limit, &registration, ran).await;
         if !releases.is_empty() {
@@ -216,7 +207,7 @@ impl Completion {
         registration: &Registration,
         mut unconfirmed: Vec<Ran>,
     ) {
-        let mut repeats = Repeats::new(&self.acknowledging);
+        let mut repeats = self.confirmations.repeats();
         let mut started_at = Instant::now();
         // How many of the first ones were sent in a call that left open whether SQL Server carried it out.
         let mut open = 0;
@@ -228,21 +219,22 @@ impl Completion {
                 Ok(mut results) => {
                     limit.answered(jobs);
                     let any_lost = results.iter().any(|(_, result)| *result == FinishResult::Lost);
-                    if any_lost && open > 0 && self.had_effect(session, registration, &mut repeats).await {
+                    if any_lost && open > 0 && self.confirmations.had_effect(session, registration, &mut repeats).await
+                    {
                         // (A retry that the lost answer reported as dead is counted as retried.)
                         results.retain(|(_, result)| *result != FinishResult::Lost);
                     }
                     let later = unconfirmed.split_off(jobs);
                     let confirmed = std::mem::replace(&mut unconfirmed, later);
                     open = open.saturating_sub(jobs);
-                    self.answered(confirmed, &results, registration, started_at.elapsed());
+                    self.confirmations.answered(confirmed, &results, registration, started_at.elapsed());
                     started_at = Instant::now();
                 }
                 Err(error) => {
                     if error.leaves_open() {
                         open = open.max(jobs);
                     }
-                    if is_time_out_of(&error, FINISH) {
+                    if error.is_time_out_of(FINISH) {
                         limit.timed_out(jobs);
                         if jobs == 1 && unconfirmed[0].finish.outcome.output_bytes() > 0 {
                             // It does not get through even alone: others shall not wait for it.
@@ -257,64 +249,8 @@ impl Completion {
         }
     }
 
-    /// SQL Server has answered an acknowledgement; `results` are of the jobs that did not end as asked.
-    pub(super) fn answered(
-        &self,
-        jobs: Vec<Ran>,
-        results: &[(JobId, FinishResult)],
-        registration: &Registration,
-        took: Duration,
-    ) {
-        self.acknowledging.accepted();
-        let lost = results.iter().filter(|(_, result)| *result == FinishResult::Lost).count();
-        self.state.metrics.finished(jobs.len() - lost, took);
-        tracing::debug!(batch = jobs.len(), lost, ?took, "acknowledged");
-        self.confirmed(registration, jobs, results);
-    }
-
-    /// Counts jobs and forgets them.
-    fn confirmed(&self, registration: &Registration, jobs: Vec<Ran>, results: &[(JobId, FinishResult)]) {
-        self.count(&jobs, results);
-        registration.forget(jobs.iter().map(|job| (job.finish.job_id, job.finish.fence)));
-        drop(jobs); // what they hold is given back before anybody looks
-        self.state.in_flight.confirmed();
-    }
-
-    fn count(&self, jobs: &[Ran], results: &[(JobId, FinishResult)]) {
-        let results: HashMap<JobId, FinishResult> = results.iter().copied().collect();
-        let WorkerState { tally, metrics, .. } = &*self.state;
-        let now = Instant::now();
-        let mut lost = 0;
-        for Ran { finish, enqueued_at, .. } in jobs {
-            let result = results.get(&finish.job_id);
-            if result == Some(&FinishResult::Lost) {
-                tracing::debug!(job_id = %finish.job_id, fence = %finish.fence, "an acknowledgement came too late");
-                lost += 1;
-                continue;
-            }
-            let comes_back = finish.fence != Fence::NONE && result != Some(&FinishResult::Dead);
-            match &finish.outcome {
-                Outcome::Done { .. } => {
-                    tally.done();
-                    metrics.job_done(now.saturating_duration_since(*enqueued_at));
-                }
-                Outcome::Retry { .. } if comes_back => {
-                    tally.retried();
-                }
-                Outcome::Snooze { .. } if comes_back => tally.snoozed(),
-                Outcome::Retry { error, .. } | Outcome::Snooze { error, .. } | Outcome::Dead { error } => {
-                    tally.dead();
-                    metrics.dead.increment(1);
-                    let kind = finish.kind.as_deref();
-                    tracing::warn!(job_id = %finish.job_id, attempt = finish.attempt, kind, error, "a job is dead");
-                }
-            }
-        }
-        self.count_lost(lost);
-    }
-
     async fn release(&self, session: &mut Session, registration: &Registration, releases: &[(JobId, Fence)]) {
-        let mut repeats = Repeats::new(&self.acknowledging);
+        let mut repeats = self.confirmations.repeats();
         let mut is_open = false;
         let not_ours = loop {
             match session.release(registration.worker_id, releases).await {
@@ -325,47 +261,10 @@ impl Completion {
                 }
             }
         };
-        self.acknowledging.accepted();
-        let recognised = !not_ours.is_empty() && is_open && self.had_effect(session, registration, &mut repeats).await;
-        let lost = if recognised { 0 } else { not_ours.len() };
-        let released = (releases.len() - lost) as u64;
-        self.state.tally.released(released);
-        self.state.metrics.released(released);
-        self.count_lost(lost);
+        let is_ours = !not_ours.is_empty() && is_open;
+        let recognised = is_ours && self.confirmations.had_effect(session, registration, &mut repeats).await;
+        self.confirmations.released(releases.len(), if recognised { 0 } else { not_ours.len() });
     }
-
-    /// Whether jobs that SQL Server calls lost were ended by an earlier try, whose answer was lost and not its effect:
-    /// where this worker was never marked lost, nobody but itself can have taken them away. Only SQL Server knows that.
-    /// The local clock does not: the server's may have jumped, and this machine may have been suspended.
-    pub(super) async fn had_effect(
-        &self,
-        session: &mut Session,
-        registration: &Registration,
-        repeats: &mut Repeats<'_>,
-    ) -> bool {
-        loop {
-            match session.heartbeat(registration.worker_id).await {
-                Ok(_) => return true,
-                Err(Error::LeaseLost) => return false,
-                Err(error) => repeats.pause("heartbeat", 0, error).await,
-            }
-        }
-    }
-
-    fn count_lost(&self, jobs: usize) {
-        if jobs == 0 {
-            return;
-        }
-        tracing::warn!(jobs, "jobs were no longer this worker's: they were given back when its lease ran out");
-        self.state.tally.lost(jobs as u64);
-        self.state.metrics.lost(jobs);
-    }
-}
-
-/// Whether SQL Server did not answer this call in time. (A connection that took too long to make is another thing:
-/// nothing was sent.)
-pub(super) fn is_time_out_of(error: &Error, call: &str) -> bool {
-    matches!(error, Error::TimedOut { call: timed_out, .. } if timed_out == call)
 }
 
 /// Ended jobs of one registration.

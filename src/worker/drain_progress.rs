@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::queue::Queue;
 
-use super::stats::Monitor;
+use super::monitor::Monitor;
 use super::stats::WorkerStats;
 
 /// Over how much time the rate is taken.

@@ -22,7 +22,8 @@ use crate::outcome::Outcome;
 use crate::queue::claim::ClaimedUnseen;
 use crate::queue::finish::Finish;
 
-use super::completion::{CompletionSender, Ended, Ran};
+use super::completion::{CompletionSender, Ended};
+use super::confirmations::Ran;
 use super::demand::most_ahead;
 use super::dropped_elsewhere::DroppedElsewhere;
 use super::held_job::Held;

@@ -24,9 +24,10 @@ use crate::queue::CompletionPolicy;
 use crate::queue::finish::{FINISH_ONE, Finish, FinishResult};
 use crate::queue::session::Session;
 
-use super::completion::{Completion, Ran, is_time_out_of};
+use super::confirmations::{Confirmations, Ran};
 use super::finish_retries::Repeats;
 use super::registration::Registration;
+use super::worker_state::WorkerState;
 
 /// After how many tries an output counts as impossible to deliver. Each takes the whole command time-out: a link that
 /// is slow only for a while is given that long.
@@ -80,32 +81,40 @@ impl LargeOutputSender {
     }
 }
 
-/// The session's end of it.
-pub(super) struct LargeOutputs(mpsc::UnboundedReceiver<LargeOutput>);
-
-pub(super) fn channel() -> (LargeOutputSender, LargeOutputs) {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    (LargeOutputSender(sender), LargeOutputs(receiver))
+/// The stage: the session's end of it.
+pub(super) struct LargeOutputs {
+    state: Arc<WorkerState>,
+    confirmations: Arc<Confirmations>,
+    arriving: mpsc::UnboundedReceiver<LargeOutput>,
 }
 
-impl Completion {
-    /// The session; runs until its task is ended.
-    pub(super) async fn run_large_outputs(self: Arc<Completion>, mut session: Session, arriving: LargeOutputs) {
-        let LargeOutputs(mut arriving) = arriving;
+pub(super) fn channel(
+    state: &Arc<WorkerState>,
+    confirmations: &Arc<Confirmations>,
+) -> (LargeOutputSender, LargeOutputs) {
+    let (sender, arriving) = mpsc::unbounded_channel();
+    let stage = LargeOutputs { state: state.clone(), confirmations: confirmations.clone(), arriving };
+    (LargeOutputSender(sender), stage)
+}
+
+impl LargeOutputs {
+    /// Runs until its task is ended.
+    pub(super) async fn run(mut self, mut session: Session) {
+        let confirmations = self.confirmations.clone();
         let mut line = VecDeque::new();
-        let mut repeats = Repeats::new(&self.acknowledging);
+        let mut repeats = confirmations.repeats();
         loop {
             if line.is_empty() {
-                let first = match tokio::time::timeout(IDLE, arriving.recv()).await {
+                let first = match tokio::time::timeout(IDLE, self.arriving.recv()).await {
                     Ok(first) => first,
                     Err(_) => {
                         session.disconnect();
-                        arriving.recv().await
+                        self.arriving.recv().await
                     }
                 };
                 line.extend(first);
             }
-            while let Ok(next) = arriving.try_recv() {
+            while let Ok(next) = self.arriving.try_recv() {
                 line.push_back(next);
             }
             let Some(next) = line.pop_front() else {
@@ -113,7 +122,7 @@ impl Completion {
             };
             match self.try_one(&mut session, next, &mut repeats).await {
                 Some(again) => line.push_back(again),
-                None => repeats = Repeats::new(&self.acknowledging),
+                None => repeats = confirmations.repeats(),
             }
         }
     }
@@ -134,17 +143,23 @@ impl Completion {
         let error = match session.finish_one(&self.state.queue, registration.worker_id, finish).await {
             Ok(mut result) => {
                 let is_lost = result == Some(FinishResult::Lost);
-                if is_lost && large.failed_is_open && self.had_effect(session, &registration, repeats).await {
+                if is_lost
+                    && large.failed_is_open
+                    && self.confirmations.had_effect(session, &registration, repeats).await
+                {
                     result = None; // that it failed has arrived, and the answer was lost
                     large.job.finish = self.failed(&large, limit);
-                } else if is_lost && large.is_open && self.had_effect(session, &registration, repeats).await {
+                } else if is_lost
+                    && large.is_open
+                    && self.confirmations.had_effect(session, &registration, repeats).await
+                {
                     result = None; // the output has arrived after all
                 } else if let Some(failed) = failed {
                     tracing::warn!(job_id = %failed.job_id, attempt = failed.attempt, "an output could not be delivered");
                     large.job.finish = failed;
                 }
                 let results: Vec<_> = result.map(|result| (large.job.finish.job_id, result)).into_iter().collect();
-                self.answered(vec![large.job], &results, &registration, started_at.elapsed());
+                self.confirmations.answered(vec![large.job], &results, &registration, started_at.elapsed());
                 return None;
             }
             Err(error) => error,
@@ -153,7 +168,7 @@ impl Completion {
             None => large.is_open |= error.leaves_open(),
             Some(_) => large.failed_is_open |= error.leaves_open(),
         }
-        let timed_out = is_time_out_of(&error, FINISH_ONE);
+        let timed_out = error.is_time_out_of(FINISH_ONE);
         let got_no_answer = timed_out || matches!(error, Error::ConnectionLost { .. });
         if timed_out {
             repeats.note(FINISH_ONE, 1, error, Duration::ZERO);

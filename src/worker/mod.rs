@@ -13,6 +13,7 @@
 //! | claim | [`prefetch`] | room, as [`demand`] and [`in_flight`] have it | [`Claimed`](executor::Claimed) |
 //! | run | [`executor`], [`kind_limits`] | [`Claimed`](executor::Claimed) | [`Ended`](completion::Ended) |
 //! | acknowledge | [`completion`], [`large_outputs`] | [`Ended`](completion::Ended) | a call of `finish` or `release` |
+//! | count, forget | [`confirmations`] | the answer | |
 //!
 //! A job's [`Held`](held_job::Held) goes with it all the way: it counts the job in [`in_flight`], and that is the one
 //! signal that goes back. What each stage has done goes into the [`tally`].
@@ -24,12 +25,13 @@
 //! | its threads | [`pool`] for jobs, [`io_thread`] for everything else; [`hooks`] around a job | |
 //! | the look at an empty queue | [`empty_queue`] | [`arrivals`] |
 //! | how it ends | [`shutdown`], on the signal of [`stop`]; [`drain`] | |
-//! | what it shows | [`stats`], [`gauges`], [`queue_depth`], [`drain_progress`] | |
+//! | what it shows | [`stats`] by [`monitor`], [`gauges`], [`queue_depth`], [`drain_progress`] | |
 
 mod alone;
 mod arrivals;
 mod builder;
 mod completion;
+mod confirmations;
 mod demand;
 mod drain;
 mod drain_progress;
@@ -47,8 +49,10 @@ mod kind_limits;
 mod large_outputs;
 mod lease;
 mod lease_validity;
+mod limit;
 mod limited_by;
 mod maintenance;
+mod monitor;
 mod overdue;
 mod patience;
 mod pauses;
@@ -91,8 +95,9 @@ use worker_state::WorkerState;
 
 pub use builder::WorkerBuilder;
 pub use drain_progress::Progress;
-pub use limited_by::Limit;
-pub use stats::{Monitor, WorkerStats};
+pub use limit::Limit;
+pub use monitor::Monitor;
+pub use stats::WorkerStats;
 pub use stop::StopHandle;
 
 /// How many acknowledgements are under way at once: one collects while the other waits for SQL Server.
@@ -173,7 +178,7 @@ impl Worker {
         for _ in 0..COMPLETION_LANES {
             stages.acknowledging.spawn(completion.clone().run_session(state.session()).in_current_span());
         }
-        let large_outputs = stages.spawn(completion.run_large_outputs(state.session(), large_outputs));
+        let large_outputs = stages.spawn(large_outputs.run(state.session()));
         stages.spawn(watcher.run());
         stages.spawn(Maintenance::new(&state, lease.clone(), duties.clone()).run());
         stages.spawn(executor.pool().keep_pumping());

@@ -19,13 +19,12 @@ use crate::queue::claim::{ClaimAnswer, ClaimEnd, ClaimRequest};
 use crate::queue::session::Session;
 
 use super::alone::Alone;
-use super::completion::is_time_out_of;
 use super::demand::Demand;
 use super::empty_queue::WatchSender;
 use super::executor::{Claimed, Executor};
 use super::held_job::Held;
 use super::lease::Lease;
-use super::limited_by::Limit;
+use super::limit::Limit;
 use super::pauses::Pauses;
 use super::pool::Load;
 use super::registration::Registration;
@@ -213,7 +212,7 @@ impl Prefetcher {
         // Also after an error of SQL Server's own: a claim is a statement for each priority, and those before may have
         // had effect.
         self.strays.answer_lost();
-        if is_time_out_of(&error, "claim") {
+        if error.is_time_out_of("claim") {
             self.failed.reset(); // it has waited for long enough
             self.limit.timed_out(room); // payloads may be too large for so many in one answer
             if room == 1 {

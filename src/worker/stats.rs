@@ -1,49 +1,6 @@
-//! What a worker tells about itself at one moment, for programs, health pages and progress bars: [`WorkerStats`], read
-//! by a [`Monitor`].
+//! What a worker tells about itself at one moment: [`WorkerStats`].
 
-use std::fmt;
-use std::sync::Arc;
-
-use super::lease::Lease;
-use super::limited_by::Limit;
-use super::worker_state::WorkerState;
-
-/// Reads a worker's stats while something else waits for its end.
-#[derive(Clone)]
-pub struct Monitor {
-    pub(super) state: Arc<WorkerState>,
-    pub(super) lease: Lease,
-}
-
-impl fmt::Debug for Monitor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Monitor").field(&self.stats()).finish()
-    }
-}
-
-impl Monitor {
-    /// What the worker holds and has done, and how it is, at this moment. Cheap: a few atomic reads and two locks that
-    /// nobody holds long.
-    pub fn stats(&self) -> WorkerStats {
-        let WorkerState { in_flight, tally, limited_by, stop, .. } = &*self.state;
-        let (_, limited_by) = limited_by.shares();
-        WorkerStats {
-            buffered: in_flight.unstarted() + in_flight.parked(),
-            running: in_flight.running(),
-            awaiting_finish: in_flight.awaiting_finish(),
-            held_bytes: in_flight.bytes(),
-            limited_by,
-            lease_held: stop.is_running() && self.lease.is_held(),
-            ..tally.stats()
-        }
-    }
-
-    /// Whether the worker has ended or stops at once.
-    #[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "only the exporter asks"))]
-    pub(crate) fn has_ended(&self) -> bool {
-        self.state.stop.has_ended()
-    }
-}
+use super::limit::Limit;
 
 /// What a worker holds and has done, and how it is, at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
