@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_appears_once_whoever_prints_it() {
+    fn a_cause_appears_once_however_it_is_printed() {
         let gone = || io::Error::new(io::ErrorKind::ConnectionRefused, "refused by the host");
         let errors = [
             Error::Connect { server: "db:1433".into(), cause: gone() },

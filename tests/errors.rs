@@ -104,7 +104,7 @@ async fn a_missing_permission_names_the_role_that_has_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_may_not_install_learns_who_may() {
+async fn who_may_not_install_learns_who_may() {
     let fixture = Fixture::not_installed("may_not_install").await;
     let login = fixture.create_login(None).await;
     let error = fixture.connect_as(&login).await.install().await.unwrap_err();

@@ -142,7 +142,7 @@ async fn a_worker_that_takes_over_has_its_killed_predecessor_s_jobs_before_the_l
     fixture.remove().await;
 }
 
-/// By SQL Server's clock: whoever reaps first after the lease's end gives the jobs back, and so it takes no longer than
+/// By SQL Server's clock: the first reap after the lease's end gives the jobs back, and so it takes no longer than
 /// until then. How far apart the reaps are is the timer's business. They are seen on their way in, which only the dev
 /// server can do.
 #[tokio::test(flavor = "multi_thread")]

@@ -384,7 +384,7 @@ async fn many_ready_jobs_are_estimated_and_every_priority_is_looked_at() {
     }
 }
 
-/// The procedures as they are shipped, but that they wait for locks: whoever read the whole queue would come to the row
+/// The procedures as they are shipped, but that they wait for locks: a statement that read the whole queue would come to the row
 /// that is locked.
 #[tokio::test(flavor = "multi_thread")]
 async fn neither_sample_nor_unfinished_reads_the_whole_queue() {

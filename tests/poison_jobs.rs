@@ -188,7 +188,7 @@ async fn a_job_that_must_run_alone_waits_for_the_others_and_the_others_for_it() 
         .sql(&format!("UPDATE [$(schema)].[jobs] SET state = 1, due_at = '9999-01-01' WHERE job_id = {suspect}"))
         .await;
 
-    // "first" and the suspect run until they may end; whoever starts is noted.
+    // "first" and the suspect run until they may end; each that starts is noted.
     let gates = Arc::new([Semaphore::new(0), Semaphore::new(0)]);
     let started = Arc::new(Mutex::new(Vec::new()));
     let (handler_gates, noted) = (gates.clone(), started.clone());

@@ -22,7 +22,7 @@ fn spin(time: Duration) {
     }
 }
 
-/// Every job waits in rayon for pieces that others may have taken, and whoever waits takes what there is.
+/// Every job waits in rayon for pieces that others may have taken, and a thread that waits takes what there is.
 #[tokio::test(flavor = "multi_thread")]
 async fn at_most_two_jobs_are_on_one_stack() {
     let fixture = Fixture::new("depth").await;

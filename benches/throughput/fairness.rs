@@ -1,7 +1,7 @@
 //! Three workers of different speed on one queue with long jobs: none sits idle while another hoards rows.
 //!
 //! The jobs sleep, so that three workers of one thread each have a core each whatever the machine. The ideal is the
-//! schedule in which whoever is free takes the next job at once; what is measured is how much later the last job ends,
+//! schedule in which the worker that is free takes the next job at once; what is measured is how much later the last job ends,
 //! in units of the slowest worker's job.
 
 use std::sync::Arc;
@@ -75,7 +75,7 @@ async fn last_end(sizes: &Sizes, speeds: [Duration; 3], tiny: u64) -> f64 {
     late.as_secs_f64() / speeds[2].as_secs_f64()
 }
 
-/// When the last job ends where whoever is free takes the next.
+/// When the last job ends where the worker that is free takes the next.
 fn ideal(speeds: [Duration; 3], jobs: usize) -> Duration {
     let mut free_at = [Duration::ZERO; 3];
     let mut last = Duration::ZERO;

@@ -1,4 +1,4 @@
-//! What a job of a given length does: a fixed number of steps, so that it costs the same whoever runs it and however
+//! What a job of a given length does: a fixed number of steps, so that it costs the same in whatever runs it and however
 //! busy the machine is.
 
 use std::hint::black_box;

@@ -144,7 +144,7 @@ impl Pool {
             self.given_back.notified().await;
             let signal = Signal(&self.given_back);
             tokio::time::sleep(PUMP_AGAIN).await;
-            std::mem::forget(signal); // it is heeded
+            std::mem::forget(signal); // the pool is pumped now
             self.pump();
         }
     }
@@ -188,7 +188,7 @@ fn fair_share(threads: usize, own: f64, others: f64) -> usize {
     ((threads as f64 * own / (own + others)) as usize).max(1)
 }
 
-/// A signal that a worker took, to be heeded a moment later. One that ends meanwhile passes it on: it is for all that
+/// A signal that a worker took, to act on a moment later. One that ends meanwhile passes it on: it is for all that
 /// share the pool.
 struct Signal<'a>(&'a Notify);
 
@@ -241,7 +241,7 @@ impl Drop for Slot {
         if self.pumps {
             self.pool.pump();
         } else {
-            self.pool.given_back.notify_one(); // not before the slot is free: whoever is woken must find it
+            self.pool.given_back.notify_one(); // not before the slot is free: who is woken must find it
         }
     }
 }
