@@ -9,7 +9,7 @@ use readpast::{Config, Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConf
 
 use super::client::Client;
 use super::server::Server;
-use super::usage;
+use super::usage::{self, Switches};
 use super::work::Work;
 
 /// The schema that the bench installs, and removes again: never the one that somebody works with.
@@ -39,6 +39,8 @@ pub struct Run {
     pub wall: Duration,
     pub client_cpu: Duration,
     pub server_cpu: Duration,
+    /// Of the client's threads, for each job.
+    pub switches: Option<Switches>,
 }
 
 impl Run {
@@ -128,6 +130,7 @@ impl Bench {
         };
         let warm_up = WARM_UP_JOBS.min(jobs / 4);
         let first = acknowledged(warm_up);
+        let switched_before = Switches::now();
         let (started_at, server_before) = (Instant::now(), self.server.cpu());
         let (client_before, ended_before) = (usage::cpu(), ended.load(Ordering::Relaxed));
         // Where acknowledgements come in large batches, the first one may be so large that less is left than was asked
@@ -136,10 +139,12 @@ impl Bench {
         let (wall, client_cpu) = (started_at.elapsed(), usage::cpu() - client_before);
         let ended_meanwhile = ended.load(Ordering::Relaxed) - ended_before;
         let server_cpu = self.server.cpu() - server_before;
+        let switches =
+            Switches::now().zip(switched_before).map(|(now, before)| now.since(before, ended_meanwhile as f64));
         worker.shutdown().await.expect("the worker ends");
         // A rate counts what was acknowledged; CPU time was spent on what ended, which is a few jobs more or less.
         let per_ended = (last - first) as f64 / ended_meanwhile.max(1) as f64;
-        Run { jobs: (last - first) as f64, wall, client_cpu: client_cpu.mul_f64(per_ended), server_cpu }
+        Run { jobs: (last - first) as f64, wall, client_cpu: client_cpu.mul_f64(per_ended), server_cpu, switches }
     }
 
     /// Measures something else that works off a number of jobs.
@@ -147,7 +152,7 @@ impl Bench {
         let (started_at, server_before, client_before) = (Instant::now(), self.server.cpu(), usage::cpu());
         work_off.await;
         let (wall, client_cpu) = (started_at.elapsed(), usage::cpu() - client_before);
-        Run { jobs: jobs as f64, wall, client_cpu, server_cpu: self.server.cpu() - server_before }
+        Run { jobs: jobs as f64, wall, client_cpu, server_cpu: self.server.cpu() - server_before, switches: None }
     }
 }
 
