@@ -6,10 +6,10 @@
 
 use std::process::ExitCode;
 
-use readpast::{Config, Handlers, Queue, Worker, WorkerConfig};
+use readpast::{Handlers, Queue, Worker, WorkerConfig};
 
 use super::callgrind::{self, Counts};
-use super::throughput::bench::{Bench, SCHEMA, fill};
+use super::throughput::bench::{self, Bench, fill};
 use super::throughput::usage::Switches;
 use super::throughput::work::Work;
 
@@ -53,11 +53,7 @@ pub async fn measure() -> (Counts, Option<Switches>) {
 pub fn work_off(url: &str, queue: &str) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let mut settings = Config::default();
-        settings.connection.url = url.into();
-        settings.connection.schema = SCHEMA.to_owned();
-        settings.queue.name = queue.to_owned();
-        let queue = Queue::connect(&settings).await.expect("the library connects");
+        let queue = Queue::connect(&bench::config(url, queue)).await.expect("the library connects");
         let handlers = Handlers::any(|_job, _context| Ok(()));
         let worker = Worker::builder(&queue, handlers).config(&config()).start().await.expect("the worker starts");
         let summary = worker.drain().await.expect("the worker ends");

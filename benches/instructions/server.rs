@@ -37,7 +37,7 @@ pub fn run(counted: &str) -> ExitCode {
     let batches = WARM_UP + COUNTED;
     session.fill(i64::from(BATCH) * batches as i64 + i64::from(ENQUEUE), None);
     for batch in 0..batches {
-        let jobs = session.to_be_claimed(BATCH);
+        let jobs = session.next_claim(BATCH);
         let calls = [("claim", wire::claim(QUEUE, WORKER, BATCH)), ("finish", wire::finish(QUEUE, WORKER, &jobs))];
         for (name, call) in calls {
             let read_before = server.entries_read();

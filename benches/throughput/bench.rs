@@ -84,11 +84,7 @@ impl Bench {
     }
 
     pub fn config(&self, queue: &str) -> Config {
-        let mut config = Config::default();
-        config.connection.url = self.server.url.as_str().into();
-        config.connection.schema = SCHEMA.to_owned();
-        config.queue.name = queue.to_owned();
-        config
+        config(&self.server.url, queue)
     }
 
     /// The library's own view of a queue, over connections of its own.
@@ -156,9 +152,23 @@ impl Bench {
     }
 }
 
+/// The settings for a queue in the bench's schema.
+pub fn config(url: &str, queue: &str) -> Config {
+    let mut config = Config::default();
+    config.connection.url = url.into();
+    config.connection.schema = SCHEMA.to_owned();
+    config.queue.name = queue.to_owned();
+    config
+}
+
 /// Enqueues `count` jobs of the usual payload.
 pub async fn fill(queue: &Queue, count: u64) {
-    enqueue(queue, count, |job| job).await;
+    fill_with(queue, count, &payload()).await;
+}
+
+/// Enqueues `count` jobs of this payload.
+pub async fn fill_with(queue: &Queue, count: u64, payload: &[u8]) {
+    enqueue(queue, count, payload, |job| job).await;
 }
 
 /// Brings the backlog of ready jobs to `jobs`.
@@ -169,16 +179,18 @@ pub async fn top_up(queue: &Queue, jobs: u64) {
 
 /// Enqueues `count` jobs of the usual payload that are not due for a day.
 pub async fn fill_scheduled(queue: &Queue, count: u64) {
-    enqueue(queue, count, |job| job.delay(Duration::from_secs(86_400))).await;
+    enqueue(queue, count, &payload(), |job| job.delay(Duration::from_secs(86_400))).await;
 }
 
-async fn enqueue(queue: &Queue, count: u64, change: fn(NewJob) -> NewJob) {
+async fn enqueue(queue: &Queue, count: u64, payload: &[u8], change: fn(NewJob) -> NewJob) {
     const AT_ONCE: u64 = 10_000;
+    const BYTES_AT_ONCE: u64 = 8 << 20;
+    let at_once = (BYTES_AT_ONCE / payload.len().max(1) as u64).clamp(1, AT_ONCE);
     let mut left = count;
     while left > 0 {
-        let now = left.min(AT_ONCE);
-        let jobs = (0..now).map(|_| change(NewJob::bytes(payload())));
-        queue.enqueue_many(&jobs.collect::<Vec<_>>()).await.expect("jobs are enqueued");
+        let now = left.min(at_once);
+        let jobs: Vec<NewJob> = (0..now).map(|_| change(NewJob::bytes(payload))).collect();
+        queue.enqueue_many(&jobs).await.expect("jobs are enqueued");
         left -= now;
     }
 }

@@ -77,7 +77,7 @@ impl InProcess {
     }
 
     /// What the next claim will give.
-    pub fn to_be_claimed(&mut self, jobs: i32) -> Vec<Claimed> {
+    pub fn next_claim(&mut self, jobs: i32) -> Vec<Claimed> {
         let first = self.next_job;
         self.next_job += i64::from(jobs);
         (first..self.next_job).map(|job| (job, 1)).collect()

@@ -134,7 +134,7 @@ fn report_calls(session: &mut InProcess, waiting: &str, rounds: usize) {
     let mut total = [Duration::ZERO; 3];
     for _ in 0..rounds {
         for _ in 0..ENQUEUE / CLAIM {
-            let jobs = session.to_be_claimed(CLAIM);
+            let jobs = session.next_claim(CLAIM);
             total[0] += timed_call(session, wire::claim(QUEUE, WORKER, CLAIM));
             total[1] += timed_call(session, wire::finish(QUEUE, WORKER, &jobs));
         }
