@@ -1,7 +1,7 @@
 //! The whole of readpast, measured: rates, CPU time, latencies, fairness, each as a ratio in one run.
 //! `benches/README.md` says how to read it.
 //!
-//!     cargo bench --bench throughput                          # everything, about ten minutes
+//!     cargo bench --bench throughput                          # everything, about twenty minutes
 //!     cargo bench --bench throughput -- --quick               # small sizes, half a minute: shows that it works, measures nothing
 //!     cargo bench --bench throughput -- no-op idle            # some of it
 //!     cargo bench --bench throughput -- --one-round no-op     # for a profile
@@ -48,6 +48,7 @@ pub struct Sizes {
     pub enqueued: u64,
     pub enqueued_singly: u64,
     pub backlogs: [u64; 3],
+    pub scale_jobs: u64,
     pub largest_backlog: u64,
     pub at_rest: Duration,
     pub wake_ups: usize,
@@ -65,6 +66,7 @@ const FULL: Sizes = Sizes {
     enqueued: 100_000,
     enqueued_singly: 2_000,
     backlogs: [1_000, 100_000, 1_000_000],
+    scale_jobs: 220_000,
     largest_backlog: 5_000_000,
     at_rest: Duration::from_secs(20),
     wake_ups: 20,
@@ -82,7 +84,8 @@ const QUICK: Sizes = Sizes {
     enqueued: 5_000,
     enqueued_singly: 50,
     backlogs: [1_000, 3_000, 10_000],
-    largest_backlog: 20_000,
+    scale_jobs: 40_000,
+    largest_backlog: 100_000,
     at_rest: Duration::from_secs(1),
     wake_ups: 1,
     long_job: Duration::from_millis(50),

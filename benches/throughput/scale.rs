@@ -20,7 +20,7 @@ const PROCESSES: [usize; 4] = [1, 2, 4, 8];
 const QUEUES: [usize; 3] = [1, 10, 100];
 
 /// Payloads in bytes, and by how much fewer jobs of them are worked off.
-const PAYLOADS: [(&str, usize, u64); 3] = [("200 bytes", 200, 1), ("8 KB", 8_000, 10), ("1 MB", 1_000_000, 1_000)];
+const PAYLOADS: [(&str, usize, u64); 3] = [("200 bytes", 200, 1), ("8 KB", 8_000, 10), ("1 MB", 1_000_000, 200)];
 
 /// From here on the CPU time of client and server together is what bounds.
 const FULL: f64 = 0.85;
@@ -38,7 +38,7 @@ async fn processes(report: &mut Report, sizes: &Sizes) {
     let mut runs = PROCESSES.map(|_| Vec::new());
     for _ in 0..sizes.rounds {
         for (count, runs) in PROCESSES.iter().zip(&mut runs) {
-            top_up(&queue, sizes.backlog).await;
+            top_up(&queue, sizes.scale_jobs).await;
             let mut workers: Vec<_> = (0..*count).map(|_| WorkerProcess::start(&bench, "processes")).collect();
             let done = || {
                 workers
@@ -46,7 +46,7 @@ async fn processes(report: &mut Report, sizes: &Sizes) {
                     .map(WorkerProcess::done)
                     .fold((0, Duration::ZERO), |(jobs, cpu), (more, own)| (jobs + more, cpu + own))
             };
-            runs.push(most_of(&mut bench, sizes.backlog, done).await);
+            runs.push(most_of(&mut bench, sizes.scale_jobs, done).await);
         }
     }
     for (count, runs) in PROCESSES.iter().zip(&runs) {
@@ -65,7 +65,7 @@ async fn queues(report: &mut Report, sizes: &Sizes) {
         }
         let mut runs = Vec::new();
         for _ in 0..sizes.rounds {
-            runs.push(work_off_all(&mut bench, &queues, sizes.backlog).await);
+            runs.push(work_off_all(&mut bench, &queues, sizes.scale_jobs).await);
         }
         let name = if count == 1 { "1 queue".to_owned() } else { format!("{count} queues") };
         report.add_bounded(&format!("no-op jobs, {name} in one process"), "jobs/s", rates(&runs), bound(&bench, &runs));
@@ -118,7 +118,7 @@ async fn payloads(report: &mut Report, sizes: &Sizes) {
     for (name, bytes, fewer) in PAYLOADS {
         let mut bench = Bench::start().await;
         let queue = bench.new_queue("payloads").await;
-        let jobs = (sizes.no_op_jobs / fewer).max(40);
+        let jobs = sizes.scale_jobs / fewer;
         let mut runs = Vec::new();
         for _ in 0..sizes.rounds {
             // The first are not measured, and some are claimed when the worker ends.
@@ -138,13 +138,13 @@ async fn backlog(report: &mut Report, sizes: &Sizes) {
     let mut bench = Bench::start().await;
     let queue = bench.new_queue("backlog").await;
     let config = WorkerConfig::default();
-    let (usual, largest) = (sizes.backlog, sizes.largest_backlog);
+    let (usual, largest) = (sizes.scale_jobs, sizes.largest_backlog);
     top_up(&queue, usual).await;
     let usual_claim = claim_us(&bench).await;
-    let usual_run = bench.run_worker(&queue, &config, Work::NONE, sizes.no_op_jobs).await;
+    let usual_run = bench.run_worker(&queue, &config, Work::NONE, usual / 2).await;
     top_up(&queue, largest).await;
     let largest_claim = claim_us(&bench).await;
-    let largest_run = bench.run_worker(&queue, &config, Work::NONE, sizes.no_op_jobs).await;
+    let largest_run = bench.run_worker(&queue, &config, Work::NONE, usual / 2).await;
 
     let flat = Some(Target::AtMost(1.2));
     report.add(&format!("claim at {largest} / at {usual}"), "times", flat, vec![largest_claim / usual_claim]);
