@@ -11,7 +11,7 @@ const HEAD: &str = "\
 # Instructions of a job at the last release, and what they were counted with. Compared by `.ci/run`, which fails when one
 # rises by more than 3 %; counts of another compiler or driver are only shown. Written by
 #
-#     cargo bench --bench instructions -- --update
+#     cargo bench --profile instructions --bench instructions -- --update
 ";
 
 const MADE_WITH: &str = "made with";

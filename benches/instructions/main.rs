@@ -1,8 +1,8 @@
 //! How many instructions a no-op job takes: a figure that no other program on the machine blurs, counted by Valgrind's
 //! callgrind. `benches/README.md` says how to read it.
 //!
-//!     cargo bench --bench instructions                # counts, and compares with benches/instructions.txt
-//!     cargo bench --bench instructions -- --update    # writes that file anew: at a release, or where a rise is meant
+//!     cargo bench --profile instructions --bench instructions                # counts, and compares with benches/instructions.txt
+//!     cargo bench --profile instructions --bench instructions -- --update    # writes that file anew: at a release, or where a rise is meant
 //!
 //! The file has the counts of the last release. It exits with 1 when one has risen by more than 3 %. Where Valgrind is
 //! not at hand, nothing is counted.
@@ -117,6 +117,8 @@ fn measure(update: bool) -> ExitCode {
     if risen.is_empty() {
         return ExitCode::SUCCESS;
     }
-    println!("instructions: where that is meant, say why in the commit: cargo bench --bench instructions -- --update");
+    println!(
+        "instructions: where that is meant, say why in the commit: cargo bench --profile instructions --bench instructions -- --update"
+    );
     ExitCode::FAILURE
 }

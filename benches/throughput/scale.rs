@@ -39,7 +39,11 @@ async fn processes(report: &mut Report, sizes: &Sizes) {
     for _ in 0..sizes.rounds {
         for (count, runs) in PROCESSES.iter().zip(&mut runs) {
             top_up(&queue, sizes.scale_jobs).await;
+            queue.pause().await.expect("the queue exists");
             let mut workers: Vec<_> = (0..*count).map(|_| WorkerProcess::start(&bench, "processes")).collect();
+            // The first answer comes when the worker has started; all begin together.
+            workers.iter_mut().for_each(|worker| assert_eq!(worker.done().0, 0));
+            queue.resume().await.expect("the queue exists");
             let done = || {
                 workers
                     .iter_mut()
@@ -80,11 +84,16 @@ async fn work_off_all(bench: &mut Bench, queues: &[Queue], jobs: u64) -> Run {
     let mut workers = Vec::new();
     for queue in queues {
         top_up(queue, each).await;
+        queue.pause().await.expect("the queue exists");
     }
     for queue in queues {
         let handlers = Handlers::any(|_job, _context| Ok(()));
         let worker = Worker::builder(queue, handlers).thread_pool(threads.clone()).start();
         workers.push(worker.await.expect("the worker starts"));
+    }
+    // All begin together.
+    for queue in queues {
+        queue.resume().await.expect("the queue exists");
     }
     let done = || (workers.iter().map(|worker| worker.stats().done).sum(), usage::cpu());
     let run = most_of(bench, each * queues.len() as u64, done).await;
