@@ -50,7 +50,7 @@ async fn processes(report: &mut Report, sizes: &Sizes) {
                     .map(WorkerProcess::done)
                     .fold((0, Duration::ZERO), |(jobs, cpu), (more, own)| (jobs + more, cpu + own))
             };
-            runs.push(most_of(&mut bench, sizes.scale_jobs, done).await);
+            runs.push(most_of(&mut bench, sizes.scale_jobs, done));
         }
     }
     for (count, runs) in PROCESSES.iter().zip(&runs) {
@@ -96,7 +96,7 @@ async fn work_off_all(bench: &mut Bench, queues: &[Queue], jobs: u64) -> Run {
         queue.resume().await.expect("the queue exists");
     }
     let done = || (workers.iter().map(|worker| worker.stats().done).sum(), usage::cpu());
-    let run = most_of(bench, each * queues.len() as u64, done).await;
+    let run = most_of(bench, each * queues.len() as u64, done);
     for worker in workers {
         worker.shutdown().await.expect("the worker ends");
     }
@@ -105,21 +105,21 @@ async fn work_off_all(bench: &mut Bench, queues: &[Queue], jobs: u64) -> Run {
 
 /// From a tenth of the jobs to nine tenths: before that not all workers have begun, after that not all have jobs.
 /// `done` is how many are acknowledged, and the client's CPU time.
-async fn most_of(bench: &mut Bench, jobs: u64, mut done: impl FnMut() -> (u64, Duration)) -> Run {
-    let (first, client_before) = reached(jobs / 10, &mut done).await;
+fn most_of(bench: &mut Bench, jobs: u64, mut done: impl FnMut() -> (u64, Duration)) -> Run {
+    let (first, client_before) = reached(jobs / 10, &mut done);
     let (started_at, server_before) = (Instant::now(), bench.server.cpu());
-    let (last, client_after) = reached(jobs * 9 / 10, &mut done).await;
+    let (last, client_after) = reached(jobs * 9 / 10, &mut done);
     let (wall, server_cpu) = (started_at.elapsed(), bench.server.cpu() - server_before);
     Run { jobs: (last - first) as f64, wall, client_cpu: client_after - client_before, server_cpu, switches: None }
 }
 
-async fn reached(jobs: u64, done: &mut impl FnMut() -> (u64, Duration)) -> (u64, Duration) {
+fn reached(jobs: u64, done: &mut impl FnMut() -> (u64, Duration)) -> (u64, Duration) {
     loop {
         let now = done();
         if now.0 >= jobs {
             return now;
         }
-        tokio::time::sleep(LOOK_INTERVAL).await;
+        std::thread::sleep(LOOK_INTERVAL);
     }
 }
 
