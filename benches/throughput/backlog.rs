@@ -48,8 +48,8 @@ pub async fn measure(report: &mut Report, sizes: &Sizes, curve: &mut Vec<(u64, f
     bench.uninstall().await;
 }
 
-/// The median time of a claim; what it claims stays claimed.
-async fn claim_us(bench: &Bench) -> f64 {
+/// The median time of a claim of the queue `backlog`; what it claims stays claimed.
+pub async fn claim_us(bench: &Bench) -> f64 {
     let mut client = bench.client().await;
     let worker_id = client.register_worker("backlog").await;
     let mut times = Vec::with_capacity(CLAIMS);

@@ -9,7 +9,7 @@ use readpast::{Config, Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConf
 
 use super::client::Client;
 use super::server::Server;
-use super::usage;
+use super::usage::{self, Switches};
 use super::work::Work;
 
 /// The schema that the bench installs, and removes again: never the one that somebody works with.
@@ -39,6 +39,8 @@ pub struct Run {
     pub wall: Duration,
     pub client_cpu: Duration,
     pub server_cpu: Duration,
+    /// Of the client's threads, for each job.
+    pub switches: Option<Switches>,
 }
 
 impl Run {
@@ -82,11 +84,7 @@ impl Bench {
     }
 
     pub fn config(&self, queue: &str) -> Config {
-        let mut config = Config::default();
-        config.connection.url = self.server.url.as_str().into();
-        config.connection.schema = SCHEMA.to_owned();
-        config.queue.name = queue.to_owned();
-        config
+        config(&self.server.url, queue)
     }
 
     /// The library's own view of a queue, over connections of its own.
@@ -128,6 +126,7 @@ impl Bench {
         };
         let warm_up = WARM_UP_JOBS.min(jobs / 4);
         let first = acknowledged(warm_up);
+        let switched_before = Switches::now();
         let (started_at, server_before) = (Instant::now(), self.server.cpu());
         let (client_before, ended_before) = (usage::cpu(), ended.load(Ordering::Relaxed));
         // Where acknowledgements come in large batches, the first one may be so large that less is left than was asked
@@ -136,10 +135,12 @@ impl Bench {
         let (wall, client_cpu) = (started_at.elapsed(), usage::cpu() - client_before);
         let ended_meanwhile = ended.load(Ordering::Relaxed) - ended_before;
         let server_cpu = self.server.cpu() - server_before;
+        let switches =
+            Switches::now().zip(switched_before).map(|(now, before)| now.since(before, ended_meanwhile as f64));
         worker.shutdown().await.expect("the worker ends");
         // A rate counts what was acknowledged; CPU time was spent on what ended, which is a few jobs more or less.
         let per_ended = (last - first) as f64 / ended_meanwhile.max(1) as f64;
-        Run { jobs: (last - first) as f64, wall, client_cpu: client_cpu.mul_f64(per_ended), server_cpu }
+        Run { jobs: (last - first) as f64, wall, client_cpu: client_cpu.mul_f64(per_ended), server_cpu, switches }
     }
 
     /// Measures something else that works off a number of jobs.
@@ -147,13 +148,27 @@ impl Bench {
         let (started_at, server_before, client_before) = (Instant::now(), self.server.cpu(), usage::cpu());
         work_off.await;
         let (wall, client_cpu) = (started_at.elapsed(), usage::cpu() - client_before);
-        Run { jobs: jobs as f64, wall, client_cpu, server_cpu: self.server.cpu() - server_before }
+        Run { jobs: jobs as f64, wall, client_cpu, server_cpu: self.server.cpu() - server_before, switches: None }
     }
+}
+
+/// The settings for a queue in the bench's schema.
+pub fn config(url: &str, queue: &str) -> Config {
+    let mut config = Config::default();
+    config.connection.url = url.into();
+    config.connection.schema = SCHEMA.to_owned();
+    config.queue.name = queue.to_owned();
+    config
 }
 
 /// Enqueues `count` jobs of the usual payload.
 pub async fn fill(queue: &Queue, count: u64) {
-    enqueue(queue, count, |job| job).await;
+    fill_with(queue, count, &payload()).await;
+}
+
+/// Enqueues `count` jobs of this payload.
+pub async fn fill_with(queue: &Queue, count: u64, payload: &[u8]) {
+    enqueue(queue, count, payload, |job| job).await;
 }
 
 /// Brings the backlog of ready jobs to `jobs`.
@@ -164,16 +179,18 @@ pub async fn top_up(queue: &Queue, jobs: u64) {
 
 /// Enqueues `count` jobs of the usual payload that are not due for a day.
 pub async fn fill_scheduled(queue: &Queue, count: u64) {
-    enqueue(queue, count, |job| job.delay(Duration::from_secs(86_400))).await;
+    enqueue(queue, count, &payload(), |job| job.delay(Duration::from_secs(86_400))).await;
 }
 
-async fn enqueue(queue: &Queue, count: u64, change: fn(NewJob) -> NewJob) {
+async fn enqueue(queue: &Queue, count: u64, payload: &[u8], change: fn(NewJob) -> NewJob) {
     const AT_ONCE: u64 = 10_000;
+    const BYTES_AT_ONCE: u64 = 8 << 20;
+    let at_once = (BYTES_AT_ONCE / payload.len().max(1) as u64).clamp(1, AT_ONCE);
     let mut left = count;
     while left > 0 {
-        let now = left.min(AT_ONCE);
-        let jobs = (0..now).map(|_| change(NewJob::bytes(payload())));
-        queue.enqueue_many(&jobs.collect::<Vec<_>>()).await.expect("jobs are enqueued");
+        let now = left.min(at_once);
+        let jobs: Vec<NewJob> = (0..now).map(|_| change(NewJob::bytes(payload))).collect();
+        queue.enqueue_many(&jobs).await.expect("jobs are enqueued");
         left -= now;
     }
 }

@@ -1,8 +1,9 @@
-//! A worker on an empty queue: what it asks of the server, and how soon it starts a job that comes.
+//! A worker on an empty queue: what it asks of the server, how soon it starts a job that comes, and how soon it
+//! acknowledges it.
 
 use std::time::{Duration, Instant};
 
-use readpast::{Handlers, NewJob, Queue, Worker, WorkerConfig};
+use readpast::{Handlers, Monitor, NewJob, Queue, Worker, WorkerConfig};
 use tokio::sync::mpsc;
 
 use super::Sizes;
@@ -12,6 +13,9 @@ use super::report::{Report, Target};
 
 /// After this long without a job a worker is at rest.
 const UNTIL_AT_REST: Duration = Duration::from_secs(2);
+
+/// How often is looked whether a job is acknowledged.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 pub async fn measure(report: &mut Report, sizes: &Sizes) {
     let bench = Bench::start().await;
@@ -34,33 +38,56 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
     .await
     .expect("the worker starts");
 
+    let monitor = worker.monitor();
     let mut same_process = Vec::new();
     let mut other_process = Vec::new();
+    let mut acknowledged = Vec::new();
     let mut client = bench.client().await;
     for sample in 0..sizes.wake_ups {
         // At another moment of the worker's waiting each time.
         let pause = Duration::from_millis(700 + 37 * (sample as u64 % 17));
         tokio::time::sleep(pause).await;
-        same_process.push(wake_up(&mut starts, queue.enqueue(&NewJob::bytes(payload()))).await);
+        let (enqueued_at, started_at) = wake_up(&mut starts, queue.enqueue(&NewJob::bytes(payload()))).await;
+        same_process.push(ms(started_at - enqueued_at));
+        acknowledged.push(ms(until_done(&monitor, 2 * sample as u64 + 1).await - started_at));
         tokio::time::sleep(pause).await;
-        other_process.push(wake_up(&mut starts, client.enqueue("idle", &payload())).await);
+        let (enqueued_at, started_at) = wake_up(&mut starts, client.enqueue("idle", &payload())).await;
+        other_process.push(ms(started_at - enqueued_at));
+        acknowledged.push(ms(until_done(&monitor, 2 * sample as u64 + 2).await - started_at));
     }
     worker.shutdown().await.expect("the worker ends");
     let longest = |samples: &[f64]| samples.iter().copied().fold(0.0, f64::max);
     let target = |most| Some(Target::AtMost(most));
-    let longest_other = longest(&other_process);
+    let (longest_other, longest_acknowledged) = (longest(&other_process), longest(&acknowledged));
     report.add("from enqueue to start, idle worker, same process", "ms", target(5.0), same_process);
     report.add("from enqueue to start, idle worker, other process", "ms", target(250.0), other_process);
     report.add("the same, longest of all", "ms", target(250.0), vec![longest_other]);
+    report.add("from end of a job to its acknowledgement, idle worker", "ms", target(60.0), acknowledged);
+    let measure = "from end of a job to its acknowledgement, longest of all";
+    report.add(measure, "ms", target(60.0), vec![longest_acknowledged]);
     bench.uninstall().await;
 }
 
-/// From before the enqueue to the start of the job, in milliseconds.
-async fn wake_up<T>(starts: &mut mpsc::UnboundedReceiver<Instant>, enqueue: impl Future<Output = T>) -> f64 {
+/// When the job was about to be enqueued, and when it was started, which is when it ended: it does nothing.
+async fn wake_up<T>(
+    starts: &mut mpsc::UnboundedReceiver<Instant>,
+    enqueue: impl Future<Output = T>,
+) -> (Instant, Instant) {
     let enqueued_at = Instant::now();
     enqueue.await;
-    let started_at = starts.recv().await.expect("the worker runs");
-    started_at.duration_since(enqueued_at).as_secs_f64() * 1e3
+    (enqueued_at, starts.recv().await.expect("the worker runs"))
+}
+
+/// When so many jobs are acknowledged.
+async fn until_done(monitor: &Monitor, jobs: u64) -> Instant {
+    while monitor.stats().done < jobs {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+    Instant::now()
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 async fn requests_at_rest(report: &mut Report, sizes: &Sizes, bench: &Bench) {

@@ -1,7 +1,7 @@
 //! The whole of readpast, measured: rates, CPU time, latencies, fairness, each as a ratio in one run.
 //! `benches/README.md` says how to read it.
 //!
-//!     cargo bench --bench throughput                          # everything, about ten minutes
+//!     cargo bench --bench throughput                          # everything, about twenty minutes
 //!     cargo bench --bench throughput -- --quick               # small sizes, half a minute: shows that it works, measures nothing
 //!     cargo bench --bench throughput -- no-op idle            # some of it
 //!     cargo bench --bench throughput -- --one-round no-op     # for a profile
@@ -24,10 +24,12 @@ mod no_op;
 mod plots;
 mod proxy;
 mod report;
+mod scale;
 mod server;
 mod share;
 mod usage;
 mod work;
+mod worker_process;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -46,6 +48,8 @@ pub struct Sizes {
     pub enqueued: u64,
     pub enqueued_singly: u64,
     pub backlogs: [u64; 3],
+    pub scale_jobs: u64,
+    pub largest_backlog: u64,
     pub at_rest: Duration,
     pub wake_ups: usize,
     pub long_job: Duration,
@@ -62,6 +66,8 @@ const FULL: Sizes = Sizes {
     enqueued: 100_000,
     enqueued_singly: 2_000,
     backlogs: [1_000, 100_000, 1_000_000],
+    scale_jobs: 220_000,
+    largest_backlog: 5_000_000,
     at_rest: Duration::from_secs(20),
     wake_ups: 20,
     long_job: Duration::from_millis(400),
@@ -78,6 +84,8 @@ const QUICK: Sizes = Sizes {
     enqueued: 5_000,
     enqueued_singly: 50,
     backlogs: [1_000, 3_000, 10_000],
+    scale_jobs: 40_000,
+    largest_backlog: 100_000,
     at_rest: Duration::from_secs(1),
     wake_ups: 1,
     long_job: Duration::from_millis(50),
@@ -85,7 +93,7 @@ const QUICK: Sizes = Sizes {
     tiny_before_long: 2_000,
 };
 
-const MEASURES: [&str; 7] = ["no-op", "cpu", "enqueue", "backlog", "idle", "nested", "fairness"];
+const MEASURES: [&str; 8] = ["no-op", "cpu", "enqueue", "backlog", "idle", "nested", "fairness", "scale"];
 
 /// The threads of a worker and of its rivals.
 pub fn cores() -> usize {
@@ -93,7 +101,7 @@ pub fn cores() -> usize {
 }
 
 fn main() -> ExitCode {
-    if server::played_server() {
+    if server::played_server() || worker_process::played_worker() {
         return ExitCode::SUCCESS;
     }
     let mut quick = false;
@@ -141,7 +149,8 @@ async fn measure(sizes: &Sizes, chosen: &[String]) -> Report {
             "backlog" => backlog::measure(&mut report, sizes, &mut curve).await,
             "idle" => idle::measure(&mut report, sizes).await,
             "nested" => nested::measure(&mut report, sizes).await,
-            _ => fairness::measure(&mut report, sizes).await,
+            "fairness" => fairness::measure(&mut report, sizes).await,
+            _ => scale::measure(&mut report, sizes).await,
         }
     }
     report.set("took", format!("{:.0} s", started_at.elapsed().as_secs_f64()));

@@ -22,6 +22,8 @@ pub struct Figure {
     pub target: Option<Target>,
     /// All samples, one a round, in the order in which they were taken.
     pub samples: Vec<f64>,
+    /// What kept it from being more.
+    pub bounded_by: Option<String>,
 }
 
 /// What a figure was measured with.
@@ -32,12 +34,21 @@ pub struct Report {
 }
 
 impl Figure {
-    fn verdict(&self) -> &'static str {
+    fn is_met(&self) -> bool {
         match self.target {
-            None => "",
-            Some(Target::AtLeast(least)) if self.value >= least => "met",
-            Some(Target::AtMost(most)) if self.value <= most => "met",
-            Some(_) => "NOT MET",
+            None => true,
+            Some(Target::AtLeast(least)) => self.value >= least,
+            Some(Target::AtMost(most)) => self.value <= most,
+        }
+    }
+
+    /// The last column of a line.
+    fn verdict(&self) -> String {
+        match &self.bounded_by {
+            Some(bound) => format!("bounded by {bound}"),
+            None if self.target.is_none() => String::new(),
+            None if self.is_met() => "met".to_owned(),
+            None => "NOT MET".to_owned(),
         }
     }
 
@@ -64,10 +75,19 @@ impl Report {
     /// Adds a figure: the median of its samples.
     pub fn add(&mut self, measure: &str, unit: &'static str, target: Option<Target>, samples: Vec<f64>) {
         let value = super::bench::median(samples.clone());
-        let figure = Figure { measure: measure.to_owned(), value, unit, target, samples };
-        println!("  {:<76} {:>12} {:<9} {:<10} {}", figure.measure, number(value), unit, figure.target_text(), {
-            figure.verdict()
-        });
+        self.push(Figure { measure: measure.to_owned(), value, unit, target, samples, bounded_by: None });
+    }
+
+    /// Adds a figure without a target, and what kept it from being more.
+    pub fn add_bounded(&mut self, measure: &str, unit: &'static str, samples: Vec<f64>, bounded_by: String) {
+        let value = super::bench::median(samples.clone());
+        let bounded_by = Some(bounded_by);
+        self.push(Figure { measure: measure.to_owned(), value, unit, target: None, samples, bounded_by });
+    }
+
+    fn push(&mut self, figure: Figure) {
+        let (value, target, verdict) = (number(figure.value), figure.target_text(), figure.verdict());
+        println!("  {:<76} {value:>12} {:<9} {target:<10} {verdict}", figure.measure, figure.unit);
         self.figures.push(figure);
     }
 
@@ -77,7 +97,7 @@ impl Report {
     }
 
     pub fn all_met(&self) -> bool {
-        self.figures.iter().all(|figure| figure.verdict() != "NOT MET")
+        self.figures.iter().all(Figure::is_met)
     }
 
     pub fn markdown(&self) -> String {

@@ -55,5 +55,5 @@ pub fn bare_rayon(work: Work, jobs: u64) -> Run {
     let (started_at, before) = (Instant::now(), usage::cpu());
     pool.install(|| payloads.par_iter().with_max_len(1).for_each(|_payload| work.run()));
     let (wall, client_cpu) = (started_at.elapsed(), usage::cpu() - before);
-    Run { jobs: jobs as f64, wall, client_cpu, server_cpu: Duration::ZERO }
+    Run { jobs: jobs as f64, wall, client_cpu, server_cpu: Duration::ZERO, switches: None }
 }

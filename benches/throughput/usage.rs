@@ -1,4 +1,4 @@
-//! What a process has used so far: CPU time, resident memory where the system tells it.
+//! What a process has used so far: CPU time; context switches and resident memory where the system tells them.
 
 use std::time::Duration;
 
@@ -25,4 +25,36 @@ pub fn resident_bytes() -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(kib * 1024)
+}
+
+/// How often threads were taken off a core.
+#[derive(Debug, Clone, Copy)]
+pub struct Switches {
+    /// Because they waited for something, which then woke them.
+    pub voluntary: f64,
+    /// For whatever reason.
+    pub all: f64,
+}
+
+impl Switches {
+    /// Of all threads that this process has now; `None` where there is no `/proc`.
+    pub fn now() -> Option<Switches> {
+        let mut switches = Switches { voluntary: 0.0, all: 0.0 };
+        for thread in std::fs::read_dir("/proc/self/task").ok()? {
+            // One that ends meanwhile does not count.
+            let Ok(status) = std::fs::read_to_string(thread.ok()?.path().join("status")) else { continue };
+            let count = |name: &str| -> Option<f64> {
+                status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+            };
+            let voluntary = count("voluntary_ctxt_switches:")?;
+            switches.voluntary += voluntary;
+            switches.all += voluntary + count("nonvoluntary_ctxt_switches:")?;
+        }
+        Some(switches)
+    }
+
+    /// Since an earlier moment, for each of so many jobs.
+    pub fn since(self, before: Switches, jobs: f64) -> Switches {
+        Switches { voluntary: (self.voluntary - before.voluntary) / jobs, all: (self.all - before.all) / jobs }
+    }
 }

@@ -183,5 +183,5 @@ pub async fn run_worker(settings: Settings, work: Work, jobs: u64) -> Run {
     worker.request_shutdown();
     running.await.expect("the worker does not panic").expect("the worker ends");
     pool.close().await;
-    Run { jobs: (last - first) as f64, wall, client_cpu, server_cpu }
+    Run { jobs: (last - first) as f64, wall, client_cpu, server_cpu, switches: None }
 }

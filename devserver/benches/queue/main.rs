@@ -9,34 +9,25 @@
 //! `cargo bench -p readpast-devserver`. Without `--bench`, as `cargo test --benches` starts it, it does all of it once
 //! with few jobs.
 
+mod in_process;
 mod wire;
 
 use std::net::SocketAddr;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use in_process::{ENQUEUE, InProcess, PAYLOAD, QUEUE, WORKER};
 use readpast_devserver::DevServer;
-use readpast_devserver::engine::Session;
-use readpast_devserver::tds::login::LoginRequest;
-use readpast_devserver::tds::packet::{Message, PacketType, Reset};
-use readpast_devserver::tds::request::{self, Request};
-use readpast_devserver::tds::token::{Output, ResponseWriter};
 use rustix::time::{ClockId, clock_gettime};
-use tokio::runtime::{Handle, Runtime};
-use tokio::sync::watch;
-use uuid::Uuid;
+use tokio::runtime::Runtime;
 use wire::{Claimed, Client};
 
 /// As the program has it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const QUEUE: &str = "q";
-const WORKER: Uuid = Uuid::from_u128(1);
-const PAYLOAD: usize = 200;
 const CLAIM: i32 = 500;
-const ENQUEUE: i32 = 1_000;
 
 /// How much is done.
 struct Scale {
@@ -71,10 +62,10 @@ fn main() {
         session.fill(backlog - waiting, None);
         waiting = backlog;
         bytes_a_job = resident_bytes().saturating_sub(memory_before) / backlog as u64;
-        session.report(&grouped(backlog), scale.rounds);
+        report_calls(&mut session, &grouped(backlog), scale.rounds);
     }
     session.fill(waiting, Some(3_600_000));
-    session.report(&format!("{} and as many scheduled", grouped(waiting)), scale.rounds);
+    report_calls(&mut session, &format!("{} and as many scheduled", grouped(waiting)), scale.rounds);
     println!();
     println!("Memory: {bytes_a_job} bytes a job of {PAYLOAD}, {} waiting", grouped(waiting));
     println!();
@@ -131,85 +122,27 @@ fn resident_bytes() -> u64 {
     pages.unwrap_or(0) * PAGE
 }
 
-/// A session without a socket: requests go in as bytes, answers go nowhere.
-struct InProcess {
-    session: Session,
-    writer: ResponseWriter,
-    /// The next job that a claim gives. Claims are in order of the ids, and there is one session.
-    next_job: i64,
-    _stop: watch::Sender<bool>,
+/// The CPU time of a call.
+fn timed_call(session: &mut InProcess, call: Vec<u8>) -> Duration {
+    let start = cpu_time(ClockId::ThreadCPUTime);
+    session.call(call);
+    cpu_time(ClockId::ThreadCPUTime) - start
 }
 
-impl InProcess {
-    fn open(server: &DevServer, runtime: &Runtime) -> InProcess {
-        let login = LoginRequest {
-            user: "sa".to_owned(),
-            password: "readpast".to_owned(),
-            database: String::new(),
-            app_name: String::new(),
-            host_name: String::new(),
-        };
-        let session = server.engine().login(&login).expect("the default login");
-        let (stop, stopping) = watch::channel(false);
-        let handle: &Handle = runtime.handle();
-        let output = Output::new(Box::new(tokio::io::sink()), handle.clone(), stopping, Arc::default());
-        InProcess { session, writer: ResponseWriter::new(output), next_job: 1, _stop: stop }
-    }
-
-    /// Installs the scripts, and makes a queue and a worker.
-    fn install(&mut self) {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../sql");
-        let entries = std::fs::read_dir(folder).expect("the scripts are there");
-        let mut files: Vec<_> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
-        files.retain(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(char::is_numeric)));
-        files.sort();
-        for file in files {
-            let text = std::fs::read_to_string(file).expect("a readable script").replace("$(schema)", "readpast");
-            for batch in text.split("\nGO") {
-                self.session.run_batch(batch, &mut self.writer);
-            }
+/// Prints what each call costs a row while so many jobs wait.
+fn report_calls(session: &mut InProcess, waiting: &str, rounds: usize) {
+    let mut total = [Duration::ZERO; 3];
+    for _ in 0..rounds {
+        for _ in 0..ENQUEUE / CLAIM {
+            let jobs = session.next_claim(CLAIM);
+            total[0] += timed_call(session, wire::claim(QUEUE, WORKER, CLAIM));
+            total[1] += timed_call(session, wire::finish(QUEUE, WORKER, &jobs));
         }
-        for batch in [
-            format!("EXEC readpast.create_queue N'{QUEUE}'"),
-            format!("EXEC readpast.register_worker N'{QUEUE}', '{WORKER}', N'bench', 3600000"),
-        ] {
-            self.session.run_batch(&batch, &mut self.writer);
-        }
+        total[2] += timed_call(session, wire::enqueue(QUEUE, ENQUEUE, PAYLOAD, None));
     }
-
-    fn call(&mut self, payload: Vec<u8>) -> Duration {
-        let message = Message { packet_type: PacketType::Rpc, reset: Reset::No, ignored: false, payload };
-        let start = cpu_time(ClockId::ThreadCPUTime);
-        let decoded = request::decode(&message).expect("a request");
-        let Request::Calls(calls) = decoded.request else { panic!("it was made as a call") };
-        for call in calls {
-            self.session.run_rpc(call, &mut self.writer);
-        }
-        cpu_time(ClockId::ThreadCPUTime) - start
-    }
-
-    fn fill(&mut self, count: i64, delay_ms: Option<i64>) {
-        for _ in 0..count / i64::from(ENQUEUE) {
-            self.call(wire::enqueue(QUEUE, ENQUEUE, PAYLOAD, delay_ms));
-        }
-    }
-
-    /// Prints what each call costs a row while so many jobs wait.
-    fn report(&mut self, waiting: &str, rounds: usize) {
-        let mut total = [Duration::ZERO; 3];
-        for _ in 0..rounds {
-            for _ in 0..ENQUEUE / CLAIM {
-                let jobs: Vec<Claimed> = (0..i64::from(CLAIM)).map(|job| (self.next_job + job, 1)).collect();
-                self.next_job += i64::from(CLAIM);
-                total[0] += self.call(wire::claim(QUEUE, WORKER, CLAIM));
-                total[1] += self.call(wire::finish(QUEUE, WORKER, &jobs));
-            }
-            total[2] += self.call(wire::enqueue(QUEUE, ENQUEUE, PAYLOAD, None));
-        }
-        let rows = (rounds * ENQUEUE as usize) as f64;
-        let [claim, finish, enqueue] = total.map(|time| time.as_secs_f64() * 1e6 / rows);
-        println!("{waiting:<34}{claim:>10.2}{finish:>10.2}{enqueue:>10.2}");
-    }
+    let rows = (rounds * ENQUEUE as usize) as f64;
+    let [claim, finish, enqueue] = total.map(|time| time.as_secs_f64() * 1e6 / rows);
+    println!("{waiting:<34}{claim:>10.2}{finish:>10.2}{enqueue:>10.2}");
 }
 
 struct Rates {

@@ -116,6 +116,7 @@ pub fn enqueue(queue: &str, count: i32, payload: usize, delay_ms: Option<i64>) -
         SqlType::Int,
         SqlType::NVarChar(Length::Limit(256)),
         SqlType::UniqueIdentifier,
+        SqlType::VarChar(Length::Limit(64)),
     ];
     let rows = (0..count).map(|ordinal| {
         let mut row = vec![Value::Null; columns.len()];
@@ -257,8 +258,8 @@ fn column_types(answer: &[u8]) -> (Vec<Form>, usize) {
                 at += 2;
                 Form::Short
             }
-            // NVARCHAR
-            0xE7 => {
+            // VARCHAR, NVARCHAR
+            0xA7 | 0xE7 => {
                 at += 8;
                 Form::Long
             }

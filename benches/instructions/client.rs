@@ -1,0 +1,64 @@
+//! A no-op job's way through the client: the answer to a claim is read, the job goes through channel and pool, and its
+//! acknowledgement is written. The whole process of a worker is counted; the server is another process, which is not.
+//!
+//! What a worker does once (connecting, registering, ending) goes out by taking the counts of a run with few jobs from
+//! those of one with many.
+
+use std::process::ExitCode;
+
+use readpast::{Handlers, Queue, Worker, WorkerConfig};
+
+use super::callgrind::{self, Counts};
+use super::throughput::bench::{self, Bench, fill};
+use super::throughput::usage::Switches;
+use super::throughput::work::Work;
+
+/// The first argument of the process that is counted.
+pub const ROLE: &str = "client";
+
+/// Whole batches. So many that what differs from start to start (the TLS library's measuring of random noise: a few
+/// million instructions) is less than a hundredth of the difference.
+const FEW: u64 = 5_000;
+const MANY: u64 = 65_000;
+
+/// For what is not counted but measured.
+const JOBS_AT_FULL_SPEED: u64 = 100_000;
+
+/// One job at a time, and full batches however slow Valgrind makes the process: nothing depends on the clock.
+fn config() -> WorkerConfig {
+    let mut config = WorkerConfig::default();
+    config.threads = 1;
+    config.buffer = 2 * config.batch_size;
+    config.finish_linger_ms = 10_000;
+    config
+}
+
+/// What a job takes; and how often the worker's threads are switched for one, not under Valgrind and with the default
+/// config.
+pub async fn measure() -> (Counts, Option<Switches>) {
+    let mut bench = Bench::start().await;
+    let mut counts = [Counts::default(); 2];
+    for (counts, (queue, jobs)) in counts.iter_mut().zip([("few", FEW), ("many", MANY)]) {
+        fill(&bench.new_queue(queue).await, jobs).await;
+        *counts = callgrind::count(&format!("client-{queue}"), &[ROLE, &bench.server.url, queue], None);
+    }
+    let queue = bench.new_queue("full speed").await;
+    fill(&queue, JOBS_AT_FULL_SPEED * 11 / 10).await;
+    let run = bench.run_worker(&queue, &WorkerConfig::default(), Work::NONE, JOBS_AT_FULL_SPEED).await;
+    bench.uninstall().await;
+    let [few, many] = counts;
+    ((many - few).per(MANY - FEW), run.switches)
+}
+
+/// Works off a queue, in the process that is counted.
+pub fn work_off(url: &str, queue: &str) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let queue = Queue::connect(&bench::config(url, queue)).await.expect("the library connects");
+        let handlers = Handlers::any(|_job, _context| Ok(()));
+        let worker = Worker::builder(&queue, handlers).config(&config()).start().await.expect("the worker starts");
+        let summary = worker.drain().await.expect("the worker ends");
+        assert!(summary.stats.done == FEW || summary.stats.done == MANY, "{summary:?}");
+    });
+    ExitCode::SUCCESS
+}
