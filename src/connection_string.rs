@@ -44,8 +44,8 @@ pub(crate) const PACKET_SIZES: RangeInclusive<u32> = 512..=16_383;
 /// | `MultiSubnetFailover` | `true` tries all addresses of the host at once | `false` |
 /// | `Connect Timeout`, `Command Timeout` (s), `Packet Size` | here they win over the `connection` section | that section |
 ///
-/// With `Encrypt=false` the certificate is not looked at, as in ADO.NET, whatever `TrustServerCertificate=false` and
-/// `HostNameInCertificate` say; only `TrustServerCertificateCA` has it looked at. SQL Server may be configured to
+/// With `Encrypt=false` the certificate is checked only if `TrustServerCertificateCA` is set;
+/// `TrustServerCertificate=false` and `HostNameInCertificate` change nothing, as in ADO.NET. SQL Server may be configured to
 /// encrypt everything all the same. ADO.NET looks at the certificate then, and this crate does not: where it matters,
 /// write `Encrypt=true`. (Microsoft's "Encryption and certificate validation in Microsoft.Data.SqlClient", the table of
 /// version 4.0; `SqlConnectionStringBuilder.HostNameInCertificate`: "only applies when using Encrypt in Mandatory or
@@ -313,6 +313,8 @@ fn other_kind(text: &str) -> Option<&'static str> {
     let before_the_first_value = text.split('=').next().unwrap_or(text);
     if text.to_ascii_lowercase().starts_with("jdbc:") {
         Some("a JDBC URL")
+    } else if text.to_ascii_lowercase().starts_with("driver=") {
+        Some("an ODBC connection string")
     } else if before_the_first_value.contains("//") {
         Some("a URL")
     } else if !text.contains('=') {

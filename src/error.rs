@@ -161,7 +161,7 @@ pub enum Error {
 
     /// The queue does not exist (58001). Create it with [`Queue::create`](crate::Queue::create), or correct
     /// `queue.name`.
-    #[error("{message}")]
+    #[error("{message}, with Queue::create, or correct queue.name")]
     #[non_exhaustive]
     UnknownQueue {
         /// Names the queue.
@@ -202,9 +202,9 @@ pub enum Error {
         cause: Box<Error>,
     },
 
-    /// Some chunks of an [`enqueue_many`](crate::Queue::enqueue_many) were committed before one failed. The jobs after
-    /// `enqueued` are not in the queue, but for the `jobs` first of them where `cause` is an [`Error::EnqueueInDoubt`]:
-    /// those may be.
+    /// Some chunks of an [`enqueue_many`](crate::Queue::enqueue_many) were committed before one failed. The later
+    /// jobs are not in the queue. Exception: where `cause` is an [`Error::EnqueueInDoubt`], the next `jobs` of them may
+    /// be.
     #[error("{} jobs were enqueued, then: {cause}", enqueued.len())]
     #[non_exhaustive]
     EnqueuedInPart {

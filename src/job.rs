@@ -321,7 +321,7 @@ impl NewJob {
         let invalid = |reason: String| Err(Error::InvalidJob { reason });
         if self.payload.len() > MAX_VALUE_BYTES {
             return invalid(format!(
-                "its payload has {} bytes; it must have {MAX_VALUE_BYTES} (256 MiB) at most: keep it elsewhere and enqueue where",
+                "its payload has {} bytes; it must have {MAX_VALUE_BYTES} (256 MiB) at most: store it elsewhere and enqueue its address",
                 self.payload.len()
             ));
         }

@@ -97,7 +97,7 @@ async fn a_missing_permission_names_the_role_that_has_it() {
     let error = queue.enqueue(&NewJob::text("x")).await.unwrap_err();
     assert!(matches!(error, Error::PermissionDenied { number: 229, .. }), "{error:?}");
     let schema = fixture.schema();
-    let says = format!("one of {schema}_producer, {schema}_operator: ALTER ROLE [{schema}_producer] ADD MEMBER [user]");
+    let says = format!("one of {schema}_producer, {schema}_operator: ALTER ROLE [role] ADD MEMBER [user]");
     assert!(error.to_string().contains(&says), "{error}");
     fixture.drop_login(&login).await;
     fixture.remove().await;

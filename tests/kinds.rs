@@ -434,3 +434,24 @@ async fn a_kind_has_its_own_time_limit_and_retry_policy() {
     assert_eq!((counts.dead, counts.scheduled), (1, 1));
     fixture.remove().await;
 }
+
+/// The first jobs are slow: by their pace most of the others are put off for longer than the rest takes, so that the
+/// worker has nothing to run meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_of_what_is_due_waits_for_jobs_that_were_put_off_for_others_of_their_kind() {
+    let fixture = Fixture::new("drained_turns").await;
+    let jobs: Vec<NewJob> = (0..50).map(|number: u32| NewJob::json(&number).unwrap().kind("uneven")).collect();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
+    let uneven = |job: &Job, _: &Context| {
+        let pause = if job.json::<u32>()? < 3 { 100 } else { 1 };
+        std::thread::sleep(Duration::from_millis(pause));
+        Ok(())
+    };
+    let handlers = Handlers::new().kind("uneven", uneven).options("uneven", KindOptions::new().at_most(1));
+    let config = changed(WorkerConfig::default(), |worker| worker.promote_interval_ms = 50);
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    let drained = worker.drain_until(Duration::ZERO).await.unwrap();
+    assert!(drained.stats.snoozed > 0, "some had to wait: {drained:?}");
+    assert_eq!(drained.stats.done, 50);
+    fixture.remove().await;
+}

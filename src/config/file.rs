@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Config;
-use super::check::shown;
+use super::check::{refused, shown};
 use super::keys::{self, KEYS, Key, Kind};
 use crate::error::Error;
 
@@ -26,14 +26,23 @@ pub(super) fn apply(config: &mut Config, text: &str, file: Option<&str>) -> Resu
     result.map_err(placed(text, file))
 }
 
-/// Sets what one section of the text sets; nothing where there is no such section.
+/// Sets what one section of the text sets, whose name may have dots; nothing where there is no such section.
 pub(super) fn apply_section(config: &mut Config, text: &str, section: &str) -> Result<(), Error> {
-    let result = parse(text).and_then(|table| match table.get_ref().get(section) {
-        Some(value) => match value.get_ref() {
-            DeValue::Table(inner) => apply_table(config, "", inner),
-            _ => Err(not_a_section(section, value)),
-        },
-        None => Ok(()),
+    if section.is_empty() {
+        return Err(refused("the section", "empty", "the name of a section; Config::from_toml reads a whole text"));
+    }
+    let result = parse(text).and_then(|table| {
+        let mut inside = table.get_ref();
+        for name in section.split('.') {
+            inside = match inside.get(name) {
+                Some(value) => match value.get_ref() {
+                    DeValue::Table(inner) => inner,
+                    _ => return Err(not_a_section(section, value)),
+                },
+                None => return Ok(()),
+            };
+        }
+        apply_table(config, "", inside)
     });
     result.map_err(placed(text, None))
 }

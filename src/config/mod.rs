@@ -91,15 +91,17 @@ impl Config {
     /// `[queue.worker]` and so on for the section `queue`. What stands outside of it is left to the program. Keys that
     /// are not there keep their defaults, all of them where there is no such section.
     ///
-    /// Read the program's own settings after this: an error of the `toml` crate shows the line that it speaks of, which
-    /// may be that of the connection string with its password. Where this has succeeded, the text is TOML, and whatever
-    /// else is wrong with it stands in the program's own lines. For the same reason [`Config`] is not
+    /// The section's name may have dots: `services.jobs` for `[services.jobs.worker]`.
+    ///
+    /// `toml` quotes the faulty line in its errors, and that line may hold your password. So call this first: where it
+    /// has succeeded, the text is TOML, and what else is wrong with it is in your own lines. For the same reason [`Config`] is not
     /// `serde::Deserialize`.
     ///
     /// # Errors
     ///
     /// [`Error::ConfigSyntax`] for a text that is no TOML, in whatever section, for unknown keys and values of the
-    /// wrong type in this one, and where `section` is a single value. The message never quotes a line.
+    /// wrong type in this one, and where `section` is a single value. The message never quotes a line. [`Error::Config`]
+    /// where `section` is empty.
     pub fn from_section(text: &str, section: &str) -> Result<Config, Error> {
         let mut config = Config::default();
         file::apply_section(&mut config, text, section)?;

@@ -21,12 +21,13 @@ pub(super) fn for_permission(message: &str, schema: &str) -> String {
         .map(|role| format!("{schema}_{role}"))
         .collect();
     if roles.is_empty() {
-        return format!(
-            "where this was an installation, {INSTALL}; otherwise see \"Who may do what\" in sql/README.md"
-        );
+        return format!("to install, {INSTALL}; otherwise see \"Who may do what\" in sql/README.md");
     }
-    let role = &roles[0];
-    let any = if roles.len() == 1 { role.clone() } else { format!("one of {}", roles.join(", ")) };
+    // With several, which one is right depends on what the program does.
+    let (any, role) = match &roles[..] {
+        [role] => (role.clone(), role.as_str()),
+        several => (format!("one of {}", several.join(", ")), "role"),
+    };
     format!("make the login's user a member of {any}: ALTER ROLE [{role}] ADD MEMBER [user]")
 }
 
@@ -61,7 +62,7 @@ mod tests {
             denied("claim"),
             "make the login's user a member of s_worker: ALTER ROLE [s_worker] ADD MEMBER [user]"
         );
-        assert!(denied("peek").contains("one of s_operator, s_monitor: ALTER ROLE [s_operator] ADD"));
+        assert!(denied("peek").contains("one of s_operator, s_monitor: ALTER ROLE [role] ADD"));
         assert!(denied("enqueue_list").contains("one of s_producer, s_operator"));
     }
 

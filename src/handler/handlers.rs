@@ -71,6 +71,11 @@ impl Handlers {
     }
 
     /// One handler for every job, whatever its kind.
+    ///
+    /// It returns `Result<_, BoxError>`; inside, `?` takes any error, those of `anyhow` too, and a
+    /// [`JobError`](crate::JobError) (`return Err(JobError::dead("…").into())`). A handler that is kept in a variable
+    /// names its parameters' types: `|job: &Job, context: &Context|`. One that only fails names its result:
+    /// `Err::<(), BoxError>(…)`. An async one calls [`Context::block_on`](crate::Context::block_on).
     pub fn any<F, R>(handler: F) -> Handlers
     where
         F: Fn(&Job, &Context) -> Result<R, BoxError> + Send + Sync + 'static,
@@ -115,7 +120,7 @@ impl Handlers {
         self
     }
 
-    /// Says how the jobs of a kind are run that has a handler already. Without it, they are run as the worker's
+    /// Sets the options of a kind; add the kind's handler first. Without it, its jobs are run as the worker's
     /// configuration says.
     pub fn options(mut self, kind: &str, options: KindOptions) -> Handlers {
         match self.by_kind.get(kind) {
@@ -126,7 +131,8 @@ impl Handlers {
                 self.handlers[*index].options = options;
             }
             None => {
-                let allowed = format!("the kind of a handler that was added before: {:?}", self.kinds());
+                let allowed =
+                    format!("the kind of a handler that was added before (by kind or job): {:?}", self.kinds());
                 self.refuse("the kind of options".to_owned(), format!("'{kind}'"), allowed);
             }
         }
@@ -310,8 +316,7 @@ mod tests {
             assert_eq!(refused, format!("a handler's kind is '{kind}'; {allowed}"));
         }
         let misspelt = Handlers::new().kind("resize", nothing).options("rezise", KindOptions::new());
-        let expected =
-            r#"the kind of options is 'rezise'; it must be the kind of a handler that was added before: ["resize"]"#;
+        let expected = r#"the kind of options is 'rezise'; it must be the kind of a handler that was added before (by kind or job): ["resize"]"#;
         assert_eq!(message(misspelt), expected);
         let never = Handlers::new().kind("resize", nothing).options("resize", KindOptions::new().at_most(0));
         assert_eq!(message(never), "at_most of the handler of kind 'resize' is 0; it must be 1 or more");

@@ -86,8 +86,10 @@ impl KindOptions {
             && (base_ms > max_ms || u128::from(max_ms) > TEN_YEARS.as_millis())
         {
             let key = format!("retry of the handler of kind '{kind}'");
-            let (value, allowed) =
-                (format!("{base_ms} ms to {max_ms} ms"), "from less to more, ten years at most".to_owned());
+            let (value, allowed) = (
+                format!("{base_ms} ms to {max_ms} ms"),
+                "base_ms no greater than max_ms, ten years at most".to_owned(),
+            );
             return Err(Error::Config { key, value, allowed });
         }
         let time_limit_key = || format!("time_limit of the handler of kind '{kind}'");

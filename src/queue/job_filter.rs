@@ -6,8 +6,8 @@ use super::job_state::JobState;
 
 /// Which jobs [`Queue::list`](super::Queue::list) shows: all that have everything that is asked for.
 ///
-/// A state is all that is looked up. Whatever else is asked for, no index knows of, because every job would pay for it:
-/// SQL Server then reads the jobs one after the other, up to 10,000 for a page.
+/// Only the state uses an index. Every other condition is tested row by row, up to 10,000 rows for a page, because each
+/// job would pay for an index.
 ///
 /// ```
 /// use readpast::{JobFilter, JobState};
@@ -24,7 +24,8 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
-    /// All jobs of the queue and its archive, one state after the other in the order of [`JobState`].
+    /// All jobs of the queue and its archive, one state after the other in the order of [`JobState`]. A page ends where a
+    /// state does: go on until [`JobPage::next`](super::JobPage::next) is `None`. For one state there is `From<JobState>`.
     pub fn all() -> JobFilter {
         JobFilter::default()
     }

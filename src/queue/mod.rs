@@ -86,8 +86,8 @@ const OPERATOR_BATCH: usize = 1_000;
 /// after they were used last. While all are in use, further calls wait for up to `connection.command_timeout_ms` and
 /// then fail with [`Error::NoFreeConnection`].
 ///
-/// An idle worker that was started from the queue that jobs are enqueued through, or from a clone of it, starts them at
-/// once; other workers notice within `worker.poll_max_ms`.
+/// Where jobs are enqueued through the same `Queue` that started an idle worker, or a clone of it, that worker starts
+/// them at once; other workers notice within `worker.poll_max_ms`.
 ///
 /// Before its first call, a queue asks which version of the schema is installed; every call but
 /// [`connect`](Queue::connect) and [`install`](Queue::install) fails with [`Error::NotInstalled`],

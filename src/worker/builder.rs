@@ -21,6 +21,9 @@ use super::io_thread::{self, IoThread};
 use super::pool::Pool;
 use super::worker_state::WorkerState;
 
+/// Less than this leaves too little to rayon and the handler: a job of nothing at all has overflowed it.
+const LEAST_STACK: usize = 256 * 1024;
+
 /// A worker that has not started. Made by [`Worker::builder`].
 #[must_use = "a worker does nothing until it is started"]
 pub struct WorkerBuilder {
@@ -81,10 +84,9 @@ impl WorkerBuilder {
     }
 
     /// Runs the jobs on these threads instead of a pool of the worker's own; `worker.threads` then has no effect.
-    /// Workers that were given the same pool share it: as long as each has jobs, each gets the share of the threads'
-    /// time that its [`weight`](Self::weight) is of all weights, however long its jobs are. A job is not interrupted,
-    /// so that another worker may wait for as long as the jobs take that run; it then holds one job for the next thread
-    /// that is free.
+    /// Workers that were given the same pool share it: as long as each has jobs, the threads' time is divided in
+    /// proportion to their [`weight`](Self::weight)s, however long their jobs are. A job is not interrupted: a worker
+    /// may have to wait until running jobs end, and then holds one job for the next thread that is free.
     ///
     /// ```no_run
     /// # async fn example(handlers: readpast::Handlers, more: readpast::Handlers) -> Result<(), Box<dyn std::error::Error>> {
@@ -106,14 +108,15 @@ impl WorkerBuilder {
         self
     }
 
-    /// The worker's share of a pool that it shares with others, in proportion to theirs: 1 to 1,000. Default: 1.
+    /// The worker's share of a pool that it shares with others, in proportion to theirs: 1 to 1,000. Default: 1. A
+    /// wrong value is refused at the start.
     pub fn weight(mut self, weight: u32) -> WorkerBuilder {
         self.weight = weight;
         self
     }
 
-    /// The size in bytes of the stacks of the worker's own threads. Default: 2 MiB, or `RUST_MIN_STACK`. A pool that is
-    /// handed in by [`thread_pool`](Self::thread_pool) has its own size.
+    /// The size in bytes of the stacks of the worker's own threads, 256 KiB at least. Default: 2 MiB, or
+    /// `RUST_MIN_STACK`. A wrong value is refused at the start. A pool that is handed in by [`thread_pool`](Self::thread_pool) has its own size.
     pub fn stack_size(mut self, bytes: usize) -> WorkerBuilder {
         self.stack_size = Some(bytes);
         self
@@ -162,6 +165,9 @@ impl WorkerBuilder {
         check_range("weight", weight, 1..=1_000)?;
         code.handlers.check(&config)?;
         let pool = match (threads, stack_size) {
+            (None, Some(bytes)) if bytes < LEAST_STACK => {
+                return Err(refused("stack_size", bytes, format_args!("{LEAST_STACK} (256 KiB) at least")));
+            }
             (None, stack_size) => Pool::own(own_threads(&config), stack_size)?,
             (Some(threads), None) => Pool::shared(threads),
             (Some(_), Some(bytes)) => return Err(refused("stack_size", bytes, "unset beside thread_pool")),

@@ -29,7 +29,9 @@ pub(super) async fn stop_when_empty(state: Arc<WorkerState>, due_within: Option<
     let mut empty_readings = 0;
     while empty_readings < 2 {
         arrivals.nothing_found().await;
-        let due_within = due_within.map(|within| within.saturating_sub(started_at.elapsed()));
+        // A job that had to wait for others of its kind was put off by this worker: it belongs to what is ready now.
+        let turns_in = state.tally.turns_in();
+        let due_within = due_within.map(|within| within.saturating_sub(started_at.elapsed()).max(turns_in));
         let mut pause = poll_max;
         match session.unfinished(queue, due_within).await {
             Ok(left) if left.is_empty() => empty_readings += 1,
@@ -76,7 +78,7 @@ impl Waiting {
         };
         if is_due {
             self.told_at = Some(now);
-            tracing::info!(waits_for = %WaitsFor(left), next_due = ?left.next_due, "the queue is not drained yet");
+            tracing::info!(waits_for = %WaitsFor(left), next_due_s = left.next_due.map(|due| due.as_secs()), "the queue is not drained yet");
         }
     }
 }

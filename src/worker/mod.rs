@@ -148,7 +148,7 @@ pub struct Summary {
     /// had passed, and after [`StopHandle::stop_now`].
     pub ended_in_order: bool,
     /// Jobs that still ran, or whose result was not acknowledged, when the worker ended. At the shutdown deadline they
-    /// were given back at once and without a counted attempt, but for those that had failed; after
+    /// were given back at once, and no attempt is counted except for jobs whose handler had already failed; after
     /// [`StopHandle::stop_now`] they run again when the lease is reaped. Jobs of a queue with delivery `at_most_once`
     /// do not run again.
     pub cut_off: usize,
@@ -299,8 +299,18 @@ impl Worker {
     }
 
     /// As [`drain`](Self::drain), but leaves jobs that are scheduled for later than `within` from now: delayed ones,
-    /// and those that failed and are to be retried later. With [`Duration::ZERO`], what is ready now is worked off, and
-    /// what is due by now.
+    /// those that failed and are to be retried later, those that their handler snoozed, and those of a kind that this
+    /// worker has no handler for. With [`Duration::ZERO`], what is ready now is worked off, and what is due by now.
+    /// Jobs over a kind's limit ([`KindOptions::at_most`](crate::KindOptions::at_most)) are waited for, and so is a
+    /// paused queue.
+    ///
+    /// ```no_run
+    /// # async fn example(worker: readpast::Worker) -> Result<(), readpast::Error> {
+    /// let summary = worker.drain_until(std::time::Duration::ZERO).await?;
+    /// println!("{} jobs done", summary.stats.done);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

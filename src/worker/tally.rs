@@ -2,7 +2,9 @@
 //! from it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::stats::WorkerStats;
 
@@ -21,6 +23,8 @@ pub(super) struct Tally {
     ended_ns: AtomicU64,
     output_bytes: AtomicU64,
     last_claim_succeeded: AtomicBool,
+    longest_turn_ms: AtomicU64,
+    snoozed_at: Mutex<Option<Instant>>,
 }
 
 /// Run times since the worker started.
@@ -54,6 +58,20 @@ impl Tally {
     /// SQL Server has confirmed that a job will run again without a counted attempt.
     pub(super) fn snoozed(&self) {
         add(&self.snoozed, 1);
+        *self.snoozed_at.lock() = Some(Instant::now());
+    }
+
+    /// A job is put off for so long, because as many of its kind run as may.
+    pub(super) fn waits_for_its_turn(&self, delay: Duration) {
+        self.longest_turn_ms.fetch_max(delay.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// In how much time all jobs have had their turn that were put off for others of their kind; zero where none was.
+    /// Counted from the last confirmation, which comes after SQL Server has begun to count.
+    pub(super) fn turns_in(&self) -> Duration {
+        let longest = Duration::from_millis(self.longest_turn_ms.load(Ordering::Relaxed));
+        let snoozed_at = *self.snoozed_at.lock();
+        snoozed_at.map_or(Duration::ZERO, |at| longest.saturating_sub(at.elapsed()))
     }
 
     /// SQL Server has confirmed that a job is dead.
