@@ -53,7 +53,7 @@ impl KindOptions {
     /// The places belong to this value: whatever is given it or a clone of it shares them, over kinds, handlers and
     /// workers of this process. So two kinds that load the same machine, or the workers of two queues, run so many jobs
     /// together; those that wait start in the order in which they came. A worker whose threads are all busy lets others
-    /// go first after two seconds.
+    /// go first.
     ///
     /// ```
     /// use readpast::{Handlers, KindOptions};

@@ -34,7 +34,9 @@ pub use handlers::Handlers;
 pub use job_error::{BoxError, JobError};
 pub use kind_options::KindOptions;
 pub use output::{IntoOutput, Json, Output};
-pub(crate) use places::{HOLD, Line, Places, Waiter};
+#[cfg(test)]
+pub(crate) use places::HOLD;
+pub(crate) use places::{Line, Permit, Places, Threads, WaiterId};
 pub(crate) use retry_delay::retry_delay;
 pub(crate) use run::{Ran, failure, panic_message};
 pub(crate) use state::State;

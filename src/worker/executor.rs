@@ -16,36 +16,27 @@ use crossbeam_channel::{Receiver, Sender};
 
 use crate::handler::{self, Context, Handlers, JobError, Surroundings, UnknownKinds, failure};
 use crate::ids::Fence;
-use crate::job::Job;
 use crate::metrics::KindMetrics;
 use crate::outcome::Outcome;
 use crate::queue::claim::ClaimedUnseen;
 use crate::queue::finish::Finish;
 
+use super::claimed::Claimed;
 use super::completion::{CompletionSender, Ended};
 use super::confirmations::Ran;
 use super::demand::most_ahead;
 use super::dropped_elsewhere::DroppedElsewhere;
 use super::held_job::Held;
 use super::hooks::Hooks;
-use super::kind_limits::{Admission, KindLimits, Permit};
+use super::kind_limits::{Admission, KindLimits};
 use super::lease_validity::LeaseValidity;
 use super::overdue::Overdue;
 use super::pool::{Jobs, Load, MemberId, Pool};
 use super::registration::Registration;
 use super::worker_state::WorkerState;
 
-/// How often it is looked for jobs that wait too long for others of their kind, or hold a place and do not start.
+/// How often it is looked for jobs that wait too long for others of their kind.
 const SURPLUS_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A job in memory, as the prefetcher hands it over.
-pub(super) struct Claimed {
-    pub(super) job: Job,
-    pub(super) held: Held,
-    pub(super) claimed_at: Instant,
-    /// Of its kind's limit, where that has one.
-    pub(super) permit: Option<Permit>,
-}
 
 /// The program's code that runs for a job.
 pub(super) struct JobCode {
@@ -185,9 +176,7 @@ impl Executor {
     /// they have no row any more: they still run, until the deadline or until the worker stops at once.
     pub(super) fn close(&self) {
         self.runs.closed.store(true, Ordering::Release);
-        for claimed in self.runs.kind_limits.take_waiting() {
-            self.runs.give_back(claimed);
-        }
+        self.runs.give_back_those_that_wait();
         let mut no_way_back = Vec::new();
         while let Ok(claimed) = self.runs.waiting.try_recv() {
             if claimed.job.fence() == Fence::NONE {
@@ -209,8 +198,7 @@ impl Executor {
         self.close();
     }
 
-    /// Puts off what waits for others of its kind and was not to wait for so long, and passes places on that are not
-    /// used here, once a second; never returns.
+    /// Puts off what waits for others of its kind and was not to wait for so long, once a second; never returns.
     pub(super) async fn keep_putting_off(self) {
         let mut ticks = tokio::time::interval(SURPLUS_INTERVAL);
         loop {
@@ -218,8 +206,7 @@ impl Executor {
             for (claimed, delay) in self.runs.kind_limits.take_surplus() {
                 self.runs.put_off_for_others(claimed, delay);
             }
-            self.runs.kind_limits.pass_on();
-            self.pump(); // a thread may have looked for what was just taken out
+            self.pump(); // a place may be free that no thread has looked for
         }
     }
 
@@ -320,9 +307,19 @@ impl Runs {
             self.put_off(claimed, outcome);
             return Instant::now();
         };
+        self.start_if_admitted(handler, claimed)
+    }
+
+    fn start_if_admitted(&self, handler: usize, claimed: Claimed) -> Instant {
         match self.kind_limits.admit(handler, claimed) {
             Admission::Starts(claimed) => self.run(handler, claimed),
-            Admission::Waits => Instant::now(),
+            Admission::Waits => {
+                // Nobody would take it out again: it came after those that waited were given back.
+                if self.closed.load(Ordering::Acquire) {
+                    self.give_back_those_that_wait();
+                }
+                Instant::now()
+            }
             Admission::PutOff(claimed, delay) => {
                 self.put_off_for_others(claimed, delay);
                 Instant::now()
@@ -367,6 +364,10 @@ impl Runs {
         ended_at
     }
 
+    fn give_back_those_that_wait(&self) {
+        self.kind_limits.take_waiting().into_iter().for_each(|claimed| self.give_back(claimed));
+    }
+
     fn give_back(&self, claimed: Claimed) {
         let Claimed { job, mut held, permit, .. } = claimed;
         let (job_id, fence) = (job.id(), job.fence());
@@ -408,7 +409,8 @@ mod tests {
     use super::super::completion;
     use super::*;
     use crate::config::WorkerConfig;
-    use crate::job::NewJob;
+    use crate::handler::{KindOptions, Permit, Places};
+    use crate::job::{Job, NewJob};
 
     const LEASE: Duration = Duration::from_secs(60);
 
@@ -452,6 +454,91 @@ mod tests {
             .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
         state.in_flight.idle().await;
         assert_eq!(starts.load(Ordering::Acquire), 0);
+    }
+
+    /// One whose jobs of kind `limited` have one place, and those of `long` run until the gate opens, and the place,
+    /// taken by another worker.
+    struct Limited {
+        state: Arc<WorkerState>,
+        registration: Arc<Registration>,
+        executor: Executor,
+        starts: std::sync::mpsc::Receiver<()>,
+        gate: std::sync::mpsc::Sender<()>,
+        taken: Permit,
+        _acknowledged: Box<dyn Any>,
+    }
+
+    impl Limited {
+        fn new() -> Limited {
+            let clock = Arc::new(LeaseValidity::default());
+            clock.renewed(clock.now(), LEASE);
+            let state = Arc::new(WorkerState::for_test(WorkerConfig::default()));
+            let (started, starts) = std::sync::mpsc::channel();
+            let (gate, opened) = std::sync::mpsc::channel();
+            let opened = parking_lot::Mutex::new(opened);
+            let long = move |_: &Job, _: &Context| {
+                started.send(()).unwrap();
+                let _ = opened.lock().recv();
+                Ok(())
+            };
+            let mut handlers = Handlers::new()
+                .kind("limited", |_, _| -> Result<(), crate::handler::BoxError> { panic!("it has no place") })
+                .options("limited", KindOptions::new().at_most(1))
+                .kind("long", long);
+            handlers.check(&state.config).unwrap();
+            let places: Arc<Places> = handlers.places().flatten().next().unwrap().clone();
+            let other = places.join(Pool::own(1, None).unwrap());
+            assert!(places.change(|line, now| line.take_place(other, now)));
+            let taken = Permit::new(&places, other);
+            let (completion, batches, large) = completion::channel(&state);
+            let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
+            let registration = Arc::new(Registration::for_test(clock.clone()));
+            let executor = Executor::new(&state, Pool::own(1, None).unwrap(), code, clock, completion);
+            let _acknowledged = Box::new((batches, large));
+            Limited { state, registration, executor, starts, gate, taken, _acknowledged }
+        }
+
+        fn claimed(&self, kind: &str) -> Claimed {
+            let job = Job::for_test(NewJob::text("").kind(kind));
+            let (job, held) = Held::claimed(&self.registration, &self.state.in_flight, vec![job]).remove(0);
+            Claimed { job, held, claimed_at: Instant::now(), permit: None }
+        }
+
+        fn admit(&self) {
+            let claimed = self.claimed("limited");
+            let handler = self.executor.runs.code.handlers.find(claimed.job.kind()).unwrap();
+            self.executor.runs.start_if_admitted(handler, claimed);
+        }
+
+        /// Unstarted ones, those that wait for others, and those that are given back or have ended.
+        fn jobs(&self) -> (usize, usize, usize) {
+            let in_flight = &self.state.in_flight;
+            (in_flight.unstarted(), in_flight.parked(), in_flight.awaiting_finish())
+        }
+    }
+
+    #[tokio::test]
+    async fn what_could_have_a_place_and_finds_no_thread_is_given_back_by_an_orderly_stop() {
+        let limited = Limited::new();
+        limited.admit();
+        assert_eq!(limited.jobs(), (0, 1, 0));
+        limited.executor.submit(vec![limited.claimed("long")]);
+        limited.starts.recv().unwrap();
+        drop(limited.taken);
+        limited.executor.close();
+        let in_flight = &limited.state.in_flight;
+        assert_eq!((in_flight.unstarted(), in_flight.parked(), in_flight.awaiting_finish()), (0, 0, 1));
+        limited.gate.send(()).unwrap();
+        in_flight.idle().await;
+    }
+
+    /// A thread may have looked before whether the worker is closed.
+    #[tokio::test]
+    async fn what_is_to_wait_after_those_that_waited_were_given_back_is_given_back_as_well() {
+        let limited = Limited::new();
+        limited.executor.close();
+        limited.admit();
+        assert_eq!(limited.jobs(), (0, 0, 1), "it does not wait for another worker's job");
     }
 
     fn counting_executor(state: &Arc<WorkerState>, clock: &Arc<LeaseValidity>) -> (Executor, Arc<AtomicUsize>) {

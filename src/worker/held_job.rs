@@ -62,9 +62,9 @@ impl Held {
         &self.source.registration
     }
 
-    /// The job waits for others of its kind, or no longer.
-    pub(super) fn parked(&mut self, waits: bool) {
-        self.moves_to(if waits { Stage::Parked } else { Stage::Unstarted });
+    /// The job waits for others of its kind.
+    pub(super) fn parked(&mut self) {
+        self.moves_to(Stage::Parked);
     }
 
     /// The job runs from now on.

@@ -124,8 +124,8 @@ impl InFlight {
                 self.demand.notify_one();
                 self.emptied.notify_waiters();
             }
-            Stage::Running => {}
-            Stage::Parked => {}         // it may start now, or is given back
+            Stage::Parked if left == 0 => self.emptied.notify_waiters(), // as an unstarted one
+            Stage::Running | Stage::Parked => {}
             Stage::AwaitingFinish => {} // confirmed() speaks for a whole batch
         }
     }
@@ -136,5 +136,34 @@ impl InFlight {
 
     pub(super) fn shrink(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_idle_once_the_last_job_that_waits_for_others_leaves() {
+        let in_flight = InFlight::default();
+        in_flight.enter(Stage::Parked, 2);
+        let mut idle = std::pin::pin!(in_flight.idle());
+        let is_woken = std::sync::Arc::new(Woken::default());
+        let waker = is_woken.clone().into();
+        let mut context = std::task::Context::from_waker(&waker);
+        assert!(idle.as_mut().poll(&mut context).is_pending());
+        in_flight.leave(Stage::Parked);
+        in_flight.leave(Stage::Parked);
+        assert!(is_woken.0.load(Ordering::Acquire));
+        assert!(idle.as_mut().poll(&mut context).is_ready());
+    }
+
+    #[derive(Default)]
+    struct Woken(std::sync::atomic::AtomicBool);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.store(true, Ordering::Release);
+        }
     }
 }

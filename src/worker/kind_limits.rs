@@ -1,12 +1,12 @@
 //! At most so many jobs of a kind at once ([`KindOptions::at_most`](crate::KindOptions::at_most)).
 //!
 //! ```text
-//! channel ──▶ slot: is there a place for the kind? ──yes──▶ runs ──ends──▶ the next one that waits goes before the channel
-//!                            └──no──▶ waits here, where its turn comes within HOLD ──no──▶ put off until its turn
+//! channel ──▶ a free thread: is there a place for the kind? ──yes──▶ runs ──ends──▶ the next one that waits
+//!                             └──no──▶ waits here, where its turn comes within HOLD ──no──▶ put off until its turn
 //! ```
 //!
-//! The places, and the order of those that wait, are one for all workers that share them
-//! ([`Places`](crate::handler::Places)); the jobs wait here, each in its worker.
+//! The places, and whose turn it is, are one for all workers that share them ([`Places`](crate::handler::Places)); the
+//! jobs wait here, each in its worker.
 //!
 //! A job that waits holds no thread, and does not count as one that the threads have in store: others are claimed past
 //! it. A kind with a long backlog would fill the memory so. What would wait for long goes back to SQL Server, scheduled
@@ -17,38 +17,22 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender};
 use parking_lot::Mutex;
 
-use crate::handler::{HOLD, Line, Places, Waiter};
+use crate::handler::{Line, Permit, Places, Threads, WaiterId};
 use crate::ids::Fence;
 
-use super::executor::Claimed;
-use super::pool::Pool;
+use super::claimed::Claimed;
 
-pub(super) struct KindLimits {
-    /// By handler; `None`: without a limit.
-    kinds: Vec<Option<Arc<KindLimit>>>,
-    are_none: bool,
-    /// Jobs that have waited and may start.
-    next: Receiver<Claimed>,
-    sender: Sender<Claimed>,
-}
+/// By handler; `None`: without a limit.
+pub(super) struct KindLimits(Vec<Option<KindLimit>>);
 
 /// The jobs of one handler that wait.
 struct KindLimit {
     places: Arc<Places>,
-    /// Changed only under the lock on the line, in which each of these stands.
-    waiting: Mutex<VecDeque<Claimed>>,
-    next: Sender<Claimed>,
-    pool: Arc<Pool>,
-}
-
-/// A job may run: it has a place, and gives it back when this is dropped.
-pub(super) struct Permit {
-    kind: Arc<KindLimit>,
-    given_at: Instant,
-    started_at: Option<Instant>,
+    waiter: WaiterId,
+    /// Since when each waits, the longest wait first. Changed only under the lock on the line, which knows how many.
+    waiting: Mutex<VecDeque<(Instant, Claimed)>>,
 }
 
 /// What becomes of a job that is to start.
@@ -59,112 +43,100 @@ pub(super) enum Admission {
 }
 
 impl KindLimits {
-    /// With the places of each handler, for a worker on `pool`.
-    pub(super) fn new<'a>(places: impl Iterator<Item = Option<&'a Arc<Places>>>, pool: &Arc<Pool>) -> KindLimits {
-        let (sender, next) = crossbeam_channel::unbounded();
-        let kind = |places: &Arc<Places>| {
-            let waiting = Mutex::default();
-            Arc::new(KindLimit { places: places.clone(), waiting, next: sender.clone(), pool: pool.clone() })
+    /// With the places of each handler, for a worker on `threads`.
+    pub(super) fn new<'a>(
+        places: impl Iterator<Item = Option<&'a Arc<Places>>>,
+        threads: &Arc<impl Threads + 'static>,
+    ) -> KindLimits {
+        let kind = |places: &Arc<Places>| KindLimit {
+            places: places.clone(),
+            waiter: places.join(threads.clone()),
+            waiting: Mutex::default(),
         };
         let kinds: Vec<_> = places.map(|places| places.map(kind)).collect();
-        KindLimits { are_none: kinds.iter().all(Option::is_none), kinds, next, sender }
+        KindLimits(if kinds.iter().all(Option::is_none) { Vec::new() } else { kinds })
     }
 
-    /// A job that has waited and may start.
+    /// A job that has waited and has a place now. It is to be started at once.
     pub(super) fn next(&self) -> Option<Claimed> {
-        // (A look into a channel is dear where each job has one, and nearly nobody has a limit.)
-        if self.are_none { None } else { self.next.try_recv().ok() }
+        let startable = |kind: &'_ &KindLimit| kind.places.startable(kind.waiter).map(|(_, since)| since);
+        let kinds = self.kinds().filter_map(|kind| Some((startable(&kind)?, kind)));
+        let (_, first) = kinds.min_by_key(|(since, _)| *since)?;
+        first.change(|line, waiting, now| {
+            // Another thread may have been faster.
+            if waiting.is_empty() || !line.take_place(first.waiter, now) {
+                return None;
+            }
+            let (_, mut claimed) = waiting.pop_front()?;
+            claimed.permit = Some(Permit::new(&first.places, first.waiter));
+            Some(claimed)
+        })
     }
 
-    /// How many have waited and may start.
+    /// How many have waited and could start now.
     pub(super) fn ready(&self) -> usize {
-        if self.are_none { 0 } else { self.next.len() }
+        self.kinds().filter_map(|kind| kind.places.startable(kind.waiter)).map(|(jobs, _)| jobs).sum()
     }
 
     /// Decides about a job of this handler.
     pub(super) fn admit(&self, handler: usize, mut claimed: Claimed) -> Admission {
-        let Some(kind) = &self.kinds[handler] else {
+        let Some(kind) = self.0.get(handler).and_then(Option::as_ref) else {
             return Admission::Starts(claimed);
         };
-        let now = Instant::now();
         if let Some(permit) = &mut claimed.permit {
-            permit.started_at = Some(now);
+            permit.starts();
             return Admission::Starts(claimed);
         }
-        let mut line = kind.places.line();
-        if line.take_place(now) {
-            claimed.permit = Some(Permit { kind: kind.clone(), given_at: now, started_at: Some(now) });
-            return Admission::Starts(claimed);
-        }
-        let waiting = kind.waiting.lock().len();
-        // A job without a row cannot be put off; `worker.max_in_flight` bounds how many wait.
-        if waiting < line.room(now) || !has_row(&claimed) {
-            kind.wait(&mut line, claimed);
-            return Admission::Waits;
-        }
-        Admission::PutOff(claimed, line.book(now))
+        kind.change(|line, waiting, now| {
+            // (Those that wait here go first.)
+            if waiting.is_empty() && line.take_place(kind.waiter, now) {
+                claimed.permit.insert(Permit::new(&kind.places, kind.waiter)).starts();
+                return Admission::Starts(claimed);
+            }
+            // A job without a row cannot be put off; `worker.max_in_flight` bounds how many wait.
+            if waiting.len() < line.room(kind.waiter, now) || !has_row(&claimed) {
+                claimed.held.parked();
+                waiting.push_back((now, claimed));
+                return Admission::Waits;
+            }
+            Admission::PutOff(claimed, line.book(kind.waiter, now))
+        })
     }
 
     /// Whether no kind has a limit.
     pub(super) fn are_none(&self) -> bool {
-        self.are_none
+        self.0.is_empty()
     }
 
     /// Takes out those that wait for much longer than it looked when they came, with the time for which each is to be
     /// put off.
     pub(super) fn take_surplus(&self) -> Vec<(Claimed, Duration)> {
         let mut surplus = Vec::new();
-        for kind in self.kinds.iter().flatten() {
-            let now = Instant::now();
-            let mut line = kind.places.line();
-            let mut waiting = kind.waiting.lock();
-            let room = 2 * line.room(now);
-            while waiting.len() > room && waiting.back().is_some_and(has_row) {
-                line.leave(&**kind, 1);
-                let delay = line.book(now);
-                surplus.extend(waiting.pop_back().map(|claimed| (claimed, delay)));
-            }
+        for kind in self.kinds() {
+            kind.change(|line, waiting, now| {
+                let room = 2 * line.room(kind.waiter, now);
+                while waiting.len() > room && waiting.back().is_some_and(|(_, claimed)| has_row(claimed)) {
+                    let last = waiting.pop_back();
+                    line.set_waiting(kind.waiter, waiting.len(), None); // it does not wait behind itself
+                    surplus.extend(last.map(|(_, claimed)| (claimed, line.book(kind.waiter, now))));
+                }
+            });
         }
         surplus
     }
 
-    /// Lets others go first that wait for a place which a job here has had for [`HOLD`] without starting: all threads
-    /// are busy, or the lease is in doubt.
-    pub(super) fn pass_on(&self) {
-        for _ in 0..self.next.len() {
-            let Some(mut claimed) = self.next() else { return };
-            let is_due = |permit: &mut Permit| {
-                let kind = &permit.kind;
-                permit.given_at.elapsed() >= HOLD && kind.places.line().others_wait(&**kind)
-            };
-            let Some(permit) = claimed.permit.take_if(is_due) else {
-                let _ = self.sender.send(claimed); // never refused: the receiver is here
-                continue;
-            };
-            permit.kind.wait(&mut permit.kind.places.line(), claimed);
-            drop(permit); // to the first in the line, behind which this one now stands
-        }
-    }
-
     /// Drops those that wait: the worker stops at once.
     pub(super) fn drop_waiting(&self) {
-        // They leave the line first: with nobody to take them, each one's permit would hand over to the next, one in
-        // the other.
-        for kind in self.kinds.iter().flatten() {
-            drop(kind.take_waiting(|_| true));
-        }
-        while self.next.try_recv().is_ok() {}
+        self.kinds().for_each(|kind| drop(kind.take_waiting(|_| true)));
     }
 
     /// Takes out those that wait and can be given back.
     pub(super) fn take_waiting(&self) -> Vec<Claimed> {
-        self.kinds.iter().flatten().flat_map(|kind| kind.take_waiting(has_row)).collect()
+        self.kinds().flat_map(|kind| kind.take_waiting(has_row)).collect()
     }
-}
 
-impl Drop for KindLimits {
-    fn drop(&mut self) {
-        self.drop_waiting();
+    fn kinds(&self) -> impl Iterator<Item = &KindLimit> {
+        self.0.iter().flatten()
     }
 }
 
@@ -174,38 +146,29 @@ fn has_row(claimed: &Claimed) -> bool {
 }
 
 impl KindLimit {
-    fn wait(self: &Arc<Self>, line: &mut Line, mut claimed: Claimed) {
-        claimed.held.parked(true);
-        self.waiting.lock().push_back(claimed);
-        line.join(self.clone());
+    /// Changes the line and what waits here, together.
+    fn change<T>(&self, change: impl FnOnce(&mut Line, &mut VecDeque<(Instant, Claimed)>, Instant) -> T) -> T {
+        self.places.change(|line, now| {
+            let mut waiting = self.waiting.lock();
+            let changed = change(line, &mut waiting, now);
+            line.set_waiting(self.waiter, waiting.len(), waiting.front().map(|(since, _)| *since));
+            changed
+        })
     }
 
     fn take_waiting(&self, which: impl Fn(&Claimed) -> bool) -> Vec<Claimed> {
-        let mut line = self.places.line();
-        let mut waiting = self.waiting.lock();
-        let (taken, left): (Vec<_>, Vec<_>) = waiting.drain(..).partition(which);
-        *waiting = left.into();
-        line.leave(self, taken.len());
-        taken
+        let taken: Vec<_> = self.change(|_, waiting, _| {
+            let (taken, left): (Vec<_>, Vec<_>) = waiting.drain(..).partition(|(_, claimed)| which(claimed));
+            *waiting = left.into();
+            taken
+        });
+        taken.into_iter().map(|(_, claimed)| claimed).collect()
     }
 }
 
-impl Waiter for KindLimit {
-    fn has_place(self: Arc<Self>) {
-        let mut next = self.waiting.lock().pop_front().expect("it stands in the line once for each that waits");
-        next.held.parked(false);
-        next.permit = Some(Permit { kind: self.clone(), given_at: Instant::now(), started_at: None });
-        let _ = self.next.send(next); // never refused: what waits has left the line before the receiver goes
-    }
-
-    fn wake(&self) {
-        self.pool.pump();
-    }
-}
-
-impl Drop for Permit {
+impl Drop for KindLimit {
     fn drop(&mut self) {
-        self.kind.places.give_back(self.started_at.map(|at| at.elapsed()), &*self.kind);
+        self.places.leave(self.waiter);
     }
 }
 
@@ -213,10 +176,11 @@ impl Drop for Permit {
 mod tests {
     use super::*;
     use crate::config::WorkerConfig;
+    use crate::handler::HOLD;
     use crate::job::{Job, NewJob};
     use crate::worker::held_job::Held;
     use crate::worker::lease_validity::LeaseValidity;
-    use crate::worker::pool::Jobs;
+    use crate::worker::pool::{Jobs, Pool};
     use crate::worker::registration::Registration;
     use crate::worker::worker_state::WorkerState;
 
@@ -239,15 +203,20 @@ mod tests {
         let limits = on_own_pool(&places);
         let mut jobs = jobs(state, 102, fence).into_iter();
         drop(started(&limits, jobs.next().unwrap()));
-        places.line().set_mean_run(Duration::from_millis(1));
+        set_mean_run(&limits, Duration::from_millis(1));
         let running = started(&limits, jobs.next().unwrap());
         assert!(jobs.all(|job| matches!(limits.admit(0, job), Admission::Waits)));
         (places, limits, running)
     }
 
+    fn set_mean_run(limits: &KindLimits, mean_run: Duration) {
+        limits.kinds().for_each(|kind| kind.places.change(|line, _| line.set_mean_run(kind.waiter, mean_run)));
+    }
+
     /// A job for which there is a place.
     fn started(limits: &KindLimits, job: Claimed) -> Claimed {
-        let Admission::Starts(running) = limits.admit(0, job) else { panic!("there is no place") };
+        let Admission::Starts(mut running) = limits.admit(0, job) else { panic!("there is no place") };
+        running.held.started();
         running
     }
 
@@ -270,7 +239,7 @@ mod tests {
         let state = WorkerState::for_test(WorkerConfig::default());
         let (places, limits, _running) = one_runs_and_others_wait(&state, Fence(1));
         assert!(limits.take_surplus().is_empty());
-        places.line().age(HOLD); // so long it runs by now
+        places.change(|line, _| line.age(HOLD)); // so long it runs by now
         let surplus = limits.take_surplus();
         let delays: Vec<Duration> = surplus.into_iter().map(|(_, delay)| delay).collect();
         assert_eq!((delays.len(), state.in_flight.parked()), (98, 2));
@@ -284,7 +253,7 @@ mod tests {
     async fn what_has_no_row_waits_however_long() {
         let state = WorkerState::for_test(WorkerConfig::default());
         let (places, limits, _running) = one_runs_and_others_wait(&state, Fence::NONE);
-        places.line().age(Duration::from_secs(3_600));
+        places.change(|line, _| line.age(Duration::from_secs(3_600)));
         assert!(limits.take_surplus().is_empty() && limits.take_waiting().is_empty());
         let late = jobs(&state, 1, Fence::NONE).remove(0);
         assert!(matches!(limits.admit(0, late), Admission::Waits));
@@ -306,18 +275,20 @@ mod tests {
     async fn those_that_wait_in_two_workers_start_in_the_order_in_which_they_came() {
         let state = WorkerState::for_test(WorkerConfig::default());
         let places = Arc::new(Places::new(1));
-        places.line().set_mean_run(Duration::from_millis(1));
         let (one, other) = (on_own_pool(&places), on_own_pool(&places));
+        [&one, &other].into_iter().for_each(|limits| set_mean_run(limits, Duration::from_millis(1)));
         let mut jobs = jobs(&state, 5, Fence(1)).into_iter();
         let mut running = started(&one, jobs.next().unwrap());
         let turns = [&other, &other, &one, &other];
         for limits in turns {
             assert!(matches!(limits.admit(0, jobs.next().unwrap()), Admission::Waits));
         }
+        let mut last = &one;
         for limits in turns {
             drop(running);
-            assert_eq!(one.ready() + other.ready(), 1);
+            assert!(std::ptr::eq(last, limits) || last.ready() == 0, "the place is kept for the other");
             running = started(limits, limits.next().expect("it is its turn"));
+            last = limits;
         }
     }
 
@@ -328,33 +299,19 @@ mod tests {
         let other = on_own_pool(&places);
         assert!(matches!(other.admit(0, jobs(&state, 1, Fence(1)).remove(0)), Admission::Waits));
         drop(running);
-        assert_eq!((one.ready(), other.ready()), (1, 0));
+        assert_eq!(one.ready(), 1);
         drop(one);
         assert_eq!((other.ready(), state.in_flight.jobs()), (1, 1));
     }
 
     #[tokio::test]
-    async fn a_job_that_cannot_start_lets_others_go_first() {
+    async fn a_place_that_a_busy_worker_could_not_use_is_for_its_next_free_thread() {
         let state = WorkerState::for_test(WorkerConfig::default());
-        let (places, busy, running) = one_runs_and_others_wait(&state, Fence(1));
-        busy.take_waiting();
-        let waits = |limits: &KindLimits| limits.admit(0, jobs(&state, 1, Fence(1)).remove(0));
-        assert!(matches!(waits(&busy), Admission::Waits));
+        let (_, limits, running) = one_runs_and_others_wait(&state, Fence(1));
         drop(running);
-        let aged = |claimed: Option<Claimed>| {
-            let mut claimed = claimed.expect("it has a place");
-            claimed.permit.as_mut().unwrap().given_at -= HOLD;
-            busy.sender.send(claimed).unwrap();
-        };
-        aged(busy.next());
-        busy.pass_on();
-        assert_eq!(busy.ready(), 1, "nobody else waits");
-        let idle = on_own_pool(&places);
-        assert!(matches!(waits(&idle), Admission::Waits));
-        busy.pass_on();
-        assert_eq!((busy.ready(), idle.ready(), state.in_flight.parked()), (0, 1, 1));
-        drop(started(&idle, idle.next().unwrap()));
-        assert_eq!(busy.ready(), 1, "it is its turn again");
+        assert_eq!(limits.ready(), 1, "a place is free, and kept for nobody else");
+        drop(started(&limits, limits.next().unwrap()));
+        assert_eq!((limits.ready(), state.in_flight.parked()), (1, 99));
     }
 
     /// A worker's jobs that nobody but its pool starts.

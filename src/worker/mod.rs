@@ -10,8 +10,8 @@
 //!
 //! | stage | file | takes | gives |
 //! |---|---|---|---|
-//! | claim | [`prefetch`] | room, as [`demand`] and [`in_flight`] have it | [`Claimed`](executor::Claimed) |
-//! | run | [`executor`], [`kind_limits`] | [`Claimed`](executor::Claimed) | [`Ended`](completion::Ended) |
+//! | claim | [`prefetch`] | room, as [`demand`] and [`in_flight`] have it | [`Claimed`](claimed::Claimed) |
+//! | run | [`executor`], [`kind_limits`] | [`Claimed`](claimed::Claimed) | [`Ended`](completion::Ended) |
 //! | acknowledge | [`completion`], [`large_outputs`] | [`Ended`](completion::Ended) | a call of `finish` or `release` |
 //! | count, forget | [`confirmations`] | the answer | |
 //!
@@ -30,6 +30,7 @@
 mod alone;
 mod arrivals;
 mod builder;
+mod claimed;
 mod completion;
 mod confirmations;
 mod demand;

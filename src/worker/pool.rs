@@ -30,6 +30,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::error::Error;
+use crate::handler::Threads;
 
 /// How long a turn goes on taking jobs before the thread goes back to the pool. Handing a task to rayon costs about a
 /// microsecond: with jobs shorter than this the cost is shared by several, longer jobs get a turn each.
@@ -60,6 +61,8 @@ pub(super) struct Pool {
     /// How many slots there may be.
     most: AtomicUsize,
     used: AtomicUsize,
+    /// How many turns run, of all workers.
+    turns: AtomicUsize,
     members: Mutex<Members>,
     given_back: Notify,
 }
@@ -105,6 +108,7 @@ impl Pool {
             threads,
             most: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
+            turns: AtomicUsize::new(0),
             members: Mutex::default(),
             given_back: Notify::new(),
         }
@@ -160,10 +164,20 @@ impl Pool {
         let taken: usize = others().map(|member| member.running.len()).sum();
         Load {
             is_shared: others().next().is_some(),
-            turns: members.all.iter().map(|member| member.running.len()).sum(),
+            turns: self.turns.load(Ordering::Acquire),
             share,
             usable: share.max(self.threads().saturating_sub(taken)),
         }
+    }
+}
+
+impl Threads for Pool {
+    fn any_is_free(&self) -> bool {
+        self.turns.load(Ordering::Acquire) < self.threads()
+    }
+
+    fn wake(self: Arc<Pool>) {
+        self.pump();
     }
 }
 
@@ -223,7 +237,7 @@ impl Slot {
         let begun_at = Instant::now();
         let (next, others) = self.pool.members.lock().begin_turn(begun_at);
         // It is settled when it is dropped.
-        let next = next.map(|(jobs, charge)| (jobs, Turn { pool: &self.pool, charge }));
+        let next = next.map(|(jobs, charge)| (jobs, Turn::begin(&self.pool, charge)));
         let_go(others);
         let Some((jobs, _turn)) = next else { return };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| jobs.run(begun_at + SLICE))) {
@@ -272,8 +286,16 @@ struct Turn<'a> {
     charge: Charge,
 }
 
+impl<'a> Turn<'a> {
+    fn begin(pool: &'a Pool, charge: Charge) -> Turn<'a> {
+        pool.turns.fetch_add(1, Ordering::AcqRel);
+        Turn { pool, charge }
+    }
+}
+
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
+        self.pool.turns.fetch_sub(1, Ordering::AcqRel);
         self.pool.members.lock().end_turn(self.charge, Instant::now());
     }
 }

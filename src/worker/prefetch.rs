@@ -19,9 +19,10 @@ use crate::queue::claim::{ClaimAnswer, ClaimEnd, ClaimRequest};
 use crate::queue::session::Session;
 
 use super::alone::Alone;
+use super::claimed::Claimed;
 use super::demand::Demand;
 use super::empty_queue::WatchSender;
-use super::executor::{Claimed, Executor};
+use super::executor::Executor;
 use super::held_job::Held;
 use super::lease::Lease;
 use super::limit::Limit;
