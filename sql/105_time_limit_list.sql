@@ -6,3 +6,9 @@ IF TYPE_ID(N'[$(schema)].[time_limit_list]') IS NULL
         time_limit_ms bigint NOT NULL
     );
 GO
+-- Granted here as well as in 900_roles: in an upgrade, the producers' procedures take this type before that script is run.
+IF DATABASE_PRINCIPAL_ID(N'$(schema)_producer') IS NOT NULL
+    GRANT EXECUTE ON TYPE::[$(schema)].[time_limit_list] TO [$(schema)_producer];
+IF DATABASE_PRINCIPAL_ID(N'$(schema)_operator') IS NOT NULL
+    GRANT EXECUTE ON TYPE::[$(schema)].[time_limit_list] TO [$(schema)_operator];
+GO

@@ -387,6 +387,14 @@ IF TYPE_ID(N'[readpast].[time_limit_list]') IS NULL
         time_limit_ms bigint NOT NULL
     );
 GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Granted here as well as in 900_roles: in an upgrade, the producers' procedures take this type before that script is run.
+IF DATABASE_PRINCIPAL_ID(N'readpast_producer') IS NOT NULL
+    GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_producer];
+IF DATABASE_PRINCIPAL_ID(N'readpast_operator') IS NOT NULL
+    GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_operator];
+GO
 
 -- 110_finish_list.sql
 IF @@ERROR <> 0 SET NOEXEC ON;

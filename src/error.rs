@@ -191,8 +191,11 @@ pub enum Error {
     },
 
     /// SQL Server did not answer to an enqueue, or ended the session: the jobs may be in the queue, all of them or
-    /// none. Hand them in again only where running them twice does no harm. Jobs that all have a [de-duplication
-    /// key](crate::NewJob::dedup_key) were handed in again already, without an answer.
+    /// none. Hand them in again only where running them twice does no harm.
+    ///
+    /// Jobs that all have a [de-duplication key](crate::NewJob::dedup_key) were tried again already, without success,
+    /// if `cause` is [transient](Error::is_transient) and there was time left for it. Handing them in again adds no job
+    /// a second time while the first has not ended.
     #[error("{jobs} jobs may or may not have been enqueued: {cause}")]
     #[non_exhaustive]
     EnqueueInDoubt {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use readpast::{Error, NewJob, Queue, QueueOptions};
 use readpast_devserver::DevServer;
 use readpast_devserver::error::SqlError;
+use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use crate::support::proxy::Proxy;
@@ -224,10 +225,35 @@ async fn a_process_that_only_enqueues_closes_the_connections_that_it_no_longer_n
     fixture.remove().await;
 }
 
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+/// Makes a call in a runtime, ends that, and makes the call again in another one.
+fn in_an_ended_runtime_and_then(other: &Runtime, fixture: &Fixture, call: impl AsyncFn(&Queue) -> bool) {
+    let ended = runtime();
+    let queue = ended.block_on(fixture.connect());
+    assert!(ended.block_on(call(&queue)));
+    drop(ended);
+    assert!(other.block_on(call(&queue)));
+}
+
+/// A worker has a runtime of its own, in which its handlers enqueue, and which ends with it.
+#[test]
+fn a_connection_is_not_used_after_the_end_of_the_runtime_that_it_was_made_in() {
+    let base = runtime();
+    let fixture = base.block_on(Fixture::new("ended_runtime"));
+    in_an_ended_runtime_and_then(&base, &fixture, async |queue| queue.enqueue(&PLAIN()).await.is_ok());
+    in_an_ended_runtime_and_then(&base, &fixture, async |queue| queue.stats().await.is_ok());
+    base.block_on(async {
+        assert_eq!(fixture.job_counts().await.ready, 2);
+        fixture.remove().await;
+    });
+}
+
 /// A program that makes a runtime for each call, as `#[tokio::main]` around parts of a program does.
 #[test]
 fn idle_connections_are_closed_on_a_second_runtime_too() {
-    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (base, first) = (runtime(), runtime());
     let (fixture, proxy, queue) = base.block_on(through_proxy("runtimes"));
     queue.set_max_idle(Duration::from_millis(100));
@@ -235,7 +261,6 @@ fn idle_connections_are_closed_on_a_second_runtime_too() {
     first.block_on(queue.enqueue(&PLAIN())).unwrap();
     drop(first);
     base.block_on(async {
-        queue.set_max_idle(Duration::ZERO); // the connection was the other runtime's
         queue.enqueue(&PLAIN()).await.unwrap();
         until("they are closed", || proxy.is_closed()).await;
         drop(queue);

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-use readpast::{Handlers, NewJob, Worker};
+use readpast::{Handlers, NewJob, Worker, enqueue_in};
 
 use crate::support::scripts::{FROZEN, assert_same, contents, frozen, install_sql, numbered};
 use crate::support::shipped::file;
@@ -198,6 +199,34 @@ async fn every_old_version_is_upgraded_while_old_programs_work() {
         fixture.remove().await;
     }
     fresh.remove().await;
+}
+
+/// The roles' permissions come at the end of the scripts, after the procedures.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_may_enqueue_at_every_moment_of_an_upgrade() {
+    for (version, script) in frozen() {
+        let fixture = Fixture::not_installed(&format!("producer_from_{version}")).await;
+        let mut session = fixture.session().await;
+        session.script(&script).await.unwrap();
+        session.sql("EXEC [$(schema)].[create_queue] @queue = N'work'").await;
+        let login = fixture.create_login(Some("producer")).await;
+        let mut producer = fixture.session_as(&login).await;
+        let mut enqueued = 0;
+        for (name, script) in numbered() {
+            session.script(&script).await.unwrap();
+            let has_time_limits = version >= 2 || name.as_str() >= "220_enqueue_batch.sql";
+            let jobs = [NewJob::text("x"), NewJob::text("y")].map(|job| match has_time_limits {
+                true => job.time_limit(Duration::from_secs(1)),
+                false => job,
+            });
+            let result = enqueue_in(&mut producer.client, fixture.schema(), "work", &jobs).await;
+            enqueued += result.unwrap_or_else(|error| panic!("after {name}: {error}")).len() as i64;
+        }
+        assert_eq!(fixture.job_counts().await.ready, enqueued);
+        drop((session, producer));
+        fixture.drop_login(&login).await;
+        fixture.remove().await;
+    }
 }
 
 /// What a migration makes an index by, in the form that sql/080_migration_2.sql describes.

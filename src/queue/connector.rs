@@ -5,7 +5,11 @@
 //! the line in use ([`keep_alive`]); a connection that nobody used for long is made anew instead of being used
 //! ([`MAX_IDLE`]); and when a call gets no answer, the connections that were not used since it began are made anew too
 //! ([`Connector::unanswered_since`]).
+//!
+//! A connection also ends with the tokio runtime in which it was made, whose poller its socket belongs to. Clones of a
+//! queue may be used in several runtimes, and a worker's ends with the worker ([`Connection::has_lost_its_runtime`]).
 
+use std::convert::Infallible;
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +19,7 @@ use socket2::{SockRef, Socket, TcpKeepalive};
 use tiberius::SqlBrowser;
 use tokio::io::BufReader;
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
 use super::driver_log;
@@ -35,9 +40,23 @@ type Client = tiberius::Client<Compat<BufReader<TcpStream>>>;
 pub(super) struct Connection {
     pub(super) client: Client,
     socket: Socket,
+    /// Its receiver waits in a task of the runtime in which the connection was made, and is dropped with the runtime.
+    runtime: oneshot::Sender<Infallible>,
 }
 
 impl Connection {
+    /// In the runtime that the stream was made in.
+    fn new(client: Client, socket: Socket) -> Connection {
+        let (runtime, connection) = oneshot::channel();
+        tokio::spawn(connection); // until the connection is dropped
+        Connection { client, socket, runtime }
+    }
+
+    /// Whether the runtime in which it was made has ended: its socket is open, and no call can use it.
+    pub(super) fn has_lost_its_runtime(&self) -> bool {
+        self.runtime.is_closed()
+    }
+
     /// Whether the other end has closed it, or it was reset: nothing that is sent now would be heard. A server has
     /// nothing to say on a connection without a call but that it ends it, and a TLS layer's farewell are bytes as well.
     pub(super) fn is_closed(&self) -> bool {
@@ -168,7 +187,7 @@ impl Connector {
             let stream = BufReader::with_capacity(READ_BYTES, stream).compat_write();
             let connecting = tiberius::Client::connect(driver.clone(), stream);
             match driver_log::without_warnings(connecting).await {
-                Ok(client) => return Ok(Connection { client, socket }),
+                Ok(client) => return Ok(Connection::new(client, socket)),
                 Err(tiberius::error::Error::Routing { host, port }) => {
                     tracing::debug!(host, port, "redirected");
                     driver.host(host);

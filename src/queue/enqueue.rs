@@ -12,6 +12,7 @@ use super::datetime2::to_datetime2;
 use super::parameters::{MAX_TABLE_VALUE_BYTES, int, ms, procedure, table_type};
 use super::pool::Lent;
 use super::retries::Retries;
+use super::schema::SCHEMA_VERSION;
 use super::session::Session;
 use crate::config::check_schema;
 use crate::enqueued::Enqueued;
@@ -23,6 +24,10 @@ use crate::job::NewJob;
 const ENQUEUE: &str = "enqueue";
 const ENQUEUE_BATCH: &str = "enqueue_batch";
 
+/// The table types that `enqueue_batch` takes.
+const ENQUEUE_LIST: &str = "enqueue_list";
+const TIME_LIMIT_LIST: &str = "time_limit_list";
+
 /// The most jobs of one chunk: a transaction that locks few rows, and no more work to repeat after an error than that.
 const MAX_CHUNK_JOBS: usize = 1_000;
 
@@ -32,6 +37,10 @@ const MAX_CHUNK_BYTES: usize = 8 << 20;
 /// How long a call that is sent waits for its answer at the least, however little time is left: given up sooner, it would
 /// be in doubt although nothing is wrong. A single call takes some milliseconds.
 const LEAST_FOR_ANSWER: Duration = Duration::from_secs(1);
+
+/// The most time that a first try leaves for a second one: enough to connect and to be answered. The first may only be
+/// waiting behind a lock, and then the second waits there, too.
+const MOST_FOR_REPEAT: Duration = Duration::from_secs(3);
 
 impl Session {
     /// Enqueues one chunk of jobs in one transaction; a single job in one round trip.
@@ -79,7 +88,7 @@ impl Queue {
         }
     }
 
-    /// One try. With `keep_time`, a quarter of the time is kept for another one on another connection.
+    /// One try. With `keep_time`, some of the time is kept for another one on another connection.
     async fn try_to_enqueue(
         &self,
         jobs: &[NewJob],
@@ -87,7 +96,7 @@ impl Queue {
         keep_time: bool,
     ) -> Result<Vec<Enqueued>, Error> {
         let mut session = self.connected_session(retries).await?;
-        let kept = if keep_time { retries.limit() / 4 } else { Duration::ZERO };
+        let kept = if keep_time { kept_for_repeat(retries.limit()) } else { Duration::ZERO };
         let limit = retries.time_left().saturating_sub(kept).max(LEAST_FOR_ANSWER);
         match session.within(limit).enqueue_chunk(self.name(), jobs).await {
             Err(error) if error.leaves_open() => {
@@ -111,6 +120,11 @@ impl Queue {
         }
         Ok(session)
     }
+}
+
+/// How much of a call's time is kept for another try.
+fn kept_for_repeat(limit: Duration) -> Duration {
+    (limit / 4).min(MOST_FOR_REPEAT)
 }
 
 /// Checks jobs before anything is sent.
@@ -142,7 +156,10 @@ pub(super) fn chunks(mut jobs: &[NewJob]) -> impl Iterator<Item = &[NewJob]> {
 /// Enqueues jobs on the caller's own connection, inside its transaction if one is open: they come into being when it
 /// commits, and not at all when it is rolled back. They get ascending ids in the order of `jobs`.
 ///
-/// An error of SQL Server rolls back the caller's transaction as a whole.
+/// An error inside of the procedure rolls back the caller's transaction as a whole: [`Error::UnknownQueue`], a deadlock
+/// and the like. After one that keeps the procedure from being run, [`Error::NotInstalled`], [`Error::SchemaTooOld`] or
+/// [`Error::PermissionDenied`], the transaction may still be open, and earlier ones of many jobs may be in it: roll it
+/// back, or drop the client.
 ///
 /// ```no_run
 /// use readpast::tiberius::Client;
@@ -161,8 +178,9 @@ pub(super) fn chunks(mut jobs: &[NewJob]) -> impl Iterator<Item = &[NewJob]> {
 /// # Errors
 ///
 /// [`Error::InvalidJob`] before anything is sent; [`Error::UnknownQueue`], [`Error::NotInstalled`],
-/// [`Error::PermissionDenied`] and SQL Server's other errors. After [`Error::ConnectionLost`] or [`Error::Protocol`],
-/// drop the client.
+/// [`Error::PermissionDenied`] and SQL Server's other errors; [`Error::SchemaTooOld`] for a job with a
+/// [time limit](NewJob::time_limit) where the schema has version 1, with which all others can be enqueued. After
+/// [`Error::ConnectionLost`] or [`Error::Protocol`], drop the client.
 ///
 /// # Cancel safety
 ///
@@ -197,7 +215,24 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let answer = async { command.exec(client).await?.into_command_result().await };
-    answer.await.map_err(|error| Error::from_driver(error, "the caller's connection", schema))
+    answer.await.map_err(|error| of_older_schema(Error::from_driver(error, "the caller's connection", schema)))
+}
+
+/// The version of the schema that has added the time limits of jobs.
+const TIME_LIMITS_SINCE: i32 = 2;
+
+/// The same error, or what it means where it names what an older schema lacks: a parameter (8145) or a table type. In a
+/// caller's transaction nobody has asked for the version.
+fn of_older_schema(error: Error) -> Error {
+    let lacks_time_limits = match &error {
+        Error::Sql { number: 8145, message, .. } => message.contains("@time_limit"),
+        Error::NotInstalled { message, .. } => message.contains(TIME_LIMIT_LIST),
+        _ => false,
+    };
+    if lacks_time_limits {
+        return Error::SchemaTooOld { found: TIME_LIMITS_SINCE - 1, wanted: SCHEMA_VERSION };
+    }
+    error
 }
 
 /// Whether the payload is too large for a table-valued parameter.
@@ -264,7 +299,7 @@ struct Lists {
 
 impl Lists {
     fn of(schema: &str) -> Lists {
-        Lists { jobs: table_type(schema, "enqueue_list"), time_limits: table_type(schema, "time_limit_list") }
+        Lists { jobs: table_type(schema, ENQUEUE_LIST), time_limits: table_type(schema, TIME_LIMIT_LIST) }
     }
 }
 
@@ -326,7 +361,7 @@ impl<'a> TableValueRow<'a> for EnqueueRow<'a> {
     }
 
     fn get_db_type() -> &'static str {
-        "enqueue_list"
+        ENQUEUE_LIST
     }
 }
 
@@ -343,7 +378,7 @@ impl<'a> TableValueRow<'a> for TimeLimitRow {
     }
 
     fn get_db_type() -> &'static str {
-        "time_limit_list"
+        TIME_LIMIT_LIST
     }
 }
 
@@ -360,6 +395,14 @@ fn due_at(job: &NewJob) -> Result<ColumnData<'static>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_first_try_that_waits_behind_a_lock_has_nearly_all_the_time() {
+        let seconds = Duration::from_secs;
+        assert_eq!(kept_for_repeat(seconds(2)), Duration::from_millis(500));
+        assert_eq!(kept_for_repeat(seconds(12)), seconds(3));
+        assert_eq!(kept_for_repeat(seconds(3_600)), seconds(3));
+    }
 
     #[test]
     fn chunks_are_bounded_by_count_and_by_bytes() {

@@ -86,6 +86,11 @@ const OPERATOR_BATCH: usize = 1_000;
 /// after they were used last. While all are in use, further calls wait for up to `connection.command_timeout_ms` and
 /// then fail with [`Error::NoFreeConnection`].
 ///
+/// Calls may come from several tokio runtimes. A connection belongs to the runtime of the call that made it, and is
+/// made anew when that runtime has ended. Idle connections are closed only while the runtime runs that they were lent
+/// in; otherwise they stay until the next call. As long as a runtime has not ended, it must run: calls from other
+/// runtimes may use its connections, and a `current_thread` runtime that is not inside of `block_on` reads no answers.
+///
 /// Where jobs are enqueued through the same `Queue` that started an idle worker, or a clone of it, that worker starts
 /// them at once; other workers notice within `worker.poll_max_ms`.
 ///
@@ -345,16 +350,18 @@ impl Queue {
     /// (a deadlock, a server that is being restarted) as long as it is certain that the job is not in the queue.
     ///
     /// A job with a [de-duplication key](NewJob::dedup_key) is sent again even where SQL Server did not answer; a
-    /// quarter of the time is kept for that. If the first call has added the job, the answer to the second says that it
-    /// is a `duplicate`, of itself. If the job has even ended by then, the second call adds it again, as with any key
-    /// whose job has ended.
+    /// quarter of the time, 3 s at most, is kept for that. If the first call has added the job, the answer to the
+    /// second says that it is a `duplicate`, of itself. If the job has even ended by then, the second call adds it
+    /// again, as with any key whose job has ended.
     ///
     /// # Errors
     ///
-    /// [`Error::EnqueueInDoubt`] when SQL Server did not answer, so that the job may be in the queue or not. After every
-    /// other error it is not: [`Error::InvalidJob`] before anything is sent; [`Error::NoFreeConnection`] and those of
-    /// [`connect`](Queue::connect) when there was no connection to send it on; [`Error::UnknownQueue`],
-    /// [`Error::NotInstalled`], [`Error::PermissionDenied`] and SQL Server's other errors.
+    /// [`Error::EnqueueInDoubt`] when SQL Server did not answer, so that the job may be in the queue or not. With a
+    /// de-duplication key it comes only if there was no time left to send the job again, if that failed too, or if the
+    /// cause is none that passes. After every other error the job is not in the queue: [`Error::InvalidJob`] before
+    /// anything is sent; [`Error::NoFreeConnection`] and those of [`connect`](Queue::connect) when there was no
+    /// connection to send it on; [`Error::UnknownQueue`], [`Error::NotInstalled`], [`Error::PermissionDenied`] and SQL
+    /// Server's other errors.
     ///
     /// # Cancel safety
     ///

@@ -63,8 +63,8 @@ impl Pool {
     }
 }
 
-/// Closes connections that nobody has used for so long that the next call would make others. Ends when there are no
-/// connections any more, and when nobody is left who could use one.
+/// Closes connections that the next call would not use: nobody has used them for long, or their runtime has ended. Ends
+/// when there are no connections any more, and when nobody is left who could use one.
 async fn close_idle(sessions: WeakPool<SessionManager>, closer: Closer) {
     loop {
         tokio::time::sleep(LOOK_FOR_IDLE).await;
@@ -75,7 +75,7 @@ async fn close_idle(sessions: WeakPool<SessionManager>, closer: Closer) {
         let mut without_connection = 0;
         sessions.retain(|session, _| {
             without_connection += usize::from(!session.has_connection());
-            !session.is_idle_too_long()
+            !session.has_useless_connection()
         });
         if sessions.status().size == without_connection {
             *closer = None;

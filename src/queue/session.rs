@@ -88,8 +88,13 @@ impl Session {
     }
 
     /// Whether it has a connection that the next call would not use any more.
-    pub(super) fn is_idle_too_long(&self) -> bool {
-        self.idle.as_ref().is_some_and(|idle| self.connector.is_doubtful(idle.answered_at))
+    pub(super) fn has_useless_connection(&self) -> bool {
+        self.idle.as_ref().is_some_and(|idle| !self.would_use(idle))
+    }
+
+    /// Whether the next call uses this connection, as far as can be told without asking the operating system.
+    fn would_use(&self, idle: &Idle) -> bool {
+        !idle.connection.has_lost_its_runtime() && !self.connector.is_doubtful(idle.answered_at)
     }
 
     /// Closes the connection when it has been idle for so long that the next call would make another anyway. Never
@@ -118,7 +123,7 @@ impl Session {
                 self.idle = None;
                 self.is_broken = true;
             }
-            Some(idle) if !self.connector.is_doubtful(idle.answered_at) => return Ok(()),
+            Some(idle) if self.would_use(idle) => return Ok(()),
             _ => {}
         }
         let connection = self.take_connection("connect").await?;
@@ -174,11 +179,14 @@ impl Session {
     /// a time-out and a dropped future leave it so.
     async fn take_connection(&mut self, call: &str) -> Result<Connection, Error> {
         let was_broken = std::mem::replace(&mut self.is_broken, true);
-        if let Some(Idle { connection, answered_at }) = self.idle.take() {
-            if !self.connector.is_doubtful(answered_at) {
-                return Ok(connection);
+        if let Some(idle) = self.idle.take() {
+            if self.would_use(&idle) {
+                return Ok(idle.connection);
             }
-            tracing::debug!(procedure = call, "a connection idled for long, or others got no answer; making another");
+            tracing::debug!(
+                procedure = call,
+                "a connection idled for long, others got no answer, or its runtime has ended; making another"
+            );
         }
         let started_at = Instant::now();
         match self.connect().await {
