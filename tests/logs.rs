@@ -381,7 +381,7 @@ async fn a_drain_says_what_it_waits_for() {
     let draining = tokio::spawn(worker.drain());
     let line = logged("drain_log", "the queue is not drained yet").await;
     assert_eq!(line.field("waits_for"), "jobs that are scheduled");
-    assert!(line.field("next_due").contains("86"), "{line:?}");
+    assert!(line.field("next_due_s").contains("86"), "{line:?}");
     stop.stop();
     draining.await.unwrap().unwrap();
     fixture.remove().await;
