@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, InvalidPayload};
 use crate::ids::{Fence, JobId};
-use crate::limits::{MAX_VALUE_BYTES, TEN_YEARS};
+use crate::maximums::{MAX_VALUE_BYTES, TEN_YEARS};
 
 /// A claimed job, as a handler gets it.
 #[derive(Debug)]

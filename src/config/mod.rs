@@ -9,7 +9,7 @@
 mod check;
 mod connection;
 #[cfg(test)]
-mod documentation;
+mod documentation_tests;
 mod environment;
 mod file;
 mod keys;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::check::{MAX_NAME_UNITS, check_at_most, check_range, refused, refused_text};
 use super::connection::Timeouts;
 use crate::error::Error;
-use crate::limits::TEN_YEARS;
+use crate::maximums::TEN_YEARS;
 
 /// How a worker works: section `worker`.
 #[derive(Debug, Clone, PartialEq)]

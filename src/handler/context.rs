@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
-use super::flag::Flag;
 use super::state::State;
+use crate::flag::Flag;
 use crate::job::Job;
-use crate::limits::TEN_YEARS;
+use crate::maximums::TEN_YEARS;
 
 /// What a running handler can ask about its run.
 #[derive(Debug)]

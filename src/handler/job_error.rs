@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::error::InvalidPayload;
-use crate::limits::TEN_YEARS;
+use crate::maximums::TEN_YEARS;
 
 /// Any error, as a handler returns it. Every [`std::error::Error`] converts to it with `?`, and so do `anyhow::Error`
 /// and text.

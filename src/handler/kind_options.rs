@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::places::Places;
 use crate::config::RetryConfig;
 use crate::error::Error;
-use crate::limits::TEN_YEARS;
+use crate::maximums::TEN_YEARS;
 
 /// How the jobs of one kind are run by this worker. What is not set is as the worker's configuration says.
 ///

@@ -14,7 +14,6 @@
 //! counts as the waiting job's, too.
 
 mod context;
-mod flag;
 mod handlers;
 mod job_error;
 mod kind_options;
@@ -28,7 +27,6 @@ mod unknown_kinds;
 
 pub use context::Context;
 pub(crate) use context::Surroundings;
-pub(crate) use flag::Flag;
 pub(crate) use handlers::Handler;
 pub use handlers::Handlers;
 pub use job_error::{BoxError, JobError};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::job_error::{BoxError, JobError};
-use crate::limits::MAX_VALUE_BYTES;
+use crate::maximums::MAX_VALUE_BYTES;
 
 /// The bytes that a job leaves behind. Queues with the completion policy `annotate` or `archive` store them beside the
 /// job; `delete` drops them.

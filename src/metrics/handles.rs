@@ -8,7 +8,7 @@ use crate::enqueued::Enqueued;
 use crate::error::Error;
 use crate::outcome::Outcome;
 
-use super::level_gauges::LevelGauges;
+use super::worker_levels::LevelGauges;
 use super::*;
 
 /// What a [`Queue`](crate::Queue) and the connections of its workers count.

@@ -17,7 +17,7 @@
 #[cfg_attr(not(feature = "prometheus"), path = "no_exporter.rs")]
 mod exporter;
 mod handles;
-mod level_gauges;
+mod worker_levels;
 
 /// What a metric counts in, from the [`metrics`](https://docs.rs/metrics) facade.
 pub use metrics::Unit;
@@ -25,7 +25,7 @@ use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, 
 
 pub(crate) use exporter::Exporter;
 pub(crate) use handles::{KindMetrics, QueueMetrics, SampleMetrics, WorkerMetrics};
-pub(crate) use level_gauges::{Levels, Scale};
+pub(crate) use worker_levels::{Levels, Scale};
 
 /// What a metric is, for a recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

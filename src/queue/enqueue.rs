@@ -9,9 +9,9 @@ use tiberius::{ColumnData, Command, CommandResult, SqlTableDataRow, TableValueRo
 use super::Queue;
 use super::columns::{Columns, into_rows};
 use super::datetime2::to_datetime2;
+use super::enqueue_retries::Retries;
 use super::parameters::{MAX_TABLE_VALUE_BYTES, int, ms, procedure, table_type};
 use super::pool::Lent;
-use super::retries::Retries;
 use super::schema::SCHEMA_VERSION;
 use super::session::Session;
 use crate::config::check_schema;

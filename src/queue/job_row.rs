@@ -12,7 +12,7 @@ use super::job_state::JobState;
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
 use crate::job::decode_text;
-use crate::json_format::{hex, rfc3339};
+use crate::operator_json::{hex, rfc3339};
 
 /// A job as an operator sees it. All times are SQL Server's.
 ///

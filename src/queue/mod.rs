@@ -17,6 +17,7 @@
 mod await_jobs;
 mod columns;
 mod datetime2;
+mod enqueue_retries;
 mod job_filter;
 mod job_page;
 mod job_row;
@@ -30,7 +31,6 @@ mod queue_options;
 mod reap;
 mod release;
 mod retention;
-mod retries;
 mod script_batches;
 mod stats;
 pub(crate) mod unfinished;

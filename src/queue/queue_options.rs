@@ -8,7 +8,7 @@ use super::columns::{Columns, word};
 use super::parameters::int;
 use super::session::Session;
 use crate::error::Error;
-use crate::limits::TEN_YEARS;
+use crate::maximums::TEN_YEARS;
 
 /// A queue's settings, for [`Queue::create`](super::Queue::create). What is not set stays as it is; for a new queue it
 /// is the default.

@@ -19,7 +19,7 @@ use super::executor::JobCode;
 use super::hooks::Hooks;
 use super::io_thread::{self, IoThread};
 use super::pool::Pool;
-use super::worker_state::WorkerState;
+use super::stage_context::StageContext;
 
 /// Less than this leaves too little to rayon and the handler: a job of nothing at all has overflowed it.
 const LEAST_STACK: usize = 256 * 1024;
@@ -173,7 +173,7 @@ impl WorkerBuilder {
             (Some(_), Some(bytes)) => return Err(refused("stack_size", bytes, "unset beside thread_pool")),
         };
         let span = tracing::info_span!("worker", queue = queue.name(), worker = %config.worker_name());
-        let state = Arc::new(WorkerState::new(&queue, config, pool.threads(), weight));
+        let state = Arc::new(StageContext::new(&queue, config, pool.threads(), weight));
         queue.serve_metrics().await?;
         let io = IoThread::start()?;
         let runtime = io.runtime().clone();

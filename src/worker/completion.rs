@@ -23,13 +23,13 @@ use crate::ids::{Fence, JobId};
 use crate::queue::finish::{FINISH, FinishResult};
 use crate::queue::session::Session;
 
+use super::call_size::CallSize;
 use super::confirmations::{Confirmations, Ran};
 use super::held_job::Held;
 use super::large_outputs::{self, LargeOutput, LargeOutputSender, LargeOutputs};
 use super::registration::Registration;
+use super::stage_context::StageContext;
 use super::stop::Phase;
-use super::timeout_backoff::TimeoutBackoff;
-use super::worker_state::WorkerState;
 
 /// A job that has left the executor.
 pub(super) enum Ended {
@@ -79,7 +79,7 @@ impl CompletionSender {
 
 /// The stage.
 pub(super) struct Completion {
-    state: Arc<WorkerState>,
+    state: Arc<StageContext>,
     confirmations: Arc<Confirmations>,
     collecting: Mutex<Collecting>,
     filling: Arc<Filling>,
@@ -96,7 +96,7 @@ struct Collecting {
 }
 
 /// The stage and the way into it.
-pub(super) fn channel(state: &Arc<WorkerState>) -> (CompletionSender, Arc<Completion>, LargeOutputs) {
+pub(super) fn channel(state: &Arc<StageContext>) -> (CompletionSender, Arc<Completion>, LargeOutputs) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let confirmations = Arc::new(Confirmations::new(state.clone()));
     let (large, large_outputs) = large_outputs::channel(state, &confirmations);
@@ -115,7 +115,7 @@ pub(super) fn channel(state: &Arc<WorkerState>) -> (CompletionSender, Arc<Comple
 impl Completion {
     /// One session of the stage; runs until its task is ended.
     pub(super) async fn run_session(self: Arc<Completion>, mut session: Session) {
-        let mut limit = TimeoutBackoff::new(self.state.config.finish_batch_size);
+        let mut limit = CallSize::new(self.state.config.finish_batch_size);
         loop {
             let batch = tokio::select! {
                 batch = self.collect() => batch,
@@ -137,7 +137,7 @@ impl Completion {
     /// linger time after the last batch was taken, by which no job waits longer, and no thread is woken but by the
     /// clock.
     async fn collect(&self) -> Vec<Ended> {
-        let WorkerState { config, stop, .. } = &*self.state;
+        let StageContext { config, stop, .. } = &*self.state;
         let most = config.finish_batch_size;
         let linger = Duration::from_millis(config.finish_linger_ms);
         let mut collecting = self.collecting.lock().await;
@@ -162,7 +162,7 @@ impl Completion {
 
     /// Takes what is there, and what comes until the batch is full, the time has come or the worker stops.
     async fn fill(&self, batch: &mut Vec<Ended>, ended: &mut Receiver, until: tokio::time::Instant) {
-        let WorkerState { config, stop, .. } = &*self.state;
+        let StageContext { config, stop, .. } = &*self.state;
         let most = config.finish_batch_size;
         let mut lingers = true;
         loop {
@@ -183,7 +183,7 @@ impl Completion {
     }
 
     /// Acknowledges a batch of one registration, again and again until SQL Server has answered.
-    async fn acknowledge(&self, session: &mut Session, limit: &mut TimeoutBackoff, batch: Batch) {
+    async fn acknowledge(&self, session: &mut Session, limit: &mut CallSize, batch: Batch) {
         let Batch { registration, mut ran, releases, .. } = batch;
         // A job of an at_most_once queue has no row any more, so nothing is to be said about it.
         let without_row: Vec<Ran> = ran.extract_if(.., |job| job.finish.fence == Fence::NONE).collect();
@@ -203,7 +203,7 @@ impl Completion {
     async fn finish(
         &self,
         session: &mut Session,
-        limit: &mut TimeoutBackoff,
+        limit: &mut CallSize,
         registration: &Registration,
         mut unconfirmed: Vec<Ran>,
     ) {

@@ -14,7 +14,7 @@ use crate::queue::session::Session;
 use super::finish_retries::{Acknowledging, Repeats};
 use super::held_job::Held;
 use super::registration::Registration;
-use super::worker_state::WorkerState;
+use super::stage_context::StageContext;
 
 /// A job that ran, and what SQL Server is to be told about it.
 pub(super) struct Ran {
@@ -26,12 +26,12 @@ pub(super) struct Ran {
 
 /// Of all sessions that acknowledge.
 pub(super) struct Confirmations {
-    state: Arc<WorkerState>,
+    state: Arc<StageContext>,
     acknowledging: Acknowledging,
 }
 
 impl Confirmations {
-    pub(super) fn new(state: Arc<WorkerState>) -> Confirmations {
+    pub(super) fn new(state: Arc<StageContext>) -> Confirmations {
         Confirmations { acknowledging: Acknowledging::new(state.clone()), state }
     }
 
@@ -65,7 +65,7 @@ impl Confirmations {
 
     fn count(&self, jobs: &[Ran], results: &[(JobId, FinishResult)]) {
         let results: HashMap<JobId, FinishResult> = results.iter().copied().collect();
-        let WorkerState { tally, metrics, .. } = &*self.state;
+        let StageContext { tally, metrics, .. } = &*self.state;
         let now = Instant::now();
         let mut lost = 0;
         for Ran { finish, enqueued_at, .. } in jobs {

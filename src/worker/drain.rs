@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::queue::unfinished::Unfinished;
 
-use super::worker_state::WorkerState;
+use super::stage_context::StageContext;
 
 /// After how long without a job the log says what is waited for, and how often it says so again.
 const TELL_AFTER: Duration = Duration::from_secs(5);
@@ -20,8 +20,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// that are due later are not waited for.
 ///
 /// While other workers still run jobs, or some are scheduled, it has the prefetcher look again after each pause.
-pub(super) async fn stop_when_empty(state: Arc<WorkerState>, due_within: Option<Duration>) {
-    let WorkerState { queue, config, arrivals, stop, .. } = &*state;
+pub(super) async fn stop_when_empty(state: Arc<StageContext>, due_within: Option<Duration>) {
+    let StageContext { queue, config, arrivals, stop, .. } = &*state;
     let poll_max = Duration::from_millis(config.poll_max_ms);
     let started_at = Instant::now();
     let mut session = state.session();

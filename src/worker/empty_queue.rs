@@ -13,6 +13,9 @@
 //!
 //! SQL Server lets only so many sessions of a queue wait, because each holds one of its threads. The others look now
 //! and then: should many jobs come at once, those that waited are busy soon, and their places are free.
+//!
+//! How long the pause between two claims that find nothing is, stands with the prefetcher (`poll_min_ms` to
+//! `poll_max_ms`, by [`pauses`](super::pauses)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +27,8 @@ use crate::queue::Awaited;
 use crate::queue::session::Session;
 
 use super::pauses::{Pauses, jittered};
+use super::stage_context::StageContext;
 use super::stop::Phase;
-use super::worker_state::WorkerState;
 
 /// How long one call waits at the most.
 const WAIT: Duration = Duration::from_secs(2);
@@ -52,7 +55,7 @@ impl WatchSender {
 
 /// The task.
 pub(super) struct Watcher {
-    state: Arc<WorkerState>,
+    state: Arc<StageContext>,
     session: Session,
     poll_max: Duration,
     wait: Duration,
@@ -61,7 +64,7 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    pub(super) fn new(state: &Arc<WorkerState>) -> (WatchSender, Watcher) {
+    pub(super) fn new(state: &Arc<StageContext>) -> (WatchSender, Watcher) {
         let (sender, watches) = watch::channel(None);
         let session = state.session();
         let wait = WAIT.min(session.command_timeout() / 2);

@@ -33,7 +33,7 @@ use super::lease_validity::LeaseValidity;
 use super::overdue::Overdue;
 use super::pool::{Jobs, Load, MemberId, Pool};
 use super::registration::Registration;
-use super::worker_state::WorkerState;
+use super::stage_context::StageContext;
 
 /// How often it is looked for jobs that wait too long for others of their kind.
 const SURPLUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ pub(super) struct Executor {
 
 /// What jobs run with.
 struct Runs {
-    state: Arc<WorkerState>,
+    state: Arc<StageContext>,
     code: DroppedElsewhere<JobCode>,
     /// With the state that handlers share.
     surroundings: DroppedElsewhere<Arc<Surroundings>>,
@@ -80,7 +80,7 @@ struct Runs {
 impl Executor {
     /// Joins the pool.
     pub(super) fn new(
-        state: &Arc<WorkerState>,
+        state: &Arc<StageContext>,
         pool: Arc<Pool>,
         code: DroppedElsewhere<JobCode>,
         lease: Arc<LeaseValidity>,
@@ -329,7 +329,7 @@ impl Runs {
 
     fn run(&self, place: usize, claimed: Claimed) -> Instant {
         let Claimed { job, mut held, claimed_at, permit } = claimed;
-        let WorkerState { tally, metrics, .. } = &*self.state;
+        let StageContext { tally, metrics, .. } = &*self.state;
         let (handler, kind_metrics) = (self.code.handlers.get(place), &self.kind_metrics[place]);
         let started_at = Instant::now();
         metrics.started(started_at - claimed_at);
@@ -418,7 +418,7 @@ mod tests {
     async fn after_a_suspension_nothing_is_started_until_a_heartbeat_was_answered() {
         let clock = Arc::new(LeaseValidity::default());
         clock.renewed(clock.now(), LEASE);
-        let state = Arc::new(WorkerState::for_test(WorkerConfig::default()));
+        let state = Arc::new(StageContext::for_test(WorkerConfig::default()));
         let (executor, starts) = counting_executor(&state, &clock);
         let registration = Arc::new(Registration::for_test(clock.clone()));
         assert!(registration.is_held());
@@ -444,7 +444,7 @@ mod tests {
     async fn what_comes_after_it_was_closed_is_given_back_and_not_started() {
         let clock = Arc::new(LeaseValidity::default());
         clock.renewed(clock.now(), LEASE);
-        let state = Arc::new(WorkerState::for_test(WorkerConfig::default()));
+        let state = Arc::new(StageContext::for_test(WorkerConfig::default()));
         let (executor, starts) = counting_executor(&state, &clock);
         let registration = Arc::new(Registration::for_test(clock));
         executor.close();
@@ -459,7 +459,7 @@ mod tests {
     /// One whose jobs of kind `limited` have one place, and those of `long` run until the gate opens, and the place,
     /// taken by another worker.
     struct Limited {
-        state: Arc<WorkerState>,
+        state: Arc<StageContext>,
         registration: Arc<Registration>,
         executor: Executor,
         starts: std::sync::mpsc::Receiver<()>,
@@ -472,7 +472,7 @@ mod tests {
         fn new() -> Limited {
             let clock = Arc::new(LeaseValidity::default());
             clock.renewed(clock.now(), LEASE);
-            let state = Arc::new(WorkerState::for_test(WorkerConfig::default()));
+            let state = Arc::new(StageContext::for_test(WorkerConfig::default()));
             let (started, starts) = std::sync::mpsc::channel();
             let (gate, opened) = std::sync::mpsc::channel();
             let opened = parking_lot::Mutex::new(opened);
@@ -541,7 +541,7 @@ mod tests {
         assert_eq!(limited.jobs(), (0, 0, 1), "it does not wait for another worker's job");
     }
 
-    fn counting_executor(state: &Arc<WorkerState>, clock: &Arc<LeaseValidity>) -> (Executor, Arc<AtomicUsize>) {
+    fn counting_executor(state: &Arc<StageContext>, clock: &Arc<LeaseValidity>) -> (Executor, Arc<AtomicUsize>) {
         let (completion, ..) = completion::channel(state);
         let starts = Arc::new(AtomicUsize::new(0));
         let counted = starts.clone();

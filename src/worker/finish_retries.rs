@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::error::Error;
 
 use super::pauses::Pauses;
-use super::worker_state::WorkerState;
+use super::stage_context::StageContext;
 
 /// For how long acknowledgements that SQL Server refuses for good are tried again: a procedure that a deployment
 /// replaces is gone for less.
@@ -17,13 +17,13 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// Whether acknowledging works, for all connections that do it.
 pub(super) struct Acknowledging {
-    state: Arc<WorkerState>,
+    state: Arc<StageContext>,
     /// When SQL Server refused an acknowledgement for good, if it has accepted none since.
     refused_at: Mutex<Option<Instant>>,
 }
 
 impl Acknowledging {
-    pub(super) fn new(state: Arc<WorkerState>) -> Acknowledging {
+    pub(super) fn new(state: Arc<StageContext>) -> Acknowledging {
         Acknowledging { state, refused_at: Mutex::default() }
     }
 
@@ -36,7 +36,7 @@ impl Acknowledging {
     /// stops. In order, as long as others are accepted; when for a while none was, at once, because the results have
     /// nowhere to go.
     fn refused(&self, error: Error) {
-        let WorkerState { stop, in_flight, .. } = &*self.state;
+        let StageContext { stop, in_flight, .. } = &*self.state;
         stop.fail(error);
         let refused_at = *self.refused_at.lock().get_or_insert_with(Instant::now);
         if refused_at.elapsed() >= GRACE {

@@ -6,13 +6,13 @@ use std::time::Duration;
 use crate::metrics::Levels;
 
 use super::lease::Lease;
-use super::worker_state::WorkerState;
+use super::stage_context::StageContext;
 
 /// How often the levels are read.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Keeps the gauges up to date until the task is ended.
-pub(super) async fn keep_shown(state: Arc<WorkerState>, lease: Lease) {
+pub(super) async fn keep_shown(state: Arc<StageContext>, lease: Lease) {
     let mut ticks = tokio::time::interval(INTERVAL);
     loop {
         ticks.tick().await;
@@ -21,8 +21,8 @@ pub(super) async fn keep_shown(state: Arc<WorkerState>, lease: Lease) {
     }
 }
 
-fn levels(state: &WorkerState, lease: &Lease) -> Levels {
-    let WorkerState { in_flight, limited_by, .. } = state;
+fn levels(state: &StageContext, lease: &Lease) -> Levels {
+    let StageContext { in_flight, limited_by, .. } = state;
     Levels {
         buffered: in_flight.unstarted() + in_flight.parked(),
         running: in_flight.running(),

@@ -27,7 +27,7 @@ use crate::queue::session::Session;
 use super::confirmations::{Confirmations, Ran};
 use super::finish_retries::Repeats;
 use super::registration::Registration;
-use super::worker_state::WorkerState;
+use super::stage_context::StageContext;
 
 /// After how many tries an output counts as impossible to deliver. Each takes the whole command time-out: a link that
 /// is slow only for a while is given that long.
@@ -83,13 +83,13 @@ impl LargeOutputSender {
 
 /// The stage: the session's end of it.
 pub(super) struct LargeOutputs {
-    state: Arc<WorkerState>,
+    state: Arc<StageContext>,
     confirmations: Arc<Confirmations>,
     arriving: mpsc::UnboundedReceiver<LargeOutput>,
 }
 
 pub(super) fn channel(
-    state: &Arc<WorkerState>,
+    state: &Arc<StageContext>,
     confirmations: &Arc<Confirmations>,
 ) -> (LargeOutputSender, LargeOutputs) {
     let (sender, arriving) = mpsc::unbounded_channel();

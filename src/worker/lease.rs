@@ -24,8 +24,8 @@ use super::lease_validity::{LONGEST_SLEEP, LeaseValidity};
 use super::pauses::Pauses;
 use super::registration::Registration;
 use super::renewals::{Answer, Renewals};
+use super::stage_context::StageContext;
 use super::stop::Phase;
-use super::worker_state::WorkerState;
 
 /// What the other stages see of the lease.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl Lease {
 
 /// Registers the worker and keeps its lease.
 pub(super) struct LeaseKeeper {
-    state: Arc<WorkerState>,
+    state: Arc<StageContext>,
     renewals: Renewals,
     clock: Arc<LeaseValidity>,
     current: watch::Sender<Arc<Registration>>,
@@ -82,7 +82,7 @@ impl LeaseKeeper {
     ///
     /// Whatever keeps the worker from registering; nothing is retried here, so that a wrong setting is seen at the
     /// start.
-    pub(super) async fn register(mut session: Session, state: &Arc<WorkerState>) -> Result<LeaseKeeper, Error> {
+    pub(super) async fn register(mut session: Session, state: &Arc<StageContext>) -> Result<LeaseKeeper, Error> {
         let (config, clock) = (&state.config, Arc::new(LeaseValidity::default()));
         let registration = register_once(&mut session, state, config.take_over, &clock).await?;
         let (current, _) = watch::channel(Arc::new(registration));
@@ -106,7 +106,7 @@ impl LeaseKeeper {
     /// Renews until the worker is told to stop at once or the task is ended; `resumed` is called after each renewal:
     /// the lease may have been in doubt until then.
     pub(super) async fn keep(mut self, resumed: impl Fn() + Send + 'static) {
-        let WorkerState { config, stop, metrics, .. } = &*self.state.clone();
+        let StageContext { config, stop, metrics, .. } = &*self.state.clone();
         let interval = Duration::from_millis(config.heartbeat_interval_ms);
         let lease = Duration::from_millis(config.lease_ms);
         let mut pauses = Pauses::new(Duration::from_millis(50), interval.min(LONGEST_SLEEP));
@@ -169,7 +169,7 @@ impl LeaseKeeper {
 
     /// Marks the present registration lost and registers anew, until it succeeds or the worker stops.
     async fn replace_registration(&mut self) {
-        let WorkerState { config, stop, metrics, .. } = &*self.state.clone();
+        let StageContext { config, stop, metrics, .. } = &*self.state.clone();
         let old = self.current.borrow().clone();
         if old.lost().is_set() {
             return; // the worker is stopping and does not register anew
@@ -202,7 +202,7 @@ impl LeaseKeeper {
 
 async fn register_once(
     session: &mut Session,
-    state: &WorkerState,
+    state: &StageContext,
     take_over: bool,
     clock: &Arc<LeaseValidity>,
 ) -> Result<Registration, Error> {

@@ -14,8 +14,8 @@ use super::election::Election;
 use super::lease::Lease;
 use super::patience::Patience;
 use super::pauses::jittered;
+use super::stage_context::StageContext;
 use super::stop::Phase;
-use super::worker_state::WorkerState;
 
 /// How many jobs one call promotes or gives back, and how many workers it calls lost: the cap of every batch.
 const BATCH: usize = 1_000;
@@ -25,7 +25,7 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(60);
 
 /// The task.
 pub(super) struct Maintenance {
-    state: Arc<WorkerState>,
+    state: Arc<StageContext>,
     session: Session,
     lease: Lease,
     duties: Arc<Election>,
@@ -62,7 +62,7 @@ impl Timer {
 }
 
 impl Maintenance {
-    pub(super) fn new(state: &Arc<WorkerState>, lease: Lease, duties: Arc<Election>) -> Maintenance {
+    pub(super) fn new(state: &Arc<StageContext>, lease: Lease, duties: Arc<Election>) -> Maintenance {
         let session = state.session();
         let patience = Patience::up_to(session.command_timeout());
         Maintenance { state: state.clone(), session, lease, duties, patience }
@@ -84,7 +84,7 @@ impl Maintenance {
 
     /// Returns when another worker has the duties, or this one stops.
     async fn while_elected(&mut self) {
-        let WorkerState { queue, config, stop, .. } = &*self.state.clone();
+        let StageContext { queue, config, stop, .. } = &*self.state.clone();
         let mut promote = Timer::due_now(config.promote_interval_ms);
         let mut reap = Timer::due_now(config.reap_interval_ms);
         let mut sample = Timer::due_now(config.sample_interval_ms);

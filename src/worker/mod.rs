@@ -21,15 +21,17 @@
 //! | beside it | file | tells |
 //! |---|---|---|
 //! | the lease | [`lease`], [`registration`], [`lease_validity`], [`renewals`] | whether jobs may start, under which id is claimed |
-//! | what one worker does for the queue | [`maintenance`], elected by [`election`] | [`arrivals`] |
+//! | what one worker does for the queue | [`maintenance`], elected by [`election`] | [`jobs_expected`] |
 //! | its threads | [`pool`] for jobs, [`io_thread`] for everything else; [`hooks`] around a job | |
-//! | the look at an empty queue | [`empty_queue`] | [`arrivals`] |
+//! | the look at an empty queue | [`empty_queue`] | [`jobs_expected`] |
 //! | how it ends | [`shutdown`], on the signal of [`stop`]; [`drain`] | |
 //! | what it shows | [`stats`] by [`monitor`], [`gauges`], [`queue_depth`], [`drain_progress`] | |
 
 mod alone;
-mod arrivals;
+mod bottleneck;
+mod bottleneck_time;
 mod builder;
+mod call_size;
 mod claimed;
 mod completion;
 mod confirmations;
@@ -46,12 +48,11 @@ mod held_job;
 mod hooks;
 mod in_flight;
 mod io_thread;
+mod jobs_expected;
 mod kind_limits;
 mod large_outputs;
 mod lease;
 mod lease_validity;
-mod limit;
-mod limited_by;
 mod maintenance;
 mod monitor;
 mod overdue;
@@ -63,13 +64,12 @@ mod queue_depth;
 mod registration;
 mod renewals;
 mod shutdown;
+mod stage_context;
 mod stats;
 mod stop;
 mod strays;
 mod tally;
-mod timeout_backoff;
 mod undeliverable_payload;
-mod worker_state;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -92,11 +92,11 @@ use maintenance::Maintenance;
 use pool::Pool;
 use prefetch::Prefetcher;
 use shutdown::End;
-use worker_state::WorkerState;
+use stage_context::StageContext;
 
+pub use bottleneck::Limit;
 pub use builder::WorkerBuilder;
 pub use drain_progress::Progress;
-pub use limit::Limit;
 pub use monitor::Monitor;
 pub use stats::WorkerStats;
 pub use stop::StopHandle;
@@ -110,7 +110,7 @@ const COMPLETION_LANES: usize = 2;
 /// Dropping it stops it at once: what it holds runs again when its lease is reaped.
 pub struct Worker {
     queue: Queue,
-    state: Arc<WorkerState>,
+    state: Arc<StageContext>,
     lease: Lease,
     executor: Executor,
     stages: Stages,
@@ -159,7 +159,7 @@ impl Worker {
     /// Registers, makes the stages from the last to the first, and starts them. On the thread that they run on.
     async fn start_in(
         queue: Queue,
-        state: Arc<WorkerState>,
+        state: Arc<StageContext>,
         pool: Arc<Pool>,
         code: DroppedElsewhere<JobCode>,
         io: IoThread,
@@ -199,7 +199,7 @@ impl Worker {
     }
 
     fn has_started(&self) {
-        let WorkerState { config, threads, metrics, .. } = &*self.state;
+        let StageContext { config, threads, metrics, .. } = &*self.state;
         metrics.begin(Scale {
             threads: *threads,
             buffer: self.executor.capacity(),

@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::lease::Lease;
+use super::stage_context::StageContext;
 use super::stats::WorkerStats;
-use super::worker_state::WorkerState;
 
 /// Reads a worker's stats while something else waits for its end.
 #[derive(Clone)]
 pub struct Monitor {
-    pub(super) state: Arc<WorkerState>,
+    pub(super) state: Arc<StageContext>,
     pub(super) lease: Lease,
 }
 
@@ -24,7 +24,7 @@ impl Monitor {
     /// What the worker holds and has done, and how it is, at this moment. Cheap: a few atomic reads and two locks that
     /// nobody holds long.
     pub fn stats(&self) -> WorkerStats {
-        let WorkerState { in_flight, tally, limited_by, stop, .. } = &*self.state;
+        let StageContext { in_flight, tally, limited_by, stop, .. } = &*self.state;
         let (_, limited_by) = limited_by.shares();
         WorkerStats {
             buffered: in_flight.unstarted() + in_flight.parked(),

@@ -11,7 +11,7 @@ use crate::ids::{Fence, JobId};
 use crate::job::Job;
 use crate::metrics::KindMetrics;
 
-use super::worker_state::WorkerState;
+use super::stage_context::StageContext;
 
 /// How often they are looked for.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ impl Overdue {
     }
 
     /// Reports them; never returns.
-    pub(super) async fn keep_reporting(self: Arc<Overdue>, state: Arc<WorkerState>) {
+    pub(super) async fn keep_reporting(self: Arc<Overdue>, state: Arc<StageContext>) {
         let mut ticks = tokio::time::interval(INTERVAL);
         loop {
             ticks.tick().await;

@@ -19,28 +19,28 @@ use crate::queue::claim::{ClaimAnswer, ClaimEnd, ClaimRequest};
 use crate::queue::session::Session;
 
 use super::alone::Alone;
+use super::bottleneck::Limit;
+use super::call_size::CallSize;
 use super::claimed::Claimed;
 use super::demand::Demand;
 use super::empty_queue::WatchSender;
 use super::executor::Executor;
 use super::held_job::Held;
 use super::lease::Lease;
-use super::limit::Limit;
 use super::pauses::Pauses;
 use super::pool::Load;
 use super::registration::Registration;
+use super::stage_context::StageContext;
 use super::stop::Phase;
 use super::strays::Strays;
-use super::timeout_backoff::TimeoutBackoff;
 use super::undeliverable_payload::UndeliverablePayload;
-use super::worker_state::WorkerState;
 
 /// When a worker that waits for jobs claims whatever the watcher says.
 const CLAIM_ANYWAY: Duration = Duration::from_secs(300);
 
 /// The stage.
 pub(super) struct Prefetcher {
-    state: Arc<WorkerState>,
+    state: Arc<StageContext>,
     session: Session,
     lease: Lease,
     executor: Executor,
@@ -51,7 +51,7 @@ pub(super) struct Prefetcher {
     alone: Alone,
     strays: Strays,
     undelivered: UndeliverablePayload,
-    limit: TimeoutBackoff,
+    limit: CallSize,
     /// Where the last claim ended.
     seen: Option<ClaimEnd>,
     /// Between looks at an empty queue.
@@ -70,7 +70,7 @@ struct Answer {
 
 impl Prefetcher {
     pub(super) fn new(
-        state: &Arc<WorkerState>,
+        state: &Arc<StageContext>,
         lease: Lease,
         executor: Executor,
         watcher: WatchSender,
@@ -90,7 +90,7 @@ impl Prefetcher {
             alone: Alone::default(),
             strays: Strays::default(),
             undelivered: UndeliverablePayload::default(),
-            limit: TimeoutBackoff::new(config.batch_size),
+            limit: CallSize::new(config.batch_size),
             seen: None,
             empty: Pauses::new(poll_min, poll_max),
             failed: Pauses::for_errors(),
@@ -178,7 +178,7 @@ impl Prefetcher {
 
     /// Learns from a claim's answer, hands the jobs over, and waits where there were fewer than asked for.
     async fn answered(&mut self, answer: Answer, room: usize, held_nothing: bool) {
-        let WorkerState { config, in_flight, tally, limited_by, arrivals, metrics, .. } = &*self.state.clone();
+        let StageContext { config, in_flight, tally, limited_by, arrivals, metrics, .. } = &*self.state.clone();
         let Answer { jobs, alone_waits, took } = answer;
         let claimed = jobs.len();
         self.alone.answered(alone_waits, held_nothing && claimed > 0, Duration::from_millis(config.lease_ms));
@@ -238,7 +238,7 @@ impl Prefetcher {
 
     /// How many jobs to claim now; 0: none, until something changes.
     fn room(&mut self) -> usize {
-        let WorkerState { config, in_flight, tally, .. } = &*self.state;
+        let StageContext { config, in_flight, tally, .. } = &*self.state;
         let run_times = tally.run_times();
         if in_flight.jobs() == 0 {
             self.demand.holds_nothing(run_times);
@@ -275,7 +275,7 @@ impl Prefetcher {
 
     /// What idle threads would be idle for while there is no room.
     fn limit_without_room(&self) -> Limit {
-        let WorkerState { config, in_flight, .. } = &*self.state;
+        let StageContext { config, in_flight, .. } = &*self.state;
         let is_full = self.demand.jobs_that_fit(in_flight) == Some(0);
         let holds_no_more = is_full || in_flight.jobs() >= config.max_in_flight;
         if holds_no_more && in_flight.unstarted() == 0 { Limit::Finish } else { Limit::Cpu }
@@ -308,7 +308,7 @@ impl Prefetcher {
     /// Gives back what was claimed for jobs much shorter than those that run now, so that other workers can run it: all
     /// but what is wanted at the present speed.
     fn give_back_surplus(&mut self) {
-        let WorkerState { in_flight, tally, .. } = &*self.state;
+        let StageContext { in_flight, tally, .. } = &*self.state;
         let load = self.executor.load();
         // Where a thread is idle, it is not the jobs that keep the others waiting.
         let all_busy = self.idle_threads(&load) == 0;
@@ -330,7 +330,7 @@ impl Prefetcher {
     /// Waits until there may be jobs to claim, after a claim that got fewer than it asked for.
     async fn wait_for_jobs(&mut self, claimed: usize) {
         let state = self.state.clone();
-        let WorkerState { in_flight, tally, arrivals, stop, .. } = &*state;
+        let StageContext { in_flight, tally, arrivals, stop, .. } = &*state;
         let pause = self.empty.next();
         if claimed == 0 {
             self.watcher.begin(pause);

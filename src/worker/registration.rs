@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::handler::Flag;
+use crate::flag::Flag;
 use crate::ids::WorkerId;
 use crate::ids::{Fence, JobId};
 use crate::queue::workers::QueueSettings;

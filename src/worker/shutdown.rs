@@ -21,8 +21,8 @@ use super::executor::Executor;
 use super::lease::Lease;
 use super::pauses::Pauses;
 use super::registration::Registration;
+use super::stage_context::StageContext;
 use super::stop::Phase;
-use super::worker_state::WorkerState;
 use super::{Stages, Worker};
 
 /// How long a shutdown waits for a claim that is under way before it gives back what has not started: a claim takes
@@ -70,7 +70,7 @@ pub(super) async fn end(worker: &mut Worker) -> End {
 
 /// Has the worker fail when a stage has panicked. What the stage held has left memory with it, which nobody has told
 /// those who wait for that.
-pub(super) fn note_panic(state: &WorkerState, ended: Result<(), JoinError>) {
+pub(super) fn note_panic(state: &StageContext, ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
     {
@@ -80,7 +80,7 @@ pub(super) fn note_panic(state: &WorkerState, ended: Result<(), JoinError>) {
 }
 
 /// Notes the panics of stages; never returns.
-async fn note_panics(state: &WorkerState, stages: &mut JoinSet<()>) -> Infallible {
+async fn note_panics(state: &StageContext, stages: &mut JoinSet<()>) -> Infallible {
     while let Some(ended) = stages.join_next().await {
         note_panic(state, ended);
     }
@@ -88,7 +88,7 @@ async fn note_panics(state: &WorkerState, stages: &mut JoinSet<()>) -> Infallibl
 }
 
 /// Returns when these stages have ended.
-async fn all_ended(state: &WorkerState, stages: &mut JoinSet<()>) {
+async fn all_ended(state: &StageContext, stages: &mut JoinSet<()>) {
     while let Some(ended) = stages.join_next().await {
         note_panic(state, ended);
     }
@@ -96,7 +96,7 @@ async fn all_ended(state: &WorkerState, stages: &mut JoinSet<()>) {
 
 /// What of a worker takes part in its end, beside its tasks.
 struct Ending<'a> {
-    state: &'a WorkerState,
+    state: &'a StageContext,
     executor: &'a Executor,
     lease: &'a Lease,
     large_outputs: &'a AbortHandle,
@@ -180,7 +180,7 @@ impl Ending<'_> {
 /// Gives back what is held, as if it had not been started. Jobs that have failed are left to the reaper, who counts
 /// their attempt.
 async fn give_back(
-    state: &WorkerState,
+    state: &StageContext,
     session: &mut Session,
     registration: &Registration,
     given_back: &mut usize,
@@ -210,7 +210,7 @@ async fn give_back(
 
 /// Gives back the jobs of a claim that was given up at the deadline, should it have had effect.
 async fn give_back_strays(
-    state: &WorkerState,
+    state: &StageContext,
     session: &mut Session,
     registration: &Registration,
 ) -> Result<(), Error> {
@@ -227,7 +227,7 @@ async fn give_back_strays(
     Ok(())
 }
 
-async fn unregister(state: &WorkerState, session: &mut Session, registration: &Registration) -> Result<(), Error> {
+async fn unregister(state: &StageContext, session: &mut Session, registration: &Registration) -> Result<(), Error> {
     let mut pauses = pauses();
     while let Err(error) = session.unregister_worker(&state.queue, registration.worker_id).await {
         pause_or_fail("unregister_worker", &mut pauses, error).await?;

@@ -15,7 +15,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::error::Error;
-use crate::handler::{Flag, State, Surroundings, panic_message};
+use crate::flag::Flag;
+use crate::handler::{State, Surroundings, panic_message};
 
 /// How far the end of a worker has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

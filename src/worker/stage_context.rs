@@ -9,14 +9,14 @@ use crate::queue::Queue;
 use crate::queue::connector::Connector;
 use crate::queue::session::Session;
 
-use super::arrivals::Arrivals;
+use super::bottleneck_time::LimitedBy;
 use super::in_flight::InFlight;
-use super::limited_by::LimitedBy;
+use super::jobs_expected::Arrivals;
 use super::stop::StopHandle;
 use super::tally::Tally;
 
 /// Made once, before the stages.
-pub(super) struct WorkerState {
+pub(super) struct StageContext {
     /// The queue's name.
     pub(super) queue: String,
     pub(super) config: WorkerConfig,
@@ -33,14 +33,14 @@ pub(super) struct WorkerState {
     pub(super) metrics: WorkerMetrics,
 }
 
-impl WorkerState {
-    pub(super) fn new(queue: &Queue, config: WorkerConfig, threads: usize, weight: u32) -> WorkerState {
-        WorkerState::with(queue.connector(), queue.name(), config, threads, weight)
+impl StageContext {
+    pub(super) fn new(queue: &Queue, config: WorkerConfig, threads: usize, weight: u32) -> StageContext {
+        StageContext::with(queue.connector(), queue.name(), config, threads, weight)
     }
 
-    fn with(connector: Arc<Connector>, queue: &str, config: WorkerConfig, threads: usize, weight: u32) -> WorkerState {
+    fn with(connector: Arc<Connector>, queue: &str, config: WorkerConfig, threads: usize, weight: u32) -> StageContext {
         let (in_flight, tally) = (Arc::<InFlight>::default(), Arc::<Tally>::default());
-        WorkerState {
+        StageContext {
             queue: queue.to_owned(),
             config,
             threads,
@@ -62,12 +62,12 @@ impl WorkerState {
 }
 
 #[cfg(test)]
-impl WorkerState {
+impl StageContext {
     /// Of a worker whose server nobody asks.
-    pub(super) fn for_test(config: WorkerConfig) -> WorkerState {
+    pub(super) fn for_test(config: WorkerConfig) -> StageContext {
         let url = "Server=tcp:localhost,1433;Database=none;User ID=none;Password=none".into();
         let connection = crate::config::ConnectionConfig { url, ..Default::default() };
         let connector = Arc::new(Connector::new(&connection, "test").unwrap());
-        WorkerState::with(connector, "test", config, 1, 1)
+        StageContext::with(connector, "test", config, 1, 1)
     }
 }

@@ -4,14 +4,14 @@
 /// slowly afterwards. A jump back to the full size would run into the next time-out, and the call that follows it would
 /// be small again.
 #[derive(Debug)]
-pub(super) struct TimeoutBackoff {
+pub(super) struct CallSize {
     jobs: usize,
     most: usize,
 }
 
-impl TimeoutBackoff {
-    pub(super) fn new(most: usize) -> TimeoutBackoff {
-        TimeoutBackoff { jobs: most, most }
+impl CallSize {
+    pub(super) fn new(most: usize) -> CallSize {
+        CallSize { jobs: most, most }
     }
 
     pub(super) fn jobs(&self) -> usize {
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_halved_at_once_and_grows_back_by_quarters() {
-        let mut limit = TimeoutBackoff::new(500);
+        let mut limit = CallSize::new(500);
         limit.timed_out(500);
         limit.timed_out(250);
         assert_eq!(limit.jobs(), 125);

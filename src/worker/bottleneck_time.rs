@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::bottleneck::Limit;
 use super::in_flight::InFlight;
-use super::limit::Limit;
 use super::tally::Tally;
 
 /// Over how many readings, one a second, the shares are taken.
