@@ -29,6 +29,10 @@ pub struct SqlError {
 /// nothing of SQL Server's own can be mistaken for it.
 pub const NOT_SUPPORTED: i32 = 59_000;
 
+/// A table was changed between a statement's binding and its lock. The statement is bound and run again; no client
+/// sees it.
+pub const STALE_PLAN: i32 = 59_001;
+
 impl SqlError {
     /// An error of severity 16, state 1, at a line that is not known yet.
     pub fn new(number: i32, message: impl Into<String>) -> Self {

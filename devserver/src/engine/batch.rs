@@ -31,7 +31,7 @@ use super::scope::{Activation, Declarations, VariableType};
 use super::select_into;
 use super::session::Session;
 use super::trigger::TriggerTarget;
-use crate::error::{SqlError, SqlResult};
+use crate::error::{STALE_PLAN, SqlError, SqlResult};
 use crate::storage::TableSchema;
 use crate::tds::token::StatementKind as DoneKind;
 use crate::tsql::ast::{CursorName, Ident, IdentityCheck, IsolationLevel, ObjectName, SessionOption, StatementKind};
@@ -590,6 +590,30 @@ impl Session {
     }
 
     fn run_query_step(
+        &mut self,
+        cell: &Cell,
+        executed: Option<CapturedRows>,
+        line: u32,
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(), SimpleFailure> {
+        let is_repeatable = executed.is_none();
+        let mut executed = executed;
+        loop {
+            let version = self.version();
+            let result = self.run_query_step_once(cell, executed.take(), line, compiled, scope, out);
+            match result {
+                // Another session has changed a table between the binding and the table's lock: SQL Server compiles
+                // such a statement again. It has been taken back as a whole.
+                Err(SimpleFailure::Error(error, _))
+                    if error.number == STALE_PLAN && is_repeatable && self.version() != version => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn run_query_step_once(
         &mut self,
         cell: &Cell,
         executed: Option<CapturedRows>,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::schema::{Column, TableSchema};
-use crate::error::{SqlError, SqlResult};
+use crate::error::{STALE_PLAN, SqlError, SqlResult};
 use crate::value::{Decimal, SqlType, Value};
 
 /// Longer text and binary values are kept as `Arc`s of their own: copying up to this size costs no more than the
@@ -33,7 +33,9 @@ impl Row {
             /// Rows are put together here, so that each costs one allocation, of its own size.
             static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
-        debug_assert_eq!(columns.len(), values.len());
+        if columns.len() != values.len() {
+            return Err(SqlError::new(STALE_PLAN, "a table was changed after the statement's plan was made"));
+        }
         SCRATCH.with_borrow_mut(|bytes| {
             bytes.clear();
             bytes.extend_from_slice(&(columns.len() as u16).to_le_bytes());
