@@ -49,6 +49,23 @@ COMMIT TRANSACTION;
 --- b resumes
 --- c resumes rows 1 / 2
 
+--- scenario a statement that waited for a change of its table is compiled again
+--- source docs/relational-databases/query-processing-architecture-guide.md, Recompile execution plans
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY); INSERT t VALUES (1);
+--- a
+BEGIN TRANSACTION; INSERT t VALUES (2);
+--- b blocks
+ALTER TABLE t ADD n int NULL;
+--- c blocks
+INSERT t (id) VALUES (3);
+--- a
+COMMIT TRANSACTION;
+--- b resumes
+--- c resumes
+--- a rows 3
+SELECT id FROM t WHERE n IS NULL AND id > 2;
+
 --- scenario TRUNCATE TABLE keeps everybody out until it is committed
 --- source docs/t-sql/statements/truncate-table-transact-sql.md, Remarks
 --- setup
