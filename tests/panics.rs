@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use readpast::{CompletionPolicy, Error, Handlers, JobState, QueueOptions, Worker, WorkerBuilder};
 use tracing::{Subscriber, span, span::Attributes};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::support::panicking_recorder::PanickingRecorder;
 use crate::support::{Fixture, numbers};
 
 /// Done jobs stay, so that they can be counted.
@@ -89,38 +89,12 @@ async fn a_subscriber_that_panics_ends_the_worker_with_an_error_and_fails_no_job
     }
 }
 
-/// Panics when a histogram of one name is recorded.
-struct Panicking(&'static str);
-
-struct Panic;
-
-impl HistogramFn for Panic {
-    fn record(&self, _: f64) {
-        panic!("the recorder's defect");
-    }
-}
-
-impl Recorder for Panicking {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::noop()
-    }
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
-    }
-    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        if key.name() == self.0 { Histogram::from_arc(Arc::new(Panic)) } else { Histogram::noop() }
-    }
-}
-
 /// One that a job's thread records, and two of tasks that speak with SQL Server.
 #[tokio::test]
 async fn a_recorder_that_panics_ends_the_worker_with_an_error() {
     for histogram in ["readpast_buffer_wait_seconds", "readpast_claim_seconds", "readpast_finish_seconds"] {
         let fixture = fixture("recorder").await;
-        let recorder = Panicking(histogram);
+        let recorder = PanickingRecorder(histogram);
         let _recording = metrics::set_default_local_recorder(&recorder);
         let builder = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(())));
         ends_with_an_error(&fixture, builder, "the recorder's defect").await;

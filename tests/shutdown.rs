@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use readpast::{
     Delivery, Error, Handlers, JobState, NewJob, Output, Queue, QueueOptions, Summary, Worker, WorkerConfig,
 };
@@ -14,6 +13,7 @@ use tokio::sync::Semaphore;
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::counted::{assert_each_once, counting_worker, drained};
+use crate::support::panicking_recorder::PanickingRecorder;
 use crate::support::proxy::Proxy;
 use crate::support::{Fixture, changed, dev_server, numbers, until};
 
@@ -419,36 +419,11 @@ async fn a_slow_claim_at_the_stop(thread_is_free: bool) {
 }
 
 /// Panics when an acknowledgement is recorded, which ends the task that acknowledges.
-struct PanicsAtFinish;
-
-impl HistogramFn for PanicsAtFinish {
-    fn record(&self, _: f64) {
-        panic!("the recorder's defect");
-    }
-}
-
-impl Recorder for PanicsAtFinish {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::noop()
-    }
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
-    }
-    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        if key.name() == "readpast_finish_seconds" {
-            Histogram::from_arc(Arc::new(PanicsAtFinish))
-        } else {
-            Histogram::noop()
-        }
-    }
-}
+static PANICS_AT_FINISH: PanickingRecorder = PanickingRecorder("readpast_finish_seconds");
 
 #[tokio::test]
 async fn a_panic_while_the_worker_ends_is_reported_and_what_it_leaves_behind_is_not_waited_for() {
-    let _recording = metrics::set_default_local_recorder(&PanicsAtFinish);
+    let _recording = metrics::set_default_local_recorder(&PANICS_AT_FINISH);
     // One job for each session, one after the other, and one that nobody is left to acknowledge; one alone, whose
     // session nobody else waits for; and one whose output goes by the session of large ones.
     for (jobs, output_bytes, unacknowledged) in [(3, 0, 1), (1, 0, 0), (1, 100_000, 0)] {
@@ -478,7 +453,7 @@ async fn a_panic_while_the_worker_ends_is_reported_and_what_it_leaves_behind_is_
 
 #[tokio::test]
 async fn a_panic_is_reported_although_the_worker_was_stopped_at_once_before_anybody_looked() {
-    let _recording = metrics::set_default_local_recorder(&PanicsAtFinish);
+    let _recording = metrics::set_default_local_recorder(&PANICS_AT_FINISH);
     for _ in 0..4 {
         let fixture = Fixture::new("panic_at_once").await;
         fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();

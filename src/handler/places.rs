@@ -27,10 +27,7 @@ const OFFER: Duration = Duration::from_millis(500);
 const PASSED_OVER: Duration = Duration::from_secs(10);
 
 /// The places, shared by all that have a clone of the options.
-pub(crate) struct Places {
-    at_most: usize,
-    line: Mutex<Line>,
-}
+pub(crate) struct Places(Mutex<Line>);
 
 /// Who is in and who waits.
 pub(crate) struct Line {
@@ -107,16 +104,16 @@ impl Places {
         let now = Instant::now();
         let (waiters, joined, offer) = (Vec::new(), 0, None);
         let line = Line { at_most, taken: 0, waiters, joined, offer, changed_at: now, booked_until: now };
-        Places { at_most, line: Mutex::new(line) }
+        Places(Mutex::new(line))
     }
 
     pub(crate) fn at_most(&self) -> usize {
-        self.at_most
+        self.0.lock().at_most
     }
 
     /// Adds the jobs of one handler of a worker that runs on `threads`.
     pub(crate) fn join(&self, threads: Arc<dyn Threads>) -> WaiterId {
-        let mut line = self.line.lock();
+        let mut line = self.0.lock();
         line.joined += 1;
         let id = WaiterId(line.joined);
         line.waiters.push(Waiter { id, threads, waiting: 0, since: None, mean_run: None, passed_over_until: None });
@@ -130,7 +127,7 @@ impl Places {
 
     /// How many of its jobs that wait could start now, and since when the first of them waits; `None`: none could.
     pub(crate) fn startable(&self, waiter: WaiterId) -> Option<(usize, Instant)> {
-        let line = self.line.lock();
+        let line = self.0.lock();
         let Waiter { waiting, since, .. } = line.find(waiter);
         let jobs = line.free_for(waiter).min(*waiting);
         since.filter(|_| jobs > 0).map(|since| (jobs, since))
@@ -143,7 +140,7 @@ impl Places {
 
     /// As [`change`](Self::change), by a thread of `ended`, which looks for jobs again by itself.
     fn with_line<T>(&self, ended: Option<WaiterId>, change: impl FnOnce(&mut Line, Instant) -> T) -> T {
-        let mut line = self.line.lock();
+        let mut line = self.0.lock();
         let now = Instant::now();
         let changed = change(&mut line, now);
         let offered_to = line.offer(ended, now);
@@ -276,7 +273,7 @@ impl Line {
 
 impl fmt::Debug for Places {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Places").field("at_most", &self.at_most).finish_non_exhaustive()
+        f.debug_struct("Places").field("at_most", &self.at_most()).finish_non_exhaustive()
     }
 }
 

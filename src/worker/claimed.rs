@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::handler::Permit;
+use crate::ids::Fence;
 use crate::job::Job;
 
 use super::held_job::Held;
@@ -14,4 +15,11 @@ pub(super) struct Claimed {
     pub(super) claimed_at: Instant,
     /// Of its kind's limit, where that has one.
     pub(super) permit: Option<Permit>,
+}
+
+impl Claimed {
+    /// False for a job of an `at_most_once` queue: its claim has deleted the row, and it cannot be given back.
+    pub(super) fn has_row(&self) -> bool {
+        self.job.fence() != Fence::NONE
+    }
 }

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::handler::{self, Context, Handlers, JobError, Surroundings, UnknownKinds, failure};
-use crate::ids::Fence;
 use crate::metrics::KindMetrics;
 use crate::outcome::Outcome;
 use crate::queue::claim::ClaimedUnseen;
@@ -142,7 +141,7 @@ impl Executor {
     /// When more jobs come than the channel has room for: the prefetcher, the only caller, claims no more than that.
     pub(super) fn submit(&self, jobs: Vec<Claimed>) {
         if let Some(claimed) = jobs.last() {
-            self.runs.without_row.store(claimed.job.fence() == Fence::NONE, Ordering::Release);
+            self.runs.without_row.store(!claimed.has_row(), Ordering::Release);
         }
         for claimed in jobs {
             self.runs.buffer.try_send(claimed).expect("the prefetcher claims no more than the channel has room for");
@@ -179,10 +178,10 @@ impl Executor {
         self.runs.give_back_those_that_wait();
         let mut no_way_back = Vec::new();
         while let Ok(claimed) = self.runs.waiting.try_recv() {
-            if claimed.job.fence() == Fence::NONE {
-                no_way_back.push(claimed);
-            } else {
+            if claimed.has_row() {
                 self.runs.give_back(claimed);
+            } else {
+                no_way_back.push(claimed);
             }
         }
         for claimed in no_way_back {
@@ -233,7 +232,7 @@ impl Executor {
             let Ok(claimed) = self.runs.waiting.try_recv() else {
                 return;
             };
-            if claimed.job.fence() == Fence::NONE {
+            if !claimed.has_row() {
                 // One from before the queue's delivery was changed.
                 self.runs.buffer.try_send(claimed).expect("it has just been taken out of the channel");
                 return self.pump();
@@ -279,8 +278,8 @@ impl Runs {
 
     /// Runs a job, or gives it back, or drops it where its lease is lost. Returns the time at the end.
     fn start(&self, claimed: Claimed) -> Instant {
-        // A job of an at_most_once queue has no row any more: nobody else can run it, and it cannot be given back.
-        let has_row = claimed.job.fence() != Fence::NONE;
+        // Without one, nobody else can run the job either.
+        let has_row = claimed.has_row();
         if self.surroundings.is_stopping_now() {
             drop(claimed); // gone, or the reaper's: nobody sends anything any more
             return Instant::now();

@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::handler::{Line, Permit, Places, Threads, WaiterId};
-use crate::ids::Fence;
 
 use super::claimed::Claimed;
 
@@ -94,7 +93,7 @@ impl KindLimits {
                 return Admission::Starts(claimed);
             }
             // A job without a row cannot be put off; `worker.max_in_flight` bounds how many wait.
-            if waiting.len() < line.room(kind.waiter, now) || !has_row(&claimed) {
+            if waiting.len() < line.room(kind.waiter, now) || !claimed.has_row() {
                 claimed.held.parked();
                 waiting.push_back((now, claimed));
                 return Admission::Waits;
@@ -115,7 +114,7 @@ impl KindLimits {
         for kind in self.kinds() {
             kind.change(|line, waiting, now| {
                 let room = 2 * line.room(kind.waiter, now);
-                while waiting.len() > room && waiting.back().is_some_and(|(_, claimed)| has_row(claimed)) {
+                while waiting.len() > room && waiting.back().is_some_and(|(_, claimed)| claimed.has_row()) {
                     let last = waiting.pop_back();
                     line.set_waiting(kind.waiter, waiting.len(), None); // it does not wait behind itself
                     surplus.extend(last.map(|(_, claimed)| (claimed, line.book(kind.waiter, now))));
@@ -132,17 +131,12 @@ impl KindLimits {
 
     /// Takes out those that wait and can be given back.
     pub(super) fn take_waiting(&self) -> Vec<Claimed> {
-        self.kinds().flat_map(|kind| kind.take_waiting(has_row)).collect()
+        self.kinds().flat_map(|kind| kind.take_waiting(Claimed::has_row)).collect()
     }
 
     fn kinds(&self) -> impl Iterator<Item = &KindLimit> {
         self.0.iter().flatten()
     }
-}
-
-/// A job of an `at_most_once` queue has none any more.
-fn has_row(claimed: &Claimed) -> bool {
-    claimed.job.fence() != Fence::NONE
 }
 
 impl KindLimit {
@@ -177,6 +171,7 @@ mod tests {
     use super::*;
     use crate::config::WorkerConfig;
     use crate::handler::HOLD;
+    use crate::ids::Fence;
     use crate::job::{Job, NewJob};
     use crate::worker::held_job::Held;
     use crate::worker::lease_validity::LeaseValidity;

@@ -10,6 +10,7 @@ pub mod blocked;
 pub mod child;
 pub mod counted;
 pub mod http;
+pub mod panicking_recorder;
 pub mod proxy;
 pub mod scripts;
 pub mod shipped;

@@ -602,7 +602,8 @@ impl Session {
         let mut executed = executed;
         loop {
             let version = self.version();
-            let result = self.run_query_step_once(cell, executed.take(), line, compiled, scope, out);
+            let bound = self.bound(cell, compiled).map_err(binding_failure)?;
+            let result = self.run_bound(&bound, cell, executed.take(), line, scope, out);
             match result {
                 // Another session has changed a table between the binding and the table's lock: SQL Server compiles
                 // such a statement again. It has been taken back as a whole.
@@ -613,16 +614,15 @@ impl Session {
         }
     }
 
-    fn run_query_step_once(
+    fn run_bound(
         &mut self,
+        bound: &BoundPlan,
         cell: &Cell,
         executed: Option<CapturedRows>,
         line: u32,
-        compiled: &CompiledBatch,
         scope: &mut Activation,
         out: &mut Output<'_>,
     ) -> Result<(), SimpleFailure> {
-        let bound = self.bound(cell, compiled).map_err(binding_failure)?;
         self.check_permissions(&bound.needs, scope)?;
         let kind = match &bound.plan {
             Plan::Select(_) => DoneKind::Select,
@@ -635,11 +635,11 @@ impl Session {
         self.check_set_options(&bound.plan)?;
         if let Some(cursor) = cell.current_of() {
             self.stand_on_cursor(cursor, &bound.plan, scope)?;
-            let result = self.run_change(&bound, kind, executed, line, scope, out);
+            let result = self.run_change(bound, kind, executed, line, scope, out);
             self.step_off(cursor, scope);
             return result;
         }
-        self.run_change(&bound, kind, executed, line, scope, out)
+        self.run_change(bound, kind, executed, line, scope, out)
     }
 
     fn stand_on_cursor(&mut self, cursor: &CursorName, plan: &Plan, scope: &mut Activation) -> SqlResult<()> {
