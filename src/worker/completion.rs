@@ -12,7 +12,6 @@
 //! of its own: what is in it counts as in flight, and the prefetcher stops at `max_in_flight` and
 //! `max_in_flight_bytes`.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::time::{Duration, Instant};
@@ -40,6 +39,15 @@ pub(super) enum Ended {
         fence: Fence,
         held: Held,
     },
+}
+
+impl Ended {
+    fn job_id(&self) -> JobId {
+        match self {
+            Ended::Ran(ran) => ran.finish.job_id,
+            Ended::Unstarted { job_id, .. } => *job_id,
+        }
+    }
 }
 
 /// The executor's end of the channel.
@@ -281,25 +289,30 @@ const MAX_OUTPUT_BYTES: usize = 8 << 20;
 /// Parts what has ended into calls: by worker id, because `finish` takes one (more than one only just after a lease was
 /// lost), and by the size of the outputs. A job that stands twice (it was run again before its first result was
 /// acknowledged) goes into a call of its own, because the list's key is the job.
-fn split_into_calls(ended: Vec<Ended>) -> Vec<Batch> {
-    let mut batches: Vec<(Batch, HashSet<JobId>)> = Vec::new();
+fn split_into_calls(mut ended: Vec<Ended>) -> Vec<Batch> {
+    // Those that stand twice then follow each other. (Jobs end nearly in this order.)
+    ended.sort_by_key(Ended::job_id);
+    let mut batches: Vec<(Batch, JobId)> = Vec::new();
+    let most = ended.len();
     for ended in ended {
-        let (job_id, bytes, held) = match &ended {
-            Ended::Ran(ran) => (ran.finish.job_id, ran.finish.outcome.output_bytes(), &ran.held),
-            Ended::Unstarted { job_id, held, .. } => (*job_id, 0, held),
+        let job_id = ended.job_id();
+        let (bytes, held) = match &ended {
+            Ended::Ran(ran) => (ran.finish.outcome.output_bytes(), &ran.held),
+            Ended::Unstarted { held, .. } => (0, held),
         };
-        let fits = batches.iter_mut().position(|(batch, job_ids)| {
+        let fits = batches.iter().position(|(batch, last)| {
             Arc::ptr_eq(&batch.registration, held.registration())
                 && batch.output_bytes + bytes <= MAX_OUTPUT_BYTES
-                && job_ids.insert(job_id)
+                && *last != job_id
         });
         let index = fits.unwrap_or_else(|| {
             let registration = held.registration().clone();
-            let batch = Batch { registration, ran: Vec::new(), releases: Vec::new(), output_bytes: 0 };
-            batches.push((batch, HashSet::from([job_id])));
+            let (ran, releases) = (Vec::with_capacity(most), Vec::new());
+            batches.push((Batch { registration, ran, releases, output_bytes: 0 }, job_id));
             batches.len() - 1
         });
-        let (batch, _) = &mut batches[index];
+        let (batch, last) = &mut batches[index];
+        *last = job_id;
         batch.output_bytes += bytes;
         match ended {
             Ended::Ran(ran) => batch.ran.push(ran),
