@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, InvalidPayload};
@@ -25,12 +25,19 @@ pub struct Job {
     pub(crate) priority: i16,
     pub(crate) waited: Duration,
     pub(crate) age: Duration,
-    pub(crate) dedup_key: Option<String>,
-    pub(crate) correlation_id: Option<Uuid>,
     pub(crate) kind: Option<String>,
-    pub(crate) time_limit: Option<Duration>,
     pub(crate) payload_utf16: bool,
     pub(crate) payload: Vec<u8>,
+    pub(crate) details: Option<Box<Details>>,
+}
+
+/// What few jobs have. It comes as JSON in one column, which is NULL for all others, so that those pay for one column
+/// only (sql/230_claim.sql). What an older schema does not know is missing.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Details {
+    pub(crate) dedup_key: Option<String>,
+    pub(crate) correlation_id: Option<Uuid>,
+    pub(crate) time_limit_ms: Option<u32>,
 }
 
 impl Job {
@@ -76,12 +83,12 @@ impl Job {
 
     /// The de-duplication key it was enqueued with.
     pub fn dedup_key(&self) -> Option<&str> {
-        self.dedup_key.as_deref()
+        self.details.as_ref()?.dedup_key.as_deref()
     }
 
     /// The producer's own id for what the job belongs to.
     pub fn correlation_id(&self) -> Option<Uuid> {
-        self.correlation_id
+        self.details.as_ref()?.correlation_id
     }
 
     /// What sort of job it is, as far as the producer said.
@@ -91,7 +98,8 @@ impl Job {
 
     /// The time limit that it was enqueued with ([`NewJob::time_limit`]); `None`: it has none of its own.
     pub fn time_limit(&self) -> Option<Duration> {
-        self.time_limit
+        let ms = self.details.as_ref()?.time_limit_ms?;
+        Some(Duration::from_millis(ms.into()))
     }
 
     /// The payload as it stands in the table: the producer's bytes, or UTF-16 (little endian) from a producer that
@@ -133,6 +141,8 @@ impl Job {
     /// assert_eq!((job.text().unwrap().as_ref(), job.attempt(), job.is_last_attempt()), ("to be", 1, false));
     /// ```
     pub fn for_test(job: NewJob) -> Job {
+        let time_limit_ms = job.time_limit.map(|limit| u32::try_from(limit.as_millis()).unwrap_or(u32::MAX));
+        let details = Details { dedup_key: job.dedup_key, correlation_id: job.correlation_id, time_limit_ms };
         Job {
             id: JobId(1),
             fence: Fence(1),
@@ -141,12 +151,10 @@ impl Job {
             priority: job.priority,
             waited: Duration::ZERO,
             age: Duration::ZERO,
-            dedup_key: job.dedup_key,
-            correlation_id: job.correlation_id,
             kind: job.kind,
-            time_limit: job.time_limit,
             payload_utf16: false,
             payload: job.payload,
+            details: Some(Box::new(details)),
         }
     }
 
@@ -371,12 +379,10 @@ mod tests {
             priority: 0,
             waited: Duration::ZERO,
             age: Duration::ZERO,
-            dedup_key: None,
-            correlation_id: None,
             kind: None,
-            time_limit: None,
             payload_utf16,
             payload: payload.to_vec(),
+            details: None,
         }
     }
 

@@ -255,10 +255,11 @@ async fn a_claim_that_answers_something_else_stops_the_worker_and_drops_nothing(
     let claim_all = "UPDATE [$(schema)].[jobs] SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id \
                      WHERE state = 0";
     let good = "OUTPUT inserted.job_id, inserted.fence, inserted.attempt, 5, inserted.priority, CAST(1 AS bigint), CAST(1 AS bigint), \
-                inserted.dedup_key, inserted.correlation_id, inserted.kind, inserted.payload_utf16, inserted.payload, CAST(NULL AS int)";
+                inserted.kind, inserted.payload_utf16, inserted.payload, CAST(NULL AS nvarchar(4000))";
     for (jobs, output, says) in [
         (1, "OUTPUT inserted.job_id", "column fence of claim: it is missing"),
         (1, "OUTPUT inserted.payload, inserted.job_id", "column job_id of claim"),
+        (1, &good.replace("NULL AS", "N'{' AS"), "column details of claim: it is not as expected"),
         (1_001, good, "claim returned 1001 jobs instead of"),
     ] {
         let fixture = Fixture::new("claims").await;

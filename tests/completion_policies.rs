@@ -125,7 +125,9 @@ async fn at_most_once_deletes_with_the_claim() {
     let job = worker.claim_one().await;
 
     assert_eq!((job.fence, job.attempt, job.max_attempts, job.priority), (0, 1, 5, 4));
-    assert_eq!((job.payload.as_slice(), job.correlation_id), (b"x".as_slice(), Some(correlation_id)));
+    let details = serde_json::json!({"dedup_key": null, "correlation_id": correlation_id.to_string().to_uppercase(),
+                                     "time_limit_ms": null});
+    assert_eq!((job.payload.as_slice(), job.details), (b"x".as_slice(), details));
     assert_eq!(fixture.job_counts().await, JobCounts::default());
     assert_eq!(worker.claim(10).await, []);
     fixture.remove().await;

@@ -104,7 +104,7 @@ async fn any_text_is_a_payload_and_a_key() {
     {
         let job = worker.claim_one().await;
         assert_eq!(String::from_utf8(job.payload).unwrap(), text);
-        assert_eq!(job.dedup_key, Some(key));
+        assert_eq!(job.details["dedup_key"], key);
     }
     fixture.remove().await;
 }

@@ -395,8 +395,8 @@ async fn claim_returns_what_a_worker_needs() {
     let fixture = Fixture::new("claim_columns").await;
     let mut session = fixture.session().await;
     register(&mut session, ANNE).await;
-    let parameters = "@payload = 0x0102, @priority = 3, @max_attempts = 2, @dedup_key = N'k', @kind = 'resize/v2', \
-                      @correlation_id = 'c0000000-0000-0000-0000-00000000000c'";
+    let parameters = "@payload = 0x0102, @priority = 3, @max_attempts = 2, @dedup_key = N'a \"key\" \\ \u{1}', @kind = 'resize/v2', \
+                      @correlation_id = 'c0000000-0000-0000-0000-00000000000c', @time_limit_ms = 5000";
     let job_id = enqueue(&mut session, parameters).await;
     let earlier = "UPDATE [$(schema)].[jobs] SET enqueued_at = DATEADD(SECOND, -60, enqueued_at), due_at = DATEADD(SECOND, -20, due_at)";
     session.sql(earlier).await;
@@ -412,12 +412,10 @@ async fn claim_returns_what_a_worker_needs() {
         "priority",
         "waited_ms",
         "age_ms",
-        "dedup_key",
-        "correlation_id",
         "kind",
         "payload_utf16",
         "payload",
-        "time_limit_ms",
+        "details",
     ];
     assert_eq!(columns, expected);
     assert_eq!(text(&row, "kind").as_deref(), Some("resize/v2"));
@@ -428,8 +426,12 @@ async fn claim_returns_what_a_worker_needs() {
     );
     assert!((20_000..60_000).contains(&number(&row, "waited_ms")));
     assert!(number(&row, "age_ms") >= 60_000);
-    assert_eq!((text(&row, "dedup_key").as_deref(), bytes(&row, "payload").unwrap()), (Some("k"), vec![1, 2]));
-    assert_eq!(row.get("correlation_id"), Some(Uuid::from_u128(0xc0000000_0000_0000_0000_00000000000c)));
+    assert_eq!(bytes(&row, "payload").unwrap(), [1, 2]);
+    let details: serde_json::Value = serde_json::from_str(&text(&row, "details").unwrap()).unwrap();
+    let correlation_id = "C0000000-0000-0000-0000-00000000000C";
+    let expected =
+        serde_json::json!({"dedup_key": "a \"key\" \\ \u{1}", "correlation_id": correlation_id, "time_limit_ms": 5000});
+    assert_eq!(details, expected);
     fixture.remove().await;
 }
 

@@ -53,7 +53,7 @@ impl ClaimEnd {
 }
 
 /// How many columns of a claimed job stand between its attempt and its payload.
-const CLAIMED_BETWEEN: usize = 8;
+const CLAIMED_BETWEEN: usize = 6;
 
 /// A claimed job whose payload was left in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,11 +140,9 @@ fn read_job(mut row: Columns) -> Result<Job, Error> {
         priority: row.required("priority")?,
         waited: row.required_ms("waited_ms")?,
         age: row.required_ms("age_ms")?,
-        dedup_key: row.optional("dedup_key")?,
-        correlation_id: row.optional("correlation_id")?,
         kind: row.optional("kind")?,
         payload_utf16: row.required("payload_utf16")?,
         payload: row.required("payload")?,
-        time_limit: row.optional_count_ms("time_limit_ms")?,
+        details: row.optional_json("details")?.map(Box::new),
     })
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use serde::de::DeserializeOwned;
 use tiberius::{ColumnData, CommandResult, FromSqlOwned, Row};
 
 use super::datetime2::from_datetime2;
@@ -109,6 +110,16 @@ impl Columns {
             Some((_, meaning)) => Ok(*meaning),
             None => Err(self.unexpected(name, &format!("it is '{text}'"))),
         }
+    }
+
+    /// The next column, JSON.
+    pub(crate) fn optional_json<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, Error> {
+        let text: Option<String> = self.optional(name)?;
+        let parse = |text: String| {
+            serde_json::from_str(&text)
+                .map_err(|error| self.unexpected(name, &format!("it is not as expected: {error}")))
+        };
+        text.map(parse).transpose()
     }
 
     /// Leaves out the next columns.

@@ -404,10 +404,10 @@ pub struct Claimed {
     pub priority: i16,
     pub waited_ms: i64,
     pub age_ms: i64,
-    pub dedup_key: Option<String>,
-    pub correlation_id: Option<Uuid>,
     pub payload_utf16: bool,
     pub payload: Vec<u8>,
+    /// What few jobs have; `Null` for the others.
+    pub details: serde_json::Value,
 }
 
 impl Claimed {
@@ -420,10 +420,9 @@ impl Claimed {
             priority: row.get("priority").unwrap(),
             waited_ms: row.get("waited_ms").unwrap(),
             age_ms: row.get("age_ms").unwrap(),
-            dedup_key: text(row, "dedup_key"),
-            correlation_id: row.get("correlation_id"),
             payload_utf16: row.get("payload_utf16").unwrap(),
             payload: bytes(row, "payload").unwrap(),
+            details: text(row, "details").map(|text| serde_json::from_str(&text).unwrap()).unwrap_or_default(),
         }
     }
 
