@@ -6,14 +6,12 @@
 //! worth of work, waits until the queue is empty, asks the workers to stop, and shows who did what. Without
 //! READPAST_URL it also runs the dev server.
 
-use std::error::Error;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use readpast::{CompletionPolicy, Config, Handlers, Json, NewJob, Queue, QueueOptions, Worker};
+use readpast::{BoxError, CompletionPolicy, Config, Handlers, Json, NewJob, Queue, QueueOptions, Worker};
 use readpast_devserver::DevServer;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 const ORDERS: u32 = 2_000;
@@ -25,7 +23,7 @@ struct Order {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), BoxError> {
     let mut config = Config::load(None)?;
     config.queue.name = "orders".into();
     match std::env::args().nth(1) {
@@ -35,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The producer, and the parent of the workers.
-async fn produce(mut config: Config) -> Result<(), Box<dyn Error>> {
+async fn produce(mut config: Config) -> Result<(), BoxError> {
     let server = DevServer::start().await?;
     let url = std::env::var("READPAST_URL").unwrap_or_else(|_| server.connection_string());
     config.connection.url = url.as_str().into();
@@ -46,10 +44,9 @@ async fn produce(mut config: Config) -> Result<(), Box<dyn Error>> {
 
     let mut workers = [start_worker(&url, "worker-a")?, start_worker(&url, "worker-b")?];
     for batch in 0..ORDERS / 100 {
-        let numbers = batch * 100..(batch + 1) * 100;
-        let orders = numbers.map(|number| Order { number, work: Duration::from_millis(u64::from(number % 10)) });
-        let jobs: Vec<NewJob> = orders.map(|order| NewJob::json(&order)).collect::<Result<_, _>>()?;
-        queue.enqueue_many(&jobs).await?;
+        let order = |number| Order { number, work: Duration::from_millis(u64::from(number % 10)) };
+        let jobs = (batch * 100..(batch + 1) * 100).map(|number| NewJob::json(&order(number)));
+        queue.enqueue_many(&jobs.collect::<Result<Vec<_>, _>>()?).await?;
     }
     println!("producer: {ORDERS} orders enqueued");
 
@@ -67,10 +64,7 @@ async fn produce(mut config: Config) -> Result<(), Box<dyn Error>> {
     }
     let worked_off = queue.stats().await?.archived - archived_before;
     println!("producer: {worked_off} of {ORDERS} orders are in the archive");
-    if worked_off != u64::from(ORDERS) {
-        return Err("orders are missing".into());
-    }
-    Ok(())
+    if worked_off == u64::from(ORDERS) { Ok(()) } else { Err("orders are missing".into()) }
 }
 
 fn start_worker(url: &str, name: &str) -> std::io::Result<Child> {
@@ -83,7 +77,7 @@ fn start_worker(url: &str, name: &str) -> std::io::Result<Child> {
 }
 
 /// A worker process: runs until its standard input ends, or a signal comes.
-async fn work(mut config: Config, name: String) -> Result<(), Box<dyn Error>> {
+async fn work(mut config: Config, name: String) -> Result<(), BoxError> {
     config.worker.name = name.clone();
     let queue = Queue::connect(&config).await?;
     let handlers = Handlers::any(|job, _context| {
@@ -98,8 +92,7 @@ async fn work(mut config: Config, name: String) -> Result<(), Box<dyn Error>> {
     let stop = worker.stop_handle();
     stop.stop_on_signals()?;
     tokio::spawn(async move {
-        let mut lines = BufReader::new(tokio::io::stdin()).lines();
-        while let Ok(Some(_)) = lines.next_line().await {}
+        let _ = tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await;
         stop.stop();
     });
     let summary = worker.run().await?;

@@ -31,11 +31,9 @@ impl TypedJob for CountPrimes {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
-    let server = readpast_devserver::DevServer::start().await?; // or: set READPAST_URL and leave this out
+    let server = readpast_devserver::DevServer::start().await?;
     let mut config = Config::load(None)?;
-    if config.connection.url.is_empty() {
-        config.connection.url = server.connection_string().into();
-    }
+    config.connection.url = std::env::var("READPAST_URL").unwrap_or_else(|_| server.connection_string()).into();
     config.queue.name = "primes".into();
     let queue = Queue::connect(&config).await?;
     queue.install().await?;
