@@ -3,7 +3,7 @@
 //! text ─ split into keys and values ─▶ each key checked and applied ─▶ [`ConnectionOptions`] for the driver
 //!
 //! A key that is not known, or a value that could not be honoured, is an error and never ignored. The text holds a
-//! password: it is shown nowhere but through the redacted [`Debug`] and [`Display`].
+//! password: it is shown nowhere but through the redacted [`Debug`] and [`Display`](std::fmt::Display).
 
 use std::convert::Infallible;
 use std::fmt;

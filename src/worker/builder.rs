@@ -14,11 +14,11 @@ use crate::outcome::Outcome;
 use crate::queue::Queue;
 
 use super::Worker;
-use super::dropped_elsewhere::DroppedElsewhere;
-use super::executor::JobCode;
-use super::hooks::Hooks;
 use super::io_thread::{self, IoThread};
-use super::pool::Pool;
+use super::run::dropped_elsewhere::DroppedElsewhere;
+use super::run::executor::JobCode;
+use super::run::hooks::Hooks;
+use super::run::pool::Pool;
 use super::stage_context::StageContext;
 
 /// Less than this leaves too little to rayon and the handler: a job of nothing at all has overflowed it.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::config::WorkerConfig;
 
 use super::in_flight::InFlight;
-use super::tally::RunTimes;
+use super::report::tally::RunTimes;
 
 /// For how much time jobs are kept in memory, at least: ten claims a second at the most when jobs are short.
 const MIN_HORIZON: Duration = Duration::from_millis(100);
@@ -221,8 +221,8 @@ impl Look {
 
 #[cfg(test)]
 mod tests {
-    use super::super::in_flight::Stage;
     use super::*;
+    use crate::worker::in_flight::Stage;
 
     fn ahead(mean_run: Duration, claim: Duration) -> usize {
         let mut demand = Demand::new(&WorkerConfig::default(), 8);

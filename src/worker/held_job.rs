@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::job::Job;
 
 use super::in_flight::{InFlight, Stage};
-use super::registration::Registration;
+use super::lease::registration::Registration;
 
 /// What the jobs of one claim have in common, so that each of them needs one pointer only.
 struct Source {

@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::queue::session::Session;
 use crate::queue::{LostWorker, Promoted};
 
-use super::election::Election;
 use super::lease::Lease;
-use super::patience::Patience;
+use super::lease::election::Election;
+use super::lease::patience::Patience;
 use super::pauses::jittered;
 use super::stage_context::StageContext;
 use super::stop::Phase;

@@ -8,68 +8,41 @@
 //!
 //! The way of a job. A stage knows the one after it, and the type that passes stands with the stage that takes it:
 //!
-//! | stage | file | takes | gives |
+//! | stage | folder | takes | gives |
 //! |---|---|---|---|
-//! | claim | [`prefetch`] | room, as [`demand`] and [`in_flight`] have it | [`Claimed`](claimed::Claimed) |
-//! | run | [`executor`], [`kind_limits`] | [`Claimed`](claimed::Claimed) | [`Ended`](completion::Ended) |
-//! | acknowledge | [`completion`], [`large_outputs`] | [`Ended`](completion::Ended) | a call of `finish` or `release` |
-//! | count, forget | [`confirmations`] | the answer | |
+//! | claim | [`claim`] | room, as [`demand`] and [`in_flight`] have it | [`Claimed`](claimed::Claimed) |
+//! | run | [`run`] | [`Claimed`](claimed::Claimed) | [`Ended`](acknowledge::completion::Ended) |
+//! | acknowledge | [`acknowledge`] | [`Ended`](acknowledge::completion::Ended) | a call of `finish` or `release`; with its answer the job leaves memory |
 //!
 //! A job's [`Held`](held_job::Held) goes with it all the way: it counts the job in [`in_flight`], and that is the one
-//! signal that goes back. What each stage has done goes into the [`tally`].
+//! signal that goes back. What each stage has done goes into the [`tally`](report::tally).
 //!
-//! | beside it | file | tells |
+//! | beside it | where | tells |
 //! |---|---|---|
-//! | the lease | [`lease`], [`registration`], [`lease_validity`], [`renewals`] | whether jobs may start, under which id is claimed |
-//! | what one worker does for the queue | [`maintenance`], elected by [`election`] | [`jobs_expected`] |
-//! | its threads | [`pool`] for jobs, [`io_thread`] for everything else; [`hooks`] around a job | |
-//! | the look at an empty queue | [`empty_queue`] | [`jobs_expected`] |
-//! | how it ends | [`shutdown`], on the signal of [`stop`]; [`drain`] | |
-//! | what it shows | [`stats`] by [`monitor`], [`gauges`], [`queue_depth`], [`drain_progress`] | |
+//! | the lease | [`lease`] | whether jobs may start, under which id is claimed |
+//! | what one worker does for the queue | [`maintenance`], elected by [`election`](lease::election) | [`jobs_expected`] |
+//! | the thread for everything but jobs | [`io_thread`] | |
+//! | how it ends | [`end`], on the signal of [`stop`] | |
+//! | what it shows | [`report`] | |
 
-mod alone;
-mod bottleneck;
-mod bottleneck_time;
+mod acknowledge;
 mod builder;
 mod call_size;
+mod claim;
 mod claimed;
-mod completion;
-mod confirmations;
 mod demand;
-mod drain;
-mod drain_progress;
-mod dropped_elsewhere;
-mod election;
-mod empty_queue;
-mod executor;
-mod finish_retries;
-mod gauges;
+mod end;
 mod held_job;
-mod hooks;
 mod in_flight;
 mod io_thread;
 mod jobs_expected;
-mod kind_limits;
-mod large_outputs;
 mod lease;
-mod lease_validity;
 mod maintenance;
-mod monitor;
-mod overdue;
-mod patience;
 mod pauses;
-mod pool;
-mod prefetch;
-mod queue_depth;
-mod registration;
-mod renewals;
-mod shutdown;
+mod report;
+mod run;
 mod stage_context;
-mod stats;
 mod stop;
-mod strays;
-mod tally;
-mod undeliverable_payload;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -82,23 +55,26 @@ use crate::error::Error;
 use crate::metrics::Scale;
 use crate::queue::Queue;
 
-use drain_progress::{Left, Readings};
-use dropped_elsewhere::DroppedElsewhere;
-use empty_queue::Watcher;
-use executor::{Executor, JobCode};
+use acknowledge::completion;
+use claim::empty_queue::Watcher;
+use claim::prefetch::Prefetcher;
+use end::drain_progress::{Left, Readings};
+use end::shutdown::End;
+use end::{drain, drain_progress, shutdown};
 use io_thread::IoThread;
 use lease::{Lease, LeaseKeeper};
 use maintenance::Maintenance;
-use pool::Pool;
-use prefetch::Prefetcher;
-use shutdown::End;
+use report::{gauges, queue_depth};
+use run::dropped_elsewhere::DroppedElsewhere;
+use run::executor::{Executor, JobCode};
+use run::pool::Pool;
 use stage_context::StageContext;
 
-pub use bottleneck::Limit;
 pub use builder::WorkerBuilder;
-pub use drain_progress::Progress;
-pub use monitor::Monitor;
-pub use stats::WorkerStats;
+pub use end::drain_progress::Progress;
+pub use report::bottleneck::Limit;
+pub use report::monitor::Monitor;
+pub use report::stats::WorkerStats;
 pub use stop::StopHandle;
 
 /// How many acknowledgements are under way at once: one collects while the other waits for SQL Server.

@@ -9,11 +9,11 @@ use crate::queue::Queue;
 use crate::queue::connector::Connector;
 use crate::queue::session::Session;
 
-use super::bottleneck_time::LimitedBy;
 use super::in_flight::InFlight;
 use super::jobs_expected::Arrivals;
+use super::report::bottleneck_time::LimitedBy;
+use super::report::tally::Tally;
 use super::stop::StopHandle;
-use super::tally::Tally;
 
 /// Made once, before the stages.
 pub(super) struct StageContext {

@@ -1,0 +1,323 @@
+//! The completion batcher: what has ended is acknowledged in batches.
+//!
+//! ```text
+//! executor ──send──▶ channel ──▶ session 0: collect a batch ─▶ finish / release ─▶ forget the jobs
+//!                │         └───▶ session 1: the same, while session 0 waits for SQL Server
+//!                └──large outputs──▶ a session of their own, one a call (large_outputs.rs)
+//! ```
+//!
+//! A session takes what is there, up to a batch, waiting at most `finish_linger_ms` for it to fill, and sends it. While
+//! it waits for SQL Server the other session collects. A batch is repeated until SQL Server has answered; it leaves
+//! memory only then. One that is not answered in time is sent in smaller and smaller parts. The channel needs no bound
+//! of its own: what is in it counts as in flight, and the prefetcher stops at `max_in_flight` and
+//! `max_in_flight_bytes`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Mutex, Notify, mpsc};
+
+use crate::ids::{Fence, JobId};
+use crate::queue::finish::{FINISH, FinishResult};
+use crate::queue::session::Session;
+use crate::worker::call_size::CallSize;
+use crate::worker::held_job::Held;
+use crate::worker::lease::registration::Registration;
+use crate::worker::stage_context::StageContext;
+use crate::worker::stop::Phase;
+
+use super::confirmations::{Confirmations, Ran};
+use super::large_outputs::{self, LargeOutput, LargeOutputSender, LargeOutputs};
+
+/// A job that has left the executor.
+pub(in crate::worker) enum Ended {
+    Ran(Ran),
+    /// It did not start and is given back.
+    Unstarted {
+        job_id: JobId,
+        fence: Fence,
+        held: Held,
+    },
+}
+
+impl Ended {
+    fn job_id(&self) -> JobId {
+        match self {
+            Ended::Ran(ran) => ran.finish.job_id,
+            Ended::Unstarted { job_id, .. } => *job_id,
+        }
+    }
+}
+
+/// The executor's end of the channel.
+#[derive(Clone)]
+pub(in crate::worker) struct CompletionSender {
+    ended: mpsc::UnboundedSender<Ended>,
+    large: LargeOutputSender,
+    filling: Arc<Filling>,
+}
+
+/// How full the channel is.
+struct Filling {
+    /// Jobs in the channel, about: a session that takes a job at once counts it before its sender does.
+    queued: AtomicIsize,
+    batch_size: isize,
+    /// The channel has got a full batch.
+    full: Notify,
+}
+
+impl CompletionSender {
+    /// Hands over a job. Never waits.
+    pub(in crate::worker) fn send(&self, ended: Ended) {
+        let ended = match ended {
+            // (Without a row there is nothing to be sent, however large it is.)
+            Ended::Ran(ran) if ran.finish.is_large() && ran.finish.fence != Fence::NONE => {
+                return self.large.send(LargeOutput::new(ran));
+            }
+            ended => ended,
+        };
+        // Refused only when the completion was ended (a stop at once): the job is then the reaper's.
+        let _ = self.ended.send(ended);
+        if self.filling.queued.fetch_add(1, Ordering::AcqRel) + 1 == self.filling.batch_size {
+            self.filling.full.notify_one();
+        }
+    }
+}
+
+/// The stage.
+pub(in crate::worker) struct Completion {
+    state: Arc<StageContext>,
+    confirmations: Arc<Confirmations>,
+    collecting: Mutex<Collecting>,
+    filling: Arc<Filling>,
+    large: LargeOutputSender,
+}
+
+type Receiver = mpsc::UnboundedReceiver<Ended>;
+
+/// Of the session whose turn it is to collect.
+struct Collecting {
+    ended: Receiver,
+    /// When the next batch is looked for, after one that had jobs.
+    look_at: Option<tokio::time::Instant>,
+}
+
+/// The stage and the way into it.
+pub(in crate::worker) fn channel(state: &Arc<StageContext>) -> (CompletionSender, Arc<Completion>, LargeOutputs) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let confirmations = Arc::new(Confirmations::new(state.clone()));
+    let (large, large_outputs) = large_outputs::channel(state, &confirmations);
+    let batch_size = state.config.finish_batch_size as isize;
+    let filling = Arc::new(Filling { queued: AtomicIsize::new(0), batch_size, full: Notify::new() });
+    let completion = Completion {
+        state: state.clone(),
+        confirmations,
+        collecting: Mutex::new(Collecting { ended: receiver, look_at: None }),
+        filling: filling.clone(),
+        large: large.clone(),
+    };
+    (CompletionSender { ended: sender, large, filling }, Arc::new(completion), large_outputs)
+}
+
+impl Completion {
+    /// One session of the stage; runs until its task is ended.
+    pub(in crate::worker) async fn run_session(self: Arc<Completion>, mut session: Session) {
+        let mut limit = CallSize::new(self.state.config.finish_batch_size);
+        loop {
+            let batch = tokio::select! {
+                batch = self.collect() => batch,
+                never = session.close_when_idle() => match never {},
+            };
+            if batch.is_empty() {
+                return; // every sender is gone
+            }
+            for part in split_into_calls(batch) {
+                self.acknowledge(&mut session, &mut limit, part).await;
+            }
+        }
+    }
+
+    /// Waits for the first ended job, then for more of them until the batch is full or the linger time is over.
+    ///
+    /// It does not wait at the channel while that fills: each job would wake it, which costs the pool's threads more
+    /// than the job's acknowledgement does. And while jobs keep coming it does not even wait for the first: it looks a
+    /// linger time after the last batch was taken, by which no job waits longer, and no thread is woken but by the
+    /// clock.
+    async fn collect(&self) -> Vec<Ended> {
+        let StageContext { config, stop, .. } = &*self.state;
+        let most = config.finish_batch_size;
+        let linger = Duration::from_millis(config.finish_linger_ms);
+        let mut collecting = self.collecting.lock().await;
+        let Collecting { ended, look_at } = &mut *collecting;
+        let mut batch = Vec::with_capacity(most);
+        if let Some(look_at) = look_at.take() {
+            self.fill(&mut batch, ended, look_at).await;
+        }
+        if batch.is_empty() {
+            ended.recv_many(&mut batch, most).await;
+            if !batch.is_empty() {
+                self.fill(&mut batch, ended, tokio::time::Instant::now() + linger).await;
+            }
+        }
+        // When the worker stops, what has ended goes at once.
+        if stop.is_running() {
+            *look_at = Some(tokio::time::Instant::now() + linger);
+        }
+        self.filling.queued.fetch_sub(batch.len() as isize, Ordering::AcqRel);
+        batch
+    }
+
+    /// Takes what is there, and what comes until the batch is full, the time has come or the worker stops.
+    async fn fill(&self, batch: &mut Vec<Ended>, ended: &mut Receiver, until: tokio::time::Instant) {
+        let StageContext { config, stop, .. } = &*self.state;
+        let most = config.finish_batch_size;
+        let mut lingers = true;
+        loop {
+            while batch.len() < most
+                && let Ok(job) = ended.try_recv()
+            {
+                batch.push(job);
+            }
+            if !lingers || batch.len() >= most || !stop.is_running() {
+                return;
+            }
+            tokio::select! {
+                () = self.filling.full.notified() => {}
+                () = tokio::time::sleep_until(until) => lingers = false,
+                () = stop.reached(Phase::Stopping) => {}
+            }
+        }
+    }
+
+    /// Acknowledges a batch of one registration, again and again until SQL Server has answered.
+    async fn acknowledge(&self, session: &mut Session, limit: &mut CallSize, batch: Batch) {
+        let Batch { registration, mut ran, releases, .. } = batch;
+        // A job of an at_most_once queue has no row any more, so nothing is to be said about it.
+        let without_row: Vec<Ran> = ran.extract_if(.., |job| job.finish.fence == Fence::NONE).collect();
+        if !without_row.is_empty() {
+            self.confirmations.confirmed(&registration, without_row, &[]);
+        }
+        self.finish(session, limit, &registration, ran).await;
+        if !releases.is_empty() {
+            let jobs: Vec<(JobId, Fence)> = releases.iter().map(|(job_id, fence, _)| (*job_id, *fence)).collect();
+            self.release(session, &registration, &jobs).await;
+            registration.forget(jobs.into_iter());
+            drop(releases);
+            self.state.in_flight.confirmed();
+        }
+    }
+
+    async fn finish(
+        &self,
+        session: &mut Session,
+        limit: &mut CallSize,
+        registration: &Registration,
+        mut unconfirmed: Vec<Ran>,
+    ) {
+        let mut repeats = self.confirmations.repeats();
+        let mut started_at = Instant::now();
+        // How many of the first ones were sent in a call that left open whether SQL Server carried it out.
+        let mut open = 0;
+        while !unconfirmed.is_empty() {
+            let alike = if open > 0 { open } else { unconfirmed.len() };
+            let jobs = alike.min(limit.jobs());
+            let call = unconfirmed[..jobs].iter().map(|job| &job.finish);
+            match session.finish(&self.state.queue, registration.worker_id, call).await {
+                Ok(mut results) => {
+                    limit.answered(jobs);
+                    let any_lost = results.iter().any(|(_, result)| *result == FinishResult::Lost);
+                    if any_lost && open > 0 && self.confirmations.had_effect(session, registration, &mut repeats).await
+                    {
+                        // (A retry that the lost answer reported as dead is counted as retried.)
+                        results.retain(|(_, result)| *result != FinishResult::Lost);
+                    }
+                    let later = unconfirmed.split_off(jobs);
+                    let confirmed = std::mem::replace(&mut unconfirmed, later);
+                    open = open.saturating_sub(jobs);
+                    self.confirmations.answered(confirmed, &results, registration, started_at.elapsed());
+                    started_at = Instant::now();
+                }
+                Err(error) => {
+                    if error.leaves_open() {
+                        open = open.max(jobs);
+                    }
+                    if error.is_time_out_of(FINISH) {
+                        limit.timed_out(jobs);
+                        if jobs == 1 && unconfirmed[0].finish.outcome.output_bytes() > 0 {
+                            // It does not get through even alone: others shall not wait for it.
+                            let job = unconfirmed.remove(0);
+                            open -= 1;
+                            self.large.send(LargeOutput::tried_already(job));
+                        }
+                    }
+                    repeats.pause(FINISH, jobs, error).await;
+                }
+            }
+        }
+    }
+
+    async fn release(&self, session: &mut Session, registration: &Registration, releases: &[(JobId, Fence)]) {
+        let mut repeats = self.confirmations.repeats();
+        let mut is_open = false;
+        let not_ours = loop {
+            match session.release(registration.worker_id, releases).await {
+                Ok(not_ours) => break not_ours,
+                Err(error) => {
+                    is_open |= error.leaves_open();
+                    repeats.pause("release", releases.len(), error).await;
+                }
+            }
+        };
+        let is_ours = !not_ours.is_empty() && is_open;
+        let recognised = is_ours && self.confirmations.had_effect(session, registration, &mut repeats).await;
+        self.confirmations.released(releases.len(), if recognised { 0 } else { not_ours.len() });
+    }
+}
+
+/// Ended jobs of one registration.
+struct Batch {
+    registration: Arc<Registration>,
+    ran: Vec<Ran>,
+    releases: Vec<(JobId, Fence, Held)>,
+    output_bytes: usize,
+}
+
+/// How many bytes of output one call carries at the most: they must arrive within the command time-out.
+const MAX_OUTPUT_BYTES: usize = 8 << 20;
+
+/// Parts what has ended into calls: by worker id, because `finish` takes one (more than one only just after a lease was
+/// lost), and by the size of the outputs. A job that stands twice (it was run again before its first result was
+/// acknowledged) goes into a call of its own, because the list's key is the job.
+fn split_into_calls(mut ended: Vec<Ended>) -> Vec<Batch> {
+    // Those that stand twice then follow each other. (Jobs end nearly in this order.)
+    ended.sort_by_key(Ended::job_id);
+    let mut batches: Vec<(Batch, JobId)> = Vec::new();
+    let most = ended.len();
+    for ended in ended {
+        let job_id = ended.job_id();
+        let (bytes, held) = match &ended {
+            Ended::Ran(ran) => (ran.finish.outcome.output_bytes(), &ran.held),
+            Ended::Unstarted { held, .. } => (0, held),
+        };
+        let fits = batches.iter().position(|(batch, last)| {
+            Arc::ptr_eq(&batch.registration, held.registration())
+                && batch.output_bytes + bytes <= MAX_OUTPUT_BYTES
+                && *last != job_id
+        });
+        let index = fits.unwrap_or_else(|| {
+            let registration = held.registration().clone();
+            let (ran, releases) = (Vec::with_capacity(most), Vec::new());
+            batches.push((Batch { registration, ran, releases, output_bytes: 0 }, job_id));
+            batches.len() - 1
+        });
+        let (batch, last) = &mut batches[index];
+        *last = job_id;
+        batch.output_bytes += bytes;
+        match ended {
+            Ended::Ran(ran) => batch.ran.push(ran),
+            Ended::Unstarted { job_id, fence, held } => batch.releases.push((job_id, fence, held)),
+        }
+    }
+    batches.into_iter().map(|(batch, _)| batch).collect()
+}

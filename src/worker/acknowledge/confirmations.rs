@@ -1,0 +1,139 @@
+//! What follows when SQL Server has answered an acknowledgement, whichever session sent it: jobs are counted, forgotten
+//! and leave memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::ids::{Fence, JobId};
+use crate::outcome::Outcome;
+use crate::queue::finish::{Finish, FinishResult};
+use crate::queue::session::Session;
+use crate::worker::held_job::Held;
+use crate::worker::lease::registration::Registration;
+use crate::worker::stage_context::StageContext;
+
+use super::finish_retries::{Acknowledging, Repeats};
+
+/// A job that ran, and what SQL Server is to be told about it.
+pub(in crate::worker) struct Ran {
+    pub(in crate::worker) finish: Finish,
+    /// By the local clock.
+    pub(in crate::worker) enqueued_at: Instant,
+    pub(in crate::worker) held: Held,
+}
+
+/// Of all sessions that acknowledge.
+pub(in crate::worker) struct Confirmations {
+    state: Arc<StageContext>,
+    acknowledging: Acknowledging,
+}
+
+impl Confirmations {
+    pub(in crate::worker) fn new(state: Arc<StageContext>) -> Confirmations {
+        Confirmations { acknowledging: Acknowledging::new(state.clone()), state }
+    }
+
+    /// The tries of one call.
+    pub(in crate::worker) fn repeats(&self) -> Repeats<'_> {
+        Repeats::new(&self.acknowledging)
+    }
+
+    /// SQL Server has answered an acknowledgement; `results` are of the jobs that did not end as asked.
+    pub(in crate::worker) fn answered(
+        &self,
+        jobs: Vec<Ran>,
+        results: &[(JobId, FinishResult)],
+        registration: &Registration,
+        took: Duration,
+    ) {
+        self.acknowledging.accepted();
+        let lost = results.iter().filter(|(_, result)| *result == FinishResult::Lost).count();
+        self.state.metrics.finished(jobs.len() - lost, took);
+        tracing::debug!(batch = jobs.len(), lost, ?took, "acknowledged");
+        self.confirmed(registration, jobs, results);
+    }
+
+    /// Counts jobs and forgets them.
+    pub(in crate::worker) fn confirmed(
+        &self,
+        registration: &Registration,
+        jobs: Vec<Ran>,
+        results: &[(JobId, FinishResult)],
+    ) {
+        self.count(&jobs, results);
+        registration.forget(jobs.iter().map(|job| (job.finish.job_id, job.finish.fence)));
+        drop(jobs); // what they hold is given back before anybody looks
+        self.state.in_flight.confirmed();
+    }
+
+    fn count(&self, jobs: &[Ran], results: &[(JobId, FinishResult)]) {
+        let results: HashMap<JobId, FinishResult> = results.iter().copied().collect();
+        let StageContext { tally, metrics, .. } = &*self.state;
+        let now = Instant::now();
+        let mut lost = 0;
+        for Ran { finish, enqueued_at, .. } in jobs {
+            let result = results.get(&finish.job_id);
+            if result == Some(&FinishResult::Lost) {
+                tracing::debug!(job_id = %finish.job_id, fence = %finish.fence, "an acknowledgement came too late");
+                lost += 1;
+                continue;
+            }
+            let comes_back = finish.fence != Fence::NONE && result != Some(&FinishResult::Dead);
+            match &finish.outcome {
+                Outcome::Done { .. } => {
+                    tally.done();
+                    metrics.job_done(now.saturating_duration_since(*enqueued_at));
+                }
+                Outcome::Retry { .. } if comes_back => {
+                    tally.retried();
+                }
+                Outcome::Snooze { .. } if comes_back => tally.snoozed(),
+                Outcome::Retry { error, .. } | Outcome::Snooze { error, .. } | Outcome::Dead { error } => {
+                    tally.dead();
+                    metrics.dead.increment(1);
+                    let kind = finish.kind.as_deref();
+                    tracing::warn!(job_id = %finish.job_id, attempt = finish.attempt, kind, error, "a job is dead");
+                }
+            }
+        }
+        self.count_lost(lost);
+    }
+
+    /// Jobs were given back, but those that were `lost`.
+    pub(in crate::worker) fn released(&self, jobs: usize, lost: usize) {
+        self.acknowledging.accepted();
+        let released = (jobs - lost) as u64;
+        self.state.tally.released(released);
+        self.state.metrics.released(released);
+        self.count_lost(lost);
+    }
+
+    /// Whether jobs that SQL Server calls lost were ended by an earlier try, whose answer was lost and not its effect:
+    /// where this worker was never marked lost, nobody but itself can have taken them away. Only SQL Server knows that.
+    /// The local clock does not: the server's may have jumped, and this machine may have been suspended.
+    pub(in crate::worker) async fn had_effect(
+        &self,
+        session: &mut Session,
+        registration: &Registration,
+        repeats: &mut Repeats<'_>,
+    ) -> bool {
+        loop {
+            match session.heartbeat(registration.worker_id).await {
+                Ok(_) => return true,
+                Err(Error::LeaseLost) => return false,
+                Err(error) => repeats.pause("heartbeat", 0, error).await,
+            }
+        }
+    }
+
+    fn count_lost(&self, jobs: usize) {
+        if jobs == 0 {
+            return;
+        }
+        tracing::warn!(jobs, "jobs were no longer this worker's: they were given back when its lease ran out");
+        self.state.tally.lost(jobs as u64);
+        self.state.metrics.lost(jobs);
+    }
+}

@@ -1,0 +1,217 @@
+//! The session of large outputs: those that do not fit into a list, and those that did not get through in time. One a
+//! call, on a connection that is made when there is something to send, so that nothing else waits for them.
+//!
+//! ```text
+//! line: ▶ send the first ──answered──▶ confirmed
+//!       │        └──no answer──▶ is SQL Server there? (a heartbeat) ──yes──▶ one try more
+//!       └────────────── to the end of the line ◀───────────────────────────────────┘
+//! ```
+//!
+//! An output that cannot be delivered would hold its job for ever, and be sent for ever. After [`MAX_TRIES`] the job is
+//! acknowledged as a failed attempt instead. Only tries count during which SQL Server was there for other calls, so
+//! that a server that is away fails nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use crate::error::Error;
+use crate::handler::retry_delay;
+use crate::outcome::Outcome;
+use crate::queue::CompletionPolicy;
+use crate::queue::finish::{FINISH_ONE, Finish, FinishResult};
+use crate::queue::session::Session;
+use crate::worker::lease::registration::Registration;
+use crate::worker::stage_context::StageContext;
+
+use super::confirmations::{Confirmations, Ran};
+use super::finish_retries::Repeats;
+
+/// After how many tries an output counts as impossible to deliver. Each takes the whole command time-out: a link that
+/// is slow only for a while is given that long.
+const MAX_TRIES: u32 = 5;
+
+/// After how long without a large output the connection is given back.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// A job whose output is sent by itself.
+pub(in crate::worker) struct LargeOutput {
+    job: Ran,
+    /// Tries that count, since the first of them.
+    tries: u32,
+    tried_since: Option<Instant>,
+    /// A try was not answered, and may have been carried out all the same.
+    is_open: bool,
+    /// Of the acknowledgement as failed.
+    failed_is_open: bool,
+}
+
+impl LargeOutput {
+    pub(in crate::worker) fn new(job: Ran) -> LargeOutput {
+        LargeOutput { job, tries: 0, tried_since: None, is_open: false, failed_is_open: false }
+    }
+
+    /// One that was sent by another session, and not answered.
+    pub(in crate::worker) fn tried_already(job: Ran) -> LargeOutput {
+        LargeOutput { is_open: true, ..LargeOutput::new(job) }
+    }
+
+    /// Whether it is to be given up. By the time as well, because a connection that breaks again and again uses up
+    /// tries fast.
+    fn is_undeliverable(&self, limit: Duration) -> bool {
+        let tried_for = self.tried_since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.tries >= MAX_TRIES && tried_for >= limit * MAX_TRIES
+    }
+
+    fn forget_tries(&mut self) {
+        self.tries = 0;
+        self.tried_since = None;
+    }
+}
+
+/// The way into the session.
+#[derive(Clone)]
+pub(in crate::worker) struct LargeOutputSender(mpsc::UnboundedSender<LargeOutput>);
+
+impl LargeOutputSender {
+    pub(in crate::worker) fn send(&self, job: LargeOutput) {
+        let _ = self.0.send(job); // refused only when the completion was ended
+    }
+}
+
+/// The stage: the session's end of it.
+pub(in crate::worker) struct LargeOutputs {
+    state: Arc<StageContext>,
+    confirmations: Arc<Confirmations>,
+    arriving: mpsc::UnboundedReceiver<LargeOutput>,
+}
+
+pub(in crate::worker) fn channel(
+    state: &Arc<StageContext>,
+    confirmations: &Arc<Confirmations>,
+) -> (LargeOutputSender, LargeOutputs) {
+    let (sender, arriving) = mpsc::unbounded_channel();
+    let stage = LargeOutputs { state: state.clone(), confirmations: confirmations.clone(), arriving };
+    (LargeOutputSender(sender), stage)
+}
+
+impl LargeOutputs {
+    /// Runs until its task is ended.
+    pub(in crate::worker) async fn run(mut self, mut session: Session) {
+        let confirmations = self.confirmations.clone();
+        let mut line = VecDeque::new();
+        let mut repeats = confirmations.repeats();
+        loop {
+            if line.is_empty() {
+                let first = match tokio::time::timeout(IDLE, self.arriving.recv()).await {
+                    Ok(first) => first,
+                    Err(_) => {
+                        session.disconnect();
+                        self.arriving.recv().await
+                    }
+                };
+                line.extend(first);
+            }
+            while let Ok(next) = self.arriving.try_recv() {
+                line.push_back(next);
+            }
+            let Some(next) = line.pop_front() else {
+                return; // every sender is gone
+            };
+            match self.try_one(&mut session, next, &mut repeats).await {
+                Some(again) => line.push_back(again),
+                None => repeats = confirmations.repeats(),
+            }
+        }
+    }
+
+    /// One try; returns the job if there must be another.
+    async fn try_one(
+        &self,
+        session: &mut Session,
+        mut large: LargeOutput,
+        repeats: &mut Repeats<'_>,
+    ) -> Option<LargeOutput> {
+        let registration = large.job.held.registration().clone();
+        let limit = session.command_timeout();
+        let started_at = Instant::now();
+        large.tried_since.get_or_insert(started_at);
+        let failed = large.is_undeliverable(limit).then(|| self.failed(&large, limit));
+        let finish = failed.as_ref().unwrap_or(&large.job.finish);
+        let error = match session.finish_one(&self.state.queue, registration.worker_id, finish).await {
+            Ok(mut result) => {
+                let is_lost = result == Some(FinishResult::Lost);
+                if is_lost
+                    && large.failed_is_open
+                    && self.confirmations.had_effect(session, &registration, repeats).await
+                {
+                    result = None; // that it failed has arrived, and the answer was lost
+                    large.job.finish = self.failed(&large, limit);
+                } else if is_lost
+                    && large.is_open
+                    && self.confirmations.had_effect(session, &registration, repeats).await
+                {
+                    result = None; // the output has arrived after all
+                } else if let Some(failed) = failed {
+                    tracing::warn!(job_id = %failed.job_id, attempt = failed.attempt, "an output could not be delivered");
+                    large.job.finish = failed;
+                }
+                let results: Vec<_> = result.map(|result| (large.job.finish.job_id, result)).into_iter().collect();
+                self.confirmations.answered(vec![large.job], &results, &registration, started_at.elapsed());
+                return None;
+            }
+            Err(error) => error,
+        };
+        match failed {
+            None => large.is_open |= error.leaves_open(),
+            Some(_) => large.failed_is_open |= error.leaves_open(),
+        }
+        let timed_out = error.is_time_out_of(FINISH_ONE);
+        let got_no_answer = timed_out || matches!(error, Error::ConnectionLost { .. });
+        if timed_out {
+            repeats.note(FINISH_ONE, 1, error, Duration::ZERO);
+        } else {
+            repeats.pause(FINISH_ONE, 1, error).await;
+        }
+        if got_no_answer && self.is_there(session, &registration, repeats).await {
+            match failed {
+                None => large.tries += 1,
+                // So small an acknowledgement was not answered either: the output is not the reason.
+                Some(_) => large.forget_tries(),
+            }
+        }
+        Some(large)
+    }
+
+    /// The acknowledgement of a job whose output cannot be delivered: its attempt has failed; or, where the queue keeps
+    /// no outputs, it is done without.
+    fn failed(&self, large: &LargeOutput, limit: Duration) -> Finish {
+        let Finish { job_id, fence, attempt, ref kind, run, .. } = large.job.finish;
+        let kind = kind.clone();
+        if large.job.held.registration().settings.completion == CompletionPolicy::Delete {
+            return Finish { job_id, fence, attempt, kind, outcome: Outcome::Done { output: None }, run };
+        }
+        let bytes = large.job.finish.outcome.output_bytes();
+        let message = format!(
+            "its output of {bytes} bytes could not be delivered in {} tries of {} ms",
+            large.tries,
+            limit.as_millis()
+        );
+        let delay = retry_delay(&self.state.config.retry, attempt);
+        let outcome = Outcome::Retry { delay, error: message };
+        Finish { job_id, fence, attempt, kind, outcome, run }
+    }
+
+    /// Whether SQL Server answers another call at once, after one that it did not answer.
+    async fn is_there(&self, session: &mut Session, registration: &Registration, repeats: &mut Repeats<'_>) -> bool {
+        match session.heartbeat(registration.worker_id).await {
+            Ok(_) | Err(Error::LeaseLost) => true,
+            Err(error) => {
+                repeats.pause("heartbeat", 0, error).await;
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! The prefetcher: keeps as many jobs claimed as the cores will want before the next claim can bring more, and no more
+//! than that.
+//!
+//! ```text
+//! SQL Server ──claim──▶ prefetcher ──submit──▶ executor
+//!                           ▲ woken when half of what is wanted is used up, when a thread is idle, when results were acknowledged
+//! ```
+//!
+//! How much is wanted, and when too much is held, is [`Demand`]'s to say.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::error::Error;
+use crate::queue::Delivery;
+use crate::queue::claim::{ClaimAnswer, ClaimEnd, ClaimRequest};
+use crate::queue::session::Session;
+use crate::worker::call_size::CallSize;
+use crate::worker::claimed::Claimed;
+use crate::worker::demand::Demand;
+use crate::worker::held_job::Held;
+use crate::worker::lease::Lease;
+use crate::worker::lease::registration::Registration;
+use crate::worker::pauses::Pauses;
+use crate::worker::report::bottleneck::Limit;
+use crate::worker::run::executor::Executor;
+use crate::worker::run::pool::Load;
+use crate::worker::stage_context::StageContext;
+use crate::worker::stop::Phase;
+
+use super::alone::Alone;
+use super::empty_queue::WatchSender;
+use super::strays::Strays;
+use super::undeliverable_payload::UndeliverablePayload;
+
+/// When a worker that waits for jobs claims whatever the watcher says.
+const CLAIM_ANYWAY: Duration = Duration::from_secs(300);
+
+/// The stage.
+pub(in crate::worker) struct Prefetcher {
+    state: Arc<StageContext>,
+    session: Session,
+    lease: Lease,
+    executor: Executor,
+    watcher: WatchSender,
+    /// Changes when jobs were enqueued through the same [`Queue`](crate::Queue).
+    enqueued: watch::Receiver<()>,
+    demand: Demand,
+    alone: Alone,
+    strays: Strays,
+    undelivered: UndeliverablePayload,
+    limit: CallSize,
+    /// Where the last claim ended.
+    seen: Option<ClaimEnd>,
+    /// Between looks at an empty queue.
+    empty: Pauses,
+    failed: Pauses,
+    failures: u32,
+}
+
+/// A claim that was answered.
+struct Answer {
+    jobs: Vec<Claimed>,
+    /// A job waits that must run alone.
+    alone_waits: bool,
+    took: Duration,
+}
+
+impl Prefetcher {
+    pub(in crate::worker) fn new(
+        state: &Arc<StageContext>,
+        lease: Lease,
+        executor: Executor,
+        watcher: WatchSender,
+        enqueued: watch::Receiver<()>,
+    ) -> Prefetcher {
+        let config = &state.config;
+        let (poll_min, poll_max) =
+            (Duration::from_millis(config.poll_min_ms), Duration::from_millis(config.poll_max_ms));
+        Prefetcher {
+            state: state.clone(),
+            session: state.session(),
+            lease,
+            executor,
+            watcher,
+            enqueued,
+            demand: Demand::new(config, state.threads),
+            alone: Alone::default(),
+            strays: Strays::default(),
+            undelivered: UndeliverablePayload::default(),
+            limit: CallSize::new(config.batch_size),
+            seen: None,
+            empty: Pauses::new(poll_min, poll_max),
+            failed: Pauses::for_errors(),
+            failures: 0,
+        }
+    }
+
+    /// Claims until the worker stops.
+    pub(in crate::worker) async fn run(mut self) {
+        let state = self.state.clone();
+        while state.stop.is_running() {
+            let holds_nothing = state.in_flight.jobs() == 0;
+            let room = if holds_nothing || !self.alone.wants_all_to_end() { self.room() } else { 0 };
+            if room == 0 {
+                state.limited_by.begin(self.limit_without_room());
+                self.wait_for_room().await;
+                continue;
+            }
+            state.limited_by.begin(self.limit_while_claiming());
+            self.enqueued.mark_unchanged(); // the claim sees what was enqueued until now
+            let registration = self.lease.registration();
+            match self.claim(&registration, room, holds_nothing).await {
+                Ok(None) => self.failed.reset(), // what room there is now is to be looked at anew
+                Ok(Some(answer)) => self.answered(answer, room, holds_nothing).await,
+                Err(Error::LeaseLost) => {
+                    self.claim_failed();
+                    tokio::select! {
+                        () = self.lease.replaced(&registration) => {}
+                        () = state.stop.reached(Phase::Stopping) => {}
+                    }
+                }
+                Err(error) if error.is_transient() => self.repeat_later(room, error).await,
+                Err(error) => return state.stop.fail(error),
+            }
+        }
+        if self.strays.are_possible() {
+            // Left to the reaper, their attempt would count.
+            let registration = self.lease.registration();
+            if let Err(error) = self.give_back_strays(&registration).await {
+                tracing::warn!(%error, "could not look for the jobs of a claim whose answer was lost; the lease will run out");
+            }
+        }
+    }
+
+    /// One claim; before it, where the answer to an earlier one was lost, what that one may have claimed is given back.
+    /// `None`: instead of a claim, the job at the queue's head was taken out of the way.
+    async fn claim(
+        &mut self,
+        registration: &Arc<Registration>,
+        room: usize,
+        alone: bool,
+    ) -> Result<Option<Answer>, Error> {
+        if self.strays.are_due() {
+            self.give_back_strays(registration).await?;
+        }
+        let state = self.state.clone();
+        let request = ClaimRequest {
+            queue: &state.queue,
+            worker: registration.worker_id,
+            order: registration.settings.claim_order,
+            max: room,
+            alone,
+            seen: self.seen.take(),
+        };
+        // A claim that deletes the row cannot be taken back: there the operator must see to it.
+        if self.undelivered.is_suspected() && registration.settings.delivery == Delivery::AtLeastOnce {
+            let unseen = self.session.claim_unseen(request).await?;
+            self.undelivered.answered();
+            if let Some(job) = unseen {
+                let error = self.undelivered.judge(&job, self.session.command_timeout());
+                registration.hold(std::iter::once((job.job_id, job.fence)));
+                self.executor.not_delivered(registration, job, error);
+                return Ok(None);
+            }
+        }
+        let asked_at = Instant::now();
+        let ClaimAnswer { jobs, alone_waits, end } = self.session.claim(request).await?;
+        self.seen = end;
+        registration.hold(jobs.iter().map(|job| (job.id(), job.fence())));
+        let claimed_at = Instant::now();
+        let held = Held::claimed(registration, &state.in_flight, jobs).into_iter();
+        let jobs = held.map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect();
+        Ok(Some(Answer { jobs, alone_waits, took: claimed_at - asked_at }))
+    }
+
+    /// Learns from a claim's answer, hands the jobs over, and waits where there were fewer than asked for.
+    async fn answered(&mut self, answer: Answer, room: usize, held_nothing: bool) {
+        let StageContext { config, in_flight, tally, limited_by, arrivals, metrics, .. } = &*self.state.clone();
+        let Answer { jobs, alone_waits, took } = answer;
+        let claimed = jobs.len();
+        self.alone.answered(alone_waits, held_nothing && claimed > 0, Duration::from_millis(config.lease_ms));
+        self.demand.claimed(took);
+        self.demand.claimed_payloads(claimed, jobs.iter().map(|claimed| claimed.job.payload().len()).sum());
+        metrics.claimed(claimed, took);
+        tally.claimed(true);
+        if claimed < room {
+            limited_by.correct(Limit::Starved);
+        } else if in_flight.unstarted() > claimed {
+            limited_by.correct(Limit::Cpu); // the threads have not waited for this claim
+        }
+        self.limit.answered(claimed);
+        self.undelivered.answered();
+        self.failed.reset();
+        self.failures = 0;
+        if claimed > 0 {
+            tracing::debug!(batch = claimed, asked = room, ?took, "claimed");
+            self.executor.submit(jobs);
+            self.empty.reset();
+        } else if in_flight.jobs() == 0 {
+            arrivals.found_nothing();
+        }
+        if claimed < room && !(held_nothing && alone_waits) {
+            limited_by.begin(Limit::Starved);
+            self.wait_for_jobs(claimed).await;
+        }
+    }
+
+    /// A claim of `room` jobs has failed; waits before the next.
+    async fn repeat_later(&mut self, room: usize, error: Error) {
+        // Also after an error of SQL Server's own: a claim is a statement for each priority, and those before may have
+        // had effect.
+        self.strays.answer_lost();
+        if error.is_time_out_of("claim") {
+            self.failed.reset(); // it has waited for long enough
+            self.limit.timed_out(room); // payloads may be too large for so many in one answer
+            if room == 1 {
+                self.undelivered.timed_out();
+            }
+        }
+        self.claim_failed();
+        self.failures += 1;
+        let pause = self.failed.next();
+        let (attempt, sql_error) = (self.failures, error.sql_number());
+        tracing::warn!(batch = room, attempt, sql_error, %error, retry_in = ?pause, "claiming failed and is repeated");
+        self.state.stop.pause(pause).await;
+    }
+
+    async fn give_back_strays(&mut self, registration: &Registration) -> Result<(), Error> {
+        let known = registration.held();
+        let released = self.session.recover(&self.state.queue, registration.worker_id, &known).await?;
+        self.strays.recovered(self.session.command_timeout());
+        tracing::info!(released, "gave back the jobs of a claim whose answer was lost");
+        Ok(())
+    }
+
+    /// How many jobs to claim now; 0: none, until something changes.
+    fn room(&mut self) -> usize {
+        let StageContext { config, in_flight, tally, .. } = &*self.state;
+        let run_times = tally.run_times();
+        if in_flight.jobs() == 0 {
+            self.demand.holds_nothing(run_times);
+        }
+        let load = self.executor.load();
+        self.demand.has_threads(load.usable);
+        let unstarted = in_flight.unstarted();
+        let to_fill = self.threads_to_fill(&load);
+        let ahead = self.demand.ahead(run_times);
+        let low_water = self.demand.low_water(ahead);
+        in_flight.set_low_water(low_water);
+        if unstarted > low_water && unstarted >= to_fill {
+            return 0;
+        }
+        let wanted = (to_fill + ahead).saturating_sub(unstarted);
+        let allowed = config.max_in_flight.saturating_sub(in_flight.jobs());
+        let fit = self.demand.jobs_that_fit(in_flight).unwrap_or(1); // one tells how large they are
+        wanted.min(allowed).min(fit).min(self.limit.jobs())
+    }
+
+    /// How many threads no job runs on.
+    fn idle_threads(&self, load: &Load) -> usize {
+        // Its own jobs are known to the moment, a turn ends a little after its last job.
+        let own = self.state.in_flight.running();
+        self.state.threads.saturating_sub(if load.is_shared { load.turns.max(own) } else { own })
+    }
+
+    /// For how many threads there is to be a job, beside those that are claimed ahead.
+    fn threads_to_fill(&self, load: &Load) -> usize {
+        // One that has fewer threads than are its due waits with a job for the next that is free, or the others would
+        // keep them all.
+        self.idle_threads(load).max(usize::from(self.state.in_flight.running() < load.share))
+    }
+
+    /// What idle threads would be idle for while there is no room.
+    fn limit_without_room(&self) -> Limit {
+        let StageContext { config, in_flight, .. } = &*self.state;
+        let is_full = self.demand.jobs_that_fit(in_flight) == Some(0);
+        let holds_no_more = is_full || in_flight.jobs() >= config.max_in_flight;
+        if holds_no_more && in_flight.unstarted() == 0 { Limit::Finish } else { Limit::Cpu }
+    }
+
+    /// What idle threads would be idle for while a claim is under way.
+    fn limit_while_claiming(&self) -> Limit {
+        // When most of what may be held waits for its acknowledgement, only crumbs are claimed, however fast claims
+        // are.
+        let awaiting = self.state.in_flight.awaiting_finish();
+        let is_most = awaiting > self.state.config.max_in_flight / 2 || self.demand.outputs_are_most(awaiting);
+        if is_most { Limit::Finish } else { Limit::Claim }
+    }
+
+    fn claim_failed(&self) {
+        self.state.tally.claimed(false);
+        self.state.limited_by.begin(Limit::Claim);
+    }
+
+    async fn wait_for_room(&mut self) {
+        tokio::select! {
+            never = self.session.close_when_idle() => match never {},
+            () = self.state.in_flight.demand() => {}
+            () = self.state.stop.reached(Phase::Stopping) => {}
+            () = tokio::time::sleep(self.demand.horizon()) => {}
+        }
+        self.give_back_surplus();
+    }
+
+    /// Gives back what was claimed for jobs much shorter than those that run now, so that other workers can run it: all
+    /// but what is wanted at the present speed.
+    fn give_back_surplus(&mut self) {
+        let StageContext { in_flight, tally, .. } = &*self.state;
+        let load = self.executor.load();
+        // Where a thread is idle, it is not the jobs that keep the others waiting.
+        let all_busy = self.idle_threads(&load) == 0;
+        // What waits for a thread that is the worker's due is not too much: it would be claimed again at once.
+        let unstarted = in_flight.unstarted().saturating_sub(self.threads_to_fill(&load));
+        self.demand.has_threads(load.usable);
+        let Some(wanted) = self.demand.wanted_at_last(tally.run_times(), unstarted, all_busy) else { return };
+        let surplus = unstarted.saturating_sub(wanted);
+        if surplus > 0 {
+            tracing::debug!(
+                surplus,
+                unstarted,
+                "jobs take much longer than those before; giving back what was claimed too far ahead"
+            );
+            self.executor.give_back(surplus);
+        }
+    }
+
+    /// Waits until there may be jobs to claim, after a claim that got fewer than it asked for.
+    async fn wait_for_jobs(&mut self, claimed: usize) {
+        let state = self.state.clone();
+        let StageContext { in_flight, tally, arrivals, stop, .. } = &*state;
+        let pause = self.empty.next();
+        if claimed == 0 {
+            self.watcher.begin(pause);
+        }
+        // Where a few came, more may follow soon; where none came, the watcher says when, and nobody relies on it
+        // alone.
+        let more_may_follow = tokio::time::sleep(if claimed > 0 { pause } else { CLAIM_ANYWAY });
+        tokio::pin!(more_may_follow);
+        loop {
+            tokio::select! {
+                () = &mut more_may_follow => break,
+                never = self.session.close_when_idle() => match never {},
+                () = arrivals.expected() => break,
+                Ok(()) = self.enqueued.changed() => {
+                    self.empty.reset();
+                    break;
+                }
+                () = stop.reached(Phase::Stopping) => break,
+                // The queue is empty, but perhaps only because this worker holds what another could run.
+                () = tokio::time::sleep(self.demand.horizon()), if in_flight.unstarted() > 0 => self.give_back_surplus(),
+                // The last of the jobs that were in flight has ended: a drain need not wait for another claim.
+                () = in_flight.demand() => {
+                    self.demand.notice(tally.run_times());
+                    if claimed == 0 && in_flight.jobs() == 0 {
+                        arrivals.found_nothing();
+                    }
+                }
+            }
+        }
+        self.watcher.end();
+    }
+}

@@ -1,0 +1,67 @@
+//! Jobs that are claimed in the table, but that this process does not know of, because the answer was lost.
+//!
+//! They are looked for at once, and again and again at growing distances, because the claim may have been under way to
+//! SQL Server when its connection was given up: what the operating system has taken over for sending, it goes on
+//! sending for as long as [`LAST_LOOK`].
+
+use std::time::{Duration, Instant};
+
+/// For how long after a lost answer the claim may still arrive at the server: TCP gives up sending what is not
+/// acknowledged after some 15 minutes (Linux: `tcp_retries2`, 924.6 s by default).
+const LAST_LOOK: Duration = Duration::from_secs(925);
+
+/// When to look for strays.
+#[derive(Default)]
+pub(in crate::worker) struct Strays {
+    next_look: Option<Look>,
+}
+
+struct Look {
+    at: Instant,
+    /// How long after the answer was lost.
+    age: Duration,
+}
+
+impl Strays {
+    pub(in crate::worker) fn answer_lost(&mut self) {
+        self.next_look = Some(Look { at: Instant::now(), age: Duration::ZERO });
+    }
+
+    /// Whether there may be any.
+    pub(in crate::worker) fn are_possible(&self) -> bool {
+        self.next_look.is_some()
+    }
+
+    /// Whether they are to be looked for now.
+    pub(in crate::worker) fn are_due(&self) -> bool {
+        self.next_look.as_ref().is_some_and(|look| Instant::now() >= look.at)
+    }
+
+    /// Notes that they were looked for just now; the first distance is `command_timeout`, then it doubles.
+    pub(in crate::worker) fn recovered(&mut self, command_timeout: Duration) {
+        self.next_look = self.next_look.take().filter(|look| look.age < LAST_LOOK).map(|look| {
+            let distance = look.age.max(command_timeout);
+            Look { at: Instant::now() + distance, age: look.age + distance }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strays_are_looked_for_until_no_late_claim_can_arrive() {
+        let mut strays = Strays::default();
+        assert!(!strays.are_due());
+        strays.answer_lost();
+        assert!(strays.are_due());
+        let mut ages = Vec::new();
+        while let Some(look) = &strays.next_look {
+            ages.push(look.age.as_secs());
+            strays.recovered(Duration::from_secs(30));
+            assert!(!strays.are_due());
+        }
+        assert_eq!(ages, [0, 30, 60, 120, 240, 480, 960]);
+    }
+}

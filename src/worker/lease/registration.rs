@@ -1,0 +1,108 @@
+//! One life of this worker in SQL Server, from a registration to the next: what is claimed belongs to it, and is lost
+//! with it.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::flag::Flag;
+use crate::ids::WorkerId;
+use crate::ids::{Fence, JobId};
+use crate::queue::workers::QueueSettings;
+
+use super::validity::LeaseValidity;
+
+/// One life of this worker in SQL Server: an id, and the jobs that were claimed under it.
+#[derive(Debug)]
+pub(in crate::worker) struct Registration {
+    pub(in crate::worker) worker_id: WorkerId,
+    pub(in crate::worker) settings: QueueSettings,
+    clock: Arc<LeaseValidity>,
+    lost: Flag,
+    held: Mutex<HashMap<JobId, Claim>>,
+}
+
+/// Of a job.
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    fence: Fence,
+    /// It has run and failed: its attempt counts.
+    failed: bool,
+}
+
+impl Registration {
+    pub(in crate::worker) fn new(
+        worker_id: WorkerId,
+        settings: QueueSettings,
+        clock: Arc<LeaseValidity>,
+    ) -> Registration {
+        Registration { worker_id, settings, clock, lost: Flag::default(), held: Mutex::default() }
+    }
+
+    /// Whether the worker is certainly still registered, so that nobody else can have taken its jobs.
+    pub(in crate::worker) fn is_held(&self) -> bool {
+        !self.lost.is_set() && !self.clock.is_in_doubt()
+    }
+
+    /// Turns true when SQL Server has said that this worker is lost.
+    pub(in crate::worker) fn lost(&self) -> &Flag {
+        &self.lost
+    }
+
+    /// Remembers jobs that were claimed.
+    pub(in crate::worker) fn hold(&self, jobs: impl Iterator<Item = (JobId, Fence)>) {
+        self.held.lock().extend(jobs.map(|(job_id, fence)| (job_id, Claim { fence, failed: false })));
+    }
+
+    /// Remembers that a job has failed.
+    pub(in crate::worker) fn failed(&self, job_id: JobId, fence: Fence) {
+        if let Some(claim) = self.held.lock().get_mut(&job_id)
+            && claim.fence == fence
+        {
+            claim.failed = true;
+        }
+    }
+
+    /// Forgets jobs whose finish or release SQL Server has confirmed. A job that was claimed again meanwhile has
+    /// another fence and stays.
+    pub(in crate::worker) fn forget(&self, jobs: impl Iterator<Item = (JobId, Fence)>) {
+        let mut held = self.held.lock();
+        for (job_id, fence) in jobs {
+            if let Entry::Occupied(entry) = held.entry(job_id)
+                && entry.get().fence == fence
+            {
+                entry.remove();
+            }
+        }
+    }
+
+    /// Everything this process knows that it holds, for `recover`.
+    pub(in crate::worker) fn held(&self) -> Vec<(JobId, Fence)> {
+        self.held.lock().iter().map(|(job_id, claim)| (*job_id, claim.fence)).collect()
+    }
+
+    /// What is held, has a row, and has not failed: it can be given back as if it had not been started.
+    pub(in crate::worker) fn not_failed(&self) -> Vec<(JobId, Fence)> {
+        let held = self.held.lock();
+        let kept = held.iter().filter(|(_, claim)| claim.fence != Fence::NONE && !claim.failed);
+        kept.map(|(job_id, claim)| (*job_id, claim.fence)).collect()
+    }
+}
+
+#[cfg(test)]
+impl Registration {
+    /// Of a worker whose server nobody asks.
+    pub(in crate::worker) fn for_test(clock: Arc<LeaseValidity>) -> Registration {
+        let settings = QueueSettings {
+            claim_order: crate::queue::ClaimOrder::Fifo,
+            completion: crate::queue::CompletionPolicy::Delete,
+            delivery: crate::queue::Delivery::AtLeastOnce,
+            max_attempts: 5,
+            paused: false,
+            taken_over: 0,
+        };
+        Registration::new(WorkerId::new(), settings, clock)
+    }
+}

@@ -1,0 +1,22 @@
+//! What limits a worker: [`Limit`].
+
+/// What limits a worker: where more would make it faster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Too few jobs in the queue. Nothing to do, or one worker too many.
+    #[default]
+    Starved,
+    /// Claims are slow or fail: the network, SQL Server, or a `batch_size` that is too small for such short jobs.
+    Claim,
+    /// The cores. This is how it should be; more of them make it faster.
+    Cpu,
+    /// Acknowledgements are slow or fail, and what waits for them uses up `max_in_flight` or `max_in_flight_bytes`; or
+    /// the jobs are so large that fewer than there are threads fit into the latter.
+    Finish,
+}
+
+impl Limit {
+    /// In the order of the metric's label values.
+    pub(in crate::worker) const ALL: [Limit; 4] = [Limit::Starved, Limit::Claim, Limit::Cpu, Limit::Finish];
+}

@@ -1,0 +1,46 @@
+//! Reads a worker's stats at any time, for programs, health pages and progress bars: [`Monitor`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::worker::lease::Lease;
+use crate::worker::stage_context::StageContext;
+
+use super::stats::WorkerStats;
+
+/// Reads a worker's stats while something else waits for its end.
+#[derive(Clone)]
+pub struct Monitor {
+    pub(in crate::worker) state: Arc<StageContext>,
+    pub(in crate::worker) lease: Lease,
+}
+
+impl fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Monitor").field(&self.stats()).finish()
+    }
+}
+
+impl Monitor {
+    /// What the worker holds and has done, and how it is, at this moment. Cheap: a few atomic reads and two locks that
+    /// nobody holds long.
+    pub fn stats(&self) -> WorkerStats {
+        let StageContext { in_flight, tally, limited_by, stop, .. } = &*self.state;
+        let (_, limited_by) = limited_by.shares();
+        WorkerStats {
+            buffered: in_flight.unstarted() + in_flight.parked(),
+            running: in_flight.running(),
+            awaiting_finish: in_flight.awaiting_finish(),
+            held_bytes: in_flight.bytes(),
+            limited_by,
+            lease_held: stop.is_running() && self.lease.is_held(),
+            ..tally.stats()
+        }
+    }
+
+    /// Whether the worker has ended or stops at once.
+    #[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "only the exporter asks"))]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.state.stop.has_ended()
+    }
+}

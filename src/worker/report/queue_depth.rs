@@ -1,0 +1,36 @@
+//! The queue's depth as a metric.
+//!
+//! One worker of the queue has it sampled (sql/350_sample.sql) every `sample_interval_ms`; every worker gets the sample
+//! with its next heartbeat, and shows it. So there is one sample per queue and interval, whatever the number of
+//! workers, and no call of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::metrics::SampleMetrics;
+use crate::queue::Queue;
+use crate::worker::lease::election::Election;
+use crate::worker::stop::StopHandle;
+
+/// How often the age of the sample is brought up to date.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Shows each sample, and its age, until the worker stops. A sample that is not taken shows in its age.
+pub(in crate::worker) async fn keep_shown(queue: Queue, duties: Arc<Election>, stop: StopHandle) {
+    let mut samples = duties.samples();
+    let mut metrics: Option<SampleMetrics> = None;
+    while stop.is_running() {
+        let last = *samples.borrow_and_update();
+        if let Some(last) = last {
+            let metrics = metrics.get_or_insert_with(|| SampleMetrics::new(queue.name()));
+            let sample = last.sample;
+            let jobs = [sample.ready, sample.scheduled, sample.claimed, sample.dead];
+            metrics.sampled(jobs, sample.oldest_ready, sample.workers, sample.paused);
+            metrics.aged(last.at.elapsed());
+        }
+        tokio::select! {
+            _ = samples.changed() => {}
+            _ = stop.pause(TICK) => {}
+        }
+    }
+}

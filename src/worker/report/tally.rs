@@ -1,0 +1,139 @@
+//! What a worker has done since its start. Each stage says what happened; the stats, the demand and the limit are read
+//! from it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::stats::WorkerStats;
+
+/// Sums that only grow.
+#[derive(Debug, Default)]
+pub(in crate::worker) struct Tally {
+    done: AtomicU64,
+    retried: AtomicU64,
+    snoozed: AtomicU64,
+    dead: AtomicU64,
+    released: AtomicU64,
+    lost: AtomicU64,
+    overdue: AtomicU64,
+    unknown_kind: AtomicU64,
+    ended_jobs: AtomicU64,
+    ended_ns: AtomicU64,
+    output_bytes: AtomicU64,
+    last_claim_succeeded: AtomicBool,
+    longest_turn_ms: AtomicU64,
+    snoozed_at: Mutex<Option<Instant>>,
+}
+
+/// Run times since the worker started.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::worker) struct RunTimes {
+    pub(in crate::worker) jobs: u64,
+    pub(in crate::worker) total: Duration,
+    pub(in crate::worker) output_bytes: u64,
+}
+
+impl Tally {
+    /// A handler has returned after so long, with so much output.
+    pub(in crate::worker) fn ran(&self, run: Duration, output_bytes: usize) {
+        add(&self.ended_jobs, 1);
+        add(&self.ended_ns, run.as_nanos() as u64);
+        if output_bytes > 0 {
+            add(&self.output_bytes, output_bytes as u64);
+        }
+    }
+
+    /// SQL Server has confirmed that a job is done.
+    pub(in crate::worker) fn done(&self) {
+        add(&self.done, 1);
+    }
+
+    /// SQL Server has confirmed that a job will be tried again.
+    pub(in crate::worker) fn retried(&self) {
+        add(&self.retried, 1);
+    }
+
+    /// SQL Server has confirmed that a job will run again without a counted attempt.
+    pub(in crate::worker) fn snoozed(&self) {
+        add(&self.snoozed, 1);
+        *self.snoozed_at.lock() = Some(Instant::now());
+    }
+
+    /// A job is put off for so long, because as many of its kind run as may.
+    pub(in crate::worker) fn waits_for_its_turn(&self, delay: Duration) {
+        self.longest_turn_ms.fetch_max(delay.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// In how much time all jobs have had their turn that were put off for others of their kind; zero where none was.
+    /// Counted from the last confirmation, which comes after SQL Server has begun to count.
+    pub(in crate::worker) fn turns_in(&self) -> Duration {
+        let longest = Duration::from_millis(self.longest_turn_ms.load(Ordering::Relaxed));
+        let snoozed_at = *self.snoozed_at.lock();
+        snoozed_at.map_or(Duration::ZERO, |at| longest.saturating_sub(at.elapsed()))
+    }
+
+    /// SQL Server has confirmed that a job is dead.
+    pub(in crate::worker) fn dead(&self) {
+        add(&self.dead, 1);
+    }
+
+    /// Jobs were given back.
+    pub(in crate::worker) fn released(&self, jobs: u64) {
+        add(&self.released, jobs);
+    }
+
+    /// Jobs were no longer this worker's.
+    pub(in crate::worker) fn lost(&self, jobs: u64) {
+        add(&self.lost, jobs);
+    }
+
+    /// A job was seen to run longer than it may.
+    pub(in crate::worker) fn overdue(&self) {
+        add(&self.overdue, 1);
+    }
+
+    /// A job was of a kind without a handler.
+    pub(in crate::worker) fn unknown_kind(&self) {
+        add(&self.unknown_kind, 1);
+    }
+
+    /// A claim was answered, or failed.
+    pub(in crate::worker) fn claimed(&self, succeeded: bool) {
+        self.last_claim_succeeded.store(succeeded, Ordering::Release);
+    }
+
+    /// From which the prefetcher learns how fast jobs go, and how much room their outputs take.
+    pub(in crate::worker) fn run_times(&self) -> RunTimes {
+        RunTimes {
+            jobs: read(&self.ended_jobs),
+            total: Duration::from_nanos(read(&self.ended_ns)),
+            output_bytes: read(&self.output_bytes),
+        }
+    }
+
+    /// The sums; of everything else in it, this knows nothing.
+    pub(in crate::worker) fn stats(&self) -> WorkerStats {
+        WorkerStats {
+            done: read(&self.done),
+            retried: read(&self.retried),
+            snoozed: read(&self.snoozed),
+            dead: read(&self.dead),
+            released: read(&self.released),
+            lost: read(&self.lost),
+            overdue: read(&self.overdue),
+            unknown_kind: read(&self.unknown_kind),
+            last_claim_succeeded: self.last_claim_succeeded.load(Ordering::Acquire),
+            ..WorkerStats::default()
+        }
+    }
+}
+
+fn add(sum: &AtomicU64, more: u64) {
+    sum.fetch_add(more, Ordering::Relaxed);
+}
+
+fn read(sum: &AtomicU64) -> u64 {
+    sum.load(Ordering::Relaxed)
+}

@@ -1,0 +1,562 @@
+//! The executor: runs the handlers over claimed jobs, on the threads of a [`Pool`].
+//!
+//! ```text
+//! prefetcher ──submit──▶ bounded channel ──▶ a turn in the pool ──▶ handler ──▶ completion
+//! ```
+//!
+//! A job leaves the channel only when it starts: jobs start in the order of the channel whichever task the pool runs
+//! first, and what has not started can be given back at any time.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender};
+
+use crate::handler::{self, Context, Handlers, JobError, Surroundings, UnknownKinds, failure};
+use crate::metrics::KindMetrics;
+use crate::outcome::Outcome;
+use crate::queue::claim::ClaimedUnseen;
+use crate::queue::finish::Finish;
+use crate::worker::acknowledge::completion::{CompletionSender, Ended};
+use crate::worker::acknowledge::confirmations::Ran;
+use crate::worker::claimed::Claimed;
+use crate::worker::demand::most_ahead;
+use crate::worker::held_job::Held;
+use crate::worker::lease::registration::Registration;
+use crate::worker::lease::validity::LeaseValidity;
+use crate::worker::stage_context::StageContext;
+
+use super::dropped_elsewhere::DroppedElsewhere;
+use super::hooks::Hooks;
+use super::kind_limits::{Admission, KindLimits};
+use super::overdue::Overdue;
+use super::pool::{Jobs, Load, MemberId, Pool};
+
+/// How often it is looked for jobs that wait too long for others of their kind.
+const SURPLUS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The program's code that runs for a job.
+pub(in crate::worker) struct JobCode {
+    pub(in crate::worker) handlers: Handlers,
+    pub(in crate::worker) hooks: Hooks,
+}
+
+/// The stage, as the one before it sees it.
+#[derive(Clone)]
+pub(in crate::worker) struct Executor {
+    runs: Arc<Runs>,
+    pool: Arc<Pool>,
+    member: MemberId,
+}
+
+/// What jobs run with.
+struct Runs {
+    state: Arc<StageContext>,
+    code: DroppedElsewhere<JobCode>,
+    /// With the state that handlers share.
+    surroundings: DroppedElsewhere<Arc<Surroundings>>,
+    buffer: Sender<Claimed>,
+    waiting: Receiver<Claimed>,
+    /// No further job is started; those that would be are given back.
+    closed: AtomicBool,
+    /// Nor is one that has no row to be given back to; those are dropped. Never without `closed`.
+    cut_off: AtomicBool,
+    /// The jobs that came last have no row: they are of an `at_most_once` queue.
+    without_row: AtomicBool,
+    lease: Arc<LeaseValidity>,
+    overdue: Arc<Overdue>,
+    /// In the order of the handlers.
+    kind_metrics: Arc<[KindMetrics]>,
+    kind_limits: KindLimits,
+    unknown_kinds: UnknownKinds,
+    completion: CompletionSender,
+    /// The worker's, the parent of each job's.
+    span: tracing::Span,
+}
+
+impl Executor {
+    /// Joins the pool.
+    pub(in crate::worker) fn new(
+        state: &Arc<StageContext>,
+        pool: Arc<Pool>,
+        code: DroppedElsewhere<JobCode>,
+        lease: Arc<LeaseValidity>,
+        completion: CompletionSender,
+    ) -> Executor {
+        let (threads, config) = (state.threads, &state.config);
+        let (buffer, waiting) = crossbeam_channel::bounded(most_ahead(config) + threads);
+        let handlers = &code.handlers;
+        let kind_metrics: Arc<[_]> = handlers.labels().map(|kind| KindMetrics::new(&state.queue, kind)).collect();
+        let kind_limits = KindLimits::new(handlers.places(), &pool);
+        let surroundings = DroppedElsewhere::new(Arc::new(state.stop.surroundings(handlers.shared_state())));
+        let runs = Arc::new(Runs {
+            state: state.clone(),
+            code,
+            surroundings,
+            buffer,
+            waiting,
+            closed: AtomicBool::new(false),
+            cut_off: AtomicBool::new(false),
+            without_row: AtomicBool::new(false),
+            lease,
+            overdue: Arc::new(Overdue::new(kind_metrics.clone())),
+            kind_metrics,
+            kind_limits,
+            unknown_kinds: UnknownKinds::new(config),
+            completion,
+            span: tracing::Span::current(),
+        });
+        let look_ahead = if config.look_ahead == 0 { threads } else { config.look_ahead };
+        let jobs: Weak<Runs> = Arc::downgrade(&runs);
+        let member = pool.join(jobs, state.weight, look_ahead);
+        Executor { runs, pool, member }
+    }
+
+    /// Where its jobs run.
+    pub(in crate::worker) fn pool(&self) -> Arc<Pool> {
+        self.pool.clone()
+    }
+
+    /// How the pool's threads are used.
+    pub(in crate::worker) fn load(&self) -> Load {
+        self.pool.load(self.member)
+    }
+
+    /// How many jobs can wait for a thread.
+    pub(in crate::worker) fn capacity(&self) -> usize {
+        self.runs.buffer.capacity().unwrap_or(usize::MAX)
+    }
+
+    /// The jobs that run too long.
+    pub(in crate::worker) fn overdue(&self) -> Arc<Overdue> {
+        self.runs.overdue.clone()
+    }
+
+    /// Takes jobs over. Never waits.
+    ///
+    /// # Panics
+    ///
+    /// When more jobs come than the channel has room for: the prefetcher, the only caller, claims no more than that.
+    pub(in crate::worker) fn submit(&self, jobs: Vec<Claimed>) {
+        if let Some(claimed) = jobs.last() {
+            self.runs.without_row.store(!claimed.has_row(), Ordering::Release);
+        }
+        for claimed in jobs {
+            self.runs.buffer.try_send(claimed).expect("the prefetcher claims no more than the channel has room for");
+        }
+        self.pump();
+    }
+
+    /// Acknowledges a job whose payload did not arrive: as a failed attempt with `error`, or as not started where that
+    /// is `None`.
+    pub(in crate::worker) fn not_delivered(
+        &self,
+        registration: &Arc<Registration>,
+        job: ClaimedUnseen,
+        error: Option<String>,
+    ) {
+        let ClaimedUnseen { job_id, fence, attempt, .. } = job;
+        let Runs { state, completion, .. } = &*self.runs;
+        let mut held = Held::unseen(registration, &state.in_flight);
+        held.ended(0);
+        completion.send(match error {
+            Some(error) => {
+                let outcome = failure(&JobError::retry(error), &state.config.retry, attempt);
+                let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
+                Ended::Ran(Ran { finish, enqueued_at: Instant::now(), held })
+            }
+            None => Ended::Unstarted { job_id, fence, held },
+        });
+    }
+
+    /// Has the pool run what waits. Called whenever a job or the lease may have become available.
+    pub(in crate::worker) fn pump(&self) {
+        self.pool.pump();
+    }
+
+    /// Starts nothing any more and gives back what has not started. Jobs of `at_most_once` queues cannot be given back,
+    /// they have no row any more: they still run, until the deadline or until the worker stops at once.
+    pub(in crate::worker) fn close(&self) {
+        self.runs.closed.store(true, Ordering::Release);
+        self.runs.give_back_those_that_wait();
+        let mut no_way_back = Vec::new();
+        while let Ok(claimed) = self.runs.waiting.try_recv() {
+            if claimed.has_row() {
+                self.runs.give_back(claimed);
+            } else {
+                no_way_back.push(claimed);
+            }
+        }
+        for claimed in no_way_back {
+            self.runs.buffer.try_send(claimed).expect("they have just been taken out of the channel");
+        }
+        self.pump();
+    }
+
+    /// As [`close`](Self::close), and drops those without a row too: the shutdown deadline has passed, after which
+    /// nothing starts.
+    pub(in crate::worker) fn cut_off(&self) {
+        self.runs.cut_off.store(true, Ordering::Release);
+        self.close();
+    }
+
+    /// Puts off what waits for others of its kind and was not to wait for so long, once a second; never returns.
+    pub(in crate::worker) async fn keep_putting_off(self) {
+        let mut ticks = tokio::time::interval(SURPLUS_INTERVAL);
+        loop {
+            ticks.tick().await;
+            for (claimed, delay) in self.runs.kind_limits.take_surplus() {
+                self.runs.put_off_for_others(claimed, delay);
+            }
+            self.pump(); // a place may be free that no thread has looked for
+        }
+    }
+
+    /// Whether a kind has a limit.
+    pub(in crate::worker) fn has_kind_limits(&self) -> bool {
+        !self.runs.kind_limits.are_none()
+    }
+
+    /// Drops what has not started: the worker stops at once.
+    pub(in crate::worker) fn abandon(&self) {
+        while self.runs.waiting.try_recv().is_ok() {}
+        self.runs.kind_limits.drop_waiting();
+    }
+
+    /// Gives back up to `jobs` of those that have not started, the oldest first: another worker that claims them runs
+    /// them at once.
+    pub(in crate::worker) fn give_back(&self, jobs: usize) {
+        // There is no row to be given back to. To find that out at each job would take the oldest to the end of the
+        // channel.
+        if self.runs.without_row.load(Ordering::Acquire) {
+            return;
+        }
+        for _ in 0..jobs {
+            let Ok(claimed) = self.runs.waiting.try_recv() else {
+                return;
+            };
+            if !claimed.has_row() {
+                // One from before the queue's delivery was changed.
+                self.runs.buffer.try_send(claimed).expect("it has just been taken out of the channel");
+                return self.pump();
+            }
+            self.runs.give_back(claimed);
+        }
+    }
+}
+
+impl Jobs for Runs {
+    fn waiting(&self) -> usize {
+        if self.may_start() { self.kind_limits.ready() + self.waiting.len() } else { 0 }
+    }
+
+    fn run(&self, slice_end: Instant) {
+        while let Some(claimed) = self.take() {
+            if self.start(claimed) >= slice_end {
+                return;
+            }
+        }
+    }
+
+    /// A panic of the metrics recorder, the tracing subscriber, a hook, or a defect of this crate. What it was about to
+    /// do for a job is not done: the worker stops, and the job is given back.
+    fn panicked(&self, panic: Box<dyn Any + Send>) {
+        self.state.stop.fail_by_panic(panic);
+    }
+}
+
+impl Runs {
+    /// Whether jobs may leave the channel: not while the lease is in doubt, because they may be running elsewhere
+    /// already. After [`Executor::close`] only jobs without a row still run, and no lease holds those.
+    fn may_start(&self) -> bool {
+        self.closed.load(Ordering::Acquire) || !self.lease.is_in_doubt()
+    }
+
+    fn take(&self) -> Option<Claimed> {
+        if !self.may_start() {
+            return None;
+        }
+        self.kind_limits.next().or_else(|| self.waiting.try_recv().ok())
+    }
+
+    /// Runs a job, or gives it back, or drops it where its lease is lost. Returns the time at the end.
+    fn start(&self, claimed: Claimed) -> Instant {
+        // Without one, nobody else can run the job either.
+        let has_row = claimed.has_row();
+        if self.surroundings.is_stopping_now() {
+            drop(claimed); // gone, or the reaper's: nobody sends anything any more
+            return Instant::now();
+        }
+        if has_row && claimed.held.registration().lost().is_set() {
+            self.drop_lost(claimed);
+            return Instant::now();
+        }
+        if has_row && self.closed.load(Ordering::Acquire) {
+            self.give_back(claimed);
+            return Instant::now();
+        }
+        if !has_row && self.cut_off.load(Ordering::Acquire) {
+            drop(claimed); // its registration keeps it, so that the summary has it among those that were cut off
+            return Instant::now();
+        }
+        let Some(handler) = self.code.handlers.find(claimed.job.kind()) else {
+            let outcome = self.span.in_scope(|| self.unknown_kinds.outcome(&claimed.job));
+            self.state.tally.unknown_kind();
+            // Without a row, or after too long a time, it is dead.
+            if matches!(outcome, Outcome::Snooze { .. }) {
+                self.state.metrics.deferred_unknown_kind();
+            }
+            self.put_off(claimed, outcome);
+            return Instant::now();
+        };
+        self.start_if_admitted(handler, claimed)
+    }
+
+    fn start_if_admitted(&self, handler: usize, claimed: Claimed) -> Instant {
+        match self.kind_limits.admit(handler, claimed) {
+            Admission::Starts(claimed) => self.run(handler, claimed),
+            Admission::Waits => {
+                // Nobody would take it out again: it came after those that waited were given back.
+                if self.closed.load(Ordering::Acquire) {
+                    self.give_back_those_that_wait();
+                }
+                Instant::now()
+            }
+            Admission::PutOff(claimed, delay) => {
+                self.put_off_for_others(claimed, delay);
+                Instant::now()
+            }
+        }
+    }
+
+    fn run(&self, place: usize, claimed: Claimed) -> Instant {
+        let Claimed { job, mut held, claimed_at, permit } = claimed;
+        let StageContext { tally, metrics, .. } = &*self.state;
+        let (handler, kind_metrics) = (self.code.handlers.get(place), &self.kind_metrics[place]);
+        let started_at = Instant::now();
+        metrics.started(started_at - claimed_at);
+        held.started();
+
+        let watched = self.overdue.watch(&job, place, handler, started_at);
+        let deadline = watched.as_ref().map(|watched| watched.deadline);
+        let lease_lost = held.registration().lost().clone();
+        let context = Context::new(job, lease_lost, deadline, self.surroundings.clone());
+        self.code.hooks.start(context.job());
+        let handler::Ran { outcome, panicked, ended_at } = handler.run(&context, &self.span);
+        drop((watched, permit));
+        let job = context.into_job();
+        self.code.hooks.end(&job, &outcome, ended_at - started_at);
+
+        let run = ended_at - started_at;
+        if panicked {
+            kind_metrics.panics.increment(1);
+        }
+        kind_metrics.run_ended(&outcome, run);
+        let kind = handler.kind().cloned();
+        let finish = Finish { job_id: job.id(), fence: job.fence(), attempt: job.attempt(), kind, outcome, run };
+        let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
+        if !matches!(finish.outcome, Outcome::Done { .. } | Outcome::Snooze { .. }) {
+            held.registration().failed(finish.job_id, finish.fence);
+        }
+        let output_bytes = finish.outcome.output_bytes();
+        tally.ran(run, output_bytes);
+        drop(job);
+        held.ended(output_bytes);
+        self.completion.send(Ended::Ran(Ran { finish, enqueued_at, held }));
+        ended_at
+    }
+
+    fn give_back_those_that_wait(&self) {
+        self.kind_limits.take_waiting().into_iter().for_each(|claimed| self.give_back(claimed));
+    }
+
+    fn give_back(&self, claimed: Claimed) {
+        let Claimed { job, mut held, permit, .. } = claimed;
+        let (job_id, fence) = (job.id(), job.fence());
+        drop((job, permit));
+        held.ended(0);
+        self.completion.send(Ended::Unstarted { job_id, fence, held });
+    }
+
+    fn put_off_for_others(&self, claimed: Claimed, delay: Duration) {
+        let error = "the worker ran as many jobs of this kind as it may at once".to_owned();
+        self.state.metrics.deferred_kind_limit();
+        self.state.tally.waits_for_its_turn(delay);
+        self.put_off(claimed, Outcome::Snooze { delay, error });
+    }
+
+    /// Acknowledges a job that is not run now, here.
+    fn put_off(&self, claimed: Claimed, outcome: Outcome) {
+        let Claimed { job, mut held, claimed_at, permit } = claimed;
+        let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
+        drop((job, permit));
+        held.ended(0);
+        let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
+        self.completion.send(Ended::Ran(Ran { finish, enqueued_at: claimed_at, held }));
+    }
+
+    fn drop_lost(&self, claimed: Claimed) {
+        let Claimed { job, held, permit, .. } = claimed;
+        held.registration().forget(std::iter::once((job.id(), job.fence())));
+        drop((job, permit, held));
+        self.state.metrics.lost(1);
+        self.state.tally.lost(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use crate::config::WorkerConfig;
+    use crate::handler::{KindOptions, Permit, Places};
+    use crate::job::{Job, NewJob};
+    use crate::worker::acknowledge::completion;
+
+    const LEASE: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn after_a_suspension_nothing_is_started_until_a_heartbeat_was_answered() {
+        let clock = Arc::new(LeaseValidity::default());
+        clock.renewed(clock.now(), LEASE);
+        let state = Arc::new(StageContext::for_test(WorkerConfig::default()));
+        let (executor, starts) = counting_executor(&state, &clock);
+        let registration = Arc::new(Registration::for_test(clock.clone()));
+        assert!(registration.is_held());
+
+        clock.shift(LEASE);
+        assert!(!registration.is_held() && clock.is_in_doubt(), "at once, without a look at SQL Server");
+        assert!(clock.age() >= LEASE);
+        let claimed = Held::claimed(&registration, &state.in_flight, vec![Job::for_test(NewJob::text(""))]);
+        let claimed_at = Instant::now();
+        executor
+            .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
+        executor.pump();
+        tokio::time::sleep(Duration::from_millis(20)).await; // a start would take microseconds
+        assert_eq!(starts.load(Ordering::Acquire), 0);
+
+        clock.renewed(clock.now(), LEASE);
+        executor.pump();
+        state.in_flight.idle().await;
+        assert_eq!(starts.load(Ordering::Acquire), 1);
+    }
+
+    #[tokio::test]
+    async fn what_comes_after_it_was_closed_is_given_back_and_not_started() {
+        let clock = Arc::new(LeaseValidity::default());
+        clock.renewed(clock.now(), LEASE);
+        let state = Arc::new(StageContext::for_test(WorkerConfig::default()));
+        let (executor, starts) = counting_executor(&state, &clock);
+        let registration = Arc::new(Registration::for_test(clock));
+        executor.close();
+        let claimed = Held::claimed(&registration, &state.in_flight, vec![Job::for_test(NewJob::text(""))]);
+        let claimed_at = Instant::now();
+        executor
+            .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
+        state.in_flight.idle().await;
+        assert_eq!(starts.load(Ordering::Acquire), 0);
+    }
+
+    /// One whose jobs of kind `limited` have one place, and those of `long` run until the gate opens, and the place,
+    /// taken by another worker.
+    struct Limited {
+        state: Arc<StageContext>,
+        registration: Arc<Registration>,
+        executor: Executor,
+        starts: std::sync::mpsc::Receiver<()>,
+        gate: std::sync::mpsc::Sender<()>,
+        taken: Permit,
+        _acknowledged: Box<dyn Any>,
+    }
+
+    impl Limited {
+        fn new() -> Limited {
+            let clock = Arc::new(LeaseValidity::default());
+            clock.renewed(clock.now(), LEASE);
+            let state = Arc::new(StageContext::for_test(WorkerConfig::default()));
+            let (started, starts) = std::sync::mpsc::channel();
+            let (gate, opened) = std::sync::mpsc::channel();
+            let opened = parking_lot::Mutex::new(opened);
+            let long = move |_: &Job, _: &Context| {
+                started.send(()).unwrap();
+                let _ = opened.lock().recv();
+                Ok(())
+            };
+            let mut handlers = Handlers::new()
+                .kind("limited", |_, _| -> Result<(), crate::handler::BoxError> { panic!("it has no place") })
+                .options("limited", KindOptions::new().at_most(1))
+                .kind("long", long);
+            handlers.check(&state.config).unwrap();
+            let places: Arc<Places> = handlers.places().flatten().next().unwrap().clone();
+            let other = places.join(Pool::own(1, None).unwrap());
+            assert!(places.change(|line, now| line.take_place(other, now)));
+            let taken = Permit::new(&places, other);
+            let (completion, batches, large) = completion::channel(&state);
+            let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
+            let registration = Arc::new(Registration::for_test(clock.clone()));
+            let executor = Executor::new(&state, Pool::own(1, None).unwrap(), code, clock, completion);
+            let _acknowledged = Box::new((batches, large));
+            Limited { state, registration, executor, starts, gate, taken, _acknowledged }
+        }
+
+        fn claimed(&self, kind: &str) -> Claimed {
+            let job = Job::for_test(NewJob::text("").kind(kind));
+            let (job, held) = Held::claimed(&self.registration, &self.state.in_flight, vec![job]).remove(0);
+            Claimed { job, held, claimed_at: Instant::now(), permit: None }
+        }
+
+        fn admit(&self) {
+            let claimed = self.claimed("limited");
+            let handler = self.executor.runs.code.handlers.find(claimed.job.kind()).unwrap();
+            self.executor.runs.start_if_admitted(handler, claimed);
+        }
+
+        /// Unstarted ones, those that wait for others, and those that are given back or have ended.
+        fn jobs(&self) -> (usize, usize, usize) {
+            let in_flight = &self.state.in_flight;
+            (in_flight.unstarted(), in_flight.parked(), in_flight.awaiting_finish())
+        }
+    }
+
+    #[tokio::test]
+    async fn what_could_have_a_place_and_finds_no_thread_is_given_back_by_an_orderly_stop() {
+        let limited = Limited::new();
+        limited.admit();
+        assert_eq!(limited.jobs(), (0, 1, 0));
+        limited.executor.submit(vec![limited.claimed("long")]);
+        limited.starts.recv().unwrap();
+        drop(limited.taken);
+        limited.executor.close();
+        let in_flight = &limited.state.in_flight;
+        assert_eq!((in_flight.unstarted(), in_flight.parked(), in_flight.awaiting_finish()), (0, 0, 1));
+        limited.gate.send(()).unwrap();
+        in_flight.idle().await;
+    }
+
+    /// A thread may have looked before whether the worker is closed.
+    #[tokio::test]
+    async fn what_is_to_wait_after_those_that_waited_were_given_back_is_given_back_as_well() {
+        let limited = Limited::new();
+        limited.executor.close();
+        limited.admit();
+        assert_eq!(limited.jobs(), (0, 0, 1), "it does not wait for another worker's job");
+    }
+
+    fn counting_executor(state: &Arc<StageContext>, clock: &Arc<LeaseValidity>) -> (Executor, Arc<AtomicUsize>) {
+        let (completion, ..) = completion::channel(state);
+        let starts = Arc::new(AtomicUsize::new(0));
+        let counted = starts.clone();
+        let handler = move |_: &Job, _: &Context| {
+            counted.fetch_add(1, Ordering::AcqRel);
+            Ok(())
+        };
+        let mut handlers = Handlers::any(handler);
+        handlers.check(&state.config).unwrap();
+        let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
+        let executor = Executor::new(state, Pool::own(1, None).unwrap(), code, clock.clone(), completion);
+        (executor, starts)
+    }
+}

@@ -1,0 +1,730 @@
+//! The threads on which jobs run, and whose turn it is on them.
+//!
+//! ```text
+//! pump ──▶ slot (rayon task) ──▶ whose turn is it? ──▶ that worker's jobs, for a slice of time
+//! ```
+//!
+//! A slot is a task in the pool; there is one for each thread and a few more, so that a thread that ends a slot finds
+//! the next one in the pool. Few slots, and not a task for each job, keep the pool's deques short: a handler that uses
+//! `par_iter` finds idle threads that steal its pieces. Nothing in the pool ever waits for a channel: the end of a slot
+//! and the arrival of a job call [`Pool::pump`], and that is all the scheduling there is.
+//!
+//! Several workers can share the threads. Each turn goes to the worker that has had the least time for its weight
+//! (start-time fair queueing): a turn that runs counts as long as it has run, and at least as long as the worker's
+//! turns take on average. So a worker of long jobs does not take thread after thread from one of short jobs before its
+//! first turn has ended.
+//!
+//! A thread that waits in a handler's `par_iter` for a piece takes other tasks from the pool meanwhile, a slot among
+//! them, and runs whole jobs on the waiting job's stack. That keeps the core at work, but must not go on and on: with
+//! [`MAX_DEPTH`] jobs on its stack a thread gives a slot back. The pool is pumped again a moment later
+//! ([`Pool::keep_pumping`]), because another thread may be idle.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::error::Error;
+use crate::handler::Threads;
+
+/// How long a turn goes on taking jobs before the thread goes back to the pool. Handing a task to rayon costs about a
+/// microsecond: with jobs shorter than this the cost is shared by several, longer jobs get a turn each.
+const SLICE: Duration = Duration::from_micros(200);
+
+/// How many jobs may be on one thread's stack: one that runs, and one that waits in rayon for its pieces.
+const MAX_DEPTH: u32 = 2;
+
+/// How long after a slot was given back the pool is pumped again: a thousandth of a second of a core, should one be
+/// idle, and a thousand wake-ups a second at the most.
+const PUMP_AGAIN: Duration = Duration::from_millis(1);
+
+/// The jobs of one worker, as the pool sees them.
+pub(in crate::worker) trait Jobs: Send + Sync {
+    /// How many could start now.
+    fn waiting(&self) -> usize;
+
+    /// Runs jobs one after the other until there are none, or one has ended after `slice_end`.
+    fn run(&self, slice_end: Instant);
+
+    /// [`run`](Self::run) has panicked.
+    fn panicked(&self, panic: Box<dyn Any + Send>);
+}
+
+/// A rayon pool and the workers that use it.
+pub(in crate::worker) struct Pool {
+    threads: Arc<rayon::ThreadPool>,
+    /// How many slots there may be.
+    most: AtomicUsize,
+    used: AtomicUsize,
+    /// How many turns run, of all workers.
+    turns: AtomicUsize,
+    members: Mutex<Members>,
+    given_back: Notify,
+}
+
+/// The pools that were handed in by the program, so that workers which got the same one meet.
+static SHARED: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// How many slots are on this thread's stack.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+impl Pool {
+    /// A pool of one worker's own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Threads`] when the operating system gives no threads.
+    pub(in crate::worker) fn own(threads: usize, stack_size: Option<usize>) -> Result<Arc<Pool>, Error> {
+        let refused = |error: rayon::ThreadPoolBuildError| Error::Threads { message: error.to_string() };
+        let mut builder =
+            rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|index| format!("readpast-{index}"));
+        if let Some(bytes) = stack_size {
+            builder = builder.stack_size(bytes);
+        }
+        Ok(Arc::new(Pool::new(Arc::new(builder.build().map_err(refused)?))))
+    }
+
+    /// The pool of all workers that were given these threads.
+    pub(in crate::worker) fn shared(threads: Arc<rayon::ThreadPool>) -> Arc<Pool> {
+        let mut pools = SHARED.lock();
+        pools.retain(|pool| pool.strong_count() > 0);
+        if let Some(pool) = pools.iter().filter_map(Weak::upgrade).find(|pool| Arc::ptr_eq(&pool.threads, &threads)) {
+            return pool;
+        }
+        let pool = Arc::new(Pool::new(threads));
+        pools.push(Arc::downgrade(&pool));
+        pool
+    }
+
+    fn new(threads: Arc<rayon::ThreadPool>) -> Pool {
+        Pool {
+            threads,
+            most: AtomicUsize::new(0),
+            used: AtomicUsize::new(0),
+            turns: AtomicUsize::new(0),
+            members: Mutex::default(),
+            given_back: Notify::new(),
+        }
+    }
+
+    /// How many jobs can run at once.
+    pub(in crate::worker) fn threads(&self) -> usize {
+        self.threads.current_num_threads()
+    }
+
+    /// Adds a worker, until its jobs are dropped. `look_ahead` is how many slots there are beside one for each thread;
+    /// of several workers' the largest counts.
+    pub(in crate::worker) fn join(&self, jobs: Weak<dyn Jobs>, weight: u32, look_ahead: usize) -> MemberId {
+        self.most.fetch_max(self.threads() + look_ahead, Ordering::AcqRel);
+        self.members.lock().join(jobs, f64::from(weight))
+    }
+
+    /// Fills free slots, as far as there are jobs for them. Called whenever a slot or a job may have become available.
+    pub(in crate::worker) fn pump(self: &Arc<Pool>) {
+        let look = self.members.lock().look(Instant::now());
+        let waiting: usize = look.iter().map(|(_, waiting)| waiting).sum();
+        let_go(look.into_iter().map(|(jobs, _)| jobs));
+        for _ in 0..waiting {
+            let most = self.most.load(Ordering::Acquire);
+            let reserve = |used| (used < most).then_some(used + 1);
+            if self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, reserve).is_err() {
+                return; // the end of a slot pumps again
+            }
+            let slot = Slot { pool: self.clone(), pumps: true };
+            self.threads.spawn_fifo(move || slot.run());
+        }
+    }
+
+    /// Pumps again a moment after slots were given back; never returns.
+    pub(in crate::worker) async fn keep_pumping(self: Arc<Pool>) {
+        loop {
+            self.given_back.notified().await;
+            let signal = Signal(&self.given_back);
+            tokio::time::sleep(PUMP_AGAIN).await;
+            std::mem::forget(signal); // the pool is pumped now
+            self.pump();
+        }
+    }
+
+    /// How the threads are used, as one of the workers sees it.
+    pub(in crate::worker) fn load(&self, seen_by: MemberId) -> Load {
+        let members = self.members.lock();
+        let others = || members.all.iter().filter(|member| member.id != seen_by && member.jobs.strong_count() > 0);
+        let have_jobs = others().filter(|member| !member.is_idle || !member.running.is_empty());
+        let weight = |member: &Member| member.weight;
+        let own = members.all.iter().find(|member| member.id == seen_by).map_or(1.0, weight);
+        let share = fair_share(self.threads(), own, have_jobs.map(weight).sum());
+        let taken: usize = others().map(|member| member.running.len()).sum();
+        Load {
+            is_shared: others().next().is_some(),
+            turns: self.turns.load(Ordering::Acquire),
+            share,
+            usable: share.max(self.threads().saturating_sub(taken)),
+        }
+    }
+}
+
+impl Threads for Pool {
+    fn any_is_free(&self) -> bool {
+        self.turns.load(Ordering::Acquire) < self.threads()
+    }
+
+    fn wake(self: Arc<Pool>) {
+        self.pump();
+    }
+}
+
+/// A worker of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::worker) struct MemberId(u64);
+
+/// How the threads of a pool are used.
+pub(in crate::worker) struct Load {
+    /// There are several workers.
+    pub(in crate::worker) is_shared: bool,
+    /// How many turns run, of all workers.
+    pub(in crate::worker) turns: usize,
+    /// How many of the threads are this worker's due beside the others that have jobs.
+    pub(in crate::worker) share: usize,
+    /// How many it may have: its share, or more where the others leave theirs.
+    pub(in crate::worker) usable: usize,
+}
+
+/// Of the threads, by weight; one at least.
+fn fair_share(threads: usize, own: f64, others: f64) -> usize {
+    ((threads as f64 * own / (own + others)) as usize).max(1)
+}
+
+/// A signal that a worker took, to act on a moment later. One that ends meanwhile passes it on: it is for all that
+/// share the pool.
+struct Signal<'a>(&'a Notify);
+
+impl Drop for Signal<'_> {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+/// Drops what may be the last of a worker that has ended, and with it what the program's tracing subscriber and metrics
+/// recorder keep of it: never under the pool's lock, which they could come back to, and without letting a panic of
+/// theirs into rayon.
+fn let_go(all: impl IntoIterator<Item = Arc<dyn Jobs>>) {
+    for jobs in all {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(jobs)));
+    }
+}
+
+/// The right to run jobs on one thread. It comes back when it is dropped, whatever happens meanwhile.
+struct Slot {
+    pool: Arc<Pool>,
+    /// Whether the pool is pumped at the end, or a moment later.
+    pumps: bool,
+}
+
+impl Slot {
+    fn run(mut self) {
+        let Some(_depth) = Depth::enter() else {
+            self.pumps = false; // this thread would take it at once again
+            return;
+        };
+        let begun_at = Instant::now();
+        let (next, others) = self.pool.members.lock().begin_turn(begun_at);
+        // It is settled when it is dropped.
+        let next = next.map(|(jobs, charge)| (jobs, Turn::begin(&self.pool, charge)));
+        let_go(others);
+        let Some((jobs, _turn)) = next else { return };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| jobs.run(begun_at + SLICE))) {
+            // What it tells may go through the same subscriber that has just panicked.
+            let _ = catch_unwind(AssertUnwindSafe(|| jobs.panicked(panic)));
+        }
+        let_go([jobs]);
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.pool.used.fetch_sub(1, Ordering::AcqRel);
+        // Jobs that came after the last look may have found no free slot.
+        if self.pumps {
+            self.pool.pump();
+        } else {
+            self.pool.given_back.notify_one(); // not before the slot is free: who is woken must find it
+        }
+    }
+}
+
+/// A slot on this thread's stack.
+struct Depth;
+
+impl Depth {
+    /// `None`: there are enough.
+    fn enter() -> Option<Depth> {
+        let depth = DEPTH.get();
+        (depth < MAX_DEPTH).then(|| {
+            DEPTH.set(depth + 1);
+            Depth
+        })
+    }
+}
+
+impl Drop for Depth {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+/// A turn that has begun.
+struct Turn<'a> {
+    pool: &'a Pool,
+    charge: Charge,
+}
+
+impl<'a> Turn<'a> {
+    fn begin(pool: &'a Pool, charge: Charge) -> Turn<'a> {
+        pool.turns.fetch_add(1, Ordering::AcqRel);
+        Turn { pool, charge }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.pool.turns.fetch_sub(1, Ordering::AcqRel);
+        self.pool.members.lock().end_turn(self.charge, Instant::now());
+    }
+}
+
+/// Jobs whose turn has begun, and what it is charged.
+type Begun = (Arc<dyn Jobs>, Charge);
+
+/// What a turn is charged while it runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Charge {
+    member: MemberId,
+    begun_at: Instant,
+    /// How long it was expected to take.
+    seconds: f64,
+}
+
+impl Charge {
+    fn elapsed(&self, at: Instant) -> f64 {
+        at.saturating_duration_since(self.begun_at).as_secs_f64()
+    }
+
+    /// How long it will have taken. One that takes longer than was expected may take as long again.
+    fn expected(&self, at: Instant) -> f64 {
+        let elapsed = self.elapsed(at);
+        if elapsed <= self.seconds { self.seconds } else { 2.0 * elapsed }
+    }
+}
+
+/// The workers of a pool.
+#[derive(Default)]
+struct Members {
+    all: Vec<Member>,
+    joined: u64,
+    /// The least time spent by one that has jobs: where one starts that had none for a while. It never goes back.
+    now: f64,
+}
+
+struct Member {
+    id: MemberId,
+    jobs: Weak<dyn Jobs>,
+    weight: f64,
+    /// Seconds that its turns took which have ended, by its weight.
+    settled: f64,
+    /// How long a turn takes: a moving mean.
+    mean_turn: f64,
+    running: Vec<Charge>,
+    /// At the last look no job of its waited.
+    is_idle: bool,
+}
+
+impl Member {
+    /// The time that it has had, without any guess.
+    fn spent(&self, at: Instant) -> f64 {
+        self.settled + self.running.iter().map(|turn| turn.elapsed(at)).sum::<f64>() / self.weight
+    }
+
+    /// The time that it will have had when the turns that run have ended, as far as can be said.
+    fn expected(&self, at: Instant) -> f64 {
+        self.settled + self.running.iter().map(|turn| turn.expected(at)).sum::<f64>() / self.weight
+    }
+
+    /// The one that had less time; of two that had the same, the one that has fewer threads for its weight.
+    fn comes_before(&self, other: &Member, at: Instant) -> bool {
+        let threads = |member: &Member| member.running.len() as f64 / member.weight;
+        let (own, others) = (self.expected(at), other.expected(at));
+        own < others || (own == others && threads(self) < threads(other))
+    }
+}
+
+/// The jobs that were there at a look, and how many could start. They must be let go after the lock on the members.
+type Look = Vec<(Arc<dyn Jobs>, usize)>;
+
+impl Members {
+    fn join(&mut self, jobs: Weak<dyn Jobs>, weight: f64) -> MemberId {
+        self.all.retain(|member| member.jobs.strong_count() > 0);
+        self.joined += 1;
+        let id = MemberId(self.joined);
+        // Where it starts is seen when it has jobs.
+        let (settled, mean_turn, running, is_idle) = (0.0, 0.0, Vec::new(), true);
+        self.all.push(Member { id, jobs, weight, settled, mean_turn, running, is_idle });
+        id
+    }
+
+    /// Looks which workers have jobs. Those that are gone are removed once their turns have ended.
+    fn look(&mut self, at: Instant) -> Look {
+        self.all.retain(|member| !member.running.is_empty() || member.jobs.strong_count() > 0);
+        let mut look = Look::with_capacity(self.all.len());
+        let mut have_come = Vec::new();
+        for (place, member) in self.all.iter_mut().enumerate() {
+            let waiting = member.jobs.upgrade().map_or(0, |jobs| {
+                let waiting = jobs.waiting();
+                look.push((jobs, waiting));
+                waiting
+            });
+            if waiting == 0 {
+                member.is_idle = true;
+            } else if member.is_idle {
+                have_come.push(place);
+            }
+        }
+        let spent = |member: &Member| member.spent(at);
+        let busy = self.all.iter().filter(|member| !member.is_idle).map(spent).reduce(f64::min);
+        // Where nobody waited, nobody went without: all start level.
+        let now = busy.or_else(|| self.all.iter().map(spent).reduce(f64::max));
+        self.now = self.now.max(now.unwrap_or(0.0));
+        for place in have_come {
+            let member = &mut self.all[place];
+            // What it did not use while it had no jobs is not saved up, whether it had turns that ran on or not.
+            member.settled += (self.now - member.spent(at)).max(0.0);
+            member.is_idle = false;
+        }
+        look
+    }
+
+    /// The jobs whose turn it is, or `None` where there are none; and those to be let go after the lock.
+    fn begin_turn(&mut self, begun_at: Instant) -> (Option<Begun>, Vec<Arc<dyn Jobs>>) {
+        let mut others: Vec<_> = self.look(begun_at).into_iter().map(|(jobs, _)| jobs).collect();
+        let longest = self.all.iter().map(|member| member.mean_turn).fold(SLICE.as_secs_f64(), f64::max);
+        let waiting = self.all.iter_mut().filter(|member| !member.is_idle);
+        let next = waiting.reduce(|first, member| if member.comes_before(first, begun_at) { member } else { first });
+        let Some(member) = next else { return (None, others) };
+        // The look holds the jobs of each that has some.
+        let Some(place) = others.iter().position(|jobs| std::ptr::addr_eq(Arc::as_ptr(jobs), member.jobs.as_ptr()))
+        else {
+            return (None, others);
+        };
+        // Of one whose turns nobody knows yet no more is believed than of the others.
+        let mean = if member.mean_turn == 0.0 { longest } else { member.mean_turn };
+        // Where those that have ended were shorter, the ones that run now tell how long it may take.
+        let seconds = member.running.iter().map(|turn| turn.elapsed(begun_at)).fold(mean, f64::max);
+        let charge = Charge { member: member.id, begun_at, seconds };
+        member.running.push(charge);
+        (Some((others.swap_remove(place), charge)), others)
+    }
+
+    fn end_turn(&mut self, charge: Charge, ended_at: Instant) {
+        let Some(member) = self.all.iter_mut().find(|member| member.id == charge.member) else { return };
+        // Two that are equal are as good as each other.
+        let Some(place) = member.running.iter().position(|turn| *turn == charge) else { return };
+        member.running.swap_remove(place);
+        let took = charge.elapsed(ended_at);
+        member.settled += took / member.weight;
+        member.mean_turn = if member.mean_turn == 0.0 { took } else { (3.0 * member.mean_turn + took) / 4.0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Queued(AtomicUsize);
+
+    impl Queued {
+        fn set(&self, waiting: usize) {
+            self.0.store(waiting, Ordering::Release);
+        }
+    }
+
+    impl Jobs for Queued {
+        fn waiting(&self) -> usize {
+            self.0.load(Ordering::Acquire)
+        }
+
+        fn run(&self, _: Instant) {}
+
+        fn panicked(&self, _: Box<dyn Any + Send>) {}
+    }
+
+    /// Workers whose jobs always take the same time, on threads that a simulated clock moves.
+    struct Simulation {
+        members: Members,
+        workers: Vec<(Arc<Queued>, Duration)>,
+        threads: usize,
+        running: Vec<(Instant, Charge)>,
+        at: Instant,
+    }
+
+    impl Simulation {
+        fn new(threads: usize) -> Simulation {
+            Simulation {
+                members: Members::default(),
+                workers: Vec::new(),
+                threads,
+                running: Vec::new(),
+                at: Instant::now(),
+            }
+        }
+
+        fn join(&mut self, turn: Duration, waiting: usize) -> Arc<Queued> {
+            let jobs = Arc::new(Queued(AtomicUsize::new(waiting)));
+            let weak: Weak<Queued> = Arc::downgrade(&jobs);
+            self.members.join(weak, 1.0);
+            self.workers.push((jobs.clone(), turn));
+            jobs
+        }
+
+        /// Gives the free threads to whom they belong, and returns how many turns each has begun.
+        fn fill(&mut self, begun: &mut [usize]) {
+            while self.running.len() < self.threads {
+                let (Some((_, charge)), _) = self.members.begin_turn(self.at) else { return };
+                let place = charge.member.0 as usize - 1;
+                let (jobs, turn) = &self.workers[place];
+                jobs.0.fetch_sub(1, Ordering::AcqRel);
+                begun[place] += 1;
+                self.running.push((self.at + *turn, charge));
+            }
+        }
+
+        /// Runs for so long, and returns how many turns each worker has begun.
+        fn run(&mut self, time: Duration) -> Vec<usize> {
+            let (until, mut begun) = (self.at + time, vec![0; self.workers.len()]);
+            loop {
+                self.fill(&mut begun);
+                let first = (0..self.running.len()).min_by_key(|place| self.running[*place].0);
+                let Some(first) = first.filter(|first| self.running[*first].0 <= until) else {
+                    self.at = until;
+                    return begun;
+                };
+                let (ended_at, charge) = self.running.swap_remove(first);
+                self.at = ended_at;
+                self.members.end_turn(charge, ended_at);
+                self.members.look(ended_at); // as the end of a slot does
+            }
+        }
+
+        /// How many threads a worker has now.
+        fn threads_of(&self, place: usize) -> usize {
+            self.running.iter().filter(|(_, charge)| charge.member.0 as usize == place + 1).count()
+        }
+    }
+
+    const MANY: usize = 1 << 40;
+
+    #[test]
+    fn what_was_not_used_is_not_saved_up_while_a_long_job_runs() {
+        let mut pool = Simulation::new(4);
+        let one_long = pool.join(Duration::from_secs(1_000), 1);
+        pool.join(Duration::from_millis(10), MANY);
+        pool.run(Duration::from_secs(500));
+        one_long.set(MANY);
+        pool.workers[0].1 = Duration::from_millis(10);
+        let begun = pool.run(Duration::from_secs(10));
+        assert!(begun[1] > 1_000, "half of four threads would be 2,000 turns, one has run on; not {begun:?}");
+    }
+
+    #[test]
+    fn a_newcomer_does_not_wait_for_what_others_were_expected_to_take() {
+        let mut pool = Simulation::new(8);
+        pool.join(Duration::from_secs(60), 8);
+        pool.run(Duration::from_secs(61));
+        // All at once, expected to take a minute each, they take a moment.
+        pool.workers[0].0.set(MANY);
+        pool.workers[0].1 = Duration::from_millis(10);
+        pool.run(Duration::from_millis(5));
+        pool.join(Duration::from_millis(10), MANY);
+        let begun = pool.run(Duration::from_secs(1));
+        assert!(begun[1] > 300, "half would be 400, not {begun:?}");
+    }
+
+    #[test]
+    fn long_jobs_do_not_take_all_threads_before_the_first_has_ended() {
+        let mut pool = Simulation::new(8);
+        pool.join(Duration::from_millis(1), MANY);
+        pool.join(Duration::from_secs(3_600), MANY);
+        pool.run(Duration::from_secs(10));
+        assert!((3..=5).contains(&pool.threads_of(1)), "half of the threads, not {}", pool.threads_of(1));
+    }
+
+    #[test]
+    fn what_was_not_used_is_not_saved_up_while_there_was_no_job() {
+        let mut pool = Simulation::new(4);
+        let idle = pool.join(Duration::from_millis(10), 1);
+        pool.join(Duration::from_millis(10), MANY);
+        pool.run(Duration::from_secs(500));
+        idle.set(MANY);
+        let begun = pool.run(Duration::from_secs(10));
+        assert!(begun[1] > 1_900, "half of four threads are 2,000 turns, not {begun:?}");
+    }
+
+    #[test]
+    fn jobs_of_which_nothing_is_known_do_not_take_all_threads_at_once() {
+        let mut pool = Simulation::new(8);
+        let short = pool.join(Duration::from_millis(1), 8);
+        pool.run(Duration::from_secs(1));
+        short.set(MANY);
+        pool.join(Duration::from_secs(3_600), MANY);
+        pool.run(Duration::ZERO);
+        assert!((3..=5).contains(&pool.threads_of(1)), "half of the threads, not {}", pool.threads_of(1));
+    }
+
+    #[test]
+    fn there_are_only_so_many_slots_however_many_jobs_wait() {
+        let pool = Pool::own(1, None).unwrap();
+        let (open, gate) = std::sync::mpsc::channel::<()>();
+        pool.threads.spawn(move || {
+            let _ = gate.recv();
+        });
+        let jobs = Arc::new(Queued(AtomicUsize::new(1_000)));
+        let weak: Weak<Queued> = Arc::downgrade(&jobs);
+        pool.join(weak, 1, 2);
+        pool.pump();
+        pool.pump();
+        assert_eq!(pool.used.load(Ordering::Acquire), 3, "one for the thread, and two more");
+        jobs.set(0);
+        drop(open);
+    }
+
+    #[test]
+    fn a_slot_that_is_given_back_is_free_when_it_is_told() {
+        let pool = Pool::own(1, None).unwrap();
+        pool.used.store(1, Ordering::Release);
+        DEPTH.set(MAX_DEPTH);
+        Slot { pool: pool.clone(), pumps: true }.run();
+        DEPTH.set(0);
+        assert_eq!(pool.used.load(Ordering::Acquire), 0);
+        assert!(is_ready(pool.given_back.notified()), "it was told");
+    }
+
+    #[test]
+    fn a_share_is_all_threads_for_one_alone_and_never_none() {
+        assert_eq!(fair_share(8, 3.0, 0.0), 8, "no other has jobs");
+        assert_eq!(fair_share(8, 3.0, 1.0), 6);
+        assert_eq!(fair_share(2, 1.0, 1_000.0), 1);
+    }
+
+    #[test]
+    fn only_others_that_have_jobs_lessen_a_share() {
+        let pool = Pool::own(8, None).unwrap();
+        let [own, other] = [(); 2].map(|()| Arc::new(Queued::default()));
+        let ids = [(&own, 1), (&other, 3)].map(|(jobs, weight)| {
+            let weak: Weak<Queued> = Arc::downgrade(jobs);
+            pool.join(weak, weight, 0)
+        });
+        let shares = || {
+            pool.members.lock().look(Instant::now());
+            ids.map(|id| pool.load(id)).map(|load| (load.share, load.usable))
+        };
+        assert_eq!(shares(), [(8, 8), (8, 8)]);
+        other.set(1);
+        assert_eq!(shares(), [(2, 8), (8, 8)], "whether it has jobs itself or not");
+        for _ in 0..7 {
+            assert!(pool.members.lock().begin_turn(Instant::now()).0.is_some());
+        }
+        assert_eq!(shares(), [(2, 2), (8, 8)], "the other has taken all but one");
+        own.set(1);
+        assert_eq!(shares(), [(2, 2), (6, 8)]);
+    }
+
+    /// Each of its jobs panics.
+    struct Defective {
+        left: AtomicUsize,
+        panics: AtomicUsize,
+    }
+
+    impl Jobs for Defective {
+        fn waiting(&self) -> usize {
+            self.left.load(Ordering::Acquire)
+        }
+
+        fn run(&self, _: Instant) {
+            let took = |left: usize| left.checked_sub(1);
+            assert!(self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, took).is_err(), "a defect");
+        }
+
+        fn panicked(&self, _: Box<dyn Any + Send>) {
+            self.panics.fetch_add(1, Ordering::AcqRel);
+            panic!("that cannot even be told");
+        }
+    }
+
+    #[test]
+    fn panics_cost_no_slot_no_turn_and_no_depth() {
+        let pool = Pool::own(1, None).unwrap();
+        let jobs = Arc::new(Defective { left: AtomicUsize::new(20), panics: AtomicUsize::new(0) });
+        let weak: Weak<Defective> = Arc::downgrade(&jobs);
+        let id = pool.join(weak, 1, 1);
+        pool.pump();
+        let give_up = Instant::now() + Duration::from_secs(30);
+        while jobs.panics.load(Ordering::Acquire) < 20 || pool.used.load(Ordering::Acquire) > 0 {
+            assert!(Instant::now() < give_up, "after {:?} of 20 no slot is left", jobs.panics);
+            std::thread::yield_now();
+        }
+        assert_eq!(pool.load(id).turns, 0);
+    }
+
+    #[test]
+    fn a_worker_that_ends_passes_the_signal_on() {
+        let pool = Pool::own(1, None).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            pool.given_back.notify_one();
+            let mut ending = Box::pin(pool.clone().keep_pumping());
+            assert!(!is_ready(ending.as_mut()), "it sleeps");
+            drop(ending);
+        });
+        assert!(is_ready(pool.given_back.notified()), "another worker gets it");
+    }
+
+    fn is_ready<T>(future: impl Future<Output = T>) -> bool {
+        let future = std::pin::pin!(future);
+        future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn the_last_of_a_worker_is_not_dropped_under_the_lock() {
+        struct Last(Arc<Pool>, Arc<AtomicUsize>, Mutex<Option<Arc<Last>>>);
+        impl Jobs for Last {
+            fn waiting(&self) -> usize {
+                drop(self.2.lock().take()); // as if the worker ended just now
+                1
+            }
+            fn run(&self, _: Instant) {}
+            fn panicked(&self, _: Box<dyn Any + Send>) {}
+        }
+        impl Drop for Last {
+            fn drop(&mut self) {
+                self.1.store(if self.0.members.try_lock().is_some() { 1 } else { 2 }, Ordering::Release);
+                panic!("a handler's own");
+            }
+        }
+        let (pool, dropped) = (Pool::own(1, None).unwrap(), Arc::new(AtomicUsize::new(0)));
+        let last = Arc::new(Last(pool.clone(), dropped.clone(), Mutex::new(None)));
+        *last.2.lock() = Some(last.clone());
+        let weak: Weak<Last> = Arc::downgrade(&last);
+        pool.join(weak, 1, 0);
+        pool.most.store(0, Ordering::Release); // no slot
+        drop(last);
+        pool.pump();
+        assert_eq!(dropped.load(Ordering::Acquire), 1, "once, and the lock was free");
+    }
+}
