@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::places::Places;
+use super::kind_places::Places;
 use crate::config::RetryConfig;
 use crate::error::Error;
 use crate::maximums::TEN_YEARS;

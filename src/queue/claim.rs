@@ -2,9 +2,9 @@
 
 use tiberius::Command;
 
-use super::columns::{Columns, all_rows};
 use super::parameters::int;
 use super::queue_options::ClaimOrder;
+use super::result_columns::{Columns, all_rows};
 use super::session::Session;
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};

@@ -7,11 +7,11 @@ use futures_io::{AsyncRead, AsyncWrite};
 use tiberius::{ColumnData, Command, CommandResult, SqlTableDataRow, TableValueRow};
 
 use super::Queue;
-use super::columns::{Columns, into_rows};
 use super::datetime2::to_datetime2;
 use super::enqueue_retries::Retries;
 use super::parameters::{MAX_TABLE_VALUE_BYTES, int, ms, procedure, table_type};
 use super::pool::Lent;
+use super::result_columns::{Columns, into_rows};
 use super::schema::SCHEMA_VERSION;
 use super::session::Session;
 use crate::config::check_schema;

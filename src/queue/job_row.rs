@@ -7,8 +7,8 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
-use super::columns::Columns;
 use super::job_state::JobState;
+use super::result_columns::Columns;
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
 use crate::job::decode_text;

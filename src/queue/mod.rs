@@ -15,7 +15,6 @@
 //! There is no SQL here but calls of procedures by name, and the embedded scripts of the installation.
 
 mod await_jobs;
-mod columns;
 mod datetime2;
 mod enqueue_retries;
 mod job_filter;
@@ -30,6 +29,7 @@ mod promote;
 mod queue_options;
 mod reap;
 mod release;
+mod result_columns;
 mod retention;
 mod script_batches;
 mod stats;
@@ -37,10 +37,10 @@ pub(crate) mod unfinished;
 
 pub(crate) mod claim;
 pub(crate) mod connector;
+pub(crate) mod depth_sample;
 mod driver_log;
 pub(crate) mod enqueue;
 pub(crate) mod finish;
-pub(crate) mod sample;
 pub(crate) mod schema;
 pub(crate) mod session;
 pub(crate) mod workers;
@@ -73,8 +73,8 @@ pub(crate) use reap::LostWorker;
 pub use stats::QueueStats;
 
 use connector::Connector;
+use depth_sample::QueueSample;
 use pool::{Lent, Pool};
-use sample::QueueSample;
 use session::Session;
 
 /// How many jobs one call of `requeue` or `purge` changes: a transaction that locks few rows.

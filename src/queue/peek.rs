@@ -2,13 +2,13 @@
 
 use tiberius::{ColumnData, Command, CommandResult};
 
-use super::columns::into_rows;
 use super::datetime2::{from_datetime2, to_datetime2};
 use super::job_filter::JobFilter;
 use super::job_page::JobPlace;
 use super::job_row::JobRow;
 use super::job_state::JobState;
 use super::parameters::int;
+use super::result_columns::into_rows;
 use super::session::Session;
 use crate::error::Error;
 use crate::ids::JobId;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::columns::{Columns, word};
 use super::parameters::int;
+use super::result_columns::{Columns, word};
 use super::session::Session;
 use crate::error::Error;
 use crate::maximums::TEN_YEARS;

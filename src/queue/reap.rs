@@ -1,7 +1,7 @@
 //! Giving back the jobs of workers whose lease ran out.
 
-use super::columns::Columns;
 use super::parameters::int;
+use super::result_columns::Columns;
 use super::session::Session;
 use crate::error::Error;
 use crate::ids::WorkerId;

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use tiberius::{Command, CommandResult};
 
-use super::columns::{Columns, columns, into_rows, one_row};
 use super::connector::{Connection, Connector};
 use super::parameters::procedure;
+use super::result_columns::{Columns, columns, into_rows, one_row};
 use crate::error::Error;
 
 /// One connection, owned, which is made when it is needed.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use super::depth_sample::{QueueSample, read_sample};
 use super::parameters::{int, ms};
 use super::queue_options::{ClaimOrder, CompletionPolicy, Delivery};
-use super::sample::{QueueSample, read_sample};
 use super::session::Session;
 use crate::error::Error;
 use crate::ids::WorkerId;

@@ -15,7 +15,7 @@ use crate::queue::Queue;
 
 use super::Worker;
 use super::io_thread::{self, IoThread};
-use super::run::dropped_elsewhere::DroppedElsewhere;
+use super::run::drop_thread::DroppedElsewhere;
 use super::run::executor::JobCode;
 use super::run::hooks::Hooks;
 use super::run::pool::Pool;

@@ -10,10 +10,10 @@ use crate::error::Error;
 use crate::queue::session::Session;
 use crate::queue::{LostWorker, Promoted};
 
+use super::growing_pauses::jittered;
 use super::lease::Lease;
+use super::lease::call_patience::Patience;
 use super::lease::election::Election;
-use super::lease::patience::Patience;
-use super::pauses::jittered;
 use super::stage_context::StageContext;
 use super::stop::Phase;
 

@@ -15,7 +15,7 @@
 //! and then: should many jobs come at once, those that waited are busy soon, and their places are free.
 //!
 //! How long the pause between two claims that find nothing is, stands with the prefetcher (`poll_min_ms` to
-//! `poll_max_ms`, by [`pauses`](crate::worker::pauses)).
+//! `poll_max_ms`, by [`pauses`](crate::worker::growing_pauses)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use crate::error::Error;
 use crate::queue::Awaited;
 use crate::queue::session::Session;
-use crate::worker::pauses::{Pauses, jittered};
+use crate::worker::growing_pauses::{Pauses, jittered};
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
 

@@ -2,6 +2,6 @@
 
 pub(super) mod alone;
 pub(super) mod empty_queue;
+pub(super) mod lost_answers;
 pub(super) mod prefetch;
-pub(super) mod strays;
 pub(super) mod undeliverable_payload;

@@ -20,10 +20,10 @@ use crate::queue::session::Session;
 use crate::worker::call_size::CallSize;
 use crate::worker::claimed::Claimed;
 use crate::worker::demand::Demand;
+use crate::worker::growing_pauses::Pauses;
 use crate::worker::held_job::Held;
 use crate::worker::lease::Lease;
 use crate::worker::lease::registration::Registration;
-use crate::worker::pauses::Pauses;
 use crate::worker::report::bottleneck::Limit;
 use crate::worker::run::executor::Executor;
 use crate::worker::run::pool::Load;
@@ -32,7 +32,7 @@ use crate::worker::stop::Phase;
 
 use super::alone::Alone;
 use super::empty_queue::WatchSender;
-use super::strays::Strays;
+use super::lost_answers::LostAnswers;
 use super::undeliverable_payload::UndeliverablePayload;
 
 /// When a worker that waits for jobs claims whatever the watcher says.
@@ -49,7 +49,7 @@ pub(in crate::worker) struct Prefetcher {
     enqueued: watch::Receiver<()>,
     demand: Demand,
     alone: Alone,
-    strays: Strays,
+    lost_answers: LostAnswers,
     undelivered: UndeliverablePayload,
     limit: CallSize,
     /// Where the last claim ended.
@@ -88,7 +88,7 @@ impl Prefetcher {
             enqueued,
             demand: Demand::new(config, state.threads),
             alone: Alone::default(),
-            strays: Strays::default(),
+            lost_answers: LostAnswers::default(),
             undelivered: UndeliverablePayload::default(),
             limit: CallSize::new(config.batch_size),
             seen: None,
@@ -126,10 +126,10 @@ impl Prefetcher {
                 Err(error) => return state.stop.fail(error),
             }
         }
-        if self.strays.are_possible() {
+        if self.lost_answers.are_possible() {
             // Left to the reaper, their attempt would count.
             let registration = self.lease.registration();
-            if let Err(error) = self.give_back_strays(&registration).await {
+            if let Err(error) = self.give_back_unknown_jobs(&registration).await {
                 tracing::warn!(%error, "could not look for the jobs of a claim whose answer was lost; the lease will run out");
             }
         }
@@ -143,8 +143,8 @@ impl Prefetcher {
         room: usize,
         alone: bool,
     ) -> Result<Option<Answer>, Error> {
-        if self.strays.are_due() {
-            self.give_back_strays(registration).await?;
+        if self.lost_answers.are_due() {
+            self.give_back_unknown_jobs(registration).await?;
         }
         let state = self.state.clone();
         let request = ClaimRequest {
@@ -212,7 +212,7 @@ impl Prefetcher {
     async fn repeat_later(&mut self, room: usize, error: Error) {
         // Also after an error of SQL Server's own: a claim is a statement for each priority, and those before may have
         // had effect.
-        self.strays.answer_lost();
+        self.lost_answers.answer_lost();
         if error.is_time_out_of("claim") {
             self.failed.reset(); // it has waited for long enough
             self.limit.timed_out(room); // payloads may be too large for so many in one answer
@@ -228,10 +228,10 @@ impl Prefetcher {
         self.state.stop.pause(pause).await;
     }
 
-    async fn give_back_strays(&mut self, registration: &Registration) -> Result<(), Error> {
+    async fn give_back_unknown_jobs(&mut self, registration: &Registration) -> Result<(), Error> {
         let known = registration.held();
         let released = self.session.recover(&self.state.queue, registration.worker_id, &known).await?;
-        self.strays.recovered(self.session.command_timeout());
+        self.lost_answers.recovered(self.session.command_timeout());
         tracing::info!(released, "gave back the jobs of a claim whose answer was lost");
         Ok(())
     }

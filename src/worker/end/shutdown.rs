@@ -16,9 +16,9 @@ use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use crate::error::Error;
 use crate::queue::session::Session;
+use crate::worker::growing_pauses::Pauses;
 use crate::worker::lease::Lease;
 use crate::worker::lease::registration::Registration;
-use crate::worker::pauses::Pauses;
 use crate::worker::run::executor::Executor;
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
@@ -139,7 +139,7 @@ impl Ending<'_> {
         let mut session = state.session();
         let released = async {
             give_back(state, &mut session, &registration, given_back).await?;
-            if in_order { Ok(()) } else { give_back_strays(state, &mut session, &registration).await }
+            if in_order { Ok(()) } else { give_back_unknown_jobs(state, &mut session, &registration).await }
         };
         match tokio::time::timeout(GIVE_BACK_GRACE - UNREGISTER_GRACE, released).await {
             Ok(Ok(())) => {}
@@ -208,7 +208,7 @@ async fn give_back(
 }
 
 /// Gives back the jobs of a claim that was given up at the deadline, should it have had effect.
-async fn give_back_strays(
+async fn give_back_unknown_jobs(
     state: &StageContext,
     session: &mut Session,
     registration: &Registration,

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use tokio::sync::{Notify, watch};
 
-use crate::queue::sample::QueueSample;
+use crate::queue::depth_sample::QueueSample;
 use crate::queue::workers::Heartbeat;
 
 /// The queue's depth, and when it was sampled by the local clock.

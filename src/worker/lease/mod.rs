@@ -9,8 +9,8 @@
 //! when the last renewal is longer ago than the lease, the lease is in doubt and no further job is started until SQL
 //! Server has answered.
 
+pub(super) mod call_patience;
 pub(super) mod election;
-pub(super) mod patience;
 pub(super) mod registration;
 pub(super) mod renewals;
 pub(super) mod validity;
@@ -29,7 +29,7 @@ use self::election::Election;
 use self::registration::Registration;
 use self::renewals::{Answer, Renewals};
 use self::validity::{LONGEST_SLEEP, LeaseValidity};
-use super::pauses::Pauses;
+use super::growing_pauses::Pauses;
 use super::stage_context::StageContext;
 use super::stop::Phase;
 

@@ -28,7 +28,7 @@ use crate::worker::lease::registration::Registration;
 use crate::worker::lease::validity::LeaseValidity;
 use crate::worker::stage_context::StageContext;
 
-use super::dropped_elsewhere::DroppedElsewhere;
+use super::drop_thread::DroppedElsewhere;
 use super::hooks::Hooks;
 use super::kind_limits::{Admission, KindLimits};
 use super::overdue::Overdue;

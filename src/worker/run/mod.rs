@@ -1,6 +1,6 @@
 //! The second stage: claimed jobs run on the pool.
 
-pub(super) mod dropped_elsewhere;
+pub(super) mod drop_thread;
 pub(super) mod executor;
 pub(super) mod hooks;
 pub(super) mod kind_limits;

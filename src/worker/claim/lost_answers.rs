@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 /// acknowledged after some 15 minutes (Linux: `tcp_retries2`, 924.6 s by default).
 const LAST_LOOK: Duration = Duration::from_secs(925);
 
-/// When to look for strays.
+/// When to look for lost_answers.
 #[derive(Default)]
-pub(in crate::worker) struct Strays {
+pub(in crate::worker) struct LostAnswers {
     next_look: Option<Look>,
 }
 
@@ -22,7 +22,7 @@ struct Look {
     age: Duration,
 }
 
-impl Strays {
+impl LostAnswers {
     pub(in crate::worker) fn answer_lost(&mut self) {
         self.next_look = Some(Look { at: Instant::now(), age: Duration::ZERO });
     }
@@ -52,15 +52,15 @@ mod tests {
 
     #[test]
     fn strays_are_looked_for_until_no_late_claim_can_arrive() {
-        let mut strays = Strays::default();
-        assert!(!strays.are_due());
-        strays.answer_lost();
-        assert!(strays.are_due());
+        let mut lost_answers = LostAnswers::default();
+        assert!(!lost_answers.are_due());
+        lost_answers.answer_lost();
+        assert!(lost_answers.are_due());
         let mut ages = Vec::new();
-        while let Some(look) = &strays.next_look {
+        while let Some(look) = &lost_answers.next_look {
             ages.push(look.age.as_secs());
-            strays.recovered(Duration::from_secs(30));
-            assert!(!strays.are_due());
+            lost_answers.recovered(Duration::from_secs(30));
+            assert!(!lost_answers.are_due());
         }
         assert_eq!(ages, [0, 30, 60, 120, 240, 480, 960]);
     }

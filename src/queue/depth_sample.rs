@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::columns::Columns;
 use super::parameters::{int, ms};
+use super::result_columns::Columns;
 use super::session::Session;
 use crate::error::Error;
 
