@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// acknowledged after some 15 minutes (Linux: `tcp_retries2`, 924.6 s by default).
 const LAST_LOOK: Duration = Duration::from_secs(925);
 
-/// When to look for lost_answers.
+/// When to look for jobs that a lost answer may have left claimed.
 #[derive(Default)]
 pub(in crate::worker) struct LostAnswers {
     next_look: Option<Look>,
