@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::check::{check_range, refused, refused_text};
+use super::ranges::{check_range, refused, refused_text};
 use crate::connection_string::{ConnectionString, PACKET_SIZES};
 use crate::error::Error;
 

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 
 use super::Config;
-use super::check::{refused, refused_text};
 use super::keys::{self, KEYS, Key, Kind};
+use super::ranges::{refused, refused_text};
 use crate::error::Error;
 
 /// Sets what the variables set whose names begin with `prefix`.

@@ -8,8 +8,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Config;
-use super::check::{refused, shown};
 use super::keys::{self, KEYS, Key, Kind};
+use super::ranges::{refused, shown};
 use crate::error::Error;
 
 const SECTIONS: [&str; 5] = ["connection", "queue", "worker", "worker.retry", "metrics"];

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use super::check::refused_text;
+use super::ranges::refused_text;
 use crate::error::Error;
 
 /// Where metrics are served: section `metrics`.

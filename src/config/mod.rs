@@ -6,7 +6,6 @@
 //! `examples/readpast.toml` has every key with its default; the table in the README is made from the comments of the
 //! sections.
 
-mod check;
 mod connection;
 #[cfg(test)]
 mod documentation_tests;
@@ -15,17 +14,18 @@ mod file;
 mod keys;
 mod metrics;
 mod queue;
+mod ranges;
 mod worker;
 
 use std::path::Path;
 
 use crate::error::Error;
 
-pub(crate) use check::{check_range, refused};
 pub use connection::ConnectionConfig;
 pub(crate) use connection::{Timeouts, check_schema};
 pub use metrics::{MetricsConfig, PortInUse};
 pub use queue::QueueConfig;
+pub(crate) use ranges::{check_range, refused};
 pub use worker::{RetryConfig, WorkerConfig};
 
 /// All settings.

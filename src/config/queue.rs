@@ -1,6 +1,6 @@
 //! Section `queue`: which queue.
 
-use super::check::{MAX_NAME_UNITS, refused_text};
+use super::ranges::{MAX_NAME_UNITS, refused_text};
 use crate::error::Error;
 
 /// Which queue: section `queue`.

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::check::{MAX_NAME_UNITS, check_at_most, check_range, refused, refused_text};
 use super::connection::Timeouts;
+use super::ranges::{MAX_NAME_UNITS, check_at_most, check_range, refused, refused_text};
 use crate::error::Error;
 use crate::maximums::TEN_YEARS;
 

@@ -2,10 +2,10 @@
 
 use tiberius::Command;
 
+use super::create_queue::ClaimOrder;
+use super::lasting_session::Session;
 use super::parameters::int;
-use super::queue_options::ClaimOrder;
 use super::result_columns::{Columns, all_rows};
-use super::session::Session;
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
 use crate::job::Job;

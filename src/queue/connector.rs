@@ -255,7 +255,7 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::session::Session;
+    use super::super::lasting_session::Session;
     use super::*;
 
     fn connector(port: u16) -> Connector {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use super::lasting_session::Session;
 use super::parameters::{int, ms};
 use super::result_columns::Columns;
-use super::session::Session;
 use crate::error::Error;
 
 /// How deep a queue is, as `sample` (sql/350_sample.sql) counts and estimates it.

@@ -9,11 +9,11 @@ use tiberius::{ColumnData, Command, CommandResult, SqlTableDataRow, TableValueRo
 use super::Queue;
 use super::datetime2::to_datetime2;
 use super::enqueue_retries::Retries;
+use super::lasting_session::Session;
 use super::parameters::{MAX_TABLE_VALUE_BYTES, int, ms, procedure, table_type};
 use super::pool::Lent;
 use super::result_columns::{Columns, into_rows};
 use super::schema::SCHEMA_VERSION;
-use super::session::Session;
 use crate::config::check_schema;
 use crate::enqueued::Enqueued;
 use crate::error::Error;

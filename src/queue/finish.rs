@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tiberius::{Command, SqlTableDataRow, TableValueRow};
 
+use super::lasting_session::Session;
 use super::parameters::{MAX_TABLE_VALUE_BYTES, ms, table_type, us};
 use super::result_columns::Columns;
-use super::session::Session;
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
 use crate::outcome::{Outcome, cut};

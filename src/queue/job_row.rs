@@ -12,7 +12,7 @@ use super::result_columns::Columns;
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
 use crate::job::decode_text;
-use crate::operator_json::{hex, rfc3339};
+use crate::json_formats::{hex, rfc3339};
 
 /// A job as an operator sees it. All times are SQL Server's.
 ///

@@ -5,16 +5,16 @@
 //!
 //! | files | what they hold |
 //! |---|---|
-//! | `connector`, `session`, `pool` | making a connection; owning one; lending several |
-//! | `parameters`, `columns`, `datetime2` | what is sent to procedures and what comes back |
+//! | `connector`, `lasting_session`, `pool` | making a connection; owning one; lending several |
+//! | `parameters`, `result_columns`, `datetime2` | what is sent to procedures and what comes back |
 //! | `schema`, `script_batches` | installing, and checking what is installed |
-//! | `queue_options`, `stats`, `operators`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state` | what operators call |
-//! | `enqueue`, `retries` | what producers call |
+//! | `create_queue`, `stats`, `operators`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state` | what operators call |
+//! | `enqueue`, `enqueue_retries` | what producers call |
 //! | the others | what workers call, a file for each procedure or two |
 //!
 //! There is no SQL here but calls of procedures by name, and the embedded scripts of the installation.
 
-mod await_jobs;
+mod create_queue;
 mod datetime2;
 mod enqueue_retries;
 mod job_filter;
@@ -26,14 +26,14 @@ mod parameters;
 mod peek;
 mod pool;
 mod promote;
-mod queue_options;
 mod reap;
 mod release;
+pub(crate) mod remaining_jobs;
 mod result_columns;
 mod retention;
 mod script_batches;
 mod stats;
-pub(crate) mod unfinished;
+mod wait_for_ready_jobs;
 
 pub(crate) mod claim;
 pub(crate) mod connector;
@@ -41,8 +41,8 @@ pub(crate) mod depth_sample;
 mod driver_log;
 pub(crate) mod enqueue;
 pub(crate) mod finish;
+pub(crate) mod lasting_session;
 pub(crate) mod schema;
-pub(crate) mod session;
 pub(crate) mod workers;
 
 use std::fmt;
@@ -61,21 +61,21 @@ use crate::ids::JobId;
 use crate::job::NewJob;
 use crate::metrics::Exporter;
 
-pub(crate) use await_jobs::Awaited;
+pub use create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions};
 pub use enqueue::enqueue_in;
 pub use job_filter::JobFilter;
 pub use job_page::{JobCursor, JobPage};
 pub use job_row::JobRow;
 pub use job_state::JobState;
 pub(crate) use promote::Promoted;
-pub use queue_options::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions};
 pub(crate) use reap::LostWorker;
 pub use stats::QueueStats;
+pub(crate) use wait_for_ready_jobs::Awaited;
 
 use connector::Connector;
 use depth_sample::QueueSample;
+use lasting_session::Session;
 use pool::{Lent, Pool};
-use session::Session;
 
 /// How many jobs one call of `requeue` or `purge` changes: a transaction that locks few rows.
 const OPERATOR_BATCH: usize = 1_000;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::job_state::JobState;
+use super::lasting_session::Session;
 use super::parameters::int;
-use super::session::Session;
 use crate::error::Error;
 use crate::ids::JobId;
 

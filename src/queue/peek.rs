@@ -7,9 +7,9 @@ use super::job_filter::JobFilter;
 use super::job_page::JobPlace;
 use super::job_row::JobRow;
 use super::job_state::JobState;
+use super::lasting_session::Session;
 use super::parameters::int;
 use super::result_columns::into_rows;
-use super::session::Session;
 use crate::error::Error;
 use crate::ids::JobId;
 

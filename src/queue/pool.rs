@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::connector::Connector;
-use super::session::Session;
+use super::lasting_session::Session;
 use crate::error::Error;
 
 /// The most connections that one [`Queue`](super::Queue) and its clones use at once for enqueueing and operating. More

@@ -1,7 +1,7 @@
 //! Making scheduled jobs ready whose time has come.
 
+use super::lasting_session::Session;
 use super::parameters::int;
-use super::session::Session;
 use crate::error::Error;
 use crate::ids::WorkerId;
 

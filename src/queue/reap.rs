@@ -1,8 +1,8 @@
 //! Giving back the jobs of workers whose lease ran out.
 
+use super::lasting_session::Session;
 use super::parameters::int;
 use super::result_columns::Columns;
-use super::session::Session;
 use crate::error::Error;
 use crate::ids::WorkerId;
 

@@ -3,8 +3,8 @@
 
 use tiberius::{SqlTableDataRow, TableValueRow};
 
+use super::lasting_session::Session;
 use super::parameters::table_type;
-use super::session::Session;
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
 

@@ -1,7 +1,7 @@
 //! Deleting finished jobs that are no longer to be kept.
 
+use super::lasting_session::Session;
 use super::parameters::int;
-use super::session::Session;
 use crate::error::Error;
 
 impl Session {

@@ -8,9 +8,9 @@
 
 use std::time::Duration;
 
+use super::lasting_session::Session;
 use super::parameters::procedure;
 use super::script_batches::batches;
-use super::session::Session;
 use crate::error::Error;
 
 /// The version of the schema that this release needs: what the last script notes in `schema_version`.

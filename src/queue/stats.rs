@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::queue_options::{ClaimOrder, CompletionPolicy, Delivery, Keep, read_keep};
-use super::session::Session;
+use super::create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, read_keep};
+use super::lasting_session::Session;
 use crate::error::Error;
-use crate::operator_json;
+use crate::json_formats;
 
 /// A queue's settings and how many jobs it has. Counted without locks: a sample, not a balance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -40,7 +40,7 @@ pub struct QueueStats {
     /// Workers with a lease.
     pub workers: u64,
     /// How long the oldest ready job has been ready.
-    #[serde(rename = "oldest_ready_s", serialize_with = "operator_json::seconds")]
+    #[serde(rename = "oldest_ready_s", serialize_with = "json_formats::seconds")]
     pub oldest_ready: Option<Duration>,
     /// How long done jobs stay.
     #[serde(rename = "keep_done_s")]

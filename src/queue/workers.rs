@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use super::create_queue::{ClaimOrder, CompletionPolicy, Delivery};
 use super::depth_sample::{QueueSample, read_sample};
+use super::lasting_session::Session;
 use super::parameters::{int, ms};
-use super::queue_options::{ClaimOrder, CompletionPolicy, Delivery};
-use super::session::Session;
 use crate::error::Error;
 use crate::ids::WorkerId;
 

@@ -17,8 +17,8 @@ use super::Worker;
 use super::io_thread::{self, IoThread};
 use super::run::drop_thread::DroppedElsewhere;
 use super::run::executor::JobCode;
+use super::run::fair_pool::Pool;
 use super::run::hooks::Hooks;
-use super::run::pool::Pool;
 use super::stage_context::StageContext;
 
 /// Less than this leaves too little to rayon and the handler: a job of nothing at all has overflowed it.

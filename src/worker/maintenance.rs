@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::queue::session::Session;
+use crate::queue::lasting_session::Session;
 use crate::queue::{LostWorker, Promoted};
 
+use super::adaptive_timeout::Patience;
 use super::growing_pauses::jittered;
-use super::lease::Lease;
-use super::lease::call_patience::Patience;
 use super::lease::election::Election;
+use super::lease::keeper::Lease;
 use super::stage_context::StageContext;
 use super::stop::Phase;
 

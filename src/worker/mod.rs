@@ -10,35 +10,36 @@
 //!
 //! | stage | folder | takes | gives |
 //! |---|---|---|---|
-//! | claim | [`claim`] | room, as [`demand`] and [`in_flight`] have it | [`Claimed`](claimed::Claimed) |
-//! | run | [`run`] | [`Claimed`](claimed::Claimed) | [`Ended`](acknowledge::completion::Ended) |
-//! | acknowledge | [`acknowledge`] | [`Ended`](acknowledge::completion::Ended) | a call of `finish` or `release`; with its answer the job leaves memory |
+//! | claim | [`claim`] | room, as [`claim_ahead`] and [`in_flight_counts`] have it | [`Claimed`](claimed::Claimed) |
+//! | run | [`run`] | [`Claimed`](claimed::Claimed) | [`Ended`](acknowledge::completion_batcher::Ended) |
+//! | acknowledge | [`acknowledge`] | [`Ended`](acknowledge::completion_batcher::Ended) | a call of `finish` or `release`; with its answer the job leaves memory |
 //!
-//! A job's [`Held`](held_job::Held) goes with it all the way: it counts the job in [`in_flight`], and that is the one
-//! signal that goes back. What each stage has done goes into the [`tally`](report::tally).
+//! A job's [`Held`](memory_place::Held) goes with it all the way: it counts the job in [`in_flight_counts`], and
+//! that is the one signal that goes back. What each stage has done goes into the [`tally`](report::tally).
 //!
 //! | beside it | where | tells |
 //! |---|---|---|
 //! | the lease | [`lease`] | whether jobs may start, under which id is claimed |
-//! | what one worker does for the queue | [`maintenance`], elected by [`election`](lease::election) | [`jobs_expected`] |
+//! | what one worker does for the queue | [`maintenance`], elected by [`election`](lease::election) | [`arrivals`] |
 //! | the thread for everything but jobs | [`io_thread`] | |
 //! | how it ends | [`end`], on the signal of [`stop`] | |
 //! | what it shows | [`report`] | |
 
 mod acknowledge;
+mod adaptive_timeout;
+mod arrivals;
 mod builder;
 mod call_size;
 mod claim;
+mod claim_ahead;
 mod claimed;
-mod demand;
 mod end;
 mod growing_pauses;
-mod held_job;
-mod in_flight;
+mod in_flight_counts;
 mod io_thread;
-mod jobs_expected;
 mod lease;
 mod maintenance;
+mod memory_place;
 mod report;
 mod run;
 mod stage_context;
@@ -55,33 +56,33 @@ use crate::error::Error;
 use crate::metrics::Scale;
 use crate::queue::Queue;
 
-use acknowledge::completion;
-use claim::empty_queue::Watcher;
-use claim::prefetch::Prefetcher;
-use end::drain_progress::{Left, Readings};
-use end::shutdown::End;
-use end::{drain, drain_progress, shutdown};
+use acknowledge::completion_batcher;
+use claim::empty_queue_watcher::Watcher;
+use claim::prefetcher::Prefetcher;
+use end::progress::{Left, Readings};
+use end::shutdown_steps::End;
+use end::{progress, shutdown_steps, stop_when_empty};
 use io_thread::IoThread;
-use lease::{Lease, LeaseKeeper};
+use lease::keeper::{Lease, LeaseKeeper};
 use maintenance::Maintenance;
-use report::{gauges, queue_depth};
+use report::{depth_gauge, gauges};
 use run::drop_thread::DroppedElsewhere;
 use run::executor::{Executor, JobCode};
-use run::pool::Pool;
+use run::fair_pool::Pool;
 use stage_context::StageContext;
 
 pub use builder::WorkerBuilder;
-pub use end::drain_progress::Progress;
+pub use end::progress::Progress;
 pub use report::bottleneck::Limit;
-pub use report::monitor::Monitor;
 pub use report::stats::WorkerStats;
+pub use report::stats_reader::Monitor;
 pub use stop::StopHandle;
 
 /// How many acknowledgements are under way at once: one collects while the other waits for SQL Server.
 const COMPLETION_LANES: usize = 2;
 
-/// A running worker. Made by [`WorkerBuilder::start`], ended by [`run`](Self::run), [`drain`](Self::drain) or
-/// [`shutdown`](Self::shutdown).
+/// A running worker. Made by [`WorkerBuilder::start`], ended by [`run`](Self::run), [`stop_when_empty`](Self::drain) or
+/// [`shutdown_steps`](Self::shutdown).
 ///
 /// Dropping it stops it at once: what it holds runs again when its lease is reaped.
 pub struct Worker {
@@ -144,7 +145,7 @@ impl Worker {
         queue.check_version(&mut session).await?;
         let keeper = LeaseKeeper::register(session, &state).await?;
         let (lease, duties) = (keeper.lease(), keeper.duties());
-        let (ended, completion, large_outputs) = completion::channel(&state);
+        let (ended, completion, large_outputs) = completion_batcher::channel(&state);
         let executor = Executor::new(&state, pool, code, lease.clock(), ended);
         let (watch, watcher) = Watcher::new(&state);
         let prefetcher = Prefetcher::new(&state, lease.clone(), executor.clone(), watch, queue.enqueued());
@@ -160,7 +161,7 @@ impl Worker {
         stages.spawn(Maintenance::new(&state, lease.clone(), duties.clone()).run());
         stages.spawn(executor.pool().keep_pumping());
         stages.spawn(gauges::keep_shown(state.clone(), lease.clone()));
-        stages.spawn(queue_depth::keep_shown(queue.clone(), duties, state.stop.clone()));
+        stages.spawn(depth_gauge::keep_shown(queue.clone(), duties, state.stop.clone()));
         if executor.has_kind_limits() {
             stages.spawn(executor.clone().keep_putting_off());
         }
@@ -195,7 +196,7 @@ impl Worker {
         self.state.stop.clone()
     }
 
-    /// A source of [`WorkerStats`] that outlives [`run`](Self::run) and [`drain`](Self::drain), which consume the
+    /// A source of [`WorkerStats`] that outlives [`run`](Self::run) and [`stop_when_empty`](Self::drain), which consume the
     /// worker: for a progress bar or a health page.
     pub fn monitor(&self) -> Monitor {
         Monitor { state: self.state.clone(), lease: self.lease.clone() }
@@ -234,7 +235,7 @@ impl Worker {
     /// What [`run`](Self::run) does, on the worker's own thread.
     async fn run_to_end(mut self) -> Result<Summary, Error> {
         self.stopping().await;
-        let End { in_order, cut_off } = shutdown::end(&mut self).await;
+        let End { in_order, cut_off } = shutdown_steps::end(&mut self).await;
         let stats = self.stats();
         self.span.in_scope(|| tracing::info!(ended_in_order = in_order, cut_off, ?stats, "the worker has ended"));
         match self.state.stop.take_failure() {
@@ -271,11 +272,11 @@ impl Worker {
     /// As for [`run`](Self::run).
     pub async fn drain(mut self) -> Result<Summary, Error> {
         self.state.metrics.drains();
-        self.spawn(drain::stop_when_empty(self.state.clone(), None));
+        self.spawn(stop_when_empty::stop_when_empty(self.state.clone(), None));
         self.run().await
     }
 
-    /// As [`drain`](Self::drain), but leaves jobs that are scheduled for later than `within` from now: delayed ones,
+    /// As [`stop_when_empty`](Self::drain), but leaves jobs that are scheduled for later than `within` from now: delayed ones,
     /// those that failed and are to be retried later, those that their handler snoozed, and those of a kind that this
     /// worker has no handler for. With [`Duration::ZERO`], what is ready now is worked off, and what is due by now.
     /// Jobs over a kind's limit ([`KindOptions::at_most`](crate::KindOptions::at_most)) are waited for, and so is a
@@ -298,7 +299,7 @@ impl Worker {
     /// As for [`run`](Self::run).
     pub async fn drain_until(mut self, within: Duration) -> Result<Summary, Error> {
         self.state.metrics.drains();
-        self.spawn(drain::stop_when_empty(self.state.clone(), Some(within)));
+        self.spawn(stop_when_empty::stop_when_empty(self.state.clone(), Some(within)));
         self.run().await
     }
 
@@ -307,7 +308,7 @@ impl Worker {
         self.stages.others.spawn_on(task.instrument(self.span.clone()), self.io.runtime());
     }
 
-    /// As [`drain`](Self::drain), and calls `show` with the progress `every` so often, and once at the end: for a
+    /// As [`stop_when_empty`](Self::drain), and calls `show` with the progress `every` so often, and once at the end: for a
     /// progress bar.
     ///
     /// ```no_run
@@ -332,7 +333,7 @@ impl Worker {
         let mut readings = Readings::default();
         let summary = tokio::select! {
             summary = self.drain() => summary,
-            never = drain_progress::report(&queue, &monitor, every, &mut readings, &mut show) => match never {},
+            never = progress::report(&queue, &monitor, every, &mut readings, &mut show) => match never {},
         }?;
         let left = Left::of(&queue, Duration::ZERO).await;
         show(&readings.progress(Instant::now(), left, summary.stats));
@@ -349,7 +350,7 @@ impl Worker {
                 Some(ended) = stages.acknowledging.join_next() => ended,
                 Some(ended) = stages.others.join_next() => ended,
             };
-            shutdown::note_panic(state, ended);
+            shutdown_steps::note_panic(state, ended);
         }
     }
 }

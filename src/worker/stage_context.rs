@@ -7,10 +7,10 @@ use crate::config::WorkerConfig;
 use crate::metrics::WorkerMetrics;
 use crate::queue::Queue;
 use crate::queue::connector::Connector;
-use crate::queue::session::Session;
+use crate::queue::lasting_session::Session;
 
-use super::in_flight::InFlight;
-use super::jobs_expected::Arrivals;
+use super::arrivals::Arrivals;
+use super::in_flight_counts::InFlight;
 use super::report::bottleneck_time::LimitedBy;
 use super::report::tally::Tally;
 use super::stop::StopHandle;

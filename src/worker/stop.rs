@@ -4,7 +4,7 @@
 //! running ──stop──▶ stopping ──stop now──▶ stopping now
 //! ```
 //!
-//! What is done at each step stands in [`super::end::shutdown`].
+//! What is done at each step stands in [`super::end::shutdown_steps`].
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -9,9 +9,9 @@ use crate::error::Error;
 use crate::ids::{Fence, JobId};
 use crate::outcome::Outcome;
 use crate::queue::finish::{Finish, FinishResult};
-use crate::queue::session::Session;
-use crate::worker::held_job::Held;
-use crate::worker::lease::registration::Registration;
+use crate::queue::lasting_session::Session;
+use crate::worker::lease::worker_life::Registration;
+use crate::worker::memory_place::Held;
 use crate::worker::stage_context::StageContext;
 
 use super::finish_retries::{Acknowledging, Repeats};

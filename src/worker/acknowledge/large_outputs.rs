@@ -22,8 +22,8 @@ use crate::handler::retry_delay;
 use crate::outcome::Outcome;
 use crate::queue::CompletionPolicy;
 use crate::queue::finish::{FINISH_ONE, Finish, FinishResult};
-use crate::queue::session::Session;
-use crate::worker::lease::registration::Registration;
+use crate::queue::lasting_session::Session;
+use crate::worker::lease::worker_life::Registration;
 use crate::worker::stage_context::StageContext;
 
 use super::confirmations::{Confirmations, Ran};

@@ -1,6 +1,6 @@
 //! The third stage: SQL Server is told what became of the jobs, until it has answered.
 
-pub(super) mod completion;
+pub(super) mod completion_batcher;
 pub(super) mod confirmations;
 pub(super) mod finish_retries;
 pub(super) mod large_outputs;

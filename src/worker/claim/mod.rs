@@ -1,7 +1,7 @@
 //! The first stage: jobs are claimed, as many as are wanted in memory.
 
-pub(super) mod alone;
-pub(super) mod empty_queue;
+pub(super) mod crash_suspects;
+pub(super) mod empty_queue_watcher;
 pub(super) mod lost_answers;
-pub(super) mod prefetch;
+pub(super) mod prefetcher;
 pub(super) mod undeliverable_payload;

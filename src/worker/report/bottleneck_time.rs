@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::worker::in_flight::InFlight;
+use crate::worker::in_flight_counts::InFlight;
 
 use super::bottleneck::Limit;
 use super::tally::Tally;
@@ -133,7 +133,7 @@ impl LimitedBy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::in_flight::Stage;
+    use crate::worker::in_flight_counts::Stage;
 
     fn limited_by() -> LimitedBy {
         LimitedBy::new(2, Arc::default(), Arc::default())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::metrics::Levels;
-use crate::worker::lease::Lease;
+use crate::worker::lease::keeper::Lease;
 use crate::worker::stage_context::StageContext;
 
 /// How often the levels are read.

@@ -2,8 +2,8 @@
 
 pub(super) mod bottleneck;
 pub(super) mod bottleneck_time;
+pub(super) mod depth_gauge;
 pub(super) mod gauges;
-pub(super) mod monitor;
-pub(super) mod queue_depth;
 pub(super) mod stats;
+pub(super) mod stats_reader;
 pub(super) mod tally;

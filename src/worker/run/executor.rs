@@ -19,20 +19,20 @@ use crate::metrics::KindMetrics;
 use crate::outcome::Outcome;
 use crate::queue::claim::ClaimedUnseen;
 use crate::queue::finish::Finish;
-use crate::worker::acknowledge::completion::{CompletionSender, Ended};
+use crate::worker::acknowledge::completion_batcher::{CompletionSender, Ended};
 use crate::worker::acknowledge::confirmations::Ran;
+use crate::worker::claim_ahead::most_ahead;
 use crate::worker::claimed::Claimed;
-use crate::worker::demand::most_ahead;
-use crate::worker::held_job::Held;
-use crate::worker::lease::registration::Registration;
 use crate::worker::lease::validity::LeaseValidity;
+use crate::worker::lease::worker_life::Registration;
+use crate::worker::memory_place::Held;
 use crate::worker::stage_context::StageContext;
 
 use super::drop_thread::DroppedElsewhere;
+use super::fair_pool::{Jobs, Load, MemberId, Pool};
 use super::hooks::Hooks;
-use super::kind_limits::{Admission, KindLimits};
+use super::kind_waiting::{Admission, KindLimits};
 use super::overdue::Overdue;
-use super::pool::{Jobs, Load, MemberId, Pool};
 
 /// How often it is looked for jobs that wait too long for others of their kind.
 const SURPLUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -414,7 +414,7 @@ mod tests {
     use crate::config::WorkerConfig;
     use crate::handler::{KindOptions, Permit, Places};
     use crate::job::{Job, NewJob};
-    use crate::worker::acknowledge::completion;
+    use crate::worker::acknowledge::completion_batcher;
 
     const LEASE: Duration = Duration::from_secs(60);
 
@@ -494,7 +494,7 @@ mod tests {
             let other = places.join(Pool::own(1, None).unwrap());
             assert!(places.change(|line, now| line.take_place(other, now)));
             let taken = Permit::new(&places, other);
-            let (completion, batches, large) = completion::channel(&state);
+            let (completion, batches, large) = completion_batcher::channel(&state);
             let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
             let registration = Arc::new(Registration::for_test(clock.clone()));
             let executor = Executor::new(&state, Pool::own(1, None).unwrap(), code, clock, completion);
@@ -546,7 +546,7 @@ mod tests {
     }
 
     fn counting_executor(state: &Arc<StageContext>, clock: &Arc<LeaseValidity>) -> (Executor, Arc<AtomicUsize>) {
-        let (completion, ..) = completion::channel(state);
+        let (completion, ..) = completion_batcher::channel(state);
         let starts = Arc::new(AtomicUsize::new(0));
         let counted = starts.clone();
         let handler = move |_: &Job, _: &Context| {

@@ -2,7 +2,7 @@
 
 pub(super) mod drop_thread;
 pub(super) mod executor;
+pub(super) mod fair_pool;
 pub(super) mod hooks;
-pub(super) mod kind_limits;
+pub(super) mod kind_waiting;
 pub(super) mod overdue;
-pub(super) mod pool;

@@ -15,10 +15,10 @@ use std::time::Duration;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use crate::error::Error;
-use crate::queue::session::Session;
+use crate::queue::lasting_session::Session;
 use crate::worker::growing_pauses::Pauses;
-use crate::worker::lease::Lease;
-use crate::worker::lease::registration::Registration;
+use crate::worker::lease::keeper::Lease;
+use crate::worker::lease::worker_life::Registration;
 use crate::worker::run::executor::Executor;
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;

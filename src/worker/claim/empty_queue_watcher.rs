@@ -24,7 +24,7 @@ use tokio::sync::watch;
 
 use crate::error::Error;
 use crate::queue::Awaited;
-use crate::queue::session::Session;
+use crate::queue::lasting_session::Session;
 use crate::worker::growing_pauses::{Pauses, jittered};
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;

@@ -14,23 +14,23 @@ use crate::error::Error;
 const SHORTEST: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
-pub(in crate::worker) struct Patience {
+pub(super) struct Patience {
     limit: Duration,
     longest: Duration,
 }
 
 impl Patience {
-    pub(in crate::worker) fn up_to(command_timeout: Duration) -> Patience {
+    pub(super) fn up_to(command_timeout: Duration) -> Patience {
         Patience { limit: SHORTEST.min(command_timeout), longest: command_timeout }
     }
 
     /// For the next call.
-    pub(in crate::worker) fn limit(&self) -> Duration {
+    pub(super) fn limit(&self) -> Duration {
         self.limit
     }
 
     /// Notes how long a call took, and its result.
-    pub(in crate::worker) fn after<T>(&mut self, took: Duration, result: &Result<T, Error>) {
+    pub(super) fn after<T>(&mut self, took: Duration, result: &Result<T, Error>) {
         if matches!(result, Err(Error::TimedOut { .. })) {
             self.limit = (2 * self.limit).min(self.longest);
         } else if took < self.limit / 8 {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::lasting_session::Session;
 use super::parameters::ms;
-use super::session::Session;
 use crate::error::Error;
 
 /// What is left of a queue.

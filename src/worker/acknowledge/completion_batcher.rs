@@ -20,10 +20,10 @@ use tokio::sync::{Mutex, Notify, mpsc};
 
 use crate::ids::{Fence, JobId};
 use crate::queue::finish::{FINISH, FinishResult};
-use crate::queue::session::Session;
+use crate::queue::lasting_session::Session;
 use crate::worker::call_size::CallSize;
-use crate::worker::held_job::Held;
-use crate::worker::lease::registration::Registration;
+use crate::worker::lease::worker_life::Registration;
+use crate::worker::memory_place::Held;
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::WorkerConfig;
 
-use super::in_flight::InFlight;
+use super::in_flight_counts::InFlight;
 use super::report::tally::RunTimes;
 
 /// For how much time jobs are kept in memory, at least: ten claims a second at the most when jobs are short.
@@ -222,7 +222,7 @@ impl Look {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::in_flight::Stage;
+    use crate::worker::in_flight_counts::Stage;
 
     fn ahead(mean_run: Duration, claim: Duration) -> usize {
         let mut demand = Demand::new(&WorkerConfig::default(), 8);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::queue::unfinished::Unfinished;
+use crate::queue::remaining_jobs::Unfinished;
 use crate::worker::stage_context::StageContext;
 
 /// After how long without a job the log says what is waited for, and how often it says so again.

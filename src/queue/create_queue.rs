@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
+use super::lasting_session::Session;
 use super::parameters::int;
 use super::result_columns::{Columns, word};
-use super::session::Session;
 use crate::error::Error;
 use crate::maximums::TEN_YEARS;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::lasting_session::Session;
 use super::parameters::{int, ms};
-use super::session::Session;
 use crate::error::Error;
 
 impl Session {

@@ -172,10 +172,10 @@ mod tests {
     use crate::handler::HOLD;
     use crate::ids::Fence;
     use crate::job::{Job, NewJob};
-    use crate::worker::held_job::Held;
-    use crate::worker::lease::registration::Registration;
     use crate::worker::lease::validity::LeaseValidity;
-    use crate::worker::run::pool::{Jobs, Pool};
+    use crate::worker::lease::worker_life::Registration;
+    use crate::worker::memory_place::Held;
+    use crate::worker::run::fair_pool::{Jobs, Pool};
     use crate::worker::stage_context::StageContext;
 
     /// So many unstarted jobs, of the queue's delivery.

@@ -6,8 +6,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::queue::Queue;
-use crate::worker::report::monitor::Monitor;
 use crate::worker::report::stats::WorkerStats;
+use crate::worker::report::stats_reader::Monitor;
 
 /// Over how much time the rate is taken.
 const WINDOW: Duration = Duration::from_secs(10);

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use crate::job::Job;
 
-use super::in_flight::{InFlight, Stage};
-use super::lease::registration::Registration;
+use super::in_flight_counts::{InFlight, Stage};
+use super::lease::worker_life::Registration;
 
 /// What the jobs of one claim have in common, so that each of them needs one pointer only.
 struct Source {

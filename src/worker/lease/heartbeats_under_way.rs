@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::ids::WorkerId;
 use crate::queue::connector::Connector;
-use crate::queue::session::Session;
+use crate::queue::lasting_session::Session;
 use crate::queue::workers::Heartbeat;
 
 /// How many heartbeats are under way at the most.

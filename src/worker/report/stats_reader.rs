@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::worker::lease::Lease;
+use crate::worker::lease::keeper::Lease;
 use crate::worker::stage_context::StageContext;
 
 use super::stats::WorkerStats;

@@ -1,0 +1,220 @@
+//! The lease: how this process stays alive in SQL Server's eyes.
+//!
+//! A task with a connection of its own renews the lease by one row update, so that neither a slow claim nor full cores
+//! can starve it. A renewal may take as long as the lease lasts: [`Renewals`]. A renewal that SQL Server refuses means
+//! that the worker was marked lost: whatever it holds may run elsewhere. The [`Registration`] is then marked lost, its
+//! unstarted jobs are dropped, and the worker registers anew under a new id.
+//!
+//! SQL Server's clock alone decides. The only thing decided here by the local clock ([`LeaseValidity`]) is a refusal:
+//! when the last renewal is longer ago than the lease, the lease is in doubt and no further job is started until SQL
+//! Server has answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+
+use crate::error::Error;
+use crate::ids::WorkerId;
+use crate::queue::lasting_session::Session;
+use crate::queue::schema::check_compatible;
+use crate::worker::growing_pauses::Pauses;
+use crate::worker::stage_context::StageContext;
+use crate::worker::stop::Phase;
+
+use super::election::Election;
+use super::heartbeats_under_way::{Answer, Renewals};
+use super::validity::{LONGEST_SLEEP, LeaseValidity};
+use super::worker_life::Registration;
+
+/// What the other stages see of the lease.
+#[derive(Clone)]
+pub(in crate::worker) struct Lease {
+    current: watch::Receiver<Arc<Registration>>,
+    refused: Arc<Notify>,
+    clock: Arc<LeaseValidity>,
+}
+
+impl Lease {
+    /// The registration under which is claimed now.
+    pub(in crate::worker) fn registration(&self) -> Arc<Registration> {
+        self.current.borrow().clone()
+    }
+
+    /// Whether the worker is certainly registered.
+    pub(in crate::worker) fn is_held(&self) -> bool {
+        self.current.borrow().is_held()
+    }
+
+    /// Since the last renewal that SQL Server has confirmed was sent.
+    pub(in crate::worker) fn age(&self) -> Duration {
+        self.clock.age()
+    }
+
+    /// Until when it is certainly held.
+    pub(in crate::worker) fn clock(&self) -> Arc<LeaseValidity> {
+        self.clock.clone()
+    }
+
+    /// SQL Server has refused a claim under this registration. Returns when there is another.
+    pub(in crate::worker) async fn replaced(&mut self, registration: &Registration) {
+        self.refused.notify_one();
+        let is_another = |current: &Arc<Registration>| current.worker_id != registration.worker_id;
+        let _ = self.current.wait_for(is_another).await; // an error: the keeper has ended, and the worker with it
+    }
+}
+
+/// Registers the worker and keeps its lease.
+pub(in crate::worker) struct LeaseKeeper {
+    state: Arc<StageContext>,
+    renewals: Renewals,
+    clock: Arc<LeaseValidity>,
+    current: watch::Sender<Arc<Registration>>,
+    /// The prefetcher's word that SQL Server refused a claim because the worker is lost.
+    refused: Arc<Notify>,
+    duties: Arc<Election>,
+}
+
+impl LeaseKeeper {
+    /// Registers for the first time.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the worker from registering; nothing is retried here, so that a wrong setting is seen at the
+    /// start.
+    pub(in crate::worker) async fn register(
+        mut session: Session,
+        state: &Arc<StageContext>,
+    ) -> Result<LeaseKeeper, Error> {
+        let (config, clock) = (&state.config, Arc::new(LeaseValidity::default()));
+        let registration = register_once(&mut session, state, config.take_over, &clock).await?;
+        let (current, _) = watch::channel(Arc::new(registration));
+        // An answer that comes when the lease has run out is worth something still: perhaps nobody has reaped the
+        // worker. An interval is added for that.
+        let renewals = Renewals::new(session, Duration::from_millis(config.lease_ms + config.heartbeat_interval_ms));
+        let (refused, duties) = (Arc::default(), Arc::new(Election::new()));
+        Ok(LeaseKeeper { state: state.clone(), renewals, clock, current, refused, duties })
+    }
+
+    /// For the other stages.
+    pub(in crate::worker) fn lease(&self) -> Lease {
+        Lease { current: self.current.subscribe(), refused: self.refused.clone(), clock: self.clock.clone() }
+    }
+
+    /// What the heartbeats say that is not about the lease.
+    pub(in crate::worker) fn duties(&self) -> Arc<Election> {
+        self.duties.clone()
+    }
+
+    /// Renews until the worker is told to stop at once or the task is ended; `resumed` is called after each renewal:
+    /// the lease may have been in doubt until then.
+    pub(in crate::worker) async fn keep(mut self, resumed: impl Fn() + Send + 'static) {
+        let StageContext { config, stop, metrics, .. } = &*self.state.clone();
+        let interval = Duration::from_millis(config.heartbeat_interval_ms);
+        let lease = Duration::from_millis(config.lease_ms);
+        let mut pauses = Pauses::new(Duration::from_millis(50), interval.min(LONGEST_SLEEP));
+        let clock = self.clock.clone();
+        let mut due_at = clock.now() + interval;
+        loop {
+            let worker_id = self.current.borrow().worker_id;
+            let Answer { sent_at, result } = tokio::select! {
+                answer = self.renewals.next() => answer,
+                () = clock.reaches(due_at), if self.renewals.may_send() => {
+                    if !self.renewals.is_quiet() {
+                        tracing::warn!(%worker_id, "the heartbeat is not answered; another is sent on another connection");
+                    }
+                    self.renewals.send(worker_id, clock.now());
+                    due_at = clock.now() + interval;
+                    continue;
+                }
+                () = self.refused.notified() => {
+                    due_at = clock.now();
+                    continue;
+                }
+                () = stop.reached(Phase::StoppingNow) => return,
+            };
+            match result {
+                Ok(heartbeat) => {
+                    clock.renewed(sent_at, lease);
+                    self.duties.heard(&heartbeat);
+                    // A newer release was installed: what runs may end, and the lease is kept for it.
+                    if let Err(too_new) = check_compatible(heartbeat.min_compatible)
+                        && stop.is_running()
+                    {
+                        stop.fail(too_new);
+                    }
+                    metrics.lease_renewals.increment(1);
+                    resumed();
+                    pauses.reset();
+                    // Not from the answer on: where answers are slow, the lease would run out between them.
+                    due_at = self.renewals.last_sent_at().unwrap_or(sent_at) + interval;
+                }
+                Err(Error::LeaseLost) => {
+                    self.renewals.give_up();
+                    self.replace_registration().await;
+                    resumed();
+                    due_at = clock.now() + interval;
+                }
+                Err(error) if error.is_transient() => {
+                    let pause = pauses.next();
+                    due_at = clock.now() + pause;
+                    let sql_error = error.sql_number();
+                    tracing::warn!(%worker_id, sql_error, %error, retry_in = ?pause, "the lease could not be renewed");
+                }
+                Err(error) => {
+                    stop.fail(error);
+                    // The jobs that still run want their lease: go on trying while the worker stops.
+                    due_at = clock.now() + interval;
+                }
+            }
+        }
+    }
+
+    /// Marks the present registration lost and registers anew, until it succeeds or the worker stops.
+    async fn replace_registration(&mut self) {
+        let StageContext { config, stop, metrics, .. } = &*self.state.clone();
+        let old = self.current.borrow().clone();
+        if old.lost().is_set() {
+            return; // the worker is stopping and does not register anew
+        }
+        old.lost().set();
+        metrics.leases_lost.increment(1);
+        tracing::warn!(worker_id = %old.worker_id, held = old.held().len(), "the lease was lost");
+        let mut pauses = Pauses::new(Duration::from_millis(50), Duration::from_millis(config.heartbeat_interval_ms));
+        let mut session = self.renewals.session();
+        while stop.is_running() {
+            match register_once(&mut session, &self.state, false, &self.clock).await {
+                Ok(registration) => {
+                    tracing::info!(worker_id = %registration.worker_id, "registered anew");
+                    self.current.send_replace(Arc::new(registration));
+                    break;
+                }
+                Err(error) if error.is_transient() => {
+                    tracing::warn!(sql_error = error.sql_number(), %error, "could not register anew, trying again");
+                    stop.pause(pauses.next()).await;
+                }
+                Err(error) => {
+                    stop.fail(error);
+                    break;
+                }
+            }
+        }
+        self.renewals.put_back(session);
+    }
+}
+
+async fn register_once(
+    session: &mut Session,
+    state: &StageContext,
+    take_over: bool,
+    clock: &Arc<LeaseValidity>,
+) -> Result<Registration, Error> {
+    let worker_id = WorkerId::new();
+    let lease = Duration::from_millis(state.config.lease_ms);
+    let sent_at = clock.now();
+    let name = state.config.worker_name();
+    let settings = session.within(lease).register_worker(&state.queue, worker_id, &name, lease, take_over).await?;
+    clock.renewed(sent_at, lease);
+    tracing::debug!(%worker_id, ?settings, "registered");
+    Ok(Registration::new(worker_id, settings, clock.clone()))
+}
