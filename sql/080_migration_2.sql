@@ -1,4 +1,5 @@
--- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it).
+-- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it), and note checkpoints while it runs
+-- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own).
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
 -- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
@@ -17,6 +18,8 @@ BEGIN
     BEGIN TRY
         IF COL_LENGTH(N'[$(schema)].[jobs]', N'time_limit_ms') IS NULL
             ALTER TABLE [$(schema)].[jobs] ADD time_limit_ms int NULL;
+        IF COL_LENGTH(N'[$(schema)].[jobs]', N'checkpointed') IS NULL
+            ALTER TABLE [$(schema)].[jobs] ADD checkpointed bit NULL;
         IF COL_LENGTH(N'[$(schema)].[archive]', N'time_limit_ms') IS NULL
             ALTER TABLE [$(schema)].[archive] ADD time_limit_ms int NULL;
     END TRY

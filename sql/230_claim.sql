@@ -2,7 +2,8 @@
 --
 -- Results, one for each priority that was looked at (none where nothing is ready), in no particular order (OUTPUT has none): job_id, fence,
 -- attempt, max_attempts, priority, waited_ms (since it was due), age_ms (since it was enqueued), kind, payload_utf16, payload (with
--- @payloads = 0: its length in bytes, as eight bytes, the highest first), details (JSON: an object with dedup_key, correlation_id, time_limit_ms;
+-- @payloads = 0: its length in bytes, as eight bytes, the highest first), details (JSON: an object with dedup_key, correlation_id, time_limit_ms,
+-- checkpointed (true: checkpoints has something for it);
 -- NULL where the job has none of them: a column of its own for each would cost every other job, too).
 -- Later versions add columns at the end, and members to details.
 -- Return status: 1 when a job waits that must run alone (see reap), otherwise 0. Asked for with @alone = 1, such a job comes first, and
@@ -69,7 +70,7 @@ BEGIN
     (
         SELECT TOP (1)
                job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-               kind, payload_utf16, payload, time_limit_ms
+               kind, payload_utf16, payload, time_limit_ms, checkpointed
         FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
         WHERE queue_id = @queue_id AND state = 0 AND alone = 1
         ORDER BY priority, job_id
@@ -81,9 +82,11 @@ BEGIN
            DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
            CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
            CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+                OR inserted.checkpointed = 1
                 THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                  N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
-                                 N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'), N'}') AS nvarchar(4000))
+                                 N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
+                                 N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
                 END AS details
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     RETURN @alone_waits;
@@ -96,7 +99,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms
+                   kind, payload_utf16, payload, time_limit_ms, checkpointed
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
             ORDER BY priority, job_id DESC
@@ -108,9 +111,11 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
                CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+                    OR inserted.checkpointed = 1
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
-                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'), N'}') AS nvarchar(4000))
+                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
+                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE
@@ -153,7 +158,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms
+                   kind, payload_utf16, payload, time_limit_ms, checkpointed
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
@@ -165,9 +170,11 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
                CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+                    OR inserted.checkpointed = 1
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
-                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'), N'}') AS nvarchar(4000))
+                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
+                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE IF @delivery = 'at_least_once'
@@ -175,7 +182,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms
+                   kind, payload_utf16, payload, time_limit_ms, checkpointed
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         )
@@ -186,9 +193,11 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
                CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+                    OR inserted.checkpointed = 1
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
-                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'), N'}') AS nvarchar(4000))
+                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
+                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE IF @claim_order = 'fifo'

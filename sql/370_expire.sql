@@ -1,5 +1,6 @@
 -- Deletes up to @max finished jobs that the queue no longer keeps (create_queue: @keep_done_s, @keep_dead_s), the oldest first. Run it until it
 -- returns less than @max; the worker that has the duties of the queue does so every minute. Result: expired.
+-- Also deletes up to @max rows of progress whose job is gone or done.
 -- As purge: first the ids, then the rows in the order of their ids; what others have locked is skipped both times, and goes the next time.
 CREATE OR ALTER PROCEDURE [$(schema)].[expire]
     @queue nvarchar(129),
@@ -78,6 +79,22 @@ BEGIN
         SET @expired = @expired + @@ROWCOUNT;
     END;
 END;
+
+-- What jobs had noted (progress) that are gone or done: an id never comes back. Read without locks, because a lock here and then one on the job's
+-- row would be the order opposite to note_progress.
+DELETE @old;
+INSERT @old (job_id)
+SELECT TOP (@max) p.job_id
+FROM [$(schema)].[progress] AS p WITH (NOLOCK, INDEX (progress_pk))
+WHERE p.queue_id = @queue_id
+    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+                    WHERE j.job_id = p.job_id AND j.state <> 3)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF @@ROWCOUNT > 0
+    DELETE p
+    FROM @old AS o
+    INNER LOOP JOIN [$(schema)].[progress] AS p WITH (ROWLOCK, FORCESEEK, INDEX (progress_pk)) ON p.job_id = o.job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 SELECT @expired AS expired;
 GO

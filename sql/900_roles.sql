@@ -35,6 +35,8 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[reap] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[register_worker] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[heartbeat] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[unregister_worker] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[note_progress] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[checkpoints] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[promote] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[sample] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_worker];
@@ -43,6 +45,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[finish_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[job_list] TO [$(schema)_worker];
+GRANT EXECUTE ON TYPE::[$(schema)].[progress_list] TO [$(schema)_worker];
 GO
 
 -- Sees everything, mends and throws away, makes queues, and adds jobs.
@@ -57,6 +60,8 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[resume] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[requeue] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[purge] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[progress_of] TO [$(schema)_operator];
+GRANT EXECUTE ON TYPE::[$(schema)].[job_list] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[time_limit_list] TO [$(schema)_operator];

@@ -190,6 +190,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// A checkpoint is too large to be kept. The one before it stays. Keep such a state elsewhere, and its address in the
+    /// checkpoint.
+    #[error("a checkpoint has {bytes} bytes; it must have 65535 at most")]
+    #[non_exhaustive]
+    CheckpointTooLarge {
+        /// How large it is.
+        bytes: usize,
+    },
+
     /// SQL Server did not answer to an enqueue, or ended the session: the jobs may be in the queue, all of them or
     /// none. Hand them in again only where running them twice does no harm.
     ///

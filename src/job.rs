@@ -33,11 +33,16 @@ pub struct Job {
 
 /// What few jobs have. It comes as JSON in one column, which is NULL for all others, so that those pay for one column
 /// only (sql/230_claim.sql). What an older schema does not know is missing.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct Details {
     pub(crate) dedup_key: Option<String>,
     pub(crate) correlation_id: Option<Uuid>,
     pub(crate) time_limit_ms: Option<u32>,
+    /// There is a checkpoint, which does not come with the claim.
+    #[serde(default)]
+    pub(crate) checkpointed: bool,
+    #[serde(skip)]
+    pub(crate) checkpoint: Option<Vec<u8>>,
 }
 
 impl Job {
@@ -102,6 +107,12 @@ impl Job {
         Some(Duration::from_millis(ms.into()))
     }
 
+    /// The checkpoint that an earlier attempt has noted last ([`Context::checkpoint`](crate::Context::checkpoint)), to
+    /// go on from; `None`: begin at the beginning.
+    pub fn checkpoint(&self) -> Option<&[u8]> {
+        self.details.as_ref()?.checkpoint.as_deref()
+    }
+
     /// The payload as it stands in the table: the producer's bytes, or UTF-16 (little endian) from a producer that
     /// enqueued `nvarchar` text.
     pub fn payload(&self) -> &[u8] {
@@ -142,7 +153,13 @@ impl Job {
     /// ```
     pub fn for_test(job: NewJob) -> Job {
         let time_limit_ms = job.time_limit.map(|limit| u32::try_from(limit.as_millis()).unwrap_or(u32::MAX));
-        let details = Details { dedup_key: job.dedup_key, correlation_id: job.correlation_id, time_limit_ms };
+        let details = Details {
+            dedup_key: job.dedup_key,
+            correlation_id: job.correlation_id,
+            time_limit_ms,
+            checkpointed: false,
+            checkpoint: None,
+        };
         Job {
             id: JobId(1),
             fence: Fence(1),
@@ -156,6 +173,20 @@ impl Job {
             payload: job.payload,
             details: Some(Box::new(details)),
         }
+    }
+
+    /// The same, but as an attempt that finds this checkpoint of an earlier one, for a test of a handler.
+    ///
+    /// ```
+    /// use readpast::{Job, NewJob};
+    ///
+    /// let job = Job::for_test(NewJob::text("to be")).with_checkpoint("or not");
+    /// assert_eq!(job.checkpoint(), Some(b"or not".as_slice()));
+    /// ```
+    #[must_use]
+    pub fn with_checkpoint(mut self, checkpoint: impl Into<Vec<u8>>) -> Job {
+        self.details.get_or_insert_default().checkpoint = Some(checkpoint.into());
+        self
     }
 
     fn payload_error(&self, reason: String) -> Error {

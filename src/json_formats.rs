@@ -10,6 +10,11 @@ pub(crate) fn seconds<S: Serializer>(duration: &Option<Duration>, serializer: S)
     duration.map(|duration| duration.as_secs_f64()).serialize(serializer)
 }
 
+/// A duration in seconds.
+pub(crate) fn seconds_of<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    duration.as_secs_f64().serialize(serializer)
+}
+
 /// Bytes as SQL Server's tools show them: `0x7B7D`.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut hex = String::with_capacity(2 + 2 * bytes.len());

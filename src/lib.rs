@@ -105,6 +105,7 @@ mod job;
 mod json_formats;
 mod maximums;
 pub mod metrics;
+mod notes;
 mod outcome;
 mod queue;
 mod worker;
@@ -118,8 +119,8 @@ pub use ids::{Fence, JobId, WorkerId};
 pub use job::{Job, NewJob};
 pub use outcome::Outcome;
 pub use queue::{
-    ClaimOrder, CompletionPolicy, Delivery, JobCursor, JobFilter, JobPage, JobRow, JobState, Keep, Queue, QueueOptions,
-    QueueStats, enqueue_in,
+    ClaimOrder, CompletionPolicy, Delivery, JobCursor, JobFilter, JobPage, JobProgress, JobRow, JobState, Keep, Queue,
+    QueueOptions, QueueStats, enqueue_in,
 };
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
 

@@ -47,14 +47,19 @@ const MAX_ERROR_UNITS: usize = 4_000;
 
 /// As much of an error's text as the column holds, without cutting a character in two.
 pub(crate) fn cut(error: &str) -> &str {
+    cut_to(error, MAX_ERROR_UNITS)
+}
+
+/// As much of a text as a column of so many UTF-16 units holds, without cutting a character in two.
+pub(crate) fn cut_to(text: &str, max_units: usize) -> &str {
     let mut units = 0;
-    for (position, character) in error.char_indices() {
+    for (position, character) in text.char_indices() {
         units += character.len_utf16();
-        if units > MAX_ERROR_UNITS {
-            return &error[..position];
+        if units > max_units {
+            return &text[..position];
         }
     }
-    error
+    text
 }
 
 #[cfg(test)]

@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 use super::state::State;
+use crate::error::Error;
 use crate::flag::Flag;
+use crate::ids::Fence;
 use crate::job::Job;
 use crate::maximums::TEN_YEARS;
+use crate::notes::{Note, NotedRun, Notes};
 
 /// What a running handler can ask about its run.
 #[derive(Debug)]
@@ -26,13 +29,14 @@ pub(crate) struct Surroundings {
     stopping: Flag,
     stopping_now: Flag,
     state: State,
+    notes: Arc<Notes>,
     /// Made by the first [`Context::block_on`].
     runtime: OnceLock<Runtime>,
 }
 
 impl Surroundings {
-    pub(crate) fn new(stopping: Flag, stopping_now: Flag, state: State) -> Surroundings {
-        Surroundings { stopping, stopping_now, state, runtime: OnceLock::new() }
+    pub(crate) fn new(stopping: Flag, stopping_now: Flag, state: State, notes: Arc<Notes>) -> Surroundings {
+        Surroundings { stopping, stopping_now, state, notes, runtime: OnceLock::new() }
     }
 
     pub(crate) fn is_stopping_now(&self) -> bool {
@@ -55,11 +59,12 @@ impl Surroundings {
 
 impl fmt::Debug for Surroundings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Surroundings { stopping, stopping_now, state, runtime: _ } = self;
+        let Surroundings { stopping, stopping_now, state, notes, runtime: _ } = self;
         f.debug_struct("Surroundings")
             .field("stopping", stopping)
             .field("stopping_now", stopping_now)
             .field("state", state)
+            .field("notes", notes)
             .finish()
     }
 }
@@ -115,6 +120,68 @@ impl Context {
     /// limit.
     pub fn time_left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Notes how far this job has come, for its next attempt: what [`Job::checkpoint`] returns if this process dies, the
+    /// handler fails or gives the job back, or it is requeued after it was dead. The latest checkpoint counts.
+    ///
+    /// It costs a copy of the bytes. They are written by the worker a second later at the most, or before the job's end
+    /// is acknowledged; where SQL Server is away, when it is back. What a killed process loses is what it did in the
+    /// last second. Nobody but the job's holder can change it. It is gone with the job, and some time after it is done.
+    ///
+    /// A job of an `at_most_once` queue has no next attempt; its checkpoints are forgotten.
+    ///
+    /// ```
+    /// use readpast::{BoxError, Context, Job, JobError};
+    ///
+    /// fn sum(job: &Job, context: &Context) -> Result<String, BoxError> {
+    ///     let last: u64 = job.text()?.parse()?;
+    ///     let (mut next, mut sum): (u64, u64) = match job.checkpoint() {
+    ///         Some(checkpoint) => serde_json::from_slice(checkpoint)?,
+    ///         None => (0, 0),
+    ///     };
+    ///     while next <= last {
+    ///         sum += next;
+    ///         next += 1;
+    ///         if next % 1_000 == 0 {
+    ///             context.checkpoint(serde_json::to_vec(&(next, sum))?)?;
+    ///             context.progress(next as f32 / last as f32, "summing up");
+    ///             if context.is_stopping() {
+    ///                 return Err(JobError::snooze(std::time::Duration::ZERO, "the worker stops").into());
+    ///             }
+    ///         }
+    ///     }
+    ///     Ok(sum.to_string())
+    /// }
+    /// # use readpast::NewJob;
+    /// let context = Context::for_test(Job::for_test(NewJob::text("2500")).with_checkpoint("[1000, 499500]"));
+    /// assert_eq!(sum(context.job(), &context).unwrap(), "3126250");
+    /// assert_eq!(context.noted_checkpoint().unwrap(), b"[2000,1999000]");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CheckpointTooLarge`] for more than 65,535 bytes.
+    pub fn checkpoint(&self, state: impl Into<Vec<u8>>) -> Result<(), Error> {
+        self.note(Note::checkpoint(state.into())?);
+        Ok(())
+    }
+
+    /// Notes how far this job has come, from 0 to 1 and in words (400 UTF-16 units at the most; a longer text is cut),
+    /// for [`Queue::progress_of`](crate::Queue::progress_of) and what shows it. As cheap as a
+    /// [`checkpoint`](Self::checkpoint), and written with it.
+    pub fn progress(&self, fraction: f32, text: &str) {
+        self.note(Note::progress(fraction, text));
+    }
+
+    fn note(&self, note: Note) {
+        if self.job.fence() != Fence::NONE {
+            self.surroundings.notes.note(self.noted_run(), note);
+        }
+    }
+
+    fn noted_run(&self) -> NotedRun {
+        (self.job.id(), self.job.fence())
     }
 
     /// The program's own value of this type, which all jobs of the worker share: a cache, a client, a model. It was
@@ -220,6 +287,11 @@ impl Context {
             Some(limit) => context.time_limit(limit),
             None => context,
         }
+    }
+
+    /// What the handler has noted last as its [`checkpoint`](Self::checkpoint), in a test.
+    pub fn noted_checkpoint(&self) -> Option<Vec<u8>> {
+        self.surroundings.notes.of(self.noted_run())?.checkpoint
     }
 
     /// The same, but cancelled.

@@ -1,5 +1,7 @@
 //! Claiming: up to N ready jobs become this worker's, in one statement and one round trip.
 
+use std::collections::HashMap;
+
 use tiberius::Command;
 
 use super::create_queue::ClaimOrder;
@@ -92,6 +94,7 @@ impl Session {
                 message: format!("claim returned {} jobs instead of {} at most", jobs.len(), request.max),
             });
         }
+        self.attach_checkpoints(&mut jobs).await?;
         let end = ClaimEnd::of(&jobs, lowered);
         // OUTPUT returns rows in no particular order.
         match request.order {
@@ -100,6 +103,23 @@ impl Session {
             ClaimOrder::Any => {}
         }
         Ok(ClaimAnswer { jobs, alone_waits, end })
+    }
+
+    /// Reads the checkpoints of those jobs that have one, which are few.
+    async fn attach_checkpoints(&mut self, jobs: &mut [Job]) -> Result<(), Error> {
+        let is_checkpointed = |job: &&mut Job| job.details.as_ref().is_some_and(|details| details.checkpointed);
+        let mut checkpointed: Vec<&mut Job> = jobs.iter_mut().filter(is_checkpointed).collect();
+        if checkpointed.is_empty() {
+            return Ok(());
+        }
+        let listed: Vec<_> = checkpointed.iter().map(|job| (job.id, job.fence)).collect();
+        let mut found: HashMap<JobId, Vec<u8>> = self.checkpoints(&listed).await?.into_iter().collect();
+        for job in &mut checkpointed {
+            if let Some(details) = &mut job.details {
+                details.checkpoint = found.remove(&job.id);
+            }
+        }
+        Ok(())
     }
 
     /// Claims one job and leaves its payload in the table: to learn which job it is whose payload does not arrive.

@@ -25,6 +25,7 @@ mod operators;
 mod parameters;
 mod peek;
 mod pool;
+mod progress;
 mod promote;
 mod reap;
 mod release;
@@ -67,6 +68,7 @@ pub use job_filter::JobFilter;
 pub use job_page::{JobCursor, JobPage};
 pub use job_row::JobRow;
 pub use job_state::JobState;
+pub use progress::JobProgress;
 pub(crate) use promote::Promoted;
 pub(crate) use reap::LostWorker;
 pub use stats::QueueStats;
@@ -582,5 +584,16 @@ impl Queue {
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn job(&self, job_id: JobId) -> Result<Option<JobRow>, Error> {
         self.session().await?.peek_one(&self.name, job_id).await
+    }
+
+    /// How far jobs are that run or have run, as they have noted it themselves
+    /// ([`Context::progress`](crate::Context::progress)), in no particular order; a job that has noted nothing is not
+    /// in it. Waits for nobody. What a job notes is here about a second later.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PermissionDenied`] for a producer.
+    pub async fn progress_of(&self, jobs: &[JobId]) -> Result<Vec<JobProgress>, Error> {
+        self.session().await?.progress_of(jobs).await
     }
 }

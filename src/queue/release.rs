@@ -58,7 +58,7 @@ impl Session {
 }
 
 /// One row of the table type `job_list`.
-struct ListedJob(JobId, Fence);
+pub(super) struct ListedJob(JobId, Fence);
 
 impl<'a> TableValueRow<'a> for ListedJob {
     fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
@@ -71,7 +71,7 @@ impl<'a> TableValueRow<'a> for ListedJob {
     }
 }
 
-fn job_rows(jobs: &[(JobId, Fence)]) -> Vec<ListedJob> {
+pub(super) fn job_rows(jobs: &[(JobId, Fence)]) -> Vec<ListedJob> {
     let mut rows: Vec<ListedJob> = jobs.iter().map(|(job_id, fence)| ListedJob(*job_id, *fence)).collect();
     rows.sort_unstable_by_key(|row| row.0);
     rows

@@ -17,7 +17,7 @@ use crate::error::Error;
 pub(crate) const SCHEMA_VERSION: i32 = 2;
 
 /// The scripts, in the order in which they are run.
-const SCRIPTS: [(&str, &str); 44] = [
+const SCRIPTS: [(&str, &str); 49] = [
     ("000_begin.sql", include_str!("../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../sql/010_queues.sql")),
     ("020_jobs.sql", include_str!("../../sql/020_jobs.sql")),
@@ -27,10 +27,12 @@ const SCRIPTS: [(&str, &str); 44] = [
     ("060_duties.sql", include_str!("../../sql/060_duties.sql")),
     ("070_marks.sql", include_str!("../../sql/070_marks.sql")),
     ("080_migration_2.sql", include_str!("../../sql/080_migration_2.sql")),
+    ("082_progress.sql", include_str!("../../sql/082_progress.sql")),
     ("100_enqueue_list.sql", include_str!("../../sql/100_enqueue_list.sql")),
     ("105_time_limit_list.sql", include_str!("../../sql/105_time_limit_list.sql")),
     ("110_finish_list.sql", include_str!("../../sql/110_finish_list.sql")),
     ("120_job_list.sql", include_str!("../../sql/120_job_list.sql")),
+    ("125_progress_list.sql", include_str!("../../sql/125_progress_list.sql")),
     ("200_create_queue.sql", include_str!("../../sql/200_create_queue.sql")),
     ("210_enqueue.sql", include_str!("../../sql/210_enqueue.sql")),
     ("220_enqueue_batch.sql", include_str!("../../sql/220_enqueue_batch.sql")),
@@ -48,6 +50,8 @@ const SCRIPTS: [(&str, &str); 44] = [
     ("300_reap.sql", include_str!("../../sql/300_reap.sql")),
     ("310_register_worker.sql", include_str!("../../sql/310_register_worker.sql")),
     ("320_heartbeat.sql", include_str!("../../sql/320_heartbeat.sql")),
+    ("322_note_progress.sql", include_str!("../../sql/322_note_progress.sql")),
+    ("324_checkpoints.sql", include_str!("../../sql/324_checkpoints.sql")),
     ("330_unregister_worker.sql", include_str!("../../sql/330_unregister_worker.sql")),
     ("340_promote.sql", include_str!("../../sql/340_promote.sql")),
     ("350_sample.sql", include_str!("../../sql/350_sample.sql")),
@@ -59,6 +63,7 @@ const SCRIPTS: [(&str, &str); 44] = [
     ("430_requeue.sql", include_str!("../../sql/430_requeue.sql")),
     ("440_purge.sql", include_str!("../../sql/440_purge.sql")),
     ("450_peek.sql", include_str!("../../sql/450_peek.sql")),
+    ("455_progress_of.sql", include_str!("../../sql/455_progress_of.sql")),
     ("460_schema_info.sql", include_str!("../../sql/460_schema_info.sql")),
     ("900_roles.sql", include_str!("../../sql/900_roles.sql")),
     ("990_end.sql", include_str!("../../sql/990_end.sql")),

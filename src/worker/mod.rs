@@ -21,6 +21,7 @@
 //! |---|---|---|
 //! | the lease | [`lease`] | whether jobs may start, under which id is claimed |
 //! | what one worker does for the queue | [`maintenance`], elected by [`election`](lease::election) | [`arrivals`] |
+//! | what jobs note while they run | [`progress_writer`] | |
 //! | the thread for everything but jobs | [`io_thread`] | |
 //! | how it ends | [`end`], on the signal of [`stop`] | |
 //! | what it shows | [`report`] | |
@@ -40,6 +41,7 @@ mod io_thread;
 mod lease;
 mod maintenance;
 mod memory_place;
+mod progress_writer;
 mod report;
 mod run;
 mod stage_context;
@@ -81,8 +83,8 @@ pub use stop::StopHandle;
 /// How many acknowledgements are under way at once: one collects while the other waits for SQL Server.
 const COMPLETION_LANES: usize = 2;
 
-/// A running worker. Made by [`WorkerBuilder::start`], ended by [`run`](Self::run), [`stop_when_empty`](Self::drain) or
-/// [`shutdown_steps`](Self::shutdown).
+/// A running worker. Made by [`WorkerBuilder::start`], ended by [`run`](Self::run), [`drain`](Self::drain) or
+/// [`shutdown`](Self::shutdown).
 ///
 /// Dropping it stops it at once: what it holds runs again when its lease is reaped.
 pub struct Worker {
@@ -160,6 +162,7 @@ impl Worker {
         stages.spawn(watcher.run());
         stages.spawn(Maintenance::new(&state, lease.clone(), duties.clone()).run());
         stages.spawn(executor.pool().keep_pumping());
+        stages.spawn(progress_writer::keep_writing(state.clone(), lease.clone()));
         stages.spawn(gauges::keep_shown(state.clone(), lease.clone()));
         stages.spawn(depth_gauge::keep_shown(queue.clone(), duties, state.stop.clone()));
         if executor.has_kind_limits() {
@@ -196,7 +199,7 @@ impl Worker {
         self.state.stop.clone()
     }
 
-    /// A source of [`WorkerStats`] that outlives [`run`](Self::run) and [`stop_when_empty`](Self::drain), which consume the
+    /// A source of [`WorkerStats`] that outlives [`run`](Self::run) and [`drain`](Self::drain), which consume the
     /// worker: for a progress bar or a health page.
     pub fn monitor(&self) -> Monitor {
         Monitor { state: self.state.clone(), lease: self.lease.clone() }
@@ -276,7 +279,7 @@ impl Worker {
         self.run().await
     }
 
-    /// As [`stop_when_empty`](Self::drain), but leaves jobs that are scheduled for later than `within` from now: delayed ones,
+    /// As [`drain`](Self::drain), but leaves jobs that are scheduled for later than `within` from now: delayed ones,
     /// those that failed and are to be retried later, those that their handler snoozed, and those of a kind that this
     /// worker has no handler for. With [`Duration::ZERO`], what is ready now is worked off, and what is due by now.
     /// Jobs over a kind's limit ([`KindOptions::at_most`](crate::KindOptions::at_most)) are waited for, and so is a
@@ -308,7 +311,7 @@ impl Worker {
         self.stages.others.spawn_on(task.instrument(self.span.clone()), self.io.runtime());
     }
 
-    /// As [`stop_when_empty`](Self::drain), and calls `show` with the progress `every` so often, and once at the end: for a
+    /// As [`drain`](Self::drain), and calls `show` with the progress `every` so often, and once at the end: for a
     /// progress bar.
     ///
     /// ```no_run

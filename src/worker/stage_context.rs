@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::config::WorkerConfig;
 use crate::metrics::WorkerMetrics;
+use crate::notes::Notes;
 use crate::queue::Queue;
 use crate::queue::connector::Connector;
 use crate::queue::lasting_session::Session;
@@ -29,6 +30,7 @@ pub(super) struct StageContext {
     pub(super) tally: Arc<Tally>,
     pub(super) limited_by: LimitedBy,
     pub(super) arrivals: Arrivals,
+    pub(super) notes: Arc<Notes>,
     pub(super) stop: StopHandle,
     pub(super) metrics: WorkerMetrics,
 }
@@ -50,6 +52,7 @@ impl StageContext {
             in_flight,
             tally,
             arrivals: Arrivals::default(),
+            notes: Arc::default(),
             stop: StopHandle::new(),
             metrics: WorkerMetrics::new(queue),
         }

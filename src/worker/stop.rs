@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use crate::error::Error;
 use crate::flag::Flag;
 use crate::handler::{State, Surroundings, panic_message};
+use crate::notes::Notes;
 
 /// How far the end of a worker has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,8 +106,8 @@ impl StopHandle {
     }
 
     /// What handlers can see: of the stop, and of what they share.
-    pub(crate) fn surroundings(&self, state: State) -> Surroundings {
-        Surroundings::new(self.stopping.clone(), self.stopping_now.clone(), state)
+    pub(crate) fn surroundings(&self, state: State, notes: Arc<Notes>) -> Surroundings {
+        Surroundings::new(self.stopping.clone(), self.stopping_now.clone(), state, notes)
     }
 
     pub(crate) fn is_running(&self) -> bool {

@@ -326,7 +326,8 @@ GO
 -- 080_migration_2.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it).
+-- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it), and note checkpoints while it runs
+-- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own).
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
 -- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
@@ -345,6 +346,8 @@ BEGIN
     BEGIN TRY
         IF COL_LENGTH(N'[readpast].[jobs]', N'time_limit_ms') IS NULL
             ALTER TABLE [readpast].[jobs] ADD time_limit_ms int NULL;
+        IF COL_LENGTH(N'[readpast].[jobs]', N'checkpointed') IS NULL
+            ALTER TABLE [readpast].[jobs] ADD checkpointed bit NULL;
         IF COL_LENGTH(N'[readpast].[archive]', N'time_limit_ms') IS NULL
             ALTER TABLE [readpast].[archive] ADD time_limit_ms int NULL;
     END TRY
@@ -354,6 +357,26 @@ BEGIN
         THROW;
     END CATCH;
 END;
+GO
+
+-- 082_progress.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- What running jobs have noted about themselves: a checkpoint, with which the next attempt goes on, and how far they are, for people. A row only
+-- for a job that has noted something; it stays until expire finds that the job is gone or done.
+IF OBJECT_ID(N'[readpast].[progress]', N'U') IS NULL
+    CREATE TABLE [readpast].[progress]
+    (
+        job_id     bigint         NOT NULL,
+        queue_id   int            NOT NULL,
+        fence      int            NOT NULL,  -- of the claim under which it was noted
+        noted_at   datetime2(3)   NOT NULL,
+        fraction   real           NULL,      -- 0 to 1
+        text       nvarchar(400)  NULL,
+        [checkpoint] varbinary(max) NULL,
+        CONSTRAINT progress_pk PRIMARY KEY CLUSTERED (job_id)
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+    );
 GO
 
 -- 100_enqueue_list.sql
@@ -424,6 +447,27 @@ IF TYPE_ID(N'[readpast].[job_list]') IS NULL
         job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
         fence  int    NOT NULL
     );
+GO
+
+-- 125_progress_list.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- What jobs have noted. NULL: as it was.
+IF TYPE_ID(N'[readpast].[progress_list]') IS NULL
+    CREATE TYPE [readpast].[progress_list] AS TABLE
+    (
+        job_id       bigint         NOT NULL PRIMARY KEY CLUSTERED,
+        fence        int            NOT NULL,
+        fraction     real           NULL,
+        text         nvarchar(400)  NULL,
+        [checkpoint] varbinary(max) NULL
+    );
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Granted here as well as in 900_roles, which an upgrade runs only after the procedures.
+IF DATABASE_PRINCIPAL_ID(N'readpast_worker') IS NOT NULL
+    GRANT EXECUTE ON TYPE::[readpast].[progress_list] TO [readpast_worker];
 GO
 
 -- 200_create_queue.sql
@@ -1010,7 +1054,8 @@ GO
 --
 -- Results, one for each priority that was looked at (none where nothing is ready), in no particular order (OUTPUT has none): job_id, fence,
 -- attempt, max_attempts, priority, waited_ms (since it was due), age_ms (since it was enqueued), kind, payload_utf16, payload (with
--- @payloads = 0: its length in bytes, as eight bytes, the highest first), details (JSON: an object with dedup_key, correlation_id, time_limit_ms;
+-- @payloads = 0: its length in bytes, as eight bytes, the highest first), details (JSON: an object with dedup_key, correlation_id, time_limit_ms,
+-- checkpointed (true: checkpoints has something for it);
 -- NULL where the job has none of them: a column of its own for each would cost every other job, too).
 -- Later versions add columns at the end, and members to details.
 -- Return status: 1 when a job waits that must run alone (see reap), otherwise 0. Asked for with @alone = 1, such a job comes first, and
@@ -1077,7 +1122,7 @@ BEGIN
     (
         SELECT TOP (1)
                job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-               kind, payload_utf16, payload, time_limit_ms
+               kind, payload_utf16, payload, time_limit_ms, checkpointed
         FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
         WHERE queue_id = @queue_id AND state = 0 AND alone = 1
         ORDER BY priority, job_id
@@ -1089,9 +1134,11 @@ BEGIN
            DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
            CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
            CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+                OR inserted.checkpointed = 1
                 THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                  N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
-                                 N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'), N'}') AS nvarchar(4000))
+                                 N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
+                                 N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
                 END AS details
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     RETURN @alone_waits;
@@ -1104,7 +1151,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms
+                   kind, payload_utf16, payload, time_limit_ms, checkpointed
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
             ORDER BY priority, job_id DESC
@@ -1116,9 +1163,11 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
                CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+                    OR inserted.checkpointed = 1
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
-                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'), N'}') AS nvarchar(4000))
+                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
+                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE
@@ -1161,7 +1210,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms
+                   kind, payload_utf16, payload, time_limit_ms, checkpointed
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
@@ -1173,9 +1222,11 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
                CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+                    OR inserted.checkpointed = 1
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
-                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'), N'}') AS nvarchar(4000))
+                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
+                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE IF @delivery = 'at_least_once'
@@ -1183,7 +1234,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms
+                   kind, payload_utf16, payload, time_limit_ms, checkpointed
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         )
@@ -1194,9 +1245,11 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
                CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+                    OR inserted.checkpointed = 1
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
-                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'), N'}') AS nvarchar(4000))
+                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
+                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE IF @claim_order = 'fifo'
@@ -1775,6 +1828,81 @@ LEFT JOIN [readpast].[samples] AS s WITH (NOLOCK) ON s.queue_id = q.queue_id
 WHERE q.queue_id = @queue_id;
 GO
 
+-- 322_note_progress.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Keeps what running jobs have noted about themselves: a checkpoint for their next attempt, and how far they are. Only of jobs that this worker
+-- holds under this fence; what others have noted since stays as it is. Result: none.
+--
+-- The jobs' rows are locked first, in the order of job_id as finish locks them, and stay locked until the end: nobody else can get one of these
+-- jobs meanwhile, so that only its holder writes its row of progress. UPDLOCK, because an S lock would be let go at once.
+CREATE OR ALTER PROCEDURE [readpast].[note_progress]
+    @worker_id uniqueidentifier,
+    @notes     [readpast].[progress_list] READONLY
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME();
+DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL);
+
+IF EXISTS (SELECT 1 FROM @notes WHERE fraction < 0 OR fraction > 1)
+    THROW 58003, N'fraction must be between 0 and 1', 1;
+
+BEGIN TRANSACTION;
+INSERT @held (job_id, queue_id)
+SELECT j.job_id, j.queue_id
+FROM @notes AS n
+INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = n.job_id
+WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = n.fence
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+UPDATE j
+SET checkpointed = 1
+FROM @notes AS n
+INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = n.job_id
+WHERE n.[checkpoint] IS NOT NULL AND j.checkpointed IS NULL AND j.state = 2 AND j.worker_id = @worker_id AND j.fence = n.fence
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+UPDATE p
+SET fence        = n.fence,
+    noted_at     = @now,
+    fraction     = ISNULL(n.fraction, p.fraction),
+    text         = ISNULL(n.text, p.text),
+    [checkpoint] = ISNULL(n.[checkpoint], p.[checkpoint])
+FROM @held AS h
+INNER LOOP JOIN @notes AS n ON n.job_id = h.job_id
+INNER LOOP JOIN [readpast].[progress] AS p WITH (ROWLOCK, FORCESEEK, INDEX (progress_pk)) ON p.job_id = h.job_id
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+INSERT [readpast].[progress] (job_id, queue_id, fence, noted_at, fraction, text, [checkpoint])
+SELECT n.job_id, h.queue_id, n.fence, @now, n.fraction, n.text, n.[checkpoint]
+FROM @held AS h
+INNER LOOP JOIN @notes AS n ON n.job_id = h.job_id
+WHERE NOT EXISTS (SELECT 1 FROM [readpast].[progress] AS p WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (progress_pk (job_id)))
+                  WHERE p.job_id = h.job_id)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+COMMIT TRANSACTION;
+GO
+
+-- 324_checkpoints.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- The checkpoints of jobs that a worker has claimed: of those whose details say checkpointed.
+-- Result: job_id, checkpoint. A job without one is not in it.
+CREATE OR ALTER PROCEDURE [readpast].[checkpoints]
+    @jobs [readpast].[job_list] READONLY
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+SELECT p.job_id, p.[checkpoint]
+FROM @jobs AS k
+INNER LOOP JOIN [readpast].[progress] AS p WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (progress_pk (job_id))) ON p.job_id = k.job_id
+WHERE p.[checkpoint] IS NOT NULL
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+GO
+
 -- 330_unregister_worker.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -2038,6 +2166,7 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Deletes up to @max finished jobs that the queue no longer keeps (create_queue: @keep_done_s, @keep_dead_s), the oldest first. Run it until it
 -- returns less than @max; the worker that has the duties of the queue does so every minute. Result: expired.
+-- Also deletes up to @max rows of progress whose job is gone or done.
 -- As purge: first the ids, then the rows in the order of their ids; what others have locked is skipped both times, and goes the next time.
 CREATE OR ALTER PROCEDURE [readpast].[expire]
     @queue nvarchar(129),
@@ -2116,6 +2245,22 @@ BEGIN
         SET @expired = @expired + @@ROWCOUNT;
     END;
 END;
+
+-- What jobs had noted (progress) that are gone or done: an id never comes back. Read without locks, because a lock here and then one on the job's
+-- row would be the order opposite to note_progress.
+DELETE @old;
+INSERT @old (job_id)
+SELECT TOP (@max) p.job_id
+FROM [readpast].[progress] AS p WITH (NOLOCK, INDEX (progress_pk))
+WHERE p.queue_id = @queue_id
+    AND NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+                    WHERE j.job_id = p.job_id AND j.state <> 3)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF @@ROWCOUNT > 0
+    DELETE p
+    FROM @old AS o
+    INNER LOOP JOIN [readpast].[progress] AS p WITH (ROWLOCK, FORCESEEK, INDEX (progress_pk)) ON p.job_id = o.job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 SELECT @expired AS expired;
 GO
@@ -2792,6 +2937,23 @@ ELSE
     OPTION (MAXDOP 1);
 GO
 
+-- 455_progress_of.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- How far jobs are, as they have noted it themselves. Reads without locks, so that it never holds up a worker.
+-- Result: job_id, fraction, text, checkpoint_bytes, noted_ms (since it was noted). A job that has noted nothing is not in it.
+CREATE OR ALTER PROCEDURE [readpast].[progress_of]
+    @jobs [readpast].[job_list] READONLY
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SELECT p.job_id, p.fraction, p.text, ISNULL(DATALENGTH(p.[checkpoint]), 0) AS checkpoint_bytes,
+       DATEDIFF_BIG(MILLISECOND, p.noted_at, SYSUTCDATETIME()) AS noted_ms
+FROM @jobs AS k
+INNER LOOP JOIN [readpast].[progress] AS p WITH (NOLOCK, FORCESEEK (progress_pk (job_id))) ON p.job_id = k.job_id
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+GO
+
 -- 460_schema_info.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -2871,6 +3033,8 @@ GRANT EXECUTE ON OBJECT::[readpast].[reap] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[register_worker] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[heartbeat] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[unregister_worker] TO [readpast_worker];
+GRANT EXECUTE ON OBJECT::[readpast].[note_progress] TO [readpast_worker];
+GRANT EXECUTE ON OBJECT::[readpast].[checkpoints] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[promote] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[sample] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[unfinished] TO [readpast_worker];
@@ -2879,6 +3043,7 @@ GRANT EXECUTE ON OBJECT::[readpast].[stats] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_worker];
 GRANT EXECUTE ON TYPE::[readpast].[finish_list] TO [readpast_worker];
 GRANT EXECUTE ON TYPE::[readpast].[job_list] TO [readpast_worker];
+GRANT EXECUTE ON TYPE::[readpast].[progress_list] TO [readpast_worker];
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -2894,6 +3059,8 @@ GRANT EXECUTE ON OBJECT::[readpast].[resume] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[requeue] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[purge] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[peek] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[progress_of] TO [readpast_operator];
+GRANT EXECUTE ON TYPE::[readpast].[job_list] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_operator];
 GRANT EXECUTE ON TYPE::[readpast].[enqueue_list] TO [readpast_operator];
 GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_operator];

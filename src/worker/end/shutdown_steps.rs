@@ -19,6 +19,7 @@ use crate::queue::lasting_session::Session;
 use crate::worker::growing_pauses::Pauses;
 use crate::worker::lease::keeper::Lease;
 use crate::worker::lease::worker_life::Registration;
+use crate::worker::progress_writer;
 use crate::worker::run::executor::Executor;
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
@@ -36,6 +37,9 @@ const GIVE_BACK_GRACE: Duration = Duration::from_secs(3);
 
 /// How much of that is kept for unregistering.
 const UNREGISTER_GRACE: Duration = Duration::from_secs(1);
+
+/// How long what jobs have noted last may take to be written. Within [`GIVE_BACK_GRACE`].
+const NOTES_GRACE: Duration = Duration::from_millis(500);
 
 /// The cap of every list.
 const BATCH: usize = 1_000;
@@ -138,6 +142,7 @@ impl Ending<'_> {
         let registration = lease.registration();
         let mut session = state.session();
         let released = async {
+            write_notes(state, &mut session, &registration).await;
             give_back(state, &mut session, &registration, given_back).await?;
             if in_order { Ok(()) } else { give_back_unknown_jobs(state, &mut session, &registration).await }
         };
@@ -173,6 +178,28 @@ impl Ending<'_> {
             () = self.state.in_flight.flushed() => {}
             () = all_ended(self.state, acknowledging) => {}
         }
+    }
+}
+
+/// Writes what those jobs have noted that are given back.
+async fn write_notes(state: &StageContext, session: &mut Session, registration: &Registration) {
+    if !state.notes.were_used() {
+        return;
+    }
+    let written = async {
+        let _writing = state.notes.writing().await;
+        loop {
+            let notes = state.notes.take(progress_writer::BATCH);
+            if notes.is_empty() {
+                return Ok(());
+            }
+            session.note_progress(registration.worker_id, &notes).await?;
+        }
+    };
+    match tokio::time::timeout(NOTES_GRACE, written).await {
+        Ok(Ok::<(), Error>(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "what jobs have noted last could not be written: it is lost"),
+        Err(_) => tracing::warn!("what jobs have noted last could not be written in time: it is lost"),
     }
 }
 

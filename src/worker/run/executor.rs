@@ -90,7 +90,8 @@ impl Executor {
         let handlers = &code.handlers;
         let kind_metrics: Arc<[_]> = handlers.labels().map(|kind| KindMetrics::new(&state.queue, kind)).collect();
         let kind_limits = KindLimits::new(handlers.places(), &pool);
-        let surroundings = DroppedElsewhere::new(Arc::new(state.stop.surroundings(handlers.shared_state())));
+        let surroundings =
+            DroppedElsewhere::new(Arc::new(state.stop.surroundings(handlers.shared_state(), state.notes.clone())));
         let runs = Arc::new(Runs {
             state: state.clone(),
             code,

@@ -1,0 +1,53 @@
+-- Keeps what running jobs have noted about themselves: a checkpoint for their next attempt, and how far they are. Only of jobs that this worker
+-- holds under this fence; what others have noted since stays as it is. Result: none.
+--
+-- The jobs' rows are locked first, in the order of job_id as finish locks them, and stay locked until the end: nobody else can get one of these
+-- jobs meanwhile, so that only its holder writes its row of progress. UPDLOCK, because an S lock would be let go at once.
+CREATE OR ALTER PROCEDURE [$(schema)].[note_progress]
+    @worker_id uniqueidentifier,
+    @notes     [$(schema)].[progress_list] READONLY
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME();
+DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL);
+
+IF EXISTS (SELECT 1 FROM @notes WHERE fraction < 0 OR fraction > 1)
+    THROW 58003, N'fraction must be between 0 and 1', 1;
+
+BEGIN TRANSACTION;
+INSERT @held (job_id, queue_id)
+SELECT j.job_id, j.queue_id
+FROM @notes AS n
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = n.job_id
+WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = n.fence
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+UPDATE j
+SET checkpointed = 1
+FROM @notes AS n
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = n.job_id
+WHERE n.[checkpoint] IS NOT NULL AND j.checkpointed IS NULL AND j.state = 2 AND j.worker_id = @worker_id AND j.fence = n.fence
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+UPDATE p
+SET fence        = n.fence,
+    noted_at     = @now,
+    fraction     = ISNULL(n.fraction, p.fraction),
+    text         = ISNULL(n.text, p.text),
+    [checkpoint] = ISNULL(n.[checkpoint], p.[checkpoint])
+FROM @held AS h
+INNER LOOP JOIN @notes AS n ON n.job_id = h.job_id
+INNER LOOP JOIN [$(schema)].[progress] AS p WITH (ROWLOCK, FORCESEEK, INDEX (progress_pk)) ON p.job_id = h.job_id
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+INSERT [$(schema)].[progress] (job_id, queue_id, fence, noted_at, fraction, text, [checkpoint])
+SELECT n.job_id, h.queue_id, n.fence, @now, n.fraction, n.text, n.[checkpoint]
+FROM @held AS h
+INNER LOOP JOIN @notes AS n ON n.job_id = h.job_id
+WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[progress] AS p WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (progress_pk (job_id)))
+                  WHERE p.job_id = h.job_id)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+COMMIT TRANSACTION;
+GO

@@ -1,0 +1,61 @@
+//! Writes what running jobs note about themselves ([`Notes`](crate::notes::Notes)): a second after the first of them, all
+//! that there is, on a connection of its own. What a job has noted before it failed or is given back is written before
+//! that is acknowledged, by who acknowledges it (`worker/acknowledge`, `worker/end`): its next attempt must find it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::queue::lasting_session::Session;
+
+use super::growing_pauses::Pauses;
+use super::lease::keeper::Lease;
+use super::stage_context::StageContext;
+
+/// How long a note waits for others.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// How many jobs' notes go with one call: with the largest checkpoints 4 MiB.
+pub(super) const BATCH: usize = 64;
+
+/// Writes until it is dropped.
+pub(super) async fn keep_writing(state: Arc<StageContext>, lease: Lease) {
+    let mut session = state.session();
+    let mut failed = Pauses::for_errors();
+    loop {
+        tokio::select! {
+            () = state.notes.changed() => {}
+            never = session.close_when_idle() => match never {},
+        }
+        tokio::time::sleep(WAIT).await;
+        while let Err(pause) = write_all(&state, &lease, &mut session, &mut failed).await {
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+/// Returns how long to wait before the next try, where there is to be one.
+async fn write_all(
+    state: &StageContext,
+    lease: &Lease,
+    session: &mut Session,
+    failed: &mut Pauses,
+) -> Result<(), Duration> {
+    loop {
+        let _writing = state.notes.writing().await;
+        let notes = state.notes.take(BATCH);
+        if notes.is_empty() {
+            return Ok(());
+        }
+        let worker_id = lease.registration().worker_id;
+        match session.note_progress(worker_id, &notes).await {
+            Ok(()) => failed.reset(),
+            Err(error) if error.is_transient() => {
+                let retry_in = failed.next();
+                tracing::warn!(%error, ?retry_in, "what jobs have noted could not be written and is tried again");
+                state.notes.put_back(notes);
+                return Err(retry_in);
+            }
+            Err(error) => tracing::error!(%error, "what jobs have noted could not be written: it is lost"),
+        }
+    }
+}
