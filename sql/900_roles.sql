@@ -72,5 +72,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[sample] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[progress_of] TO [$(schema)_monitor];
+GRANT EXECUTE ON TYPE::[$(schema)].[job_list] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_monitor];
 GO

@@ -7,6 +7,7 @@ mod at_most_once;
 mod bad_input;
 mod bytes_in_flight;
 mod caller_transaction;
+mod checkpoints;
 mod completion_policies;
 mod dashboard;
 mod deduplication;

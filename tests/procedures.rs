@@ -429,8 +429,8 @@ async fn claim_returns_what_a_worker_needs() {
     assert_eq!(bytes(&row, "payload").unwrap(), [1, 2]);
     let details: serde_json::Value = serde_json::from_str(&text(&row, "details").unwrap()).unwrap();
     let correlation_id = "C0000000-0000-0000-0000-00000000000C";
-    let expected =
-        serde_json::json!({"dedup_key": "a \"key\" \\ \u{1}", "correlation_id": correlation_id, "time_limit_ms": 5000});
+    let expected = serde_json::json!({"dedup_key": "a \"key\" \\ \u{1}", "correlation_id": correlation_id, "time_limit_ms": 5000,
+                           "checkpointed": false});
     assert_eq!(details, expected);
     fixture.remove().await;
 }

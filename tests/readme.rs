@@ -56,6 +56,28 @@ fn the_quickstart_accounts_for_every_file() {
 }
 
 #[test]
+fn the_long_job_goes_on_where_it_was_killed() {
+    let text = run_example("long_job", &["5"]);
+    let begins: Vec<u64> = text.lines().filter_map(|line| line.rsplit_once(" begins at ")?.1.parse().ok()).collect();
+    assert_eq!(begins.len(), 5, "{text}");
+    assert!(begins[0] == 0 && begins.is_sorted_by(|a, b| a < b), "{text}");
+    let result = text.lines().find(|line| line.contains(" primes below ")).unwrap();
+    assert!(result.ends_with(", after 5 attempts"), "{text}");
+    let (primes, rest) = result.split_once(" primes below ").unwrap();
+    let below: usize = rest.split(',').next().unwrap().parse().unwrap();
+    assert_eq!(primes.parse::<usize>().unwrap(), primes_below(below), "{text}");
+}
+
+fn primes_below(end: usize) -> usize {
+    let mut is_prime = vec![true; end];
+    is_prime.iter_mut().take(2).for_each(|number| *number = false);
+    for divisor in 2..=end.isqrt() {
+        is_prime.iter_mut().skip(divisor * divisor).step_by(divisor).for_each(|number| *number = false);
+    }
+    is_prime.into_iter().filter(|prime| *prime).count()
+}
+
+#[test]
 fn the_producer_s_orders_all_arrive_in_the_archive() {
     let text = run_example("producer_consumer", &[]);
     assert!(text.contains("2000 of 2000 orders are in the archive"), "{text}");

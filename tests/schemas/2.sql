@@ -3072,6 +3072,8 @@ GRANT EXECUTE ON OBJECT::[readpast].[stats] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[sample] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[unfinished] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[peek] TO [readpast_monitor];
+GRANT EXECUTE ON OBJECT::[readpast].[progress_of] TO [readpast_monitor];
+GRANT EXECUTE ON TYPE::[readpast].[job_list] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_monitor];
 GO
 
