@@ -76,7 +76,7 @@ pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
 
 /// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the
 /// connection.
-pub(crate) const PROCEDURES: [&str; 27] = [
+pub(crate) const PROCEDURES: [&str; 30] = [
     "connect",
     "install",
     "schema_info",
@@ -84,6 +84,7 @@ pub(crate) const PROCEDURES: [&str; 27] = [
     "enqueue",
     "enqueue_batch",
     "claim",
+    "checkpoints",
     "await_jobs",
     "recover",
     "finish",
@@ -92,6 +93,7 @@ pub(crate) const PROCEDURES: [&str; 27] = [
     "register_worker",
     "heartbeat",
     "unregister_worker",
+    "note_progress",
     "promote",
     "reap",
     "sample",
@@ -103,6 +105,7 @@ pub(crate) const PROCEDURES: [&str; 27] = [
     "requeue",
     "purge",
     "peek",
+    "progress_of",
     "other",
 ];
 
