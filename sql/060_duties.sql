@@ -1,4 +1,5 @@
--- What one worker of a queue does for all of them (promote, reap, sample, sweep, expire), and who that is. A row for each queue, made with it.
+-- What one worker of a queue does for all of them (promote, reap, sample, sweep, expire, fire schedules), and who that is. A row for each queue, made
+-- with it.
 -- The worker that is named here renews "until" with each promote; when it has passed, the next heartbeat of any worker takes the duties over.
 IF OBJECT_ID(N'[$(schema)].[duties]', N'U') IS NULL
     CREATE TABLE [$(schema)].[duties]

@@ -1,6 +1,6 @@
 -- Makes scheduled jobs ready whose time has come, up to @max. Any number of sessions may run it at once: each skips what another has locked.
 -- With @worker_id, it does so only for the worker that has the duties of the queue (see duties), and keeps them for three more seconds.
--- Result: promoted, elected (the worker has the duties; 1 without @worker_id).
+-- Result: promoted, elected (the worker has the duties; 1 without @worker_id), schedules_due (there is something to do for due_schedules).
 CREATE OR ALTER PROCEDURE [$(schema)].[promote]
     @queue     nvarchar(129),
     @max       int              = 1000,
@@ -9,7 +9,8 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3), @elected bit, @queue_id int, @first_ready bigint, @promoted int, @message nvarchar(2048);
+DECLARE @now datetime2(3), @elected bit, @queue_id int, @first_ready bigint, @promoted int, @schedules_due bit = 0,
+    @message nvarchar(2048);
 DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
@@ -22,7 +23,7 @@ END;
 EXEC [$(schema)].[tend] @queue_id, @worker_id, @now OUTPUT, @elected OUTPUT;
 IF @worker_id IS NOT NULL AND @elected = 0
 BEGIN
-    SELECT 0 AS promoted, CAST(0 AS bit) AS elected;
+    SELECT 0 AS promoted, CAST(0 AS bit) AS elected, CAST(0 AS bit) AS schedules_due;
     RETURN;
 END;
 
@@ -46,5 +47,9 @@ BEGIN
 END;
 EXEC [$(schema)].[sweep] @queue_id;
 
-SELECT @promoted AS promoted, CAST(1 AS bit) AS elected;
+IF EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (schedules_due))
+           WHERE queue_id = @queue_id AND paused = 0 AND look_at <= @now)
+    SET @schedules_due = 1;
+
+SELECT @promoted AS promoted, CAST(1 AS bit) AS elected, @schedules_due AS schedules_due;
 GO

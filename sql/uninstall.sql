@@ -6,6 +6,12 @@ IF EXISTS (SELECT 1
            INNER JOIN sys.database_principals AS r ON r.principal_id = m.role_principal_id
            WHERE r.name IN (N'$(schema)_monitor', N'$(schema)_operator', N'$(schema)_producer', N'$(schema)_worker'))
     THROW 58003, N'the roles $(schema)_producer, _worker, _operator and _monitor have members and could not be dropped; remove them first: ALTER ROLE ... DROP MEMBER ...', 1;
+DROP PROCEDURE IF EXISTS [$(schema)].[list_schedules];
+DROP PROCEDURE IF EXISTS [$(schema)].[run_schedule_now];
+DROP PROCEDURE IF EXISTS [$(schema)].[resume_schedule];
+DROP PROCEDURE IF EXISTS [$(schema)].[pause_schedule];
+DROP PROCEDURE IF EXISTS [$(schema)].[delete_schedule];
+DROP PROCEDURE IF EXISTS [$(schema)].[set_schedule];
 DROP PROCEDURE IF EXISTS [$(schema)].[schema_info];
 DROP PROCEDURE IF EXISTS [$(schema)].[progress_of];
 DROP PROCEDURE IF EXISTS [$(schema)].[peek];
@@ -14,6 +20,9 @@ DROP PROCEDURE IF EXISTS [$(schema)].[requeue];
 DROP PROCEDURE IF EXISTS [$(schema)].[resume];
 DROP PROCEDURE IF EXISTS [$(schema)].[pause];
 DROP PROCEDURE IF EXISTS [$(schema)].[stats];
+DROP PROCEDURE IF EXISTS [$(schema)].[fail_schedule];
+DROP PROCEDURE IF EXISTS [$(schema)].[fire_schedule];
+DROP PROCEDURE IF EXISTS [$(schema)].[due_schedules];
 DROP PROCEDURE IF EXISTS [$(schema)].[expire];
 DROP PROCEDURE IF EXISTS [$(schema)].[unfinished];
 DROP PROCEDURE IF EXISTS [$(schema)].[sample];
@@ -43,6 +52,7 @@ DROP TYPE IF EXISTS [$(schema)].[job_list];
 DROP TYPE IF EXISTS [$(schema)].[finish_list];
 DROP TYPE IF EXISTS [$(schema)].[time_limit_list];
 DROP TYPE IF EXISTS [$(schema)].[enqueue_list];
+DROP TABLE IF EXISTS [$(schema)].[schedules];
 DROP TABLE IF EXISTS [$(schema)].[progress];
 DROP TABLE IF EXISTS [$(schema)].[marks];
 DROP TABLE IF EXISTS [$(schema)].[duties];

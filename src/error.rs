@@ -199,6 +199,14 @@ pub enum Error {
         bytes: usize,
     },
 
+    /// A schedule cannot be set as it is. Nothing was sent. Correct the schedule.
+    #[error("the schedule cannot be set: {reason}")]
+    #[non_exhaustive]
+    InvalidSchedule {
+        /// What is wrong and what is allowed.
+        reason: String,
+    },
+
     /// SQL Server did not answer to an enqueue, or ended the session: the jobs may be in the queue, all of them or
     /// none. Hand them in again only where running them twice does no harm.
     ///

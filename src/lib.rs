@@ -86,7 +86,7 @@
 //!
 //! # Where things are
 //!
-//! [`Queue`], [`NewJob`] and [`enqueue_in`] are for producers; [`Worker`], [`Handlers`], [`Job`], [`Context`],
+//! [`Queue`], [`NewJob`], [`Schedule`] and [`enqueue_in`] are for producers; [`Worker`], [`Handlers`], [`Job`], [`Context`],
 //! [`Json`], [`Output`] and [`JobError`] for workers; [`TypedJob`], [`Config`] and [`Error`] for both. [`tiberius`] is
 //! the driver underneath, for [`enqueue_in`].
 
@@ -96,6 +96,8 @@
 mod boot_clock;
 mod config;
 mod connection_string;
+#[cfg_attr(not(feature = "schedules"), path = "no_cron_times.rs")]
+mod cron_times;
 mod enqueued;
 mod error;
 mod flag;
@@ -108,6 +110,7 @@ pub mod metrics;
 mod notes;
 mod outcome;
 mod queue;
+mod schedule;
 mod worker;
 
 pub use config::{Config, ConnectionConfig, MetricsConfig, PortInUse, QueueConfig, RetryConfig, WorkerConfig};
@@ -120,8 +123,9 @@ pub use job::{Job, NewJob};
 pub use outcome::Outcome;
 pub use queue::{
     ClaimOrder, CompletionPolicy, Delivery, JobCursor, JobFilter, JobPage, JobProgress, JobRow, JobState, Keep, Queue,
-    QueueOptions, QueueStats, enqueue_in,
+    QueueOptions, QueueStats, ScheduleRow, enqueue_in,
 };
+pub use schedule::Schedule;
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
 
 /// The traits that [`enqueue_in`] and the driver ask of a connection.

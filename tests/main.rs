@@ -49,6 +49,7 @@ mod readpast;
 mod retention;
 mod retries;
 mod roles;
+mod schedules;
 mod secrets;
 mod server_errors;
 mod settings;

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use readpast::{ClaimOrder, Config, Error, Handlers, NewJob, PortInUse, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{
+    ClaimOrder, Config, Error, Handlers, NewJob, PortInUse, Queue, QueueOptions, Schedule, Worker, WorkerConfig,
+};
 use readpast_devserver::error::SqlError;
 use tiberius::Row;
 
@@ -69,6 +71,35 @@ async fn every_stage_of_a_job_shows_up_in_what_is_served() {
 }
 
 /// A producer can make up kinds without end; a label must not have so many values.
+#[tokio::test(flavor = "multi_thread")]
+async fn schedules_are_counted_that_are_fired_missed_and_wrong() {
+    let fixture = Fixture::new("schedule_metrics").await;
+    let (queue, address) = queue_with_metrics(&fixture, "schedule metrics").await;
+    let schedule = |name: &str, cron: &str| Schedule::new(name, cron, NewJob::text("x")).make_up(0);
+    queue.set_schedule(&schedule("each second", "* * * * * *")).await.unwrap();
+    queue.set_schedule(&schedule("missed", "@hourly")).await.unwrap();
+    queue.set_schedule(&schedule("wrong", "@hourly")).await.unwrap();
+    let mut session = fixture.session().await;
+    session.sql("UPDATE [$(schema)].[schedules] SET next_at = '2026-01-01' WHERE name = N'missed'").await;
+    session.sql("UPDATE [$(schema)].[schedules] SET cron = 'never' WHERE name = N'wrong'").await;
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
+    let give_up = Instant::now() + Duration::from_secs(30);
+    loop {
+        let (_, text) = get(address, "/metrics").await;
+        let count = |what: &str| value(&text, &format!("readpast_schedule_{what}_total{{queue=\"schedule metrics\"}}"));
+        let counts = (count("fires").unwrap_or(0.0), count("skips"), count("failures"));
+        if counts.0 >= 1.0 && (counts.1, counts.2) == (Some(1.0), Some(1.0)) {
+            break;
+        }
+        assert!(Instant::now() < give_up, "{counts:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    worker.stop_handle().stop();
+    worker.run().await.unwrap();
+    drop(queue);
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_are_counted_by_the_kinds_that_the_worker_has_handlers_for() {
     let fixture = Fixture::new("kinds").await;

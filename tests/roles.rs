@@ -1,6 +1,6 @@
 //! Who may do what: each role may run the procedures that sql/README.md names, and nothing else.
 
-use readpast::{Error, JobState, NewJob, QueueOptions};
+use readpast::{Error, JobState, NewJob, QueueOptions, Schedule};
 
 use crate::support::scripts::{grants, numbered};
 use crate::support::shipped::file;
@@ -65,7 +65,7 @@ async fn denied(session: &mut Session, sql: &str) {
 /// No table, and none of the procedures that only others call.
 async fn touches_nothing_else(fixture: &Fixture, login: &Login) {
     let mut session = fixture.session_as(login).await;
-    let tables = ["queues", "jobs", "archive", "workers", "samples", "duties", "marks", "schema_version"];
+    let tables = ["queues", "jobs", "archive", "workers", "samples", "duties", "marks", "schedules", "schema_version"];
     for table in tables {
         denied(&mut session, &format!("SELECT * FROM [$(schema)].[{table}]")).await;
     }
@@ -127,6 +127,7 @@ async fn a_worker_may_do_its_work_and_no_operator_s() {
         "EXEC [$(schema)].[expire] @queue = N'work'".into(),
         "EXEC [$(schema)].[sample] @queue = N'work'".into(),
         "EXEC [$(schema)].[unfinished] @queue = N'work'".into(),
+        "EXEC [$(schema)].[due_schedules] @queue = N'work'".into(),
         "EXEC [$(schema)].[await_jobs] @queue = N'work', @first_ms = 10, @most_ms = 10, @wait_ms = 10".into(),
         format!("EXEC [$(schema)].[heartbeat] @worker_id = '{}'", worker.id),
         format!("EXEC [$(schema)].[unregister_worker] @queue = N'work', @worker_id = '{}'", worker.id),
@@ -134,6 +135,7 @@ async fn a_worker_may_do_its_work_and_no_operator_s() {
         session.sql(&call).await;
     }
     let queue = fixture.connect_as(&login).await;
+    let yearly = Schedule::new("yearly", "@yearly", NewJob::text("x"));
     queue.stats().await.unwrap();
     for error in [
         queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
@@ -144,6 +146,9 @@ async fn a_worker_may_do_its_work_and_no_operator_s() {
         queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap_err(),
         queue.list(&JobState::Ready.into(), None, 1).await.unwrap_err(),
         queue.create(QueueOptions::default()).await.unwrap_err(),
+        queue.set_schedule(&yearly).await.unwrap_err(),
+        queue.run_schedule_now("yearly").await.unwrap_err(),
+        queue.schedules().await.unwrap_err(),
     ] {
         assert!(is_denied(&error), "{error}");
     }
@@ -159,9 +164,14 @@ async fn the_library_s_worker_drains_a_queue_as_a_worker() {
     let fixture = Fixture::new("worker_drains").await;
     let login = fixture.create_login(Some("worker")).await;
     fixture.queue.enqueue_many(&crate::support::numbers(50)).await.unwrap();
+    let each_second = Schedule::new("each second", "* * * * * *", NewJob::text("x"));
+    fixture.queue.set_schedule(&each_second).await.unwrap();
     let queue = fixture.connect_as(&login).await;
     let worker = readpast::Worker::builder(&queue, readpast::Handlers::any(|_, _| Ok(()))).start().await.unwrap();
-    assert_eq!(worker.drain().await.unwrap().stats.done, 50);
+    // The fifty, and one or more of the schedule.
+    crate::support::until("all are done", || worker.stats().done > 50).await;
+    worker.stop_handle().stop();
+    worker.run().await.unwrap();
     drop(queue);
     fixture.drop_login(&login).await;
     fixture.remove().await;
@@ -177,6 +187,11 @@ async fn an_operator_may_mend_and_a_monitor_only_look() {
     queue.enqueue_many(&[NewJob::text("y"), NewJob::text("z")]).await.unwrap();
     queue.pause().await.unwrap();
     queue.resume().await.unwrap();
+    queue.set_schedule(&Schedule::new("yearly", "@yearly", NewJob::text("x"))).await.unwrap();
+    queue.pause_schedule("yearly").await.unwrap();
+    queue.resume_schedule("yearly").await.unwrap();
+    assert_eq!(queue.schedules().await.unwrap().len(), 1);
+    assert!(queue.delete_schedule("yearly").await.unwrap());
     fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = enqueued_at").await;
     assert_eq!(queue.requeue(None).await.unwrap(), 3);
     assert_eq!(queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap(), 3);
@@ -191,6 +206,7 @@ async fn an_operator_may_mend_and_a_monitor_only_look() {
     let queue = fixture.connect_as(&login).await;
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     assert_eq!(queue.stats().await.unwrap().ready, 1);
+    assert_eq!(queue.schedules().await.unwrap().len(), 0);
     assert_eq!(queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs.len(), 1);
     for error in [
         queue.enqueue(&NewJob::text("x")).await.unwrap_err(),

@@ -112,6 +112,9 @@ pub(crate) struct WorkerMetrics {
     pub(crate) lease_renewals: Counter,
     pub(crate) leases_lost: Counter,
     pub(crate) promoted: Counter,
+    pub(crate) schedule_fires: Counter,
+    pub(crate) schedule_skips: Counter,
+    pub(crate) schedule_failures: Counter,
     reaped_workers: Counter,
     reaped_jobs: Counter,
 }
@@ -142,6 +145,9 @@ impl WorkerMetrics {
             lease_renewals: LEASE_RENEWALS.counter(own),
             leases_lost: LEASES_LOST.counter(own),
             promoted: PROMOTED_JOBS.counter(own),
+            schedule_fires: SCHEDULE_FIRES.counter(own),
+            schedule_skips: SCHEDULE_SKIPS.counter(own),
+            schedule_failures: SCHEDULE_FAILURES.counter(own),
             reaped_workers: REAPED_WORKERS.counter(own),
             reaped_jobs: REAPED_JOBS.counter(own),
         }

@@ -76,7 +76,7 @@ pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
 
 /// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the
 /// connection.
-pub(crate) const PROCEDURES: [&str; 30] = [
+pub(crate) const PROCEDURES: [&str; 39] = [
     "connect",
     "install",
     "schema_info",
@@ -98,6 +98,9 @@ pub(crate) const PROCEDURES: [&str; 30] = [
     "reap",
     "sample",
     "expire",
+    "due_schedules",
+    "fire_schedule",
+    "fail_schedule",
     "unfinished",
     "stats",
     "pause",
@@ -106,6 +109,12 @@ pub(crate) const PROCEDURES: [&str; 30] = [
     "purge",
     "peek",
     "progress_of",
+    "set_schedule",
+    "delete_schedule",
+    "pause_schedule",
+    "resume_schedule",
+    "run_schedule_now",
+    "list_schedules",
     "other",
 ];
 
@@ -330,6 +339,21 @@ const LEASES_LOST: Metric =
     counter("readpast_leases_lost_total", QUEUE, "Times that SQL Server called this worker lost");
 const PROMOTED_JOBS: Metric =
     counter("readpast_promoted_jobs_total", QUEUE, "Scheduled jobs that this worker made ready");
+const SCHEDULE_FIRES: Metric = counter(
+    "readpast_schedule_fires_total",
+    QUEUE,
+    "Times of schedules that this worker fired: a job each, unless an unfinished one has the schedule's key",
+);
+const SCHEDULE_SKIPS: Metric = counter(
+    "readpast_schedule_skips_total",
+    QUEUE,
+    "How often this worker found that a schedule had missed more of its times than it makes up for",
+);
+const SCHEDULE_FAILURES: Metric = counter(
+    "readpast_schedule_failures_total",
+    QUEUE,
+    "How often this worker could not fire a schedule, which is tried again every ten seconds",
+);
 const REAPED_WORKERS: Metric = counter(
     "readpast_reaped_workers_total",
     QUEUE,
@@ -377,7 +401,17 @@ pub(crate) const STAGES: [(&str, &[Metric]); 9] = [
     ("Enqueue", &[ENQUEUED_JOBS, ENQUEUE_DUPLICATES, ENQUEUE_SECONDS, ENQUEUE_BATCH_JOBS]),
     (
         "Queue",
-        &[QUEUE_JOBS, QUEUE_OLDEST_READY_SECONDS, QUEUE_WORKERS, QUEUE_PAUSED, QUEUE_SAMPLE_AGE_SECONDS, PROMOTED_JOBS],
+        &[
+            QUEUE_JOBS,
+            QUEUE_OLDEST_READY_SECONDS,
+            QUEUE_WORKERS,
+            QUEUE_PAUSED,
+            QUEUE_SAMPLE_AGE_SECONDS,
+            PROMOTED_JOBS,
+            SCHEDULE_FIRES,
+            SCHEDULE_SKIPS,
+            SCHEDULE_FAILURES,
+        ],
     ),
     ("Claim", &[CLAIMS, CLAIMS_EMPTY, CLAIMED_JOBS, CLAIM_SECONDS, CLAIM_BATCH_JOBS]),
     ("Buffer", &[BUFFER_JOBS, BUFFER_CAPACITY_JOBS, BUFFER_WAIT_SECONDS, RELEASED_JOBS]),

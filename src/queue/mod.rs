@@ -8,7 +8,7 @@
 //! | `connector`, `lasting_session`, `pool` | making a connection; owning one; lending several |
 //! | `parameters`, `result_columns`, `datetime2` | what is sent to procedures and what comes back |
 //! | `schema`, `script_batches` | installing, and checking what is installed |
-//! | `create_queue`, `stats`, `operators`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state` | what operators call |
+//! | `create_queue`, `stats`, `operators`, `schedules`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state` | what operators call |
 //! | `enqueue`, `enqueue_retries` | what producers call |
 //! | the others | what workers call, a file for each procedure or two |
 //!
@@ -32,6 +32,7 @@ mod release;
 pub(crate) mod remaining_jobs;
 mod result_columns;
 mod retention;
+mod schedules;
 mod script_batches;
 mod stats;
 mod wait_for_ready_jobs;
@@ -61,6 +62,7 @@ use crate::error::Error;
 use crate::ids::JobId;
 use crate::job::NewJob;
 use crate::metrics::Exporter;
+use crate::schedule::Schedule;
 
 pub use create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions};
 pub use enqueue::enqueue_in;
@@ -71,6 +73,8 @@ pub use job_state::JobState;
 pub use progress::JobProgress;
 pub(crate) use promote::Promoted;
 pub(crate) use reap::LostWorker;
+pub use schedules::ScheduleRow;
+pub(crate) use schedules::{DueSchedule, Firing};
 pub use stats::QueueStats;
 pub(crate) use wait_for_ready_jobs::Awaited;
 
@@ -519,6 +523,88 @@ impl Queue {
                 return Ok(total);
             }
         }
+    }
+
+    /// Sets a schedule: a new one, or all of an existing one of this name but its pause. Returns whether it is new.
+    ///
+    /// One worker of the queue at a time enqueues its jobs, each time once, normally within `promote_interval_ms`; while
+    /// no worker runs, nothing is fired ([`Schedule::make_up`]). Where the expression and the time zone stay as they
+    /// are, so does the next time: a program may set its schedules whenever it starts.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use readpast::{NewJob, Schedule};
+    ///
+    /// let job = NewJob::text("all branches").kind("report");
+    /// queue.set_schedule(&Schedule::new("nightly-report", "30 2 * * MON-FRI", job).time_zone("Europe/Berlin")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidSchedule`] before anything is sent: what is wrong with the expression, the time zone or another
+    /// part of it; without the feature `schedules`, which reads expressions, always. [`Error::UnknownQueue`];
+    /// [`Error::PermissionDenied`] without an operator's rights.
+    pub async fn set_schedule(&self, schedule: &Schedule) -> Result<bool, Error> {
+        self.session().await?.set_schedule(&self.name, schedule).await
+    }
+
+    /// The queue's schedules, by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a worker.
+    pub async fn schedules(&self) -> Result<Vec<ScheduleRow>, Error> {
+        self.session().await?.list_schedules(&self.name).await
+    }
+
+    /// Deletes a schedule; jobs that it has enqueued stay. Returns whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights.
+    pub async fn delete_schedule(&self, name: &str) -> Result<bool, Error> {
+        self.session().await?.delete_schedule(&self.name, name).await
+    }
+
+    /// Stops a schedule: its times pass by until it is resumed. Jobs that it has enqueued stay.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] where there is no such schedule; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without
+    /// an operator's rights.
+    pub async fn pause_schedule(&self, name: &str) -> Result<(), Error> {
+        self.session().await?.set_schedule_paused(&self.name, name, true).await
+    }
+
+    /// Lets a paused schedule go on with its next time from now on; what has passed meanwhile is not made up for.
+    ///
+    /// # Errors
+    ///
+    /// As [`pause_schedule`](Queue::pause_schedule).
+    pub async fn resume_schedule(&self, name: &str) -> Result<(), Error> {
+        self.session().await?.set_schedule_paused(&self.name, name, false).await
+    }
+
+    /// Enqueues the job of a schedule now, beside its times, which stay as they are; of a paused one, too. With a
+    /// de-duplication key of its own it is a `duplicate` while the last one has not ended.
+    ///
+    /// # Errors
+    ///
+    /// As [`pause_schedule`](Queue::pause_schedule). After [`Error::TimedOut`] and [`Error::ConnectionLost`] the job may
+    /// be in the queue or not.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the job may be in the queue or not.
+    pub async fn run_schedule_now(&self, name: &str) -> Result<Enqueued, Error> {
+        let mut session = self.session().await?;
+        let started_at = Instant::now();
+        let enqueued = session.run_schedule_now(&self.name, name).await?;
+        self.connector.metrics().enqueued(slice::from_ref(&enqueued), started_at.elapsed());
+        self.enqueued.send_replace(());
+        Ok(enqueued)
     }
 
     /// Looks at up to `max` of the jobs that `filter` asks for, without waiting; jobs that are locked at the moment are

@@ -11,6 +11,8 @@ pub(crate) struct Promoted {
     pub(crate) jobs: u32,
     /// The worker still has the duties of its queue.
     pub(crate) elected: bool,
+    /// There are schedules to look at.
+    pub(crate) schedules_due: bool,
 }
 
 impl Session {
@@ -22,6 +24,10 @@ impl Session {
         command.bind_param("@max", int(max));
         command.bind_param("@worker_id", worker.0);
         let mut row = self.row("promote", command).await?;
-        Ok(Promoted { jobs: row.count("promoted")?, elected: row.required("elected")? })
+        Ok(Promoted {
+            jobs: row.count("promoted")?,
+            elected: row.required("elected")?,
+            schedules_due: row.required("schedules_due")?,
+        })
     }
 }

@@ -17,7 +17,7 @@ use crate::error::Error;
 pub(crate) const SCHEMA_VERSION: i32 = 2;
 
 /// The scripts, in the order in which they are run.
-const SCRIPTS: [(&str, &str); 49] = [
+const SCRIPTS: [(&str, &str); 59] = [
     ("000_begin.sql", include_str!("../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../sql/010_queues.sql")),
     ("020_jobs.sql", include_str!("../../sql/020_jobs.sql")),
@@ -28,6 +28,7 @@ const SCRIPTS: [(&str, &str); 49] = [
     ("070_marks.sql", include_str!("../../sql/070_marks.sql")),
     ("080_migration_2.sql", include_str!("../../sql/080_migration_2.sql")),
     ("082_progress.sql", include_str!("../../sql/082_progress.sql")),
+    ("085_schedules.sql", include_str!("../../sql/085_schedules.sql")),
     ("100_enqueue_list.sql", include_str!("../../sql/100_enqueue_list.sql")),
     ("105_time_limit_list.sql", include_str!("../../sql/105_time_limit_list.sql")),
     ("110_finish_list.sql", include_str!("../../sql/110_finish_list.sql")),
@@ -57,6 +58,9 @@ const SCRIPTS: [(&str, &str); 49] = [
     ("350_sample.sql", include_str!("../../sql/350_sample.sql")),
     ("360_unfinished.sql", include_str!("../../sql/360_unfinished.sql")),
     ("370_expire.sql", include_str!("../../sql/370_expire.sql")),
+    ("380_due_schedules.sql", include_str!("../../sql/380_due_schedules.sql")),
+    ("382_fire_schedule.sql", include_str!("../../sql/382_fire_schedule.sql")),
+    ("384_fail_schedule.sql", include_str!("../../sql/384_fail_schedule.sql")),
     ("400_stats.sql", include_str!("../../sql/400_stats.sql")),
     ("410_pause.sql", include_str!("../../sql/410_pause.sql")),
     ("420_resume.sql", include_str!("../../sql/420_resume.sql")),
@@ -65,6 +69,12 @@ const SCRIPTS: [(&str, &str); 49] = [
     ("450_peek.sql", include_str!("../../sql/450_peek.sql")),
     ("455_progress_of.sql", include_str!("../../sql/455_progress_of.sql")),
     ("460_schema_info.sql", include_str!("../../sql/460_schema_info.sql")),
+    ("470_set_schedule.sql", include_str!("../../sql/470_set_schedule.sql")),
+    ("472_delete_schedule.sql", include_str!("../../sql/472_delete_schedule.sql")),
+    ("474_pause_schedule.sql", include_str!("../../sql/474_pause_schedule.sql")),
+    ("476_resume_schedule.sql", include_str!("../../sql/476_resume_schedule.sql")),
+    ("478_run_schedule_now.sql", include_str!("../../sql/478_run_schedule_now.sql")),
+    ("480_list_schedules.sql", include_str!("../../sql/480_list_schedules.sql")),
     ("900_roles.sql", include_str!("../../sql/900_roles.sql")),
     ("990_end.sql", include_str!("../../sql/990_end.sql")),
 ];

@@ -1,7 +1,7 @@
 //! What one worker must do for the whole queue: make scheduled jobs ready when they are due, give back the jobs of
-//! workers whose lease ran out, sample the depth, and delete what is no longer to be kept. Each on a timer with jitter,
-//! on a connection of its own, by the one worker that is elected ([`Election`]); the others wait here without a
-//! connection.
+//! workers whose lease ran out, fire schedules, sample the depth, and delete what is no longer to be kept. Each on a
+//! timer with jitter (schedules with promote, which says whether one is due), on a connection of its own, by the one
+//! worker that is elected ([`Election`]); the others wait here without a connection.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use crate::queue::lasting_session::Session;
 use crate::queue::{LostWorker, Promoted};
 
 use super::adaptive_timeout::Patience;
+use super::fire_schedules::fire_schedules;
 use super::growing_pauses::jittered;
 use super::lease::election::Election;
 use super::lease::keeper::Lease;
@@ -95,7 +96,11 @@ impl Maintenance {
             if promote.rings() {
                 match self.promote_due().await {
                     Ok(Promoted { elected: false, .. }) => return,
-                    Ok(Promoted { jobs, .. }) => promote.again_if(jobs as usize >= BATCH),
+                    Ok(Promoted { jobs, schedules_due, .. }) => {
+                        let more_schedules =
+                            schedules_due && fire_schedules(&self.state, &mut self.session, &mut self.patience).await;
+                        promote.again_if(jobs as usize >= BATCH || more_schedules);
+                    }
                     Err(error) => self.failed("promote", error),
                 }
             }

@@ -20,7 +20,7 @@
 //! | beside it | where | tells |
 //! |---|---|---|
 //! | the lease | [`lease`] | whether jobs may start, under which id is claimed |
-//! | what one worker does for the queue | [`maintenance`], elected by [`election`](lease::election) | [`arrivals`] |
+//! | what one worker does for the queue | [`maintenance`], elected by [`election`](lease::election); schedules by [`fire_schedules`] and [`times_to_fire`] | [`arrivals`] |
 //! | what jobs note while they run | [`progress_writer`] | |
 //! | the thread for everything but jobs | [`io_thread`] | |
 //! | how it ends | [`end`], on the signal of [`stop`] | |
@@ -35,6 +35,7 @@ mod claim;
 mod claim_ahead;
 mod claimed;
 mod end;
+mod fire_schedules;
 mod growing_pauses;
 mod in_flight_counts;
 mod io_thread;
@@ -46,6 +47,7 @@ mod report;
 mod run;
 mod stage_context;
 mod stop;
+mod times_to_fire;
 
 use std::future::Future;
 use std::sync::Arc;

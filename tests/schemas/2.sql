@@ -290,7 +290,8 @@ GO
 -- 060_duties.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- What one worker of a queue does for all of them (promote, reap, sample, sweep, expire), and who that is. A row for each queue, made with it.
+-- What one worker of a queue does for all of them (promote, reap, sample, sweep, expire, fire schedules), and who that is. A row for each queue, made
+-- with it.
 -- The worker that is named here renews "until" with each promote; when it has passed, the next heartbeat of any worker takes the duties over.
 IF OBJECT_ID(N'[readpast].[duties]', N'U') IS NULL
     CREATE TABLE [readpast].[duties]
@@ -376,6 +377,43 @@ IF OBJECT_ID(N'[readpast].[progress]', N'U') IS NULL
         [checkpoint] varbinary(max) NULL,
         CONSTRAINT progress_pk PRIMARY KEY CLUSTERED (job_id)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+    );
+GO
+
+-- 085_schedules.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- A schedule: at which times a job comes into the queue by itself. T-SQL cannot read a cron expression: the worker that has the duties of the queue
+-- works out the times and calls fire_schedule for each.
+-- Rows are only a few. Those who read and change them in the workers' name skip what is locked, so that nobody's transaction stops the duties; hence
+-- no page locks.
+IF OBJECT_ID(N'[readpast].[schedules]', N'U') IS NULL
+    CREATE TABLE [readpast].[schedules]
+    (
+        queue_id       int              NOT NULL,
+        name           nvarchar(128)    COLLATE Latin1_General_100_BIN2 NOT NULL,
+        cron           varchar(256)     COLLATE Latin1_General_100_BIN2 NOT NULL,
+        time_zone      varchar(64)      COLLATE Latin1_General_100_BIN2 NOT NULL,  -- a name of the IANA database, such as Europe/Berlin
+        make_up        int              NOT NULL,  -- of the times that were missed, the last so many are made up for
+        jitter_ms      int              NOT NULL,  -- each job starts up to so much later than its time, at random
+        -- The job, as enqueue takes it.
+        priority       smallint         NOT NULL,
+        max_attempts   int              NULL,
+        time_limit_ms  int              NULL,
+        kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,
+        dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,  -- NULL: each job has a key of its own, from name and time
+        correlation_id uniqueidentifier NULL,
+        payload_utf16  bit              NOT NULL,
+        payload        varbinary(max)   NOT NULL,
+        -- Where it stands.
+        paused         bit              NOT NULL CONSTRAINT schedules_paused DEFAULT 0,
+        revision       int              NOT NULL CONSTRAINT schedules_revision DEFAULT 1,  -- grows with each change: what was read before fires none
+        next_at        datetime2(3)     NOT NULL,  -- the next time; when it was just set or resumed: since when times count
+        look_at        datetime2(3)     NOT NULL,  -- when a worker looks at it next: next_at, or ten seconds after it could not be fired
+        last_at        datetime2(3)     NULL,      -- the last time that was fired
+        error          nvarchar(2048)   NULL,      -- why it could not be fired the last time that a worker looked
+        CONSTRAINT schedules_pk PRIMARY KEY CLUSTERED (queue_id, name) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
+        INDEX schedules_due NONCLUSTERED (queue_id, look_at) WHERE paused = 0 WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
 
@@ -1931,7 +1969,7 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Makes scheduled jobs ready whose time has come, up to @max. Any number of sessions may run it at once: each skips what another has locked.
 -- With @worker_id, it does so only for the worker that has the duties of the queue (see duties), and keeps them for three more seconds.
--- Result: promoted, elected (the worker has the duties; 1 without @worker_id).
+-- Result: promoted, elected (the worker has the duties; 1 without @worker_id), schedules_due (there is something to do for due_schedules).
 CREATE OR ALTER PROCEDURE [readpast].[promote]
     @queue     nvarchar(129),
     @max       int              = 1000,
@@ -1940,7 +1978,8 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3), @elected bit, @queue_id int, @first_ready bigint, @promoted int, @message nvarchar(2048);
+DECLARE @now datetime2(3), @elected bit, @queue_id int, @first_ready bigint, @promoted int, @schedules_due bit = 0,
+    @message nvarchar(2048);
 DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
@@ -1953,7 +1992,7 @@ END;
 EXEC [readpast].[tend] @queue_id, @worker_id, @now OUTPUT, @elected OUTPUT;
 IF @worker_id IS NOT NULL AND @elected = 0
 BEGIN
-    SELECT 0 AS promoted, CAST(0 AS bit) AS elected;
+    SELECT 0 AS promoted, CAST(0 AS bit) AS elected, CAST(0 AS bit) AS schedules_due;
     RETURN;
 END;
 
@@ -1977,7 +2016,11 @@ BEGIN
 END;
 EXEC [readpast].[sweep] @queue_id;
 
-SELECT @promoted AS promoted, CAST(1 AS bit) AS elected;
+IF EXISTS (SELECT 1 FROM [readpast].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (schedules_due))
+           WHERE queue_id = @queue_id AND paused = 0 AND look_at <= @now)
+    SET @schedules_due = 1;
+
+SELECT @promoted AS promoted, CAST(1 AS bit) AS elected, @schedules_due AS schedules_due;
 GO
 
 -- 350_sample.sql
@@ -2263,6 +2306,125 @@ IF @@ROWCOUNT > 0
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 SELECT @expired AS expired;
+GO
+
+-- 380_due_schedules.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For the worker that has the duties: the schedules that it has to look at now, up to @max, the longest due first. Schedules that somebody has
+-- locked are left out.
+-- Result: name, revision, cron, time_zone, make_up, jitter_ms, next_at, error, now.
+CREATE OR ALTER PROCEDURE [readpast].[due_schedules]
+    @queue nvarchar(129),
+    @max   int = 100
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+SELECT TOP (@max) s.name, s.revision, s.cron, s.time_zone, s.make_up, s.jitter_ms, s.next_at, s.error, @now AS now
+FROM [readpast].[schedules] AS s WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (schedules_due))
+WHERE s.queue_id = @queue_id AND s.paused = 0 AND s.look_at <= @now
+ORDER BY s.look_at
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+GO
+
+-- 382_fire_schedule.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For the worker that has the duties: enqueues the job of a schedule for one of its times and moves the schedule on to the next, in one
+-- transaction, if nobody has changed the schedule since it was read (@revision). So each time is fired once, however many workers believe that they
+-- have the duties, and however often a call is repeated. Without @fire_at the schedule is only moved on.
+--
+-- A schedule that is locked counts as changed: the worker looks again a moment later.
+-- Result: revision (NULL: nothing has happened), job_id (NULL: none was asked for), duplicate (an unfinished job has the key; none was added).
+CREATE OR ALTER PROCEDURE [readpast].[fire_schedule]
+    @queue    nvarchar(129),
+    @name     nvarchar(129),
+    @revision int,
+    @fire_at  datetime2(3) = NULL,  -- the time that is fired
+    @due_at   datetime2(3) = NULL,  -- when its job may start; NULL: at once
+    @next_at  datetime2(3)
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+-- An enqueue waits for an uncommitted one of the same key, and the duties must not: it is tried again ten seconds later (fail_schedule).
+SET LOCK_TIMEOUT 1000;
+DECLARE @queue_id int, @payload varbinary(max), @text nvarchar(max), @payload_utf16 bit, @priority smallint, @max_attempts int, @time_limit_ms int,
+    @kind varchar(64), @dedup_key nvarchar(256), @correlation_id uniqueidentifier, @job_id bigint, @duplicate bit, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+BEGIN TRANSACTION;
+UPDATE [readpast].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+SET next_at = @next_at, look_at = @next_at, last_at = ISNULL(@fire_at, last_at), error = NULL, revision = revision + 1
+WHERE queue_id = @queue_id AND name = @name AND revision = @revision AND paused = 0;
+IF @@ROWCOUNT = 0
+    SET @revision = NULL;
+ELSE
+BEGIN
+    SET @revision = @revision + 1;
+    IF @fire_at IS NOT NULL
+    BEGIN
+        SELECT @payload = CASE WHEN payload_utf16 = 0 THEN payload END, @text = CASE WHEN payload_utf16 = 1 THEN CAST(payload AS nvarchar(max)) END,
+            @priority = priority, @max_attempts = max_attempts, @time_limit_ms = time_limit_ms, @kind = kind, @correlation_id = correlation_id,
+            @dedup_key = ISNULL(dedup_key, CONCAT(name, N'@', CONVERT(varchar(19), @fire_at, 126), N'Z'))
+        FROM [readpast].[schedules]
+        WHERE queue_id = @queue_id AND name = @name;
+        EXEC [readpast].[enqueue] @queue = @queue, @payload = @payload, @text = @text, @priority = @priority, @due_at = @due_at,
+            @max_attempts = @max_attempts, @dedup_key = @dedup_key, @correlation_id = @correlation_id, @kind = @kind, @time_limit_ms = @time_limit_ms,
+            @job_id = @job_id OUTPUT, @duplicate = @duplicate OUTPUT;
+    END;
+END;
+COMMIT TRANSACTION;
+
+-- Only now: see lower_marks.
+IF @duplicate = 0
+    EXEC [readpast].[lower_marks] @queue_id, @job_id;
+
+SELECT @revision AS revision, @job_id AS job_id, @duplicate AS duplicate;
+GO
+
+-- 384_fail_schedule.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For the worker that has the duties: notes why a schedule could not be fired. It is looked at again ten seconds later, and none of its times is
+-- passed over by that. Does nothing where the schedule was changed since it was read (@revision), or is locked.
+CREATE OR ALTER PROCEDURE [readpast].[fail_schedule]
+    @queue    nvarchar(129),
+    @name     nvarchar(129),
+    @revision int,
+    @error    nvarchar(2048)
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+UPDATE [readpast].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+SET error = @error, look_at = DATEADD(SECOND, 10, SYSUTCDATETIME()), revision = revision + 1
+WHERE queue_id = @queue_id AND name = @name AND revision = @revision AND paused = 0;
 GO
 
 -- 400_stats.sql
@@ -2985,6 +3147,252 @@ SELECT @version AS version,
                  ELSE 0 END AS bit) AS queue_exists;
 GO
 
+-- 470_set_schedule.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Sets a schedule: a new one, or all of an existing one but its pause. Where the expression and the time zone stay as they are, so does the next
+-- time: a program may set its schedules whenever it starts.
+--
+-- T-SQL cannot read a cron expression. What stands in @cron and @time_zone is checked by the worker that has the duties, within about a second; where
+-- it is wrong, schedules shows the error, nothing is fired, and the worker logs and counts it. (Queue::set_schedule checks before it calls this.)
+-- @cron has five fields (minute, hour, day of month, month, day of week) or six (second first).
+-- Result: created.
+CREATE OR ALTER PROCEDURE [readpast].[set_schedule]
+    @queue          nvarchar(129),
+    @name           nvarchar(129),
+    @cron           varchar(257),
+    @time_zone      varchar(65)      = 'UTC',  -- a name of the IANA database, such as Europe/Berlin
+    @payload        varbinary(max)   = NULL,   -- the job: as enqueue has it
+    @text           nvarchar(max)    = NULL,
+    @priority       smallint         = 0,
+    @max_attempts   int              = NULL,
+    @dedup_key      nvarchar(257)    = NULL,   -- NULL: each job has a key of its own, from the schedule's name and the time
+    @correlation_id uniqueidentifier = NULL,
+    @kind           varchar(65)      = NULL,
+    @time_limit_ms  bigint           = NULL,
+    @make_up        int              = 1,      -- of the times that were missed for more than a minute, the last so many are made up for; 0: none
+    @jitter_ms      int              = 0       -- each job starts up to so much later than its time, at random; up to a day
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @created bit = 0, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF @name IS NULL OR LEN(@name) = 0 OR DATALENGTH(@name) > 256 OR DATALENGTH(@name) <> DATALENGTH(LTRIM(RTRIM(@name)))
+    THROW 58003, N'the name of a schedule must have 1 to 128 characters, without spaces at its ends', 1;
+IF @cron IS NULL OR LEN(@cron) = 0 OR DATALENGTH(@cron) > 256
+    THROW 58003, N'cron must have 1 to 256 characters', 1;
+IF @time_zone IS NULL OR LEN(@time_zone) = 0 OR DATALENGTH(@time_zone) > 64
+    THROW 58003, N'time_zone must have 1 to 64 characters', 1;
+IF @make_up IS NULL OR @make_up < 0 OR @make_up > 1000
+BEGIN
+    SET @message = CONCAT(N'make_up is ', @make_up, N'; it must be 0 (times that were missed are passed over) to 1000');
+    THROW 58003, @message, 1;
+END;
+IF @jitter_ms IS NULL OR @jitter_ms < 0 OR @jitter_ms > 86400000
+BEGIN
+    SET @message = CONCAT(N'jitter_ms is ', @jitter_ms, N'; it must be 0 to 86400000 (a day)');
+    THROW 58003, @message, 1;
+END;
+-- As enqueue has it: what it refuses must not be found out at the schedule's first time.
+IF (@payload IS NULL AND @text IS NULL) OR (@payload IS NOT NULL AND @text IS NOT NULL)
+    THROW 58003, N'a job needs either a payload or a text', 1;
+IF @max_attempts < 1
+    THROW 58003, N'max_attempts must be 1 or more', 1;
+IF DATALENGTH(@dedup_key) = 0 OR DATALENGTH(@dedup_key) > 512 OR DATALENGTH(@dedup_key) <> DATALENGTH(LTRIM(RTRIM(@dedup_key)))
+    THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
+IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 64 OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
+    THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
+IF @time_limit_ms < 1 OR @time_limit_ms > 2147483647
+BEGIN
+    SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
+    THROW 58003, @message, 1;
+END;
+
+BEGIN TRANSACTION;
+-- HOLDLOCK: two sessions that set the same new schedule meet here, not at a duplicate key.
+IF NOT EXISTS (SELECT 1 FROM [readpast].[schedules] WITH (ROWLOCK, UPDLOCK, HOLDLOCK) WHERE queue_id = @queue_id AND name = @name)
+BEGIN
+    INSERT [readpast].[schedules]
+        (queue_id, name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key, correlation_id, payload_utf16,
+         payload, next_at, look_at)
+    VALUES
+        (@queue_id, @name, @cron, @time_zone, @make_up, @jitter_ms, ISNULL(@priority, 0), @max_attempts, @time_limit_ms, @kind, @dedup_key,
+         @correlation_id, CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))), @now, @now);
+    SET @created = 1;
+END;
+ELSE
+    UPDATE [readpast].[schedules] WITH (ROWLOCK)
+    SET next_at = CASE WHEN cron = @cron AND time_zone = @time_zone THEN next_at ELSE @now END, look_at = @now,
+        cron = @cron, time_zone = @time_zone, make_up = @make_up, jitter_ms = @jitter_ms, priority = ISNULL(@priority, 0),
+        max_attempts = @max_attempts, time_limit_ms = @time_limit_ms, kind = @kind, dedup_key = @dedup_key, correlation_id = @correlation_id,
+        payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END, payload = ISNULL(@payload, CAST(@text AS varbinary(max))),
+        revision = revision + 1
+    WHERE queue_id = @queue_id AND name = @name;
+COMMIT TRANSACTION;
+
+SELECT @created AS created;
+GO
+
+-- 472_delete_schedule.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Deletes a schedule. Jobs that it has enqueued stay. Result: deleted (0: there is no such schedule).
+CREATE OR ALTER PROCEDURE [readpast].[delete_schedule]
+    @queue nvarchar(129),
+    @name  nvarchar(129)
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+DELETE [readpast].[schedules] WITH (ROWLOCK) WHERE queue_id = @queue_id AND name = @name;
+
+SELECT CAST(@@ROWCOUNT AS bit) AS deleted;
+GO
+
+-- 474_pause_schedule.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Stops a schedule: its times pass by, until it is resumed. Jobs that it has enqueued stay.
+CREATE OR ALTER PROCEDURE [readpast].[pause_schedule]
+    @queue nvarchar(129),
+    @name  nvarchar(129)
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+UPDATE [readpast].[schedules] WITH (ROWLOCK)
+SET paused = 1, revision = revision + 1
+WHERE queue_id = @queue_id AND name = @name;
+IF @@ROWCOUNT = 0
+BEGIN
+    SET @message = CONCAT(N'there is no schedule ''', @name, N''' in queue ''', @queue, N'''; set it with [readpast].[set_schedule]');
+    THROW 58003, @message, 1;
+END;
+GO
+
+-- 476_resume_schedule.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Lets a paused schedule go on with its next time from now on. What has passed meanwhile is not made up for. One that is not paused stays as it is.
+CREATE OR ALTER PROCEDURE [readpast].[resume_schedule]
+    @queue nvarchar(129),
+    @name  nvarchar(129)
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+UPDATE [readpast].[schedules] WITH (ROWLOCK)
+SET next_at  = CASE WHEN paused = 1 THEN @now ELSE next_at END,
+    look_at  = CASE WHEN paused = 1 THEN @now ELSE look_at END,
+    revision = revision + 1,
+    paused   = 0
+WHERE queue_id = @queue_id AND name = @name;
+IF @@ROWCOUNT = 0
+BEGIN
+    SET @message = CONCAT(N'there is no schedule ''', @name, N''' in queue ''', @queue, N'''; set it with [readpast].[set_schedule]');
+    THROW 58003, @message, 1;
+END;
+GO
+
+-- 478_run_schedule_now.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Enqueues the job of a schedule now, beside its times, which stay as they are; of a paused one, too.
+-- Result: job_id, duplicate (1: an unfinished job has the same key, and none was added).
+CREATE OR ALTER PROCEDURE [readpast].[run_schedule_now]
+    @queue nvarchar(129),
+    @name  nvarchar(129)
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @payload varbinary(max), @text nvarchar(max), @priority smallint, @max_attempts int,
+    @time_limit_ms int, @kind varchar(64), @dedup_key nvarchar(256), @correlation_id uniqueidentifier, @job_id bigint, @duplicate bit,
+    @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+SELECT @payload = CASE WHEN payload_utf16 = 0 THEN payload END, @text = CASE WHEN payload_utf16 = 1 THEN CAST(payload AS nvarchar(max)) END,
+    @priority = priority, @max_attempts = max_attempts, @time_limit_ms = time_limit_ms, @kind = kind, @correlation_id = correlation_id,
+    @dedup_key = ISNULL(dedup_key, CONCAT(name, N'@', CONVERT(varchar(23), @now, 126), N'Z'))
+FROM [readpast].[schedules]
+WHERE queue_id = @queue_id AND name = @name;
+IF @@ROWCOUNT = 0
+BEGIN
+    SET @message = CONCAT(N'there is no schedule ''', @name, N''' in queue ''', @queue, N'''; set it with [readpast].[set_schedule]');
+    THROW 58003, @message, 1;
+END;
+
+EXEC [readpast].[enqueue] @queue = @queue, @payload = @payload, @text = @text, @priority = @priority, @max_attempts = @max_attempts,
+    @dedup_key = @dedup_key, @correlation_id = @correlation_id, @kind = @kind, @time_limit_ms = @time_limit_ms,
+    @job_id = @job_id OUTPUT, @duplicate = @duplicate OUTPUT;
+
+SELECT @job_id AS job_id, @duplicate AS duplicate;
+GO
+
+-- 480_list_schedules.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Shows the schedules of a queue, by name. Reads without locks.
+-- Result: name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key, correlation_id, payload_utf16, payload,
+-- paused, next_at, last_at, error. (next_at: for about a second after it was set or resumed, when that was.)
+CREATE OR ALTER PROCEDURE [readpast].[list_schedules]
+    @queue nvarchar(129)
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+SELECT s.name, s.cron, s.time_zone, s.make_up, s.jitter_ms, s.priority, s.max_attempts, s.time_limit_ms, s.kind, s.dedup_key, s.correlation_id,
+       s.payload_utf16, s.payload, s.paused, s.next_at, s.last_at, s.error
+FROM [readpast].[schedules] AS s WITH (NOLOCK)
+WHERE s.queue_id = @queue_id
+ORDER BY s.name;
+GO
+
 -- 900_roles.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -3039,6 +3447,9 @@ GRANT EXECUTE ON OBJECT::[readpast].[promote] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[sample] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[unfinished] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[expire] TO [readpast_worker];
+GRANT EXECUTE ON OBJECT::[readpast].[due_schedules] TO [readpast_worker];
+GRANT EXECUTE ON OBJECT::[readpast].[fire_schedule] TO [readpast_worker];
+GRANT EXECUTE ON OBJECT::[readpast].[fail_schedule] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[stats] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_worker];
 GRANT EXECUTE ON TYPE::[readpast].[finish_list] TO [readpast_worker];
@@ -3061,6 +3472,12 @@ GRANT EXECUTE ON OBJECT::[readpast].[purge] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[peek] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[progress_of] TO [readpast_operator];
 GRANT EXECUTE ON TYPE::[readpast].[job_list] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[set_schedule] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[delete_schedule] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[pause_schedule] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[resume_schedule] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[run_schedule_now] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[list_schedules] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_operator];
 GRANT EXECUTE ON TYPE::[readpast].[enqueue_list] TO [readpast_operator];
 GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_operator];
@@ -3074,6 +3491,7 @@ GRANT EXECUTE ON OBJECT::[readpast].[unfinished] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[peek] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[progress_of] TO [readpast_monitor];
 GRANT EXECUTE ON TYPE::[readpast].[job_list] TO [readpast_monitor];
+GRANT EXECUTE ON OBJECT::[readpast].[list_schedules] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_monitor];
 GO
 

@@ -1,0 +1,25 @@
+-- For the worker that has the duties: the schedules that it has to look at now, up to @max, the longest due first. Schedules that somebody has
+-- locked are left out.
+-- Result: name, revision, cron, time_zone, make_up, jitter_ms, next_at, error, now.
+CREATE OR ALTER PROCEDURE [$(schema)].[due_schedules]
+    @queue nvarchar(129),
+    @max   int = 100
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+SELECT TOP (@max) s.name, s.revision, s.cron, s.time_zone, s.make_up, s.jitter_ms, s.next_at, s.error, @now AS now
+FROM [$(schema)].[schedules] AS s WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (schedules_due))
+WHERE s.queue_id = @queue_id AND s.paused = 0 AND s.look_at <= @now
+ORDER BY s.look_at
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+GO

@@ -1,0 +1,24 @@
+-- For the worker that has the duties: notes why a schedule could not be fired. It is looked at again ten seconds later, and none of its times is
+-- passed over by that. Does nothing where the schedule was changed since it was read (@revision), or is locked.
+CREATE OR ALTER PROCEDURE [$(schema)].[fail_schedule]
+    @queue    nvarchar(129),
+    @name     nvarchar(129),
+    @revision int,
+    @error    nvarchar(2048)
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+UPDATE [$(schema)].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+SET error = @error, look_at = DATEADD(SECOND, 10, SYSUTCDATETIME()), revision = revision + 1
+WHERE queue_id = @queue_id AND name = @name AND revision = @revision AND paused = 0;
+GO

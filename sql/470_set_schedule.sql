@@ -1,0 +1,89 @@
+-- Sets a schedule: a new one, or all of an existing one but its pause. Where the expression and the time zone stay as they are, so does the next
+-- time: a program may set its schedules whenever it starts.
+--
+-- T-SQL cannot read a cron expression. What stands in @cron and @time_zone is checked by the worker that has the duties, within about a second; where
+-- it is wrong, schedules shows the error, nothing is fired, and the worker logs and counts it. (Queue::set_schedule checks before it calls this.)
+-- @cron has five fields (minute, hour, day of month, month, day of week) or six (second first).
+-- Result: created.
+CREATE OR ALTER PROCEDURE [$(schema)].[set_schedule]
+    @queue          nvarchar(129),
+    @name           nvarchar(129),
+    @cron           varchar(257),
+    @time_zone      varchar(65)      = 'UTC',  -- a name of the IANA database, such as Europe/Berlin
+    @payload        varbinary(max)   = NULL,   -- the job: as enqueue has it
+    @text           nvarchar(max)    = NULL,
+    @priority       smallint         = 0,
+    @max_attempts   int              = NULL,
+    @dedup_key      nvarchar(257)    = NULL,   -- NULL: each job has a key of its own, from the schedule's name and the time
+    @correlation_id uniqueidentifier = NULL,
+    @kind           varchar(65)      = NULL,
+    @time_limit_ms  bigint           = NULL,
+    @make_up        int              = 1,      -- of the times that were missed for more than a minute, the last so many are made up for; 0: none
+    @jitter_ms      int              = 0       -- each job starts up to so much later than its time, at random; up to a day
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @created bit = 0, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF @name IS NULL OR LEN(@name) = 0 OR DATALENGTH(@name) > 256 OR DATALENGTH(@name) <> DATALENGTH(LTRIM(RTRIM(@name)))
+    THROW 58003, N'the name of a schedule must have 1 to 128 characters, without spaces at its ends', 1;
+IF @cron IS NULL OR LEN(@cron) = 0 OR DATALENGTH(@cron) > 256
+    THROW 58003, N'cron must have 1 to 256 characters', 1;
+IF @time_zone IS NULL OR LEN(@time_zone) = 0 OR DATALENGTH(@time_zone) > 64
+    THROW 58003, N'time_zone must have 1 to 64 characters', 1;
+IF @make_up IS NULL OR @make_up < 0 OR @make_up > 1000
+BEGIN
+    SET @message = CONCAT(N'make_up is ', @make_up, N'; it must be 0 (times that were missed are passed over) to 1000');
+    THROW 58003, @message, 1;
+END;
+IF @jitter_ms IS NULL OR @jitter_ms < 0 OR @jitter_ms > 86400000
+BEGIN
+    SET @message = CONCAT(N'jitter_ms is ', @jitter_ms, N'; it must be 0 to 86400000 (a day)');
+    THROW 58003, @message, 1;
+END;
+-- As enqueue has it: what it refuses must not be found out at the schedule's first time.
+IF (@payload IS NULL AND @text IS NULL) OR (@payload IS NOT NULL AND @text IS NOT NULL)
+    THROW 58003, N'a job needs either a payload or a text', 1;
+IF @max_attempts < 1
+    THROW 58003, N'max_attempts must be 1 or more', 1;
+IF DATALENGTH(@dedup_key) = 0 OR DATALENGTH(@dedup_key) > 512 OR DATALENGTH(@dedup_key) <> DATALENGTH(LTRIM(RTRIM(@dedup_key)))
+    THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
+IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 64 OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
+    THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
+IF @time_limit_ms < 1 OR @time_limit_ms > 2147483647
+BEGIN
+    SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
+    THROW 58003, @message, 1;
+END;
+
+BEGIN TRANSACTION;
+-- HOLDLOCK: two sessions that set the same new schedule meet here, not at a duplicate key.
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, UPDLOCK, HOLDLOCK) WHERE queue_id = @queue_id AND name = @name)
+BEGIN
+    INSERT [$(schema)].[schedules]
+        (queue_id, name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key, correlation_id, payload_utf16,
+         payload, next_at, look_at)
+    VALUES
+        (@queue_id, @name, @cron, @time_zone, @make_up, @jitter_ms, ISNULL(@priority, 0), @max_attempts, @time_limit_ms, @kind, @dedup_key,
+         @correlation_id, CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))), @now, @now);
+    SET @created = 1;
+END;
+ELSE
+    UPDATE [$(schema)].[schedules] WITH (ROWLOCK)
+    SET next_at = CASE WHEN cron = @cron AND time_zone = @time_zone THEN next_at ELSE @now END, look_at = @now,
+        cron = @cron, time_zone = @time_zone, make_up = @make_up, jitter_ms = @jitter_ms, priority = ISNULL(@priority, 0),
+        max_attempts = @max_attempts, time_limit_ms = @time_limit_ms, kind = @kind, dedup_key = @dedup_key, correlation_id = @correlation_id,
+        payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END, payload = ISNULL(@payload, CAST(@text AS varbinary(max))),
+        revision = revision + 1
+    WHERE queue_id = @queue_id AND name = @name;
+COMMIT TRANSACTION;
+
+SELECT @created AS created;
+GO

@@ -1,0 +1,20 @@
+-- Deletes a schedule. Jobs that it has enqueued stay. Result: deleted (0: there is no such schedule).
+CREATE OR ALTER PROCEDURE [$(schema)].[delete_schedule]
+    @queue nvarchar(129),
+    @name  nvarchar(129)
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+DELETE [$(schema)].[schedules] WITH (ROWLOCK) WHERE queue_id = @queue_id AND name = @name;
+
+SELECT CAST(@@ROWCOUNT AS bit) AS deleted;
+GO

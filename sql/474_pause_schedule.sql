@@ -1,0 +1,25 @@
+-- Stops a schedule: its times pass by, until it is resumed. Jobs that it has enqueued stay.
+CREATE OR ALTER PROCEDURE [$(schema)].[pause_schedule]
+    @queue nvarchar(129),
+    @name  nvarchar(129)
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+UPDATE [$(schema)].[schedules] WITH (ROWLOCK)
+SET paused = 1, revision = revision + 1
+WHERE queue_id = @queue_id AND name = @name;
+IF @@ROWCOUNT = 0
+BEGIN
+    SET @message = CONCAT(N'there is no schedule ''', @name, N''' in queue ''', @queue, N'''; set it with [$(schema)].[set_schedule]');
+    THROW 58003, @message, 1;
+END;
+GO

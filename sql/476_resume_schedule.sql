@@ -1,0 +1,28 @@
+-- Lets a paused schedule go on with its next time from now on. What has passed meanwhile is not made up for. One that is not paused stays as it is.
+CREATE OR ALTER PROCEDURE [$(schema)].[resume_schedule]
+    @queue nvarchar(129),
+    @name  nvarchar(129)
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+UPDATE [$(schema)].[schedules] WITH (ROWLOCK)
+SET next_at  = CASE WHEN paused = 1 THEN @now ELSE next_at END,
+    look_at  = CASE WHEN paused = 1 THEN @now ELSE look_at END,
+    revision = revision + 1,
+    paused   = 0
+WHERE queue_id = @queue_id AND name = @name;
+IF @@ROWCOUNT = 0
+BEGIN
+    SET @message = CONCAT(N'there is no schedule ''', @name, N''' in queue ''', @queue, N'''; set it with [$(schema)].[set_schedule]');
+    THROW 58003, @message, 1;
+END;
+GO

@@ -1,0 +1,23 @@
+-- Shows the schedules of a queue, by name. Reads without locks.
+-- Result: name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key, correlation_id, payload_utf16, payload,
+-- paused, next_at, last_at, error. (next_at: for about a second after it was set or resumed, when that was.)
+CREATE OR ALTER PROCEDURE [$(schema)].[list_schedules]
+    @queue nvarchar(129)
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+SELECT s.name, s.cron, s.time_zone, s.make_up, s.jitter_ms, s.priority, s.max_attempts, s.time_limit_ms, s.kind, s.dedup_key, s.correlation_id,
+       s.payload_utf16, s.payload, s.paused, s.next_at, s.last_at, s.error
+FROM [$(schema)].[schedules] AS s WITH (NOLOCK)
+WHERE s.queue_id = @queue_id
+ORDER BY s.name;
+GO

@@ -1,0 +1,105 @@
+//! Firing the schedules of a queue: what the worker that has the duties does when `promote` says that one is due.
+//!
+//! ```text
+//! promote ──one is due──▶ due_schedules ──▶ plan ──▶ fire_schedule, once for each time
+//!                                            └─cannot be read─▶ fail_schedule
+//! ```
+
+use std::time::Instant;
+
+use crate::error::Error;
+use crate::json_formats::rfc3339;
+use crate::queue::DueSchedule;
+use crate::queue::lasting_session::Session;
+
+use super::adaptive_timeout::Patience;
+use super::stage_context::StageContext;
+use super::times_to_fire::Plan;
+
+/// How many schedules are looked at in one turn.
+const BATCH: usize = 100;
+
+/// Fires what is due. Returns whether there is more. No error of a schedule stops the worker, which has other things to
+/// do.
+pub(super) async fn fire_schedules(state: &StageContext, session: &mut Session, patience: &mut Patience) -> bool {
+    let asked_at = Instant::now();
+    let due = session.within(patience.limit()).due_schedules(&state.queue, BATCH).await;
+    patience.after(asked_at.elapsed(), &due);
+    let due = match due {
+        Ok(due) => due,
+        Err(error) => {
+            tracing::warn!(sql_error = error.sql_number(), %error, "due schedules could not be read");
+            return false;
+        }
+    };
+    let mut has_more = due.len() >= BATCH;
+    for schedule in due {
+        if !state.stop.is_running() {
+            return false;
+        }
+        match fire(state, session, patience, &schedule).await {
+            Ok(more) => has_more |= more,
+            Err(Failure::OfServer(error)) => {
+                tracing::warn!(schedule = schedule.name, %error, "the schedule will be fired at the next interval");
+                return false;
+            }
+            Err(Failure::OfSchedule(error)) => failed(state, session, patience, &schedule, &error).await,
+        }
+    }
+    has_more
+}
+
+/// Why a schedule was not fired.
+enum Failure {
+    /// SQL Server did not answer. It would not for the next one either.
+    OfServer(Error),
+    /// It cannot be read, or SQL Server refuses it.
+    OfSchedule(String),
+}
+
+/// Fires one schedule's times; returns whether there are more of them.
+async fn fire(
+    state: &StageContext,
+    session: &mut Session,
+    patience: &mut Patience,
+    due: &DueSchedule,
+) -> Result<bool, Failure> {
+    let plan = Plan::of(due).map_err(Failure::OfSchedule)?;
+    let mut revision = due.revision;
+    for firing in &plan.firings {
+        let asked_at = Instant::now();
+        let fired = session.within(patience.limit()).fire_schedule(&state.queue, &due.name, revision, firing).await;
+        patience.after(asked_at.elapsed(), &fired);
+        let fired = fired.map_err(|error| match error.sql_number() {
+            Some(_) => Failure::OfSchedule(error.to_string()),
+            None => Failure::OfServer(error),
+        })?;
+        // Somebody else has fired or changed it, or is about to. If anything is left to do, it is due again.
+        let Some(changed) = fired.revision else { return Ok(false) };
+        revision = changed;
+        if firing.at.is_some() {
+            state.metrics.schedule_fires.increment(1);
+        }
+        if fired.added {
+            state.arrivals.expect();
+        }
+    }
+    if let Some(first) = plan.passed_over {
+        state.metrics.schedule_skips.increment(1);
+        let first = rfc3339(first);
+        tracing::warn!(schedule = due.name, first, "a schedule has missed more of its times than it makes up for");
+    }
+    Ok(plan.has_more)
+}
+
+async fn failed(state: &StageContext, session: &mut Session, patience: &Patience, due: &DueSchedule, error: &str) {
+    state.metrics.schedule_failures.increment(1);
+    // Once, and not with every try.
+    if due.error.as_deref() != Some(error) {
+        tracing::error!(schedule = due.name, error, "the schedule cannot be fired; it is tried every ten seconds");
+    }
+    if let Err(error) = session.within(patience.limit()).fail_schedule(&state.queue, due, error).await {
+        let sql_error = error.sql_number();
+        tracing::warn!(schedule = due.name, sql_error, %error, "why it cannot be fired could not be noted");
+    }
+}
