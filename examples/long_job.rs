@@ -78,11 +78,17 @@ async fn main() -> Result<(), BoxError> {
     let started = Instant::now();
     let start_worker = || Command::new(std::env::current_exe()?).arg("worker").env("READPAST_URL", &url).spawn();
     let mut worker = start_worker()?;
+    let mut killed_at = 0.0;
     for kill in 1..=4 {
-        let reached = kill as f32 / 5.0;
-        while queue.progress_of(&[job_id]).await?.first().is_none_or(|job| job.fraction < Some(reached)) {
+        // Spread over the job, and each worker has noted something.
+        let reached = loop {
+            let reached = queue.progress_of(&[job_id]).await?.first().and_then(|job| job.fraction).unwrap_or_default();
+            if reached > killed_at && reached >= kill as f32 / 5.0 {
+                break reached;
+            }
             tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        };
+        killed_at = reached;
         worker.kill()?;
         worker.wait()?;
         println!("kill {kill}, {:.0} s after the start", started.elapsed().as_secs_f64());

@@ -57,7 +57,7 @@ fn the_quickstart_accounts_for_every_file() {
 
 #[test]
 fn the_long_job_goes_on_where_it_was_killed() {
-    let text = run_example("long_job", &["5"]);
+    let text = run_example("long_job", &["8"]);
     let begins: Vec<u64> = text.lines().filter_map(|line| line.rsplit_once(" begins at ")?.1.parse().ok()).collect();
     assert_eq!(begins.len(), 5, "{text}");
     assert!(begins[0] == 0 && begins.is_sorted_by(|a, b| a < b), "{text}");
