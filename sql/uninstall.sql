@@ -6,6 +6,8 @@ IF EXISTS (SELECT 1
            INNER JOIN sys.database_principals AS r ON r.principal_id = m.role_principal_id
            WHERE r.name IN (N'$(schema)_monitor', N'$(schema)_operator', N'$(schema)_producer', N'$(schema)_worker'))
     THROW 58003, N'the roles $(schema)_producer, _worker, _operator and _monitor have members and could not be dropped; remove them first: ALTER ROLE ... DROP MEMBER ...', 1;
+IF EXISTS (SELECT 1 FROM sys.parameters WHERE user_type_id = TYPE_ID(N'[$(schema)].[sink_list]'))
+    THROW 58003, N'procedures that are not readpast''s, the sinks, use the table type [$(schema)].[sink_list], which could not be dropped; drop them first', 1;
 DROP PROCEDURE IF EXISTS [$(schema)].[schema_info];
 DROP PROCEDURE IF EXISTS [$(schema)].[progress_of];
 DROP PROCEDURE IF EXISTS [$(schema)].[peek];

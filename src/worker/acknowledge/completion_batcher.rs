@@ -8,7 +8,8 @@
 //!
 //! A session takes what is there, up to a batch, waiting at most `finish_linger_ms` for it to fill, and sends it. While
 //! it waits for SQL Server the other session collects. A batch is repeated until SQL Server has answered; it leaves
-//! memory only then. One that is not answered in time is sent in smaller and smaller parts. The channel needs no bound
+//! memory only then. One that is not answered in time, or that the queue's sink refuses, is sent in smaller and smaller
+//! parts. The channel needs no bound
 //! of its own: what is in it counts as in flight, and the prefetcher stops at `max_in_flight` and
 //! `max_in_flight_bytes`.
 
@@ -18,9 +19,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, Notify, mpsc};
 
+use crate::error::Error;
 use crate::ids::{Fence, JobId};
 use crate::outcome::Outcome;
-use crate::queue::finish::{FINISH, FinishResult};
+use crate::queue::finish::{FINISH, FINISH_WITH, FinishResult};
 use crate::queue::lasting_session::Session;
 use crate::worker::call_size::CallSize;
 use crate::worker::lease::worker_life::Registration;
@@ -30,6 +32,7 @@ use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
 
 use super::confirmations::{Confirmations, Ran};
+use super::halves::Halves;
 use super::large_outputs::{self, LargeOutput, LargeOutputSender, LargeOutputs};
 
 /// A job that has left the executor.
@@ -242,15 +245,17 @@ impl Completion {
     ) {
         let mut repeats = self.confirmations.repeats();
         let mut started_at = Instant::now();
+        let (mut halves, mut refused) = (Halves::default(), Refused::default());
         // How many of the first ones were sent in a call that left open whether SQL Server carried it out.
         let mut open = 0;
         while !unconfirmed.is_empty() {
             let alike = if open > 0 { open } else { unconfirmed.len() };
-            let jobs = alike.min(limit.jobs());
+            let jobs = alike.min(limit.jobs()).min(halves.next().unwrap_or(usize::MAX));
             let call = unconfirmed[..jobs].iter().map(|job| &job.finish);
             match session.finish(&self.state.queue, registration.worker_id, call).await {
                 Ok(mut results) => {
                     limit.answered(jobs);
+                    halves.accepted(jobs);
                     let any_lost = results.iter().any(|(_, result)| *result == FinishResult::Lost);
                     if any_lost && open > 0 && self.confirmations.had_effect(session, registration, &mut repeats).await
                     {
@@ -260,17 +265,28 @@ impl Completion {
                     let later = unconfirmed.split_off(jobs);
                     let confirmed = std::mem::replace(&mut unconfirmed, later);
                     open = open.saturating_sub(jobs);
-                    self.confirmations.answered(confirmed, &results, registration, started_at.elapsed());
+                    self.confirmations.answered(confirmed, results, registration, started_at.elapsed());
                     started_at = Instant::now();
+                }
+                Err(error) if error.blames_a_job() => {
+                    if halves.refused(jobs) {
+                        let mut culprit = unconfirmed.remove(0);
+                        open = open.saturating_sub(1);
+                        self.confirmations.refused(&mut culprit, &error);
+                        unconfirmed.push(culprit);
+                        refused.note(error);
+                    }
                 }
                 Err(error) => {
                     if error.leaves_open() {
                         open = open.max(jobs);
                     }
-                    if error.is_time_out_of(FINISH) {
+                    if error.is_time_out_of(FINISH) || error.is_time_out_of(FINISH_WITH) {
                         limit.timed_out(jobs);
-                        if jobs == 1 && unconfirmed[0].finish.outcome.output_bytes() > 0 {
+                        let carries_something = registration.settings.has_sink || unconfirmed[0].finish.outcome.bytes() > 0;
+                        if jobs == 1 && carries_something {
                             // It does not get through even alone: others shall not wait for it.
+                            halves.accepted(1);
                             let job = unconfirmed.remove(0);
                             open -= 1;
                             self.large.send(LargeOutput::tried_already(job));
@@ -280,6 +296,7 @@ impl Completion {
                 }
             }
         }
+        refused.log();
     }
 
     async fn release(&self, session: &mut Session, registration: &Registration, releases: &[(JobId, Fence)]) {
@@ -297,6 +314,26 @@ impl Completion {
         let is_ours = !not_ours.is_empty() && is_open;
         let recognised = is_ours && self.confirmations.had_effect(session, registration, &mut repeats).await;
         self.confirmations.released(releases.len(), if recognised { 0 } else { not_ours.len() });
+    }
+}
+
+/// The results of one batch that a sink refused: one line in the log.
+#[derive(Default)]
+struct Refused {
+    jobs: usize,
+    first: Option<Error>,
+}
+
+impl Refused {
+    fn note(&mut self, error: Error) {
+        self.jobs += 1;
+        self.first.get_or_insert(error);
+    }
+
+    fn log(self) {
+        if let Some(error) = self.first {
+            tracing::warn!(jobs = self.jobs, first = %error, "the sink, or a follow-up, refused results: their attempts have failed");
+        }
     }
 }
 
@@ -322,7 +359,7 @@ fn split_into_calls(mut ended: Vec<Ended>) -> Vec<Batch> {
     for ended in ended {
         let job_id = ended.job_id();
         let (bytes, held) = match &ended {
-            Ended::Ran(ran) => (ran.finish.outcome.output_bytes(), &ran.held),
+            Ended::Ran(ran) => (ran.finish.outcome.bytes(), &ran.held),
             Ended::Unstarted { held, .. } => (0, held),
         };
         let fits = batches.iter().position(|(batch, last)| {

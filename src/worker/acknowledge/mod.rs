@@ -3,4 +3,5 @@
 pub(super) mod completion_batcher;
 pub(super) mod confirmations;
 pub(super) mod finish_retries;
+mod halves;
 pub(super) mod large_outputs;
