@@ -12,14 +12,18 @@ CREATE OR ALTER PROCEDURE [$(schema)].[finish_with]
     @follow_ups [$(schema)].[follow_up_list] READONLY
 AS
 SET NOCOUNT ON;
+SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[queues] WHERE name = @queue), @next nvarchar(128), @last nvarchar(128), @next_id int,
     @first_id bigint, @message nvarchar(2048);
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+-- Of the follow-ups.
+DECLARE @queues TABLE (queue_id int NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @list [$(schema)].[enqueue_list];
 DECLARE @time_limits [$(schema)].[time_limit_list];
 
+SET @first_id = NEXT VALUE FOR [$(schema)].[job_ids];  -- below those of the follow-ups
 BEGIN TRANSACTION;
 INSERT @held (job_id)
 SELECT j.job_id
@@ -60,11 +64,35 @@ BEGIN
         EXEC [$(schema)].[enqueue_batch] @queue = @next, @jobs = @list, @report = 0, @time_limits = @time_limits;
     END TRY
     BEGIN CATCH
-        SET @message = CONCAT(ERROR_NUMBER(), N': a follow-up in queue ''', @next, N''' cannot be enqueued, error ', ERROR_NUMBER(), N': ', ERROR_MESSAGE());
+        SET @message = CONCAT(ERROR_NUMBER(), N': a follow-up in queue ''', @next, N''' cannot be enqueued, error ', ERROR_NUMBER(), N': ',
+                              ERROR_MESSAGE());
         IF @@TRANCOUNT > 0
             ROLLBACK TRANSACTION;
         THROW 58020, @message, 1;
     END CATCH;
+    INSERT @queues (queue_id) SELECT queue_id FROM [$(schema)].[queues] WHERE name = @next;
 END;
 COMMIT TRANSACTION;
+
+-- Jobs with higher numbers than the follow-ups' may have been claimed meanwhile, see enqueue. No error here is the caller's: all is committed.
+IF @@TRANCOUNT = 0
+BEGIN
+    SET XACT_ABORT OFF;
+    BEGIN TRY
+        WHILE 1 = 1
+        BEGIN
+            SET @next_id = NULL;
+            SELECT TOP (1) @next_id = q.queue_id
+            FROM @queues AS q
+            WHERE EXISTS (SELECT 1 FROM [$(schema)].[marks] AS m WITH (NOLOCK) WHERE m.queue_id = q.queue_id AND m.job_id > @first_id);
+            IF @next_id IS NULL
+                BREAK;
+            EXEC [$(schema)].[lower_marks] @next_id, @first_id;
+            DELETE @queues WHERE queue_id = @next_id;
+        END;
+    END TRY
+    BEGIN CATCH
+        RETURN 0;
+    END CATCH;
+END;
 GO

@@ -18,7 +18,10 @@ async fn ready(queue: &Queue) -> Vec<String> {
     jobs.iter().map(|job| String::from_utf8(job.payload.clone()).unwrap()).collect()
 }
 
-async fn drain(queue: &Queue, handler: impl Fn(&Job, &Context) -> Result<Output, BoxError> + Send + Sync + 'static) -> readpast::Summary {
+async fn drain(
+    queue: &Queue,
+    handler: impl Fn(&Job, &Context) -> Result<Output, BoxError> + Send + Sync + 'static,
+) -> readpast::Summary {
     let config = changed(WorkerConfig::default(), |worker| {
         worker.retry.base_ms = 1;
         worker.retry.max_ms = 1;
@@ -41,7 +44,12 @@ async fn follow_ups_come_with_the_acknowledgement_in_any_queue_and_as_they_were_
                 .enqueue("small", NewJob::text("a1"))
                 .enqueue(
                     "other",
-                    NewJob::text("o").kind("k").priority(7).max_attempts(2).time_limit(Duration::from_secs(5)).dedup_key("x"),
+                    NewJob::text("o")
+                        .kind("k")
+                        .priority(7)
+                        .max_attempts(2)
+                        .time_limit(Duration::from_secs(5))
+                        .dedup_key("x"),
                 )
                 .enqueue("other", NewJob::text("duplicate").dedup_key("x"))
                 .enqueue("small", NewJob::text("a2"))
@@ -92,7 +100,11 @@ async fn a_follow_up_that_cannot_be_fails_its_job_and_no_other() {
             _ => NewJob::text("x"),
         };
         let output = Output::default().enqueue(queue, job);
-        Ok(if number == 20 { (0..1_000).fold(output, |output, _| output.enqueue("other", NewJob::text(""))) } else { output })
+        Ok(if number == 20 {
+            (0..1_000).fold(output, |output, _| output.enqueue("other", NewJob::text("")))
+        } else {
+            output
+        })
     })
     .await;
     assert_eq!((summary.stats.done, summary.stats.retried, summary.stats.dead), (36, 1, 4));
@@ -130,7 +142,10 @@ async fn the_follow_ups_of_a_lost_job_are_not_enqueued() {
         assert_eq!(session.numbers(&call).await, lost_now, "sent again, it does nothing");
     }
     let payloads = session.sql("SELECT payload FROM [$(schema)].[jobs] WHERE state = 0").await;
-    assert_eq!(payloads.iter().map(|row| crate::support::bytes(row, "payload").unwrap()).collect::<Vec<_>>(), [vec![1]]);
+    assert_eq!(
+        payloads.iter().map(|row| crate::support::bytes(row, "payload").unwrap()).collect::<Vec<_>>(),
+        [vec![1]]
+    );
     drop((worker, session));
     fixture.remove().await;
 }

@@ -40,7 +40,8 @@ async fn give_sink(fixture: &Fixture, body: &str) {
 }
 
 async fn make_sink(fixture: &Fixture, body: &str) {
-    let create = "CREATE OR ALTER PROCEDURE [$(schema)].[sink] @done [$(schema)].[sink_list] READONLY AS SET NOCOUNT ON;";
+    let create =
+        "CREATE OR ALTER PROCEDURE [$(schema)].[sink] @done [$(schema)].[sink_list] READONLY AS SET NOCOUNT ON;";
     fixture.sql(&format!("{create} {body}")).await;
 }
 
@@ -57,7 +58,11 @@ async fn remove(fixture: Fixture, tables: &[&str]) {
 
 /// A worker whose jobs leave their payloads behind.
 async fn echo(queue: &Queue, config: WorkerConfig) -> Worker {
-    Worker::builder(queue, Handlers::any(|job, _| Ok(Output::bytes(job.payload())))).config(&config).start().await.unwrap()
+    Worker::builder(queue, Handlers::any(|job, _| Ok(Output::bytes(job.payload()))))
+        .config(&config)
+        .start()
+        .await
+        .unwrap()
 }
 
 fn quick_retries() -> WorkerConfig {
@@ -97,11 +102,14 @@ async fn a_sink_gets_each_job_that_is_done_whatever_becomes_of_its_row() {
         let outputs: Vec<_> = rows.iter().map(|row| bytes(row, "output").unwrap()).collect();
         assert_eq!(outputs, [b"one".to_vec(), b"two".to_vec(), large]);
         let kept = fixture.job_counts().await;
-        assert_eq!((kept.done, kept.archived), match completion {
-            CompletionPolicy::Annotate => (3, 0),
-            CompletionPolicy::Archive => (0, 3),
-            _ => (0, 0),
-        });
+        assert_eq!(
+            (kept.done, kept.archived),
+            match completion {
+                CompletionPolicy::Annotate => (3, 0),
+                CompletionPolicy::Archive => (0, 3),
+                _ => (0, 0),
+            }
+        );
         remove(fixture, &["results"]).await;
     }
 }
@@ -184,7 +192,11 @@ async fn a_sink_that_fails_or_meddles_with_the_transaction_undoes_all() {
         ("COMMIT TRANSACTION;", "", "ransaction"),
         ("ROLLBACK TRANSACTION;", "", "ransaction"),
         ("BEGIN TRANSACTION;", "", "ransaction"),
-        ("BEGIN TRY DECLARE @n int = 1 / 0; END TRY BEGIN CATCH SET NOCOUNT ON; END CATCH;", "58003: ", "caught an error"),
+        (
+            "BEGIN TRY DECLARE @n int = 1 / 0; END TRY BEGIN CATCH SET NOCOUNT ON; END CATCH;",
+            "58003: ",
+            "caught an error",
+        ),
     ] {
         give_sink(&fixture, &format!("{WRITE_RESULTS}\n{body}")).await;
         let error = worker.try_finish(&jobs).await.unwrap_err();
@@ -218,8 +230,9 @@ async fn what_cannot_be_a_sink_is_refused_when_it_is_set() {
         session.sql(&format!("CREATE PROCEDURE [$(schema)].[{name}] {parameters} AS RETURN")).await;
         let schema = fixture.schema();
         let error = fixture.queue.create(QueueOptions::default().sink(format!("{schema}.{name}"))).await.unwrap_err();
-        let expected =
-            format!("sink is '{schema}.{name}'; it must be a procedure with one parameter, a [{schema}].[sink_list] READONLY");
+        let expected = format!(
+            "sink is '{schema}.{name}'; it must be a procedure with one parameter, a [{schema}].[sink_list] READONLY"
+        );
         assert!(matches!(&error, Error::Refused { message, .. } if *message == expected), "{error}");
         session.sql(&format!("DROP PROCEDURE [$(schema)].[{name}]")).await;
     }
@@ -229,10 +242,12 @@ async fn what_cannot_be_a_sink_is_refused_when_it_is_set() {
     assert!(error.contains("sink is ''"), "{error}");
 
     let sink = || QueueOptions::default().sink(format!("{}.sink", fixture.schema()));
-    let both = "EXEC [$(schema)].[create_queue] @queue = N'both', @delivery = 'at_most_once', @sink = N'[$(schema)].[sink]'";
+    let both =
+        "EXEC [$(schema)].[create_queue] @queue = N'both', @delivery = 'at_most_once', @sink = N'[$(schema)].[sink]'";
     assert_eq!(session.refusal(both).await.0, REFUSED);
     fixture.queue.create(sink()).await.unwrap();
-    let error = fixture.queue.create(QueueOptions::default().delivery(Delivery::AtMostOnce)).await.unwrap_err().to_string();
+    let error =
+        fixture.queue.create(QueueOptions::default().delivery(Delivery::AtMostOnce)).await.unwrap_err().to_string();
     assert!(error.contains("at_most_once cannot have a sink"), "{error}");
     fixture.queue.create(QueueOptions::default().max_attempts(3)).await.unwrap();
     assert_eq!(fixture.queue.stats().await.unwrap().sink, Some(format!("[{}].[sink]", fixture.schema())), "it stays");
@@ -253,7 +268,8 @@ async fn a_deadlock_in_the_sink_is_nobody_s_fault() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     let deadlock = "Transaction (Process ID 51) was deadlocked on lock resources with another process.";
-    let decide = move |_| (counted.fetch_add(1, Ordering::Relaxed) < 3).then(|| SqlError::new(1205, deadlock).severity(13));
+    let decide =
+        move |_| (counted.fetch_add(1, Ordering::Relaxed) < 3).then(|| SqlError::new(1205, deadlock).severity(13));
     dev_server().await.faults().on_call(&format!("{}.sink", fixture.schema()), decide);
     fixture.queue.enqueue_many(&crate::support::numbers(50)).await.unwrap();
     let summary = echo(&fixture.queue, WorkerConfig::default()).await.drain().await.unwrap();
@@ -368,7 +384,8 @@ async fn sums_are_exact(test_name: &str, jobs: usize, kills: usize) {
     }
     assert_eq!(fixture.job_counts().await, JobCounts::default());
     assert!(ledger.read().values().any(|runs| runs.ends > 1), "some jobs have run to their end more than once");
-    let row = fixture.session().await.row("SELECT SUM(jobs) AS jobs, SUM(total) AS total FROM [$(schema)].[sums]").await;
+    let row =
+        fixture.session().await.row("SELECT SUM(jobs) AS jobs, SUM(total) AS total FROM [$(schema)].[sums]").await;
     let expected = jobs as i64;
     assert_eq!((number_of(&row, "jobs"), number_of(&row, "total")), (expected, expected * (expected + 1) / 2));
     remove(fixture, &["sums"]).await;
@@ -419,7 +436,8 @@ async fn a_trivial_sink_costs_a_fifth_of_the_throughput_at_the_most() {
     const JOBS: usize = 100_000;
     let fixture = Fixture::new("sink_speed").await;
     fixture.sql("CREATE TABLE [$(schema)].[sums] (jobs bigint NOT NULL); INSERT [$(schema)].[sums] VALUES (0)").await;
-    let add = "DECLARE @jobs bigint = (SELECT COUNT_BIG(*) FROM @done); UPDATE [$(schema)].[sums] SET jobs = jobs + @jobs;";
+    let add =
+        "DECLARE @jobs bigint = (SELECT COUNT_BIG(*) FROM @done); UPDATE [$(schema)].[sums] SET jobs = jobs + @jobs;";
     make_sink(&fixture, add).await;
     let sink = format!("{}.sink", fixture.schema());
     let jobs: Vec<NewJob> = (0..JOBS).map(|_| NewJob::text("x")).collect();

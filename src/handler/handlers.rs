@@ -353,7 +353,8 @@ mod tests {
             let context = if let Some(limit) = of_test { context.time_limit(limit) } else { context };
             handlers.run_for_test(context)
         };
-        let minutes = |minutes: u8| Outcome::Done { output: Some(minutes.to_string().into_bytes()), follow_ups: vec![] };
+        let minutes =
+            |minutes: u8| Outcome::Done { output: Some(minutes.to_string().into_bytes()), follow_ups: vec![] };
         assert_eq!(left(NewJob::text(""), None), minutes(1));
         let own = || NewJob::text("").time_limit(Duration::from_secs(120));
         assert_eq!(left(own(), None), minutes(2));

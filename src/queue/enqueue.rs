@@ -212,7 +212,11 @@ where
 }
 
 /// Runs a command on the caller's own connection.
-pub(crate) async fn run<S>(client: &mut tiberius::Client<S>, schema: &str, command: Command<'_>) -> Result<CommandResult, Error>
+pub(crate) async fn run<S>(
+    client: &mut tiberius::Client<S>,
+    schema: &str,
+    command: Command<'_>,
+) -> Result<CommandResult, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {

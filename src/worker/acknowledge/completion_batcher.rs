@@ -283,7 +283,8 @@ impl Completion {
                     }
                     if error.is_time_out_of(FINISH) || error.is_time_out_of(FINISH_WITH) {
                         limit.timed_out(jobs);
-                        let carries_something = registration.settings.has_sink || unconfirmed[0].finish.outcome.bytes() > 0;
+                        let carries_something =
+                            registration.settings.has_sink || unconfirmed[0].finish.outcome.bytes() > 0;
                         if jobs == 1 && carries_something {
                             // It does not get through even alone: others shall not wait for it.
                             halves.accepted(1);

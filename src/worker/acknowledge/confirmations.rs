@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::ids::{Fence, JobId};
 use crate::handler::retry_delay;
+use crate::ids::{Fence, JobId};
 use crate::outcome::{Outcome, cut};
 use crate::queue::finish::{Finish, FinishResult, UNCOMMITTED};
 use crate::queue::lasting_session::Session;
@@ -99,6 +99,9 @@ impl Confirmations {
                     metrics.job_done(now.saturating_duration_since(*enqueued_at));
                     if !follow_ups.is_empty() {
                         metrics.followed_up(follow_ups.len());
+                        if follow_ups.iter().any(|follow_up| follow_up.queue == self.state.queue) {
+                            self.state.arrivals.expect();
+                        }
                     }
                 }
                 Outcome::Retry { .. } if comes_back => {
