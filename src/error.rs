@@ -182,9 +182,9 @@ pub enum Error {
         message: String,
     },
 
-    /// The queue's sink, or the enqueueing of a follow-up, failed in the transaction of an acknowledgement (58020), which
-    /// was rolled back as a whole. A [`Worker`](crate::Worker) finds the job whose result is refused, and retries it; it
-    /// stops where the sink cannot be called at all.
+    /// The queue's sink, or the enqueueing of a follow-up, failed in the transaction of an acknowledgement (58020),
+    /// which was rolled back as a whole. A [`Worker`](crate::Worker) finds the job whose result is refused, and retries
+    /// it; it stops where the sink cannot be called at all.
     #[error("{message}")]
     #[non_exhaustive]
     ResultRefused {
@@ -425,8 +425,8 @@ impl Error {
         }
     }
 
-    /// Whether one of the jobs of an acknowledgement is to blame that its sink refused: not where it passes, and not where
-    /// the sink cannot be called.
+    /// Whether one of the jobs of an acknowledgement is to blame that its sink refused: not where the error passes, and
+    /// not where the sink cannot be called.
     pub(crate) fn blames_a_job(&self) -> bool {
         match self {
             Error::ResultRefused { number, .. } => !self.is_transient() && !CANNOT_BE_CALLED.contains(number),

@@ -87,8 +87,8 @@
 //! # Where things are
 //!
 //! [`Queue`], [`NewJob`] and [`enqueue_in`] are for producers; [`Worker`], [`Handlers`], [`Job`], [`Context`],
-//! [`Json`], [`Output`], [`finish_in`] and [`JobError`] for workers; [`TypedJob`], [`Config`] and [`Error`] for both. [`tiberius`] is
-//! the driver underneath, for [`enqueue_in`] and [`finish_in`].
+//! [`Json`], [`Output`], [`finish_in`] and [`JobError`] for workers; [`TypedJob`], [`Config`] and [`Error`] for both.
+//! [`tiberius`] is the driver underneath, for [`enqueue_in`] and [`finish_in`].
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -133,7 +133,8 @@ async fn the_follow_ups_of_a_lost_job_are_not_enqueued() {
     let call = format!(
         "DECLARE @jobs [$(schema)].[finish_list], @follow_ups [$(schema)].[follow_up_list];
          INSERT @jobs (job_id, fence, outcome) VALUES ({kept}, 1, 0), ({lost}, 0, 0);
-         INSERT @follow_ups (ordinal, job_id, queue, payload) VALUES (1, {kept}, N'work', 0x01), (2, {lost}, N'work', 0x02);
+         INSERT @follow_ups (ordinal, job_id, queue, payload)
+         VALUES (1, {kept}, N'work', 0x01), (2, {lost}, N'work', 0x02);
          EXEC [$(schema)].[finish_with] @queue = N'work', @worker_id = '{}', @jobs = @jobs, @follow_ups = @follow_ups;",
         worker.id
     );

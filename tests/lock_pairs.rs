@@ -27,8 +27,10 @@ const CALLS: [(&str, &str); 13] = [
         "finish_with",
         "DECLARE @jobs [$(schema)].[finish_list], @follow_ups [$(schema)].[follow_up_list];
          INSERT @jobs (job_id, fence, outcome) VALUES (CLAIMED, 1, 0);
-         INSERT @follow_ups (ordinal, job_id, queue, payload, dedup_key) VALUES (1, CLAIMED, N'work', 0x, N'ready'), (2, CLAIMED, N'work', 0x, NULL);
-         EXEC [$(schema)].[finish_with] @queue = N'work', @worker_id = 'WORKER', @jobs = @jobs, @follow_ups = @follow_ups",
+         INSERT @follow_ups (ordinal, job_id, queue, payload, dedup_key)
+         VALUES (1, CLAIMED, N'work', 0x, N'ready'), (2, CLAIMED, N'work', 0x, NULL);
+         EXEC [$(schema)].[finish_with] @queue = N'work', @worker_id = 'WORKER', @jobs = @jobs,
+              @follow_ups = @follow_ups",
     ),
     (
         "release",

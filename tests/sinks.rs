@@ -331,13 +331,16 @@ async fn a_worker_s_login_needs_no_right_on_what_the_sink_writes() {
 }
 
 /// Sums in ten rows, which acknowledgements of several workers change at once.
-const SUMS: &str = "CREATE TABLE [$(schema)].[sums] (bucket int NOT NULL PRIMARY KEY, jobs bigint NOT NULL, total bigint NOT NULL);
+const SUMS: &str = "CREATE TABLE [$(schema)].[sums]
+    (bucket int NOT NULL PRIMARY KEY, jobs bigint NOT NULL, total bigint NOT NULL);
     INSERT [$(schema)].[sums] (bucket, jobs, total)
-    VALUES (0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (4, 0, 0), (5, 0, 0), (6, 0, 0), (7, 0, 0), (8, 0, 0), (9, 0, 0);";
+    VALUES (0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (4, 0, 0), (5, 0, 0), (6, 0, 0), (7, 0, 0), (8, 0, 0),
+           (9, 0, 0);";
 
 const ADD_UP: &str = "UPDATE s SET jobs = s.jobs + d.jobs, total = s.total + d.total
     FROM [$(schema)].[sums] AS s
-    INNER JOIN (SELECT job_id % 10 AS bucket, COUNT_BIG(*) AS jobs, SUM(CAST(SUBSTRING(CAST(output AS varchar(20)), 6, 15) AS bigint)) AS total
+    INNER JOIN (SELECT job_id % 10 AS bucket, COUNT_BIG(*) AS jobs,
+                       SUM(CAST(SUBSTRING(CAST(output AS varchar(20)), 6, 15) AS bigint)) AS total
                 FROM @done GROUP BY job_id % 10) AS d ON d.bucket = s.bucket;";
 
 /// `jobs` jobs in three worker processes that reach SQL Server by a proxy; processes are killed and connections cut,
@@ -387,13 +390,8 @@ async fn sums_are_exact(test_name: &str, jobs: usize, kills: usize) {
     let row =
         fixture.session().await.row("SELECT SUM(jobs) AS jobs, SUM(total) AS total FROM [$(schema)].[sums]").await;
     let expected = jobs as i64;
-    assert_eq!((number_of(&row, "jobs"), number_of(&row, "total")), (expected, expected * (expected + 1) / 2));
+    assert_eq!((number(&row, "jobs"), number(&row, "total")), (expected, expected * (expected + 1) / 2));
     remove(fixture, &["sums"]).await;
-}
-
-/// A sum of bigint may be a bigint or a decimal.
-fn number_of(row: &tiberius::Row, column: &str) -> i64 {
-    number(row, column)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,8 +12,8 @@ use crate::queue::enqueue;
 
 /// What a job leaves behind: bytes, and jobs that follow it.
 ///
-/// A queue's sink gets the bytes ([`QueueOptions::sink`](crate::QueueOptions::sink)); the completion policies `annotate`
-/// and `archive` store them beside the job; `delete` drops them.
+/// A queue's sink gets the bytes ([`QueueOptions::sink`](crate::QueueOptions::sink)); the completion policies
+/// `annotate` and `archive` store them beside the job; `delete` drops them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {
     bytes: Option<Vec<u8>>,
@@ -93,7 +93,8 @@ impl Output {
         let bytes: usize = self.follow_ups.iter().map(|follow_up| follow_up.job.payload.len()).sum();
         if bytes > MAX_FOLLOW_UP_BYTES {
             return Err(format!(
-                "the payloads of its follow-ups have {bytes} bytes; they must have {MAX_FOLLOW_UP_BYTES} (8 MiB) at most"
+                "the payloads of its follow-ups have {bytes} bytes; they must have {MAX_FOLLOW_UP_BYTES} (8 MiB) at \
+                 most"
             ));
         }
         Ok(())

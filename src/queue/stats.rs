@@ -48,7 +48,8 @@ pub struct QueueStats {
     /// How long dead jobs stay.
     #[serde(rename = "keep_dead_s")]
     pub keep_dead: Keep,
-    /// The procedure that is called with the jobs that are done, if there is one: [`QueueOptions::sink`](crate::QueueOptions::sink).
+    /// The procedure that is called with the jobs that are done, if there is one
+    /// ([`QueueOptions::sink`](crate::QueueOptions::sink)).
     pub sink: Option<String>,
 }
 

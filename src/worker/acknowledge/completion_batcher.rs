@@ -32,8 +32,9 @@ use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
 
 use super::confirmations::{Confirmations, Ran};
-use super::halves::Halves;
+
 use super::large_outputs::{self, LargeOutput, LargeOutputSender, LargeOutputs};
+use super::refused_result_search::RefusedResultSearch;
 
 /// A job that has left the executor.
 pub(in crate::worker) enum Ended {
@@ -245,17 +246,17 @@ impl Completion {
     ) {
         let mut repeats = self.confirmations.repeats();
         let mut started_at = Instant::now();
-        let (mut halves, mut refused) = (Halves::default(), Refused::default());
+        let (mut search, mut refused) = (RefusedResultSearch::default(), Refused::default());
         // How many of the first ones were sent in a call that left open whether SQL Server carried it out.
         let mut open = 0;
         while !unconfirmed.is_empty() {
             let alike = if open > 0 { open } else { unconfirmed.len() };
-            let jobs = alike.min(limit.jobs()).min(halves.next().unwrap_or(usize::MAX));
+            let jobs = alike.min(limit.jobs()).min(search.next().unwrap_or(usize::MAX));
             let call = unconfirmed[..jobs].iter().map(|job| &job.finish);
             match session.finish(&self.state.queue, registration.worker_id, call).await {
                 Ok(mut results) => {
                     limit.answered(jobs);
-                    halves.accepted(jobs);
+                    search.accepted(jobs);
                     let any_lost = results.iter().any(|(_, result)| *result == FinishResult::Lost);
                     if any_lost && open > 0 && self.confirmations.had_effect(session, registration, &mut repeats).await
                     {
@@ -269,7 +270,7 @@ impl Completion {
                     started_at = Instant::now();
                 }
                 Err(error) if error.blames_a_job() => {
-                    if halves.refused(jobs) {
+                    if search.refused(jobs) {
                         let mut culprit = unconfirmed.remove(0);
                         open = open.saturating_sub(1);
                         self.confirmations.refused(&mut culprit, &error);
@@ -287,7 +288,7 @@ impl Completion {
                             registration.settings.has_sink || unconfirmed[0].finish.outcome.bytes() > 0;
                         if jobs == 1 && carries_something {
                             // It does not get through even alone: others shall not wait for it.
-                            halves.accepted(1);
+                            search.accepted(1);
                             let job = unconfirmed.remove(0);
                             open -= 1;
                             self.large.send(LargeOutput::tried_already(job));
@@ -333,7 +334,8 @@ impl Refused {
 
     fn log(self) {
         if let Some(error) = self.first {
-            tracing::warn!(jobs = self.jobs, first = %error, "the sink, or a follow-up, refused results: their attempts have failed");
+            let jobs = self.jobs;
+            tracing::warn!(jobs, first = %error, "the sink refused results, or follow-ups: their jobs' attempts have failed");
         }
     }
 }

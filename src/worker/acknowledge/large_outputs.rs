@@ -163,7 +163,8 @@ impl LargeOutputs {
                 return None;
             }
             Err(error) if error.blames_a_job() => {
-                tracing::warn!(job_id = %large.job.finish.job_id, %error, "the sink, or a follow-up, refused a result: its attempt has failed");
+                let job_id = large.job.finish.job_id;
+                tracing::warn!(%job_id, %error, "the sink refused a result, or a follow-up: the attempt has failed");
                 self.confirmations.refused(&mut large.job, &error);
                 return Some(large);
             }
