@@ -86,6 +86,33 @@ async fn a_follow_up_may_have_the_key_of_the_job_that_it_follows() {
     fixture.remove().await;
 }
 
+/// It does not wait until an idle worker looks again, which is every five seconds here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follow_up_in_the_worker_s_own_queue_starts_at_once() {
+    let fixture = Fixture::new("soon").await;
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.poll_min_ms = 5_000;
+        worker.poll_max_ms = 5_000;
+    });
+    let (sender, mut ended) = tokio::sync::mpsc::unbounded_channel();
+    let handlers = Handlers::any(move |job: &Job, _: &Context| {
+        let number: u32 = job.json()?;
+        if number == 5 {
+            sender.send(())?;
+            return Ok(Output::default());
+        }
+        Ok::<_, BoxError>(Output::default().enqueue("work", NewJob::json(&(number + 1))?))
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    let stop = worker.stop_handle();
+    let running = tokio::spawn(worker.run());
+    fixture.queue.enqueue(&NewJob::json(&1).unwrap()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(4), ended.recv()).await.expect("five jobs in less than one look").unwrap();
+    stop.stop();
+    assert_eq!(running.await.unwrap().unwrap().stats.done, 5);
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follow_up_that_cannot_be_fails_its_job_and_no_other() {
     let fixture = Fixture::with("bad_follow_up", QueueOptions::default().max_attempts(2)).await;

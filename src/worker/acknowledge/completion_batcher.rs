@@ -345,14 +345,19 @@ struct Batch {
     registration: Arc<Registration>,
     ran: Vec<Ran>,
     releases: Vec<(JobId, Fence, Held)>,
-    output_bytes: usize,
+    /// Of outputs and of the payloads of follow-ups.
+    bytes: usize,
+    follow_ups: usize,
 }
 
-/// How many bytes of output one call carries at the most: they must arrive within the command time-out.
-const MAX_OUTPUT_BYTES: usize = 8 << 20;
+/// How many bytes one call carries at the most: they must arrive within the command time-out.
+const MAX_CALL_BYTES: usize = 8 << 20;
+
+/// How many follow-ups one call carries at the most, if it is not for one job: a transaction that locks few rows.
+const MAX_CALL_FOLLOW_UPS: usize = 1_000;
 
 /// Parts what has ended into calls: by worker id, because `finish` takes one (more than one only just after a lease was
-/// lost), and by the size of the outputs. A job that stands twice (it was run again before its first result was
+/// lost), and by the size of what they carry. A job that stands twice (it was run again before its first result was
 /// acknowledged) goes into a call of its own, because the list's key is the job.
 fn split_into_calls(mut ended: Vec<Ended>) -> Vec<Batch> {
     // Those that stand twice then follow each other. (Jobs end nearly in this order.)
@@ -361,24 +366,26 @@ fn split_into_calls(mut ended: Vec<Ended>) -> Vec<Batch> {
     let most = ended.len();
     for ended in ended {
         let job_id = ended.job_id();
-        let (bytes, held) = match &ended {
-            Ended::Ran(ran) => (ran.finish.outcome.bytes(), &ran.held),
-            Ended::Unstarted { held, .. } => (0, held),
+        let (bytes, follow_ups, held) = match &ended {
+            Ended::Ran(Ran { finish, held, .. }) => (finish.outcome.bytes(), finish.outcome.follow_ups().len(), held),
+            Ended::Unstarted { held, .. } => (0, 0, held),
         };
         let fits = batches.iter().position(|(batch, last)| {
             Arc::ptr_eq(&batch.registration, held.registration())
-                && batch.output_bytes + bytes <= MAX_OUTPUT_BYTES
+                && batch.bytes + bytes <= MAX_CALL_BYTES
+                && batch.follow_ups + follow_ups <= MAX_CALL_FOLLOW_UPS
                 && *last != job_id
         });
         let index = fits.unwrap_or_else(|| {
             let registration = held.registration().clone();
             let (ran, releases) = (Vec::with_capacity(most), Vec::new());
-            batches.push((Batch { registration, ran, releases, output_bytes: 0 }, job_id));
+            batches.push((Batch { registration, ran, releases, bytes: 0, follow_ups: 0 }, job_id));
             batches.len() - 1
         });
         let (batch, last) = &mut batches[index];
         *last = job_id;
-        batch.output_bytes += bytes;
+        batch.bytes += bytes;
+        batch.follow_ups += follow_ups;
         match ended {
             Ended::Ran(ran) => batch.ran.push(ran),
             Ended::Unstarted { job_id, fence, held } => batch.releases.push((job_id, fence, held)),
