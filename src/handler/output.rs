@@ -49,7 +49,8 @@ impl Output {
     /// use readpast::{BoxError, Context, Job, NewJob, Output};
     ///
     /// fn split(job: &Job, _context: &Context) -> Result<Output, BoxError> {
-    ///     let pages = job.text()?.split('\n').map(NewJob::text);
+    ///     let text = job.text()?;
+    ///     let pages = text.split('\n').map(NewJob::text);
     ///     Ok(pages.fold(Output::default(), |output, page| output.enqueue("pages", page)))
     /// }
     /// ```
