@@ -64,7 +64,10 @@ mod tests {
     #[test]
     fn a_range_is_counted() {
         let before = FOUND.load(Ordering::Relaxed);
-        assert_eq!(run(NewJob::of(&CountPrimes { from: 10, to: 20 }).unwrap()), Outcome::Done { output: None });
+        assert_eq!(
+            run(NewJob::of(&CountPrimes { from: 10, to: 20 }).unwrap()),
+            Outcome::Done { output: None, follow_ups: vec![] }
+        );
         assert_eq!(FOUND.load(Ordering::Relaxed) - before, 4); // 11, 13, 17, 19
     }
 

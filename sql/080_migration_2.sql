@@ -1,5 +1,5 @@
 -- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it), and note checkpoints while it runs
--- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own).
+-- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own); a queue can have a sink (NULL: none).
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
 -- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
@@ -22,6 +22,9 @@ BEGIN
             ALTER TABLE [$(schema)].[jobs] ADD checkpointed bit NULL;
         IF COL_LENGTH(N'[$(schema)].[archive]', N'time_limit_ms') IS NULL
             ALTER TABLE [$(schema)].[archive] ADD time_limit_ms int NULL;
+        -- Two names of 128 characters in brackets, where each ] is two.
+        IF COL_LENGTH(N'[$(schema)].[queues]', N'sink') IS NULL
+            ALTER TABLE [$(schema)].[queues] ADD sink nvarchar(517) NULL;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() = 1222

@@ -9,6 +9,6 @@ IF TYPE_ID(N'[$(schema)].[finish_list]') IS NULL
         retry_ms bigint         NULL,  -- outcome 1 and 3: how long to wait; NULL or 0: ready at once
         run_us   bigint         NULL,
         error    nvarchar(4000) NULL,
-        output   varbinary(max) NULL   -- outcome 0, policies annotate and archive
+        output   varbinary(max) NULL   -- outcome 0: for the sink, and kept by the policies annotate and archive
     );
 GO

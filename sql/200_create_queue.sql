@@ -4,16 +4,17 @@
 -- Parameters are wider than the longest value, so that a longer one is refused and not cut.
 CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
     @queue        nvarchar(129),
-    @claim_order  varchar(32) = NULL,  -- fifo (default), lifo, any
-    @completion   varchar(32) = NULL,  -- delete (default), annotate, archive
-    @delivery     varchar(32) = NULL,  -- at_least_once (default), at_most_once
-    @max_attempts int         = NULL,  -- 5 by default; 1 and more
-    @keep_done_s  int         = NULL,  -- how many seconds done jobs are kept (annotate, archive), up to ten years; 0: for ever (default)
-    @keep_dead_s  int         = NULL   -- the same of dead jobs
+    @claim_order  varchar(32)   = NULL,  -- fifo (default), lifo, any
+    @completion   varchar(32)   = NULL,  -- delete (default), annotate, archive
+    @delivery     varchar(32)   = NULL,  -- at_least_once (default), at_most_once
+    @max_attempts int           = NULL,  -- 5 by default; 1 and more
+    @keep_done_s  int           = NULL,  -- how many seconds done jobs are kept (annotate, archive), up to ten years; 0: for ever (default)
+    @keep_dead_s  int           = NULL,  -- the same of dead jobs
+    @sink         nvarchar(517) = NULL   -- the procedure that finish calls with the jobs that are done, as schema.name; empty: none (default)
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @message nvarchar(2048);
+DECLARE @message nvarchar(2048), @sink_id int;
 
 IF @queue IS NULL OR LEN(@queue) = 0 OR DATALENGTH(@queue) > 256 OR DATALENGTH(@queue) <> DATALENGTH(LTRIM(RTRIM(@queue)))
     THROW 58003, N'the name of a queue must have 1 to 128 characters, without spaces at its ends', 1;
@@ -51,20 +52,40 @@ BEGIN
     SET @message = CONCAT(N'keep_dead_s is ', @keep_dead_s, N'; it must be between 1 and 315360000 (ten years), or 0 for ever');
     THROW 58003, @message, 1;
 END;
+-- The catalog shows only what the caller may use or see: so who sets a sink must have the right to call it, or to see its definition.
+IF @sink <> N''
+BEGIN
+    SET @sink_id = OBJECT_ID(@sink, N'P');
+    IF @sink_id IS NULL
+    BEGIN
+        SET @message = CONCAT(N'sink is ''', @sink, N'''; it must be a procedure of this database on which you have EXECUTE or VIEW DEFINITION');
+        THROW 58003, @message, 1;
+    END;
+    IF (SELECT COUNT(*) FROM sys.parameters WHERE object_id = @sink_id) <> 1
+        OR NOT EXISTS (SELECT 1 FROM sys.parameters WHERE object_id = @sink_id AND user_type_id = TYPE_ID(N'[$(schema)].[sink_list]'))
+    BEGIN
+        SET @message = CONCAT(N'sink is ''', @sink, N'''; it must be a procedure with one parameter, a [$(schema)].[sink_list] READONLY');
+        THROW 58003, @message, 1;
+    END;
+    SET @sink = CONCAT(QUOTENAME(OBJECT_SCHEMA_NAME(@sink_id)), N'.', QUOTENAME(OBJECT_NAME(@sink_id)));
+END;
 
-DECLARE @queue_id int, @old_order varchar(4), @created bit = 0;
+DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @created bit = 0;
 
 BEGIN TRANSACTION;
 -- HOLDLOCK on the unique name: two sessions that create the same queue meet here, not at a duplicate key.
-SELECT @queue_id = queue_id, @old_order = claim_order
+SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink
 FROM [$(schema)].[queues] WITH (UPDLOCK, HOLDLOCK)
 WHERE name = @queue;
 
+IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND COALESCE(@sink, @old_sink) <> N''
+    THROW 58003, N'a queue with delivery at_most_once cannot have a sink: its jobs are not acknowledged; set one of the two', 1;
+
 IF @queue_id IS NULL
 BEGIN
-    INSERT [$(schema)].[queues] (name, claim_order, completion, delivery, max_attempts, keep_done_s, keep_dead_s)
+    INSERT [$(schema)].[queues] (name, claim_order, completion, delivery, max_attempts, keep_done_s, keep_dead_s, sink)
     VALUES (@queue, ISNULL(@claim_order, 'fifo'), ISNULL(@completion, 'delete'), ISNULL(@delivery, 'at_least_once'), ISNULL(@max_attempts, 5),
-            NULLIF(@keep_done_s, 0), NULLIF(@keep_dead_s, 0));
+            NULLIF(@keep_done_s, 0), NULLIF(@keep_dead_s, 0), NULLIF(@sink, N''));
     SET @queue_id = CAST(SCOPE_IDENTITY() AS int);
     INSERT [$(schema)].[duties] (queue_id) VALUES (@queue_id);
     SET @created = 1;
@@ -89,7 +110,8 @@ BEGIN
         delivery     = ISNULL(@delivery, delivery),
         max_attempts = ISNULL(@max_attempts, max_attempts),
         keep_done_s  = CASE WHEN @keep_done_s IS NULL THEN keep_done_s ELSE NULLIF(@keep_done_s, 0) END,
-        keep_dead_s  = CASE WHEN @keep_dead_s IS NULL THEN keep_dead_s ELSE NULLIF(@keep_dead_s, 0) END
+        keep_dead_s  = CASE WHEN @keep_dead_s IS NULL THEN keep_dead_s ELSE NULLIF(@keep_dead_s, 0) END,
+        sink         = CASE WHEN @sink IS NULL THEN sink ELSE NULLIF(@sink, N'') END
     WHERE queue_id = @queue_id;
 END;
 COMMIT TRANSACTION;

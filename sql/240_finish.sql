@@ -2,6 +2,9 @@
 -- A snoozed job (outcome 3) waits like one that is retried, but its attempt does not count, so that it is never dead of it: it was too early
 -- for it, or the worker has no handler for its kind.
 --
+-- Where the queue has a sink, that is called first, in the same transaction, with the jobs that are done (call_sink): what it writes and the
+-- acknowledgement are committed together or not at all. When it fails, the error is 58020 and nothing was changed.
+--
 -- Result: job_id, result, for every job that did not end as asked: 'lost' (no longer this worker's under this fence; nothing was
 -- changed) or 'dead' (a retry was asked for, but its attempts are used up). Run again with the same jobs, it reports them as lost.
 --
@@ -16,11 +19,11 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @first_ready bigint,
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517), @first_ready bigint,
     @message nvarchar(2048);
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL);
 
-SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts
+SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts, @sink = sink
 FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
@@ -31,6 +34,9 @@ IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 3 OR retry_ms < 0 OR retry_ms > 3
     THROW 58003, N'outcome must be 0 (done), 1 (retry), 2 (dead) or 3 (snooze), retry_ms between 0 and 315360000000 (ten years)', 1;
 
 BEGIN TRANSACTION;
+IF @sink IS NOT NULL
+    EXEC [$(schema)].[call_sink] @sink, @queue_id, @worker_id, @jobs;
+
 IF @completion = 'delete'
     DELETE j
     OUTPUT deleted.job_id, 0 INTO @found (job_id, dead)

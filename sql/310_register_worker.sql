@@ -1,7 +1,7 @@
 -- Registers a worker for a queue and starts its lease. Run again with the same id, it renews the lease.
 -- With @take_over = 1, other workers of the queue with the same name are marked lost and their jobs given back at once: for a process
 -- that is the only one of its name and knows that its predecessor is gone.
--- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs given back).
+-- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs given back), has_sink.
 CREATE OR ALTER PROCEDURE [$(schema)].[register_worker]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
@@ -40,6 +40,7 @@ BEGIN
     EXEC [$(schema)].[reap] @queue = @queue, @report = 0, @jobs_reaped = @taken_over OUTPUT;
 END;
 
-SELECT claim_order, completion, delivery, max_attempts, paused, @taken_over AS taken_over
+SELECT claim_order, completion, delivery, max_attempts, paused, @taken_over AS taken_over,
+       CAST(CASE WHEN sink IS NULL THEN 0 ELSE 1 END AS bit) AS has_sink
 FROM [$(schema)].[queues] WHERE queue_id = @queue_id;
 GO

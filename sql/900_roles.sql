@@ -1,5 +1,5 @@
 -- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else; procedures that are named
--- nowhere (next_priority, lower_marks, sweep, look, tend) are called by the others only. Nobody may touch a table: procedures and tables have
+-- nowhere (next_priority, lower_marks, sweep, look, call_sink, tend) are called by the others only. Nobody may touch a table: procedures and tables have
 -- one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
 --
 -- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
@@ -28,6 +28,7 @@ GO
 GRANT EXECUTE ON OBJECT::[$(schema)].[claim] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[await_jobs] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[finish] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[finish_with] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[finish_one] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[release] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[recover] TO [$(schema)_worker];
@@ -47,8 +48,13 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[fail_schedule] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[finish_list] TO [$(schema)_worker];
+GRANT EXECUTE ON TYPE::[$(schema)].[follow_up_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[job_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[progress_list] TO [$(schema)_worker];
+-- What finish_with and call_sink declare.
+GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_worker];
+GRANT EXECUTE ON TYPE::[$(schema)].[time_limit_list] TO [$(schema)_worker];
+GRANT EXECUTE ON TYPE::[$(schema)].[sink_list] TO [$(schema)_worker];
 GO
 
 -- Sees everything, mends and throws away, makes queues, and adds jobs.
@@ -74,6 +80,8 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[list_schedules] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[time_limit_list] TO [$(schema)_operator];
+-- create_queue looks for it, and the catalog shows nobody what they may not use.
+GRANT EXECUTE ON TYPE::[$(schema)].[sink_list] TO [$(schema)_operator];
 GO
 
 -- Sees everything and changes nothing.

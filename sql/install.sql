@@ -328,7 +328,7 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it), and note checkpoints while it runs
--- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own).
+-- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own); a queue can have a sink (NULL: none).
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
 -- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
@@ -351,6 +351,9 @@ BEGIN
             ALTER TABLE [readpast].[jobs] ADD checkpointed bit NULL;
         IF COL_LENGTH(N'[readpast].[archive]', N'time_limit_ms') IS NULL
             ALTER TABLE [readpast].[archive] ADD time_limit_ms int NULL;
+        -- Two names of 128 characters in brackets, where each ] is two.
+        IF COL_LENGTH(N'[readpast].[queues]', N'sink') IS NULL
+            ALTER TABLE [readpast].[queues] ADD sink nvarchar(517) NULL;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() = 1222
@@ -471,7 +474,50 @@ IF TYPE_ID(N'[readpast].[finish_list]') IS NULL
         retry_ms bigint         NULL,  -- outcome 1 and 3: how long to wait; NULL or 0: ready at once
         run_us   bigint         NULL,
         error    nvarchar(4000) NULL,
-        output   varbinary(max) NULL   -- outcome 0, policies annotate and archive
+        output   varbinary(max) NULL   -- outcome 0: for the sink, and kept by the policies annotate and archive
+    );
+GO
+
+-- 112_follow_up_list.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Follow-ups: jobs to enqueue in the transaction in which the jobs of job_id are acknowledged as done, see finish_with.
+IF TYPE_ID(N'[readpast].[follow_up_list]') IS NULL
+    CREATE TYPE [readpast].[follow_up_list] AS TABLE
+    (
+        ordinal        int              NOT NULL PRIMARY KEY CLUSTERED,  -- the caller's order; within a queue, jobs get their ids in it
+        job_id         bigint           NOT NULL,  -- the job that it follows
+        queue          nvarchar(128)    COLLATE Latin1_General_100_BIN2 NOT NULL,
+        payload        varbinary(max)   NOT NULL,
+        priority       smallint         NULL,  -- NULL: 0
+        delay_ms       bigint           NULL,  -- from now, by SQL Server's clock
+        due_at         datetime2(3)     NULL,  -- or: a point in time, UTC
+        max_attempts   int              NULL,  -- NULL: the queue's
+        dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
+        correlation_id uniqueidentifier NULL,
+        kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,
+        time_limit_ms  bigint           NULL
+    );
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Granted here as well as in 900_roles: in an upgrade, the workers' finish_one takes this type before that script is run.
+IF DATABASE_PRINCIPAL_ID(N'readpast_worker') IS NOT NULL
+    GRANT EXECUTE ON TYPE::[readpast].[follow_up_list] TO [readpast_worker];
+GO
+
+-- 114_sink_list.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- What a queue's sink gets: the jobs that are done in one acknowledgement. A sink is a procedure of the user's with one parameter of this type.
+IF TYPE_ID(N'[readpast].[sink_list]') IS NULL
+    CREATE TYPE [readpast].[sink_list] AS TABLE
+    (
+        job_id         bigint           NOT NULL PRIMARY KEY CLUSTERED,
+        kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,
+        correlation_id uniqueidentifier NULL,
+        fence          int              NOT NULL,
+        output         varbinary(max)   NULL
     );
 GO
 
@@ -517,16 +563,17 @@ GO
 -- Parameters are wider than the longest value, so that a longer one is refused and not cut.
 CREATE OR ALTER PROCEDURE [readpast].[create_queue]
     @queue        nvarchar(129),
-    @claim_order  varchar(32) = NULL,  -- fifo (default), lifo, any
-    @completion   varchar(32) = NULL,  -- delete (default), annotate, archive
-    @delivery     varchar(32) = NULL,  -- at_least_once (default), at_most_once
-    @max_attempts int         = NULL,  -- 5 by default; 1 and more
-    @keep_done_s  int         = NULL,  -- how many seconds done jobs are kept (annotate, archive), up to ten years; 0: for ever (default)
-    @keep_dead_s  int         = NULL   -- the same of dead jobs
+    @claim_order  varchar(32)   = NULL,  -- fifo (default), lifo, any
+    @completion   varchar(32)   = NULL,  -- delete (default), annotate, archive
+    @delivery     varchar(32)   = NULL,  -- at_least_once (default), at_most_once
+    @max_attempts int           = NULL,  -- 5 by default; 1 and more
+    @keep_done_s  int           = NULL,  -- how many seconds done jobs are kept (annotate, archive), up to ten years; 0: for ever (default)
+    @keep_dead_s  int           = NULL,  -- the same of dead jobs
+    @sink         nvarchar(517) = NULL   -- the procedure that finish calls with the jobs that are done, as schema.name; empty: none (default)
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @message nvarchar(2048);
+DECLARE @message nvarchar(2048), @sink_id int;
 
 IF @queue IS NULL OR LEN(@queue) = 0 OR DATALENGTH(@queue) > 256 OR DATALENGTH(@queue) <> DATALENGTH(LTRIM(RTRIM(@queue)))
     THROW 58003, N'the name of a queue must have 1 to 128 characters, without spaces at its ends', 1;
@@ -564,20 +611,40 @@ BEGIN
     SET @message = CONCAT(N'keep_dead_s is ', @keep_dead_s, N'; it must be between 1 and 315360000 (ten years), or 0 for ever');
     THROW 58003, @message, 1;
 END;
+-- The catalog shows only what the caller may use or see: so who sets a sink must have the right to call it, or to see its definition.
+IF @sink <> N''
+BEGIN
+    SET @sink_id = OBJECT_ID(@sink, N'P');
+    IF @sink_id IS NULL
+    BEGIN
+        SET @message = CONCAT(N'sink is ''', @sink, N'''; it must be a procedure of this database on which you have EXECUTE or VIEW DEFINITION');
+        THROW 58003, @message, 1;
+    END;
+    IF (SELECT COUNT(*) FROM sys.parameters WHERE object_id = @sink_id) <> 1
+        OR NOT EXISTS (SELECT 1 FROM sys.parameters WHERE object_id = @sink_id AND user_type_id = TYPE_ID(N'[readpast].[sink_list]'))
+    BEGIN
+        SET @message = CONCAT(N'sink is ''', @sink, N'''; it must be a procedure with one parameter, a [readpast].[sink_list] READONLY');
+        THROW 58003, @message, 1;
+    END;
+    SET @sink = CONCAT(QUOTENAME(OBJECT_SCHEMA_NAME(@sink_id)), N'.', QUOTENAME(OBJECT_NAME(@sink_id)));
+END;
 
-DECLARE @queue_id int, @old_order varchar(4), @created bit = 0;
+DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @created bit = 0;
 
 BEGIN TRANSACTION;
 -- HOLDLOCK on the unique name: two sessions that create the same queue meet here, not at a duplicate key.
-SELECT @queue_id = queue_id, @old_order = claim_order
+SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink
 FROM [readpast].[queues] WITH (UPDLOCK, HOLDLOCK)
 WHERE name = @queue;
 
+IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND COALESCE(@sink, @old_sink) <> N''
+    THROW 58003, N'a queue with delivery at_most_once cannot have a sink: its jobs are not acknowledged; set one of the two', 1;
+
 IF @queue_id IS NULL
 BEGIN
-    INSERT [readpast].[queues] (name, claim_order, completion, delivery, max_attempts, keep_done_s, keep_dead_s)
+    INSERT [readpast].[queues] (name, claim_order, completion, delivery, max_attempts, keep_done_s, keep_dead_s, sink)
     VALUES (@queue, ISNULL(@claim_order, 'fifo'), ISNULL(@completion, 'delete'), ISNULL(@delivery, 'at_least_once'), ISNULL(@max_attempts, 5),
-            NULLIF(@keep_done_s, 0), NULLIF(@keep_dead_s, 0));
+            NULLIF(@keep_done_s, 0), NULLIF(@keep_dead_s, 0), NULLIF(@sink, N''));
     SET @queue_id = CAST(SCOPE_IDENTITY() AS int);
     INSERT [readpast].[duties] (queue_id) VALUES (@queue_id);
     SET @created = 1;
@@ -602,7 +669,8 @@ BEGIN
         delivery     = ISNULL(@delivery, delivery),
         max_attempts = ISNULL(@max_attempts, max_attempts),
         keep_done_s  = CASE WHEN @keep_done_s IS NULL THEN keep_done_s ELSE NULLIF(@keep_done_s, 0) END,
-        keep_dead_s  = CASE WHEN @keep_dead_s IS NULL THEN keep_dead_s ELSE NULLIF(@keep_dead_s, 0) END
+        keep_dead_s  = CASE WHEN @keep_dead_s IS NULL THEN keep_dead_s ELSE NULLIF(@keep_dead_s, 0) END,
+        sink         = CASE WHEN @sink IS NULL THEN sink ELSE NULLIF(@sink, N'') END
     WHERE queue_id = @queue_id;
 END;
 COMMIT TRANSACTION;
@@ -1449,12 +1517,63 @@ EXEC sys.sp_releaseapplock @Resource = @resource, @LockOwner = N'Session';
 SELECT @found AS found, CAST(1 AS bit) AS waited;
 GO
 
+-- 238_call_sink.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Calls the sink of a queue with the jobs of @jobs that are done and still this worker's, inside of finish's transaction and before its own
+-- changes: while the sink runs, the jobs' rows are locked U, which no claim, enqueue or look of an operator waits for.
+--
+-- When the sink fails, everything is rolled back, a caller's transaction too, and the error is 58020. Its text begins with the number of the
+-- sink's own error and a colon, so that the worker can tell a deadlock, after which it repeats the call, from a result that the sink refuses.
+CREATE OR ALTER PROCEDURE [readpast].[call_sink]
+    @sink      nvarchar(517),
+    @queue_id  int,
+    @worker_id uniqueidentifier,
+    @jobs      [readpast].[finish_list] READONLY
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @open int, @message nvarchar(2048);
+DECLARE @done [readpast].[sink_list];
+
+INSERT @done (job_id, kind, correlation_id, fence, output)
+SELECT j.job_id, j.kind, j.correlation_id, j.fence, f.output
+FROM @jobs AS f
+INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
+WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF @@ROWCOUNT = 0
+    RETURN 0;
+
+-- One level more, so that a COMMIT of the sink's ends nothing: it is noticed below, and all of it is rolled back.
+BEGIN TRANSACTION;
+SET @open = @@TRANCOUNT;
+BEGIN TRY
+    EXEC @sink @done;
+    IF @@TRANCOUNT <> @open
+        THROW 58003, N'it has ended a transaction or left one open; it must leave the one in which it is called as it is', 1;
+    IF XACT_STATE() <> 1
+        THROW 58003, N'it has caught an error after which the transaction cannot be committed; it must raise it again', 1;
+END TRY
+BEGIN CATCH
+    SET @message = CONCAT(ERROR_NUMBER(), N': the sink ', @sink, N' failed with error ', ERROR_NUMBER(), N' in line ', ERROR_LINE(), N' of ',
+                          ERROR_PROCEDURE(), N': ', ERROR_MESSAGE());
+    IF @@TRANCOUNT > 0
+        ROLLBACK TRANSACTION;
+    THROW 58020, @message, 1;
+END CATCH;
+COMMIT TRANSACTION;
+GO
+
 -- 240_finish.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Acknowledges a batch of jobs that a worker has run. A job changes only while it is claimed by this worker under this fence.
 -- A snoozed job (outcome 3) waits like one that is retried, but its attempt does not count, so that it is never dead of it: it was too early
 -- for it, or the worker has no handler for its kind.
+--
+-- Where the queue has a sink, that is called first, in the same transaction, with the jobs that are done (call_sink): what it writes and the
+-- acknowledgement are committed together or not at all. When it fails, the error is 58020 and nothing was changed.
 --
 -- Result: job_id, result, for every job that did not end as asked: 'lost' (no longer this worker's under this fence; nothing was
 -- changed) or 'dead' (a retry was asked for, but its attempts are used up). Run again with the same jobs, it reports them as lost.
@@ -1470,11 +1589,11 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @first_ready bigint,
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517), @first_ready bigint,
     @message nvarchar(2048);
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL);
 
-SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts
+SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts, @sink = sink
 FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
@@ -1485,6 +1604,9 @@ IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 3 OR retry_ms < 0 OR retry_ms > 3
     THROW 58003, N'outcome must be 0 (done), 1 (retry), 2 (dead) or 3 (snooze), retry_ms between 0 and 315360000000 (ten years)', 1;
 
 BEGIN TRANSACTION;
+IF @sink IS NOT NULL
+    EXEC [readpast].[call_sink] @sink, @queue_id, @worker_id, @jobs;
+
 IF @completion = 'delete'
     DELETE j
     OUTPUT deleted.job_id, 0 INTO @found (job_id, dead)
@@ -1555,22 +1677,125 @@ FROM @found AS d
 WHERE d.dead = 1;
 GO
 
+-- 242_finish_with.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Acknowledges jobs as finish does and, in the same transaction, enqueues the jobs that follow them. A follow-up of a job that is not done in this
+-- call, or is no longer this worker's under this fence, is not enqueued. For calls that bring follow-ups: others call finish, which is one list less.
+--
+-- The follow-ups come after the acknowledgements, so that one may have the de-duplication key of the job that it follows. When one cannot be enqueued
+-- (its queue does not exist, or enqueue_batch refuses it), everything is rolled back, a caller's transaction too, and the error is 58020,
+-- as when a sink fails.
+-- Result: as finish.
+CREATE OR ALTER PROCEDURE [readpast].[finish_with]
+    @queue      nvarchar(129),
+    @worker_id  uniqueidentifier,
+    @jobs       [readpast].[finish_list] READONLY,
+    @follow_ups [readpast].[follow_up_list] READONLY
+AS
+SET NOCOUNT ON;
+SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @queue_id int = (SELECT queue_id FROM [readpast].[queues] WHERE name = @queue), @next nvarchar(128), @last nvarchar(128), @next_id int,
+    @first_id bigint, @message nvarchar(2048);
+DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+-- Of the follow-ups.
+DECLARE @queues TABLE (queue_id int NOT NULL PRIMARY KEY CLUSTERED);
+DECLARE @list [readpast].[enqueue_list];
+DECLARE @time_limits [readpast].[time_limit_list];
+
+SET @first_id = NEXT VALUE FOR [readpast].[job_ids];  -- below those of the follow-ups
+BEGIN TRANSACTION;
+INSERT @held (job_id)
+SELECT j.job_id
+FROM @jobs AS f
+INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
+WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+EXEC [readpast].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @jobs;
+
+-- Queue by queue, in the order of their names, in which everybody locks keys.
+WHILE 1 = 1
+BEGIN
+    SET @next = NULL;
+    SELECT TOP (1) @next = u.queue
+    FROM @follow_ups AS u
+    INNER JOIN @held AS h ON h.job_id = u.job_id
+    WHERE @last IS NULL OR u.queue > @last
+    ORDER BY u.queue;
+    IF @next IS NULL
+        BREAK;
+    SET @last = @next;
+
+    DELETE @list;
+    DELETE @time_limits;
+    INSERT @list (ordinal, payload, priority, delay_ms, due_at, max_attempts, dedup_key, correlation_id, kind)
+    SELECT u.ordinal, u.payload, u.priority, u.delay_ms, u.due_at, u.max_attempts, u.dedup_key, u.correlation_id, u.kind
+    FROM @follow_ups AS u
+    INNER JOIN @held AS h ON h.job_id = u.job_id
+    WHERE u.queue = @next;
+    INSERT @time_limits (ordinal, time_limit_ms)
+    SELECT u.ordinal, u.time_limit_ms
+    FROM @follow_ups AS u
+    INNER JOIN @held AS h ON h.job_id = u.job_id
+    WHERE u.queue = @next AND u.time_limit_ms IS NOT NULL;
+
+    BEGIN TRY
+        EXEC [readpast].[enqueue_batch] @queue = @next, @jobs = @list, @report = 0, @time_limits = @time_limits;
+    END TRY
+    BEGIN CATCH
+        SET @message = CONCAT(ERROR_NUMBER(), N': a follow-up in queue ''', @next, N''' cannot be enqueued, error ', ERROR_NUMBER(), N': ',
+                              ERROR_MESSAGE());
+        IF @@TRANCOUNT > 0
+            ROLLBACK TRANSACTION;
+        THROW 58020, @message, 1;
+    END CATCH;
+    INSERT @queues (queue_id) SELECT queue_id FROM [readpast].[queues] WHERE name = @next;
+END;
+COMMIT TRANSACTION;
+
+-- Jobs with higher numbers than the follow-ups' may have been claimed meanwhile, see enqueue. No error here is the caller's: all is committed.
+IF @@TRANCOUNT = 0
+BEGIN
+    SET XACT_ABORT OFF;
+    BEGIN TRY
+        WHILE 1 = 1
+        BEGIN
+            SET @next_id = NULL;
+            SELECT TOP (1) @next_id = q.queue_id
+            FROM @queues AS q
+            WHERE EXISTS (SELECT 1 FROM [readpast].[marks] AS m WITH (NOLOCK) WHERE m.queue_id = q.queue_id AND m.job_id > @first_id);
+            IF @next_id IS NULL
+                BREAK;
+            EXEC [readpast].[lower_marks] @next_id, @first_id;
+            DELETE @queues WHERE queue_id = @next_id;
+        END;
+    END TRY
+    BEGIN CATCH
+        RETURN 0;
+    END CATCH;
+END;
+GO
+
 -- 245_finish_one.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Acknowledges one job, as finish does: for callers that cannot pass a table-valued parameter, or not a row as large as this one's
--- output (the driver of the Rust crate takes no value over 65,535 bytes into one). Takes part in the caller's transaction.
+-- Acknowledges one job, as finish and finish_with do: for callers that cannot pass a table-valued parameter, or not a row as large as this one's
+-- output (the driver of the Rust crate takes no value over 65,535 bytes into one). Takes part in the caller's transaction. @follow_ups may be left out.
 -- Result: as finish.
 CREATE OR ALTER PROCEDURE [readpast].[finish_one]
-    @queue     nvarchar(129),
-    @worker_id uniqueidentifier,
-    @job_id    bigint,
-    @fence     int,
-    @outcome   tinyint        = 0,     -- 0 done, 1 retry, 2 dead, 3 snooze
-    @retry_ms  bigint         = NULL,  -- outcome 1 and 3: how long to wait; NULL or 0: ready at once
-    @run_us    bigint         = NULL,
-    @error     nvarchar(4000) = NULL,
-    @output    varbinary(max) = NULL   -- outcome 0, policies annotate and archive
+    @queue      nvarchar(129),
+    @worker_id  uniqueidentifier,
+    @job_id     bigint,
+    @fence      int,
+    @outcome    tinyint        = 0,     -- 0 done, 1 retry, 2 dead, 3 snooze
+    @retry_ms   bigint         = NULL,  -- outcome 1 and 3: how long to wait; NULL or 0: ready at once
+    @run_us     bigint         = NULL,
+    @error      nvarchar(4000) = NULL,
+    @output     varbinary(max) = NULL,  -- outcome 0: for the sink, and kept by the policies annotate and archive
+    @follow_ups [readpast].[follow_up_list] READONLY
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -1579,7 +1804,10 @@ DECLARE @jobs [readpast].[finish_list];
 INSERT @jobs (job_id, fence, outcome, retry_ms, run_us, error, output)
 VALUES (@job_id, @fence, @outcome, @retry_ms, @run_us, @error, @output);
 
-EXEC [readpast].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @jobs;
+IF EXISTS (SELECT 1 FROM @follow_ups)
+    EXEC [readpast].[finish_with] @queue = @queue, @worker_id = @worker_id, @jobs = @jobs, @follow_ups = @follow_ups;
+ELSE
+    EXEC [readpast].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @jobs;
 GO
 
 -- 250_release.sql
@@ -1783,7 +2011,7 @@ GO
 -- Registers a worker for a queue and starts its lease. Run again with the same id, it renews the lease.
 -- With @take_over = 1, other workers of the queue with the same name are marked lost and their jobs given back at once: for a process
 -- that is the only one of its name and knows that its predecessor is gone.
--- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs given back).
+-- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs given back), has_sink.
 CREATE OR ALTER PROCEDURE [readpast].[register_worker]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
@@ -1822,7 +2050,8 @@ BEGIN
     EXEC [readpast].[reap] @queue = @queue, @report = 0, @jobs_reaped = @taken_over OUTPUT;
 END;
 
-SELECT claim_order, completion, delivery, max_attempts, paused, @taken_over AS taken_over
+SELECT claim_order, completion, delivery, max_attempts, paused, @taken_over AS taken_over,
+       CAST(CASE WHEN sink IS NULL THEN 0 ELSE 1 END AS bit) AS has_sink
 FROM [readpast].[queues] WHERE queue_id = @queue_id;
 GO
 
@@ -2433,7 +2662,7 @@ GO
 -- Counts the jobs of one queue or, with NULL, of each. Reads without locks (NOLOCK): it neither waits nor makes anybody wait, and what
 -- it returns is a sample, not a balance. Reads every entry of the small indexes once.
 -- Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled, claimed, done, dead, archived, workers,
--- oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever).
+-- oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever), sink.
 CREATE OR ALTER PROCEDURE [readpast].[stats]
     @queue nvarchar(129) = NULL
 AS
@@ -2461,7 +2690,7 @@ SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts,
         WHERE a.queue_id = q.queue_id) AS archived,
        (SELECT COUNT_BIG(*) FROM [readpast].[workers] AS w WITH (NOLOCK)
         WHERE w.queue_id = q.queue_id AND w.lost_at IS NULL AND w.lease_until >= @now) AS workers,
-       DATEDIFF_BIG(MILLISECOND, r.oldest, @now) AS oldest_ready_ms, q.keep_done_s, q.keep_dead_s
+       DATEDIFF_BIG(MILLISECOND, r.oldest, @now) AS oldest_ready_ms, q.keep_done_s, q.keep_dead_s, q.sink
 FROM [readpast].[queues] AS q
 CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
              FROM (SELECT COUNT_BIG(*) AS ready, MIN(j.due_at) AS oldest FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
@@ -3397,7 +3626,7 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else; procedures that are named
--- nowhere (next_priority, lower_marks, sweep, look, tend) are called by the others only. Nobody may touch a table: procedures and tables have
+-- nowhere (next_priority, lower_marks, sweep, look, call_sink, tend) are called by the others only. Nobody may touch a table: procedures and tables have
 -- one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
 --
 -- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
@@ -3434,6 +3663,7 @@ GO
 GRANT EXECUTE ON OBJECT::[readpast].[claim] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[await_jobs] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[finish] TO [readpast_worker];
+GRANT EXECUTE ON OBJECT::[readpast].[finish_with] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[finish_one] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[release] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[recover] TO [readpast_worker];
@@ -3453,8 +3683,13 @@ GRANT EXECUTE ON OBJECT::[readpast].[fail_schedule] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[stats] TO [readpast_worker];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_worker];
 GRANT EXECUTE ON TYPE::[readpast].[finish_list] TO [readpast_worker];
+GRANT EXECUTE ON TYPE::[readpast].[follow_up_list] TO [readpast_worker];
 GRANT EXECUTE ON TYPE::[readpast].[job_list] TO [readpast_worker];
 GRANT EXECUTE ON TYPE::[readpast].[progress_list] TO [readpast_worker];
+-- What finish_with and call_sink declare.
+GRANT EXECUTE ON TYPE::[readpast].[enqueue_list] TO [readpast_worker];
+GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_worker];
+GRANT EXECUTE ON TYPE::[readpast].[sink_list] TO [readpast_worker];
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -3481,6 +3716,8 @@ GRANT EXECUTE ON OBJECT::[readpast].[list_schedules] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_operator];
 GRANT EXECUTE ON TYPE::[readpast].[enqueue_list] TO [readpast_operator];
 GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_operator];
+-- create_queue looks for it, and the catalog shows nobody what they may not use.
+GRANT EXECUTE ON TYPE::[readpast].[sink_list] TO [readpast_operator];
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO

@@ -6,6 +6,8 @@ IF EXISTS (SELECT 1
            INNER JOIN sys.database_principals AS r ON r.principal_id = m.role_principal_id
            WHERE r.name IN (N'$(schema)_monitor', N'$(schema)_operator', N'$(schema)_producer', N'$(schema)_worker'))
     THROW 58003, N'the roles $(schema)_producer, _worker, _operator and _monitor have members and could not be dropped; remove them first: ALTER ROLE ... DROP MEMBER ...', 1;
+IF EXISTS (SELECT 1 FROM sys.parameters WHERE user_type_id = TYPE_ID(N'[$(schema)].[sink_list]'))
+    THROW 58003, N'procedures that are not readpast''s, the sinks, use the table type [$(schema)].[sink_list], which could not be dropped; drop them first', 1;
 DROP PROCEDURE IF EXISTS [$(schema)].[list_schedules];
 DROP PROCEDURE IF EXISTS [$(schema)].[run_schedule_now];
 DROP PROCEDURE IF EXISTS [$(schema)].[resume_schedule];
@@ -37,7 +39,9 @@ DROP PROCEDURE IF EXISTS [$(schema)].[tend];
 DROP PROCEDURE IF EXISTS [$(schema)].[recover];
 DROP PROCEDURE IF EXISTS [$(schema)].[release];
 DROP PROCEDURE IF EXISTS [$(schema)].[finish_one];
+DROP PROCEDURE IF EXISTS [$(schema)].[finish_with];
 DROP PROCEDURE IF EXISTS [$(schema)].[finish];
+DROP PROCEDURE IF EXISTS [$(schema)].[call_sink];
 DROP PROCEDURE IF EXISTS [$(schema)].[await_jobs];
 DROP PROCEDURE IF EXISTS [$(schema)].[look];
 DROP PROCEDURE IF EXISTS [$(schema)].[claim];
@@ -49,6 +53,8 @@ DROP PROCEDURE IF EXISTS [$(schema)].[enqueue];
 DROP PROCEDURE IF EXISTS [$(schema)].[create_queue];
 DROP TYPE IF EXISTS [$(schema)].[progress_list];
 DROP TYPE IF EXISTS [$(schema)].[job_list];
+DROP TYPE IF EXISTS [$(schema)].[sink_list];
+DROP TYPE IF EXISTS [$(schema)].[follow_up_list];
 DROP TYPE IF EXISTS [$(schema)].[finish_list];
 DROP TYPE IF EXISTS [$(schema)].[time_limit_list];
 DROP TYPE IF EXISTS [$(schema)].[enqueue_list];

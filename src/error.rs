@@ -182,6 +182,18 @@ pub enum Error {
         message: String,
     },
 
+    /// The queue's sink, or the enqueueing of a follow-up, failed in the transaction of an acknowledgement (58020),
+    /// which was rolled back as a whole. A [`Worker`](crate::Worker) finds the job whose result is refused, and retries
+    /// it; it stops where the sink cannot be called at all.
+    #[error("{message}")]
+    #[non_exhaustive]
+    ResultRefused {
+        /// The number of the sink's own error.
+        number: i32,
+        /// Its text, and where it was raised.
+        message: String,
+    },
+
     /// A job cannot be enqueued as it is. Nothing was sent. Correct the job.
     #[error("the job cannot be enqueued: {reason}")]
     #[non_exhaustive]
@@ -374,6 +386,9 @@ impl InvalidPayload {
 /// trusted.
 const LOGIN_NUMBERS: [i32; 6] = [18452, 18456, 18470, 18486, 18487, 18488];
 
+/// Procedures that are not there, have other parameters than they are called with, or may not be called.
+const CANNOT_BE_CALLED: [i32; 6] = [201, 206, 229, 2812, 8144, 8145];
+
 impl Error {
     /// Whether the same call may succeed a little later: by itself, as after a deadlock, a time-out, a lost or refused
     /// connection, a fail-over, or when a server was busy; or because an operator makes room on a full disk or in a
@@ -390,7 +405,9 @@ impl Error {
             | Error::ConnectionLost { .. } => true,
             // What a fail-over looks like from the old primary.
             Error::ReadOnlyDatabase { .. } => true,
-            Error::Sql { number, .. } | Error::Database { number, .. } => transient::is_transient(*number),
+            Error::Sql { number, .. } | Error::Database { number, .. } | Error::ResultRefused { number, .. } => {
+                transient::is_transient(*number)
+            }
             _ => false,
         }
     }
@@ -416,6 +433,15 @@ impl Error {
         }
     }
 
+    /// Whether one of the jobs of an acknowledgement is to blame that its sink refused: not where the error passes, and
+    /// not where the sink cannot be called.
+    pub(crate) fn blames_a_job(&self) -> bool {
+        match self {
+            Error::ResultRefused { number, .. } => !self.is_transient() && !CANNOT_BE_CALLED.contains(number),
+            _ => false,
+        }
+    }
+
     /// SQL Server's error number, where SQL Server sent one.
     pub fn sql_number(&self) -> Option<i32> {
         match self {
@@ -426,6 +452,7 @@ impl Error {
             Error::UnknownQueue { .. } => Some(58001),
             Error::LeaseLost => Some(58002),
             Error::Refused { .. } => Some(58003),
+            Error::ResultRefused { .. } => Some(58020),
             Error::EnqueueInDoubt { cause, .. } | Error::EnqueuedInPart { cause, .. } => cause.sql_number(),
             _ => None,
         }
@@ -461,6 +488,7 @@ impl Error {
             58001 => Error::UnknownQueue { message },
             58002 => Error::LeaseLost,
             58003 => Error::Refused { message },
+            58020 => of_sink(message),
             // No such procedure, object, column type.
             2812 | 208 | 2715 => Error::NotInstalled { schema: schema.to_string(), message },
             229 | 230 | 262 | 297 | 300 => {
@@ -479,6 +507,13 @@ impl Error {
             },
         }
     }
+}
+
+/// What `finish` reports of a sink or a follow-up: the number of its own error, a colon and the text.
+fn of_sink(message: String) -> Error {
+    let parts = message.split_once(": ").and_then(|(number, text)| Some((number.parse().ok()?, text.to_owned())));
+    let (number, message) = parts.unwrap_or((58020, message));
+    Error::ResultRefused { number, message }
 }
 
 #[cfg(test)]
@@ -500,6 +535,16 @@ mod tests {
         let part = Error::EnqueuedInPart { enqueued: Vec::new(), cause: Box::new(sql(1205)) };
         assert!(!part.is_transient(), "the same call would enqueue the first jobs a second time");
         assert_eq!(part.sql_number(), Some(1205));
+    }
+
+    #[test]
+    fn a_sink_s_error_is_a_job_s_unless_it_passes_or_the_sink_cannot_be_called() {
+        let error = |number: i32| of_sink(format!("{number}: the sink failed: text"));
+        assert_eq!(error(547).to_string(), "the sink failed: text");
+        assert!(error(547).blames_a_job() && !error(547).is_transient() && !error(547).leaves_open());
+        assert!(error(1205).is_transient() && !error(1205).blames_a_job() && !error(1205).leaves_open());
+        assert!(!error(2812).blames_a_job() && !error(2812).is_transient());
+        assert!(!Error::Refused { message: String::new() }.blames_a_job());
     }
 
     #[test]

@@ -87,8 +87,8 @@
 //! # Where things are
 //!
 //! [`Queue`], [`NewJob`], [`Schedule`] and [`enqueue_in`] are for producers; [`Worker`], [`Handlers`], [`Job`], [`Context`],
-//! [`Json`], [`Output`] and [`JobError`] for workers; [`TypedJob`], [`Config`] and [`Error`] for both. [`tiberius`] is
-//! the driver underneath, for [`enqueue_in`].
+//! [`Json`], [`Output`], [`finish_in`] and [`JobError`] for workers; [`TypedJob`], [`Config`] and [`Error`] for both.
+//! [`tiberius`] is the driver underneath, for [`enqueue_in`] and [`finish_in`].
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -100,7 +100,9 @@ mod connection_string;
 mod cron_times;
 mod enqueued;
 mod error;
+mod finish_in;
 mod flag;
+mod follow_up;
 mod handler;
 mod ids;
 mod job;
@@ -117,6 +119,8 @@ pub use config::{Config, ConnectionConfig, MetricsConfig, PortInUse, QueueConfig
 pub use connection_string::ConnectionString;
 pub use enqueued::Enqueued;
 pub use error::{Error, InvalidPayload};
+pub use finish_in::{Finished, finish_in};
+pub use follow_up::FollowUp;
 pub use handler::{BoxError, Context, Handlers, IntoOutput, JobError, Json, KindOptions, Output, TypedJob};
 pub use ids::{Fence, JobId, WorkerId};
 pub use job::{Job, NewJob};
@@ -128,11 +132,11 @@ pub use queue::{
 pub use schedule::Schedule;
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
 
-/// The traits that [`enqueue_in`] and the driver ask of a connection.
+/// The traits that [`enqueue_in`], [`finish_in`] and the driver ask of a connection.
 pub use futures_io;
 /// The library of the thread pool, for [`WorkerBuilder::thread_pool`].
 pub use rayon;
-/// The driver, for [`enqueue_in`].
+/// The driver, for [`enqueue_in`] and [`finish_in`].
 pub use tiberius;
 /// The type of [`NewJob::correlation_id`] and [`WorkerId`].
 pub use uuid::Uuid;

@@ -7,5 +7,9 @@ use std::time::Duration;
 /// elsewhere.
 pub(crate) const MAX_VALUE_BYTES: usize = 256 << 20;
 
+/// The most bytes that the driver takes for one value in a table-valued parameter: it compares the length of a
+/// `varbinary(max)` with the 65,535 that stand for "max" on the wire. Larger values go as parameters of their own.
+pub(crate) const MAX_TABLE_VALUE_BYTES: usize = 65_535;
+
 /// The longest delay, and the longest that finished jobs are kept: the procedures take no more. Ten years of 365 days.
 pub(crate) const TEN_YEARS: Duration = Duration::from_secs(315_360_000);

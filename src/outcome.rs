@@ -2,15 +2,21 @@
 
 use std::time::Duration;
 
+use crate::follow_up::FollowUp;
+
 /// What a worker acknowledges about a job that it has run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
     /// It is done.
     Done {
-        /// What it leaves behind, for queues that keep that.
+        /// What it leaves behind, for the queue's sink, and for queues that keep that.
         output: Option<Vec<u8>>,
+        /// The jobs that are enqueued with its acknowledgement.
+        follow_ups: Vec<FollowUp>,
     },
+    /// It is done, and its handler has acknowledged it itself: [`finish_in`](crate::finish_in).
+    Acknowledged,
     /// It failed and runs again, unless its attempts are used up: then it is dead.
     Retry {
         /// How long it waits before that.
@@ -33,12 +39,24 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The bytes of its output.
-    pub(crate) fn output_bytes(&self) -> usize {
+    pub(crate) fn output(&self) -> Option<&[u8]> {
         match self {
-            Outcome::Done { output: Some(output) } => output.len(),
-            _ => 0,
+            Outcome::Done { output, .. } => output.as_deref(),
+            _ => None,
         }
+    }
+
+    pub(crate) fn follow_ups(&self) -> &[FollowUp] {
+        match self {
+            Outcome::Done { follow_ups, .. } => follow_ups,
+            _ => &[],
+        }
+    }
+
+    /// The bytes that its acknowledgement carries: of its output and of the payloads of its follow-ups.
+    pub(crate) fn bytes(&self) -> usize {
+        let output = self.output().map_or(0, <[u8]>::len);
+        output + self.follow_ups().iter().map(|follow_up| follow_up.job.payload.len()).sum::<usize>()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::support::{Fixture, Session, WorkerSession};
 
 /// What each session does, on the jobs that [`Scene::prepare`] makes: `READY` (with the key `ready`), `SCHEDULED`,
 /// `CLAIMED`, `LOST` (claimed by a worker that was lost), `DEAD`, `DONE`.
-const CALLS: [(&str, &str); 12] = [
+const CALLS: [(&str, &str); 13] = [
     ("enqueue", "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = N'ready'"),
     (
         "enqueue_batch",
@@ -22,6 +22,15 @@ const CALLS: [(&str, &str); 12] = [
         "finish",
         "DECLARE @jobs [$(schema)].[finish_list]; INSERT @jobs (job_id, fence, outcome) VALUES (CLAIMED, 1, 0);
          EXEC [$(schema)].[finish] @queue = N'work', @worker_id = 'WORKER', @jobs = @jobs",
+    ),
+    (
+        "finish_with",
+        "DECLARE @jobs [$(schema)].[finish_list], @follow_ups [$(schema)].[follow_up_list];
+         INSERT @jobs (job_id, fence, outcome) VALUES (CLAIMED, 1, 0);
+         INSERT @follow_ups (ordinal, job_id, queue, payload, dedup_key)
+         VALUES (1, CLAIMED, N'work', 0x, N'ready'), (2, CLAIMED, N'work', 0x, NULL);
+         EXEC [$(schema)].[finish_with] @queue = N'work', @worker_id = 'WORKER', @jobs = @jobs,
+              @follow_ups = @follow_ups",
     ),
     (
         "release",

@@ -549,7 +549,7 @@ async fn operators_do_not_wait_for_each_other() {
     let calls = ["requeue] @queue = N'work'", "purge] @queue = N'work', @state = 'dead'", "expire] @queue = N'work'"];
     for open in calls {
         for beside in calls {
-            let fixture = Fixture::with("operators", options).await;
+            let fixture = Fixture::with("operators", options.clone()).await;
             dead_jobs(&fixture, &[None, Some("a"), None, Some("b"), None]).await;
             let mut first = fixture.session().await;
             first.sql("BEGIN TRANSACTION").await;

@@ -67,7 +67,7 @@ async fn a_queue_keeps_finished_jobs_for_ever_until_it_is_told_otherwise() {
             (Keep::For(Duration::from_secs(2)), Keep::Forever),
         ),
     ] {
-        fixture.queue.create(options).await.unwrap();
+        fixture.queue.create(options.clone()).await.unwrap();
         assert_eq!(kept().await, expected, "{options:?}");
     }
     fixture.remove().await;

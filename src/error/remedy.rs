@@ -63,7 +63,7 @@ mod tests {
             "make the login's user a member of s_worker: ALTER ROLE [s_worker] ADD MEMBER [user]"
         );
         assert!(denied("peek").contains("one of s_operator, s_monitor: ALTER ROLE [role] ADD"));
-        assert!(denied("enqueue_list").contains("one of s_producer, s_operator"));
+        assert!(denied("enqueue_list").contains("one of s_producer, s_worker, s_operator"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use super::state::State;
 use crate::error::Error;
 use crate::flag::Flag;
-use crate::ids::Fence;
+use crate::ids::{Fence, WorkerId};
 use crate::job::Job;
 use crate::maximums::TEN_YEARS;
 use crate::notes::{Note, NotedRun, Notes};
@@ -20,6 +20,8 @@ pub struct Context {
     job: Job,
     lease_lost: Flag,
     deadline: Option<Instant>,
+    /// Who claimed the job and when it started; `None` where nobody did.
+    run: Option<(WorkerId, Instant)>,
     surroundings: Arc<Surroundings>,
 }
 
@@ -30,13 +32,22 @@ pub(crate) struct Surroundings {
     stopping_now: Flag,
     state: State,
     notes: Arc<Notes>,
+    /// The schema's and the queue's name.
+    place: (String, String),
     /// Made by the first [`Context::block_on`].
     runtime: OnceLock<Runtime>,
 }
 
 impl Surroundings {
-    pub(crate) fn new(stopping: Flag, stopping_now: Flag, state: State, notes: Arc<Notes>) -> Surroundings {
-        Surroundings { stopping, stopping_now, state, notes, runtime: OnceLock::new() }
+    /// `place` is the schema and the queue.
+    pub(crate) fn new(
+        stopping: Flag,
+        stopping_now: Flag,
+        state: State,
+        notes: Arc<Notes>,
+        place: (String, String),
+    ) -> Surroundings {
+        Surroundings { stopping, stopping_now, state, notes, place, runtime: OnceLock::new() }
     }
 
     pub(crate) fn is_stopping_now(&self) -> bool {
@@ -59,12 +70,13 @@ impl Surroundings {
 
 impl fmt::Debug for Surroundings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Surroundings { stopping, stopping_now, state, notes, runtime: _ } = self;
+        let Surroundings { stopping, stopping_now, state, notes, place, runtime: _ } = self;
         f.debug_struct("Surroundings")
             .field("stopping", stopping)
             .field("stopping_now", stopping_now)
             .field("state", state)
             .field("notes", notes)
+            .field("place", place)
             .finish()
     }
 }
@@ -82,9 +94,10 @@ impl Context {
         job: Job,
         lease_lost: Flag,
         deadline: Option<Instant>,
+        run: Option<(WorkerId, Instant)>,
         surroundings: Arc<Surroundings>,
     ) -> Context {
-        Context { job, lease_lost, deadline, surroundings }
+        Context { job, lease_lost, deadline, run, surroundings }
     }
 
     /// The job that runs.
@@ -263,6 +276,17 @@ impl Context {
         tokio::task::block_in_place(|| runtime.block_on(future))
     }
 
+    /// Who claimed the job and when it started; `None` in a test's.
+    pub(crate) fn run(&self) -> Option<(WorkerId, Instant)> {
+        self.run
+    }
+
+    /// The names of the schema and of the queue that the job is from.
+    pub(crate) fn place(&self) -> (&str, &str) {
+        let (schema, queue) = &self.surroundings.place;
+        (schema, queue)
+    }
+
     /// The job back, when it has run.
     pub(crate) fn into_job(self) -> Job {
         self.job
@@ -282,7 +306,7 @@ impl Context {
     /// ```
     pub fn for_test(job: Job) -> Context {
         let time_limit = job.time_limit();
-        let context = Context::new(job, Flag::default(), None, Arc::default());
+        let context = Context::new(job, Flag::default(), None, None, Arc::default());
         match time_limit {
             Some(limit) => context.time_limit(limit),
             None => context,

@@ -157,7 +157,7 @@ impl Handlers {
     /// });
     /// let handlers = handlers.state(Words(AtomicUsize::new(0)));
     /// let job = Job::for_test(NewJob::text("to be or not to be"));
-    /// assert_eq!(handlers.run_for_test(Context::for_test(job)), Outcome::Done { output: None });
+    /// assert_eq!(handlers.run_for_test(Context::for_test(job)), Outcome::Done { output: None, follow_ups: vec![] });
     /// ```
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Handlers {
         if self.state.insert(value) {
@@ -250,7 +250,7 @@ impl Handlers {
     /// let run = |job: NewJob| handlers.run_for_test(Context::for_test(Job::for_test(job)));
     ///
     /// let four = NewJob::json(&4).unwrap().kind("halve");
-    /// assert_eq!(run(four), Outcome::Done { output: Some(b"2".to_vec()) });
+    /// assert_eq!(run(four), Outcome::Done { output: Some(b"2".to_vec()), follow_ups: vec![] });
     /// let three = NewJob::json(&3).unwrap().kind("halve");
     /// assert_eq!(run(three), Outcome::Dead { error: "it is odd".to_owned() });
     /// assert!(matches!(run(NewJob::text("x").kind("double")), Outcome::Snooze { .. }));
@@ -338,7 +338,7 @@ mod tests {
         let handlers = handlers.state("the handlers'").state(1_u8);
         let context = Context::for_test(Job::for_test(NewJob::text(""))).with_state("the test's");
         let outcome = handlers.run_for_test(context);
-        assert_eq!(outcome, Outcome::Done { output: Some(b"the test's 1".to_vec()) });
+        assert_eq!(outcome, Outcome::Done { output: Some(b"the test's 1".to_vec()), follow_ups: vec![] });
     }
 
     #[test]
@@ -353,7 +353,8 @@ mod tests {
             let context = if let Some(limit) = of_test { context.time_limit(limit) } else { context };
             handlers.run_for_test(context)
         };
-        let minutes = |minutes: u8| Outcome::Done { output: Some(minutes.to_string().into_bytes()) };
+        let minutes =
+            |minutes: u8| Outcome::Done { output: Some(minutes.to_string().into_bytes()), follow_ups: vec![] };
         assert_eq!(left(NewJob::text(""), None), minutes(1));
         let own = || NewJob::text("").time_limit(Duration::from_secs(120));
         assert_eq!(left(own(), None), minutes(2));

@@ -3,33 +3,117 @@
 use serde::Serialize;
 
 use super::job_error::{BoxError, JobError};
-use crate::maximums::MAX_VALUE_BYTES;
+use crate::config::QueueConfig;
+use crate::follow_up::FollowUp;
+use crate::job::NewJob;
+use crate::maximums::{MAX_TABLE_VALUE_BYTES, MAX_VALUE_BYTES};
+use crate::outcome::Outcome;
+use crate::queue::enqueue;
 
-/// The bytes that a job leaves behind. Queues with the completion policy `annotate` or `archive` store them beside the
-/// job; `delete` drops them.
+/// What a job leaves behind: bytes, and jobs that follow it.
+///
+/// A queue's sink gets the bytes ([`QueueOptions::sink`](crate::QueueOptions::sink)); the completion policies
+/// `annotate` and `archive` store them beside the job; `delete` drops them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {
     bytes: Option<Vec<u8>>,
+    follow_ups: Vec<FollowUp>,
+    /// Its handler has acknowledged the job itself.
+    acknowledged: bool,
 }
+
+/// The most follow-ups of one job: as many as a transaction enqueues elsewhere.
+const MAX_FOLLOW_UPS: usize = 1_000;
+
+/// The most bytes of the payloads of one job's follow-ups: they must arrive with its acknowledgement, in time.
+const MAX_FOLLOW_UP_BYTES: usize = 8 << 20;
 
 impl Output {
     /// These bytes, up to 256 MiB; with more the job is dead.
     pub fn bytes(bytes: impl Into<Vec<u8>>) -> Output {
-        Output { bytes: Some(bytes.into()) }
+        Output { bytes: Some(bytes.into()), ..Output::default() }
+    }
+
+    /// Enqueues `job` in `queue`, this one or another in the same schema, in the transaction in which the job that has
+    /// run is acknowledged: both happen, or neither, and once, however often the job has run. Where its acknowledgement
+    /// comes too late, because its worker has lost it, nothing is enqueued.
+    ///
+    /// A [de-duplication key](NewJob::dedup_key) counts as always: where an unfinished job of the queue has it, nothing
+    /// is added. It may be the key of the job that has run, which is done by then.
+    ///
+    /// Up to 1,000 jobs, each with a payload of 65,535 bytes at the most, together 8 MiB; with more, or with a job that
+    /// cannot be enqueued as it is, the job that has run is dead. Where the queue does not exist, its attempt has
+    /// failed.
+    ///
+    /// ```
+    /// use readpast::{BoxError, Context, Job, NewJob, Output};
+    ///
+    /// fn split(job: &Job, _context: &Context) -> Result<Output, BoxError> {
+    ///     let text = job.text()?;
+    ///     let pages = text.split('\n').map(NewJob::text);
+    ///     Ok(pages.fold(Output::default(), |output, page| output.enqueue("pages", page)))
+    /// }
+    /// ```
+    pub fn enqueue(mut self, queue: impl Into<String>, job: NewJob) -> Output {
+        self.follow_ups.push(FollowUp { queue: queue.into(), job });
+        self
+    }
+
+    /// Of a job that its handler has acknowledged.
+    pub(crate) fn acknowledged() -> Output {
+        Output { acknowledged: true, ..Output::default() }
     }
 
     /// Refuses what is not even to be sent; running the job again would not help.
-    pub(super) fn checked(self) -> Result<Output, BoxError> {
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and what is allowed.
+    pub(crate) fn check(&self) -> Result<(), String> {
         let length = self.bytes.as_ref().map_or(0, Vec::len);
         if length > MAX_VALUE_BYTES {
-            let message = format!("its output has {length} bytes; it must have {MAX_VALUE_BYTES} (256 MiB) at most");
-            return Err(JobError::dead(message).into());
+            return Err(format!("its output has {length} bytes; it must have {MAX_VALUE_BYTES} (256 MiB) at most"));
         }
-        Ok(self)
+        let count = self.follow_ups.len();
+        if count > MAX_FOLLOW_UPS {
+            return Err(format!(
+                "it has {count} follow-ups; it must have {MAX_FOLLOW_UPS} at most: let one of them enqueue the rest"
+            ));
+        }
+        for FollowUp { queue, job } in &self.follow_ups {
+            QueueConfig { name: queue.clone() }.validate().map_err(|error| format!("of a follow-up, {error}"))?;
+            enqueue::check(std::slice::from_ref(job)).map_err(|error| format!("of a follow-up, {error}"))?;
+            let bytes = job.payload.len();
+            if bytes > MAX_TABLE_VALUE_BYTES {
+                return Err(format!(
+                    "the payload of a follow-up has {bytes} bytes; it must have {MAX_TABLE_VALUE_BYTES} at most: store \
+                     it elsewhere and enqueue its address"
+                ));
+            }
+        }
+        let bytes: usize = self.follow_ups.iter().map(|follow_up| follow_up.job.payload.len()).sum();
+        if bytes > MAX_FOLLOW_UP_BYTES {
+            return Err(format!(
+                "the payloads of its follow-ups have {bytes} bytes; they must have {MAX_FOLLOW_UP_BYTES} (8 MiB) at \
+                 most"
+            ));
+        }
+        Ok(())
     }
 
-    pub(crate) fn into_bytes(self) -> Option<Vec<u8>> {
-        self.bytes
+    /// [`check`](Output::check), as an error of the handler's.
+    pub(super) fn checked(self) -> Result<Output, BoxError> {
+        match self.check() {
+            Ok(()) => Ok(self),
+            Err(reason) => Err(JobError::dead(reason).into()),
+        }
+    }
+
+    pub(crate) fn into_outcome(self) -> Outcome {
+        if self.acknowledged {
+            return Outcome::Acknowledged;
+        }
+        Outcome::Done { output: self.bytes, follow_ups: self.follow_ups }
     }
 }
 

@@ -43,7 +43,7 @@ impl Handler {
     /// And whether the handler's error panicked.
     fn outcome(&self, context: &Context, result: Result<Output, BoxError>) -> (Outcome, bool) {
         let error = match result.and_then(Output::checked) {
-            Ok(output) => return (Outcome::Done { output: output.into_bytes() }, false),
+            Ok(output) => return (output.into_outcome(), false),
             Err(error) => error,
         };
         let judge = |error: &BoxError| failure(&**error, &self.options.retry.unwrap_or_default(), context.attempt());

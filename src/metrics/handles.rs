@@ -104,6 +104,8 @@ pub(crate) struct WorkerMetrics {
     finished_jobs: Counter,
     finish_seconds: Histogram,
     finish_batch_jobs: Histogram,
+    follow_ups: Counter,
+    refused_results: Counter,
     pub(crate) finish_retries: Counter,
     pub(crate) dead: Counter,
     lost_jobs: Counter,
@@ -137,6 +139,8 @@ impl WorkerMetrics {
             finished_jobs: FINISHED_JOBS.counter(own),
             finish_seconds: FINISH_SECONDS.histogram(own),
             finish_batch_jobs: FINISH_BATCH_JOBS.histogram(own),
+            follow_ups: FOLLOW_UPS.counter(own),
+            refused_results: REFUSED_RESULTS.counter(own),
             finish_retries: FINISH_RETRIES.counter(own),
             dead: DEAD_JOBS.counter(own),
             lost_jobs: LOST_JOBS.counter(own),
@@ -203,6 +207,16 @@ impl WorkerMetrics {
         self.finish_batch_jobs.record(jobs as f64);
     }
 
+    /// Jobs were handed in with the acknowledgement of others.
+    pub(crate) fn followed_up(&self, jobs: usize) {
+        self.follow_ups.increment(jobs as u64);
+    }
+
+    /// The queue's sink refused results, or follow-ups could not be enqueued.
+    pub(crate) fn refused_results(&self, jobs: usize) {
+        self.refused_results.increment(jobs as u64);
+    }
+
     pub(crate) fn released(&self, jobs: u64) {
         self.released_jobs.increment(jobs);
     }
@@ -250,7 +264,7 @@ impl KindMetrics {
 
     pub(crate) fn run_ended(&self, outcome: &Outcome, run: Duration) {
         match outcome {
-            Outcome::Done { .. } => self.run_done(run),
+            Outcome::Done { .. } | Outcome::Acknowledged => self.run_done(run),
             Outcome::Retry { .. } => self.run_retry.record(run),
             Outcome::Snooze { .. } => self.run_snooze.record(run),
             Outcome::Dead { .. } => self.run_dead.record(run),

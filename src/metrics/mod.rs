@@ -76,7 +76,7 @@ pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
 
 /// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the
 /// connection.
-pub(crate) const PROCEDURES: [&str; 39] = [
+pub(crate) const PROCEDURES: [&str; 40] = [
     "connect",
     "install",
     "schema_info",
@@ -88,6 +88,7 @@ pub(crate) const PROCEDURES: [&str; 39] = [
     "await_jobs",
     "recover",
     "finish",
+    "finish_with",
     "finish_one",
     "release",
     "register_worker",
@@ -120,7 +121,7 @@ pub(crate) const PROCEDURES: [&str; 39] = [
 
 /// How a failed call is named: SQL Server's numbers that have a meaning here, and words for what did not come from SQL
 /// Server.
-pub(crate) const ERRORS: [&str; 68] = [
+pub(crate) const ERRORS: [&str; 69] = [
     "connect",
     "connection_lost",
     "timed_out",
@@ -189,6 +190,7 @@ pub(crate) const ERRORS: [&str; 68] = [
     "58001",
     "58002",
     "58003",
+    "58020",
 ];
 
 /// Calls: half a millisecond is a round trip in one rack, 30 s twice the default command time-out.
@@ -297,6 +299,16 @@ const FINISHED_JOBS: Metric = counter("readpast_finished_jobs_total", QUEUE, "Jo
 const FINISH_SECONDS: Metric =
     times("readpast_finish_seconds", QUEUE, CALL_BUCKETS, "How long an acknowledgement took, repeats included");
 const FINISH_BATCH_JOBS: Metric = batches("readpast_finish_batch_jobs", "Jobs of an acknowledgement");
+const FOLLOW_UPS: Metric = counter(
+    "readpast_follow_ups_total",
+    QUEUE,
+    "Jobs that were handed in with the acknowledgement of others, duplicates included",
+);
+const REFUSED_RESULTS: Metric = counter(
+    "readpast_refused_results_total",
+    QUEUE,
+    "Jobs whose result the queue's sink refused, or whose follow-up could not be enqueued; their attempt has failed",
+);
 const FINISH_RETRIES: Metric =
     counter("readpast_finish_retries_total", QUEUE, "Acknowledgements that failed and were repeated");
 const DEAD_JOBS: Metric = counter(
@@ -426,6 +438,8 @@ pub(crate) const STAGES: [(&str, &[Metric]); 9] = [
             FINISHED_JOBS,
             FINISH_SECONDS,
             FINISH_BATCH_JOBS,
+            FOLLOW_UPS,
+            REFUSED_RESULTS,
             FINISH_RETRIES,
             DEAD_JOBS,
             LOST_JOBS,

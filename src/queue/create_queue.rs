@@ -21,7 +21,7 @@ use crate::maximums::TEN_YEARS;
 /// let day = Duration::from_secs(86_400);
 /// let options = QueueOptions::default().completion(CompletionPolicy::Archive).keep_done(Keep::For(30 * day));
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use = "options do nothing until they are passed to Queue::create"]
 pub struct QueueOptions {
     claim_order: Option<ClaimOrder>,
@@ -30,6 +30,8 @@ pub struct QueueOptions {
     max_attempts: Option<u32>,
     keep_done: Option<Keep>,
     keep_dead: Option<Keep>,
+    /// `Some(None)`: it is taken away.
+    sink: Option<Option<String>>,
 }
 
 impl QueueOptions {
@@ -67,6 +69,38 @@ impl QueueOptions {
     /// How long dead jobs stay. Default: [`Keep::Forever`].
     pub fn keep_dead(mut self, keep: Keep) -> QueueOptions {
         self.keep_dead = Some(keep);
+        self
+    }
+
+    /// The queue's sink: a procedure of yours that is called with the jobs that are done, inside the transaction in
+    /// which they are acknowledged. What it writes and the acknowledgement are committed together or not at all, once,
+    /// however often a job has run. Default: none.
+    ///
+    /// Its one parameter is of the table type `sink_list` of readpast's schema, with the columns `job_id`, `kind`,
+    /// `correlation_id`, `fence` and `output`:
+    ///
+    /// ```sql
+    /// CREATE PROCEDURE dbo.add_up @done readpast.sink_list READONLY AS
+    /// INSERT dbo.results (job_id, value) SELECT job_id, CAST(output AS int) FROM @done;
+    /// ```
+    ///
+    /// Name it with its schema, as in `dbo.add_up`. It is looked for when this is sent: the login must have EXECUTE or
+    /// VIEW DEFINITION on it. It must neither commit nor roll back; where it raises an error, the acknowledgement is
+    /// rolled back too, and repeated in smaller and smaller parts until the job is found whose result it refuses. That
+    /// job's attempt has failed, with the sink's error, and the others are done. After a deadlock or another error that
+    /// passes, the call is repeated. `sql/README.md` has more, under "finish".
+    ///
+    /// Not for queues with [`Delivery::AtMostOnce`], whose jobs are not acknowledged. A worker learns of it at its
+    /// start, and calls that do not come back in time are then sent in smaller parts, down to one job; start workers
+    /// anew after giving a queue its first sink.
+    pub fn sink(mut self, procedure: impl Into<String>) -> QueueOptions {
+        self.sink = Some(Some(procedure.into()));
+        self
+    }
+
+    /// Takes the [`sink`](Self::sink) away.
+    pub fn without_sink(mut self) -> QueueOptions {
+        self.sink = Some(None);
         self
     }
 }
@@ -180,6 +214,14 @@ impl Session {
         }
         command.bind_param("@keep_done_s", keep_done_s);
         command.bind_param("@keep_dead_s", keep_dead_s);
+        match &options.sink {
+            None => {}
+            Some(None) => command.bind_param("@sink", ""),
+            Some(Some(sink)) if sink.trim().is_empty() => {
+                return Err(Error::Refused { message: "sink is ''; it must be the name of a procedure".to_owned() });
+            }
+            Some(Some(sink)) => command.bind_param("@sink", sink.as_str()),
+        }
         let mut row = self.row("create_queue", command).await?;
         row.required::<i32>("queue_id")?;
         row.required("created")

@@ -10,7 +10,7 @@ use super::Queue;
 use super::datetime2::to_datetime2;
 use super::enqueue_retries::Retries;
 use super::lasting_session::Session;
-use super::parameters::{MAX_TABLE_VALUE_BYTES, int, ms, procedure, table_type};
+use super::parameters::{int, ms, procedure, table_type};
 use super::pool::Lent;
 use super::result_columns::{Columns, into_rows};
 use super::schema::SCHEMA_VERSION;
@@ -19,6 +19,7 @@ use crate::enqueued::Enqueued;
 use crate::error::Error;
 use crate::ids::JobId;
 use crate::job::NewJob;
+use crate::maximums::MAX_TABLE_VALUE_BYTES;
 
 /// The calls by name.
 const ENQUEUE: &str = "enqueue";
@@ -132,7 +133,7 @@ fn kept_for_repeat(limit: Duration) -> Duration {
 /// # Errors
 ///
 /// [`Error::InvalidJob`], which says which of several it is.
-pub(super) fn check(jobs: &[NewJob]) -> Result<(), Error> {
+pub(crate) fn check(jobs: &[NewJob]) -> Result<(), Error> {
     for (index, job) in jobs.iter().enumerate() {
         match job.check().and_then(|()| due_at(job).map(drop)) {
             Err(Error::InvalidJob { reason }) if jobs.len() > 1 => {
@@ -210,7 +211,12 @@ where
     Ok(enqueued)
 }
 
-async fn run<S>(client: &mut tiberius::Client<S>, schema: &str, command: Command<'_>) -> Result<CommandResult, Error>
+/// Runs a command on the caller's own connection.
+pub(crate) async fn run<S>(
+    client: &mut tiberius::Client<S>,
+    schema: &str,
+    command: Command<'_>,
+) -> Result<CommandResult, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -382,7 +388,7 @@ impl<'a> TableValueRow<'a> for TimeLimitRow {
     }
 }
 
-fn due_at(job: &NewJob) -> Result<ColumnData<'static>, Error> {
+pub(super) fn due_at(job: &NewJob) -> Result<ColumnData<'static>, Error> {
     let Some(time) = job.due_at else {
         return Ok(ColumnData::DateTime2(None));
     };

@@ -5,13 +5,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tiberius::{Command, SqlTableDataRow, TableValueRow};
+use tiberius::{Command, CommandResult, SqlTableDataRow, TableValueRow};
 
+use super::follow_up_list::{self, FOLLOW_UP_LIST};
 use super::lasting_session::Session;
-use super::parameters::{MAX_TABLE_VALUE_BYTES, ms, table_type, us};
-use super::result_columns::Columns;
+use super::parameters::{ms, procedure, table_type, us};
+use super::result_columns::{Columns, into_rows};
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
+use crate::maximums::MAX_TABLE_VALUE_BYTES;
 use crate::outcome::{Outcome, cut};
 
 /// The acknowledgement of one job.
@@ -39,15 +41,17 @@ pub(crate) enum FinishResult {
 
 /// The calls by name, as an [`Error::TimedOut`] has it.
 pub(crate) const FINISH: &str = "finish";
+pub(crate) const FINISH_WITH: &str = "finish_with";
 pub(crate) const FINISH_ONE: &str = "finish_one";
 
 impl Session {
-    /// Acknowledges jobs that have a row, at most 1,000, each once, and none that [is large](Finish::is_large). Returns
-    /// those that did not end as asked.
+    /// Acknowledges jobs that have a row, at most 1,000, each once, and none that [is large](Finish::is_large); with
+    /// their follow-ups, where one has some. Returns those that did not end as asked.
     ///
     /// # Errors
     ///
-    /// After any error, run it again with the same jobs: those that were acknowledged come back as lost.
+    /// After any error, run it again with the same jobs: those that were acknowledged come back as lost. After
+    /// [`Error::ResultRefused`] none was.
     pub(crate) async fn finish<'a>(
         &mut self,
         queue: &str,
@@ -57,11 +61,18 @@ impl Session {
         let mut jobs: Vec<&Finish> = jobs.collect();
         jobs.sort_unstable_by_key(|job| job.job_id);
         let list = table_type(self.schema(), "finish_list");
-        let mut command = self.command(FINISH);
+        let follow_up_list = follow_up_list_type(self.schema());
+        let follow_ups = follow_up_list::rows(jobs.iter().copied())?;
+        let call = if follow_ups.is_empty() { FINISH } else { FINISH_WITH };
+        let mut command = self.command(call);
         command.bind_param("@queue", queue);
         command.bind_param("@worker_id", worker.0);
         command.bind_table_with_dbtype("@jobs", &list, jobs.into_iter());
-        ended_otherwise(self.rows(FINISH, command).await?)
+        // Each list costs a round trip more.
+        if !follow_ups.is_empty() {
+            command.bind_table_with_dbtype("@follow_ups", &follow_up_list, follow_ups);
+        }
+        ended_otherwise(self.rows(call, command).await?)
     }
 
     /// Acknowledges one job, whose output may be of any size. Returns how it ended if it did not end as asked.
@@ -75,13 +86,40 @@ impl Session {
         worker: WorkerId,
         job: &Finish,
     ) -> Result<Option<FinishResult>, Error> {
-        let mut command = self.command(FINISH_ONE);
-        command.bind_param("@queue", queue);
-        command.bind_param("@worker_id", worker.0);
-        job.bind(&mut command);
-        let results = ended_otherwise(self.rows(FINISH_ONE, command).await?)?;
-        Ok(results.first().map(|(_, result)| *result))
+        let follow_up_list = follow_up_list_type(self.schema());
+        let command = finish_one_command(self.schema(), queue, worker, job, &follow_up_list)?;
+        read_finish_one(self.run(FINISH_ONE, command).await?)
     }
+}
+
+/// The name of the type that [`finish_one_command`] takes.
+pub(crate) fn follow_up_list_type(schema: &str) -> String {
+    table_type(schema, FOLLOW_UP_LIST)
+}
+
+/// The call of `finish_one`.
+pub(crate) fn finish_one_command<'a>(
+    schema: &str,
+    queue: &'a str,
+    worker: WorkerId,
+    job: &'a Finish,
+    follow_up_list: &'a str,
+) -> Result<Command<'a>, Error> {
+    let mut command = Command::new(procedure(schema, FINISH_ONE));
+    command.bind_param("@queue", queue);
+    command.bind_param("@worker_id", worker.0);
+    job.bind(&mut command);
+    let follow_ups = follow_up_list::rows(std::iter::once(job))?;
+    if !follow_ups.is_empty() {
+        command.bind_table_with_dbtype("@follow_ups", follow_up_list, follow_ups);
+    }
+    Ok(command)
+}
+
+/// How a job ended that was acknowledged by [`finish_one_command`], if it did not end as asked.
+pub(crate) fn read_finish_one(result: CommandResult) -> Result<Option<FinishResult>, Error> {
+    let results = ended_otherwise(into_rows(FINISH_ONE, result))?;
+    Ok(results.first().map(|(_, result)| *result))
 }
 
 fn ended_otherwise(rows: Vec<Columns>) -> Result<Vec<(JobId, FinishResult)>, Error> {
@@ -95,7 +133,8 @@ impl Outcome {
     fn code(&self) -> u8 {
         match self {
             Outcome::Done { .. } => 0,
-            Outcome::Retry { .. } => 1,
+            // Finds nothing where its handler has committed: an attempt that failed where it has not.
+            Outcome::Retry { .. } | Outcome::Acknowledged => 1,
             Outcome::Dead { .. } => 2,
             Outcome::Snooze { .. } => 3,
         }
@@ -104,6 +143,7 @@ impl Outcome {
     fn retry_ms(&self) -> Option<i64> {
         match self {
             Outcome::Retry { delay, .. } | Outcome::Snooze { delay, .. } => Some(ms(*delay)),
+            Outcome::Acknowledged => Some(UNCOMMITTED_RETRY_MS),
             Outcome::Done { .. } | Outcome::Dead { .. } => None,
         }
     }
@@ -111,22 +151,22 @@ impl Outcome {
     fn error(&self) -> Option<&str> {
         match self {
             Outcome::Retry { error, .. } | Outcome::Snooze { error, .. } | Outcome::Dead { error } => Some(cut(error)),
+            Outcome::Acknowledged => Some(UNCOMMITTED),
             Outcome::Done { .. } => None,
-        }
-    }
-
-    fn output(&self) -> Option<&[u8]> {
-        match self {
-            Outcome::Done { output } => output.as_deref(),
-            Outcome::Retry { .. } | Outcome::Snooze { .. } | Outcome::Dead { .. } => None,
         }
     }
 }
 
+/// The error of a job that its handler has acknowledged in a transaction that was then not committed.
+pub(crate) const UNCOMMITTED: &str = "its handler acknowledged it in a transaction that was not committed";
+
+/// For how long such a job waits; not for no time, because a mark would be lowered each time.
+const UNCOMMITTED_RETRY_MS: i64 = 1_000;
+
 impl Finish {
     /// Whether its output is too large for a table-valued parameter: [`finish_one`](Session::finish_one) takes it.
     pub(crate) fn is_large(&self) -> bool {
-        self.outcome.output_bytes() > MAX_TABLE_VALUE_BYTES
+        self.outcome.output().is_some_and(|output| output.len() > MAX_TABLE_VALUE_BYTES)
     }
 
     /// As parameters of `finish_one`.

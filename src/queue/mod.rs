@@ -17,6 +17,7 @@
 mod create_queue;
 mod datetime2;
 mod enqueue_retries;
+mod follow_up_list;
 mod job_filter;
 mod job_page;
 mod job_row;

@@ -13,10 +13,6 @@ pub(crate) fn table_type(schema: &str, name: &str) -> String {
     format!("{schema}.{name}")
 }
 
-/// The most bytes that the driver takes for one value in a table-valued parameter: it compares the length of a
-/// `varbinary(max)` with the 65,535 that stand for "max" on the wire. Larger values go as parameters of their own.
-pub(crate) const MAX_TABLE_VALUE_BYTES: usize = 65_535;
-
 /// A count or a time for an `int`: what does not fit is far beyond what any procedure takes, and counts as the most
 /// that does.
 pub(super) fn int(number: impl TryInto<i32>) -> i32 {

@@ -17,7 +17,7 @@ use crate::error::Error;
 pub(crate) const SCHEMA_VERSION: i32 = 2;
 
 /// The scripts, in the order in which they are run.
-const SCRIPTS: [(&str, &str); 59] = [
+const SCRIPTS: [(&str, &str); 63] = [
     ("000_begin.sql", include_str!("../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../sql/010_queues.sql")),
     ("020_jobs.sql", include_str!("../../sql/020_jobs.sql")),
@@ -32,6 +32,8 @@ const SCRIPTS: [(&str, &str); 59] = [
     ("100_enqueue_list.sql", include_str!("../../sql/100_enqueue_list.sql")),
     ("105_time_limit_list.sql", include_str!("../../sql/105_time_limit_list.sql")),
     ("110_finish_list.sql", include_str!("../../sql/110_finish_list.sql")),
+    ("112_follow_up_list.sql", include_str!("../../sql/112_follow_up_list.sql")),
+    ("114_sink_list.sql", include_str!("../../sql/114_sink_list.sql")),
     ("120_job_list.sql", include_str!("../../sql/120_job_list.sql")),
     ("125_progress_list.sql", include_str!("../../sql/125_progress_list.sql")),
     ("200_create_queue.sql", include_str!("../../sql/200_create_queue.sql")),
@@ -43,7 +45,9 @@ const SCRIPTS: [(&str, &str); 59] = [
     ("230_claim.sql", include_str!("../../sql/230_claim.sql")),
     ("232_look.sql", include_str!("../../sql/232_look.sql")),
     ("235_await_jobs.sql", include_str!("../../sql/235_await_jobs.sql")),
+    ("238_call_sink.sql", include_str!("../../sql/238_call_sink.sql")),
     ("240_finish.sql", include_str!("../../sql/240_finish.sql")),
+    ("242_finish_with.sql", include_str!("../../sql/242_finish_with.sql")),
     ("245_finish_one.sql", include_str!("../../sql/245_finish_one.sql")),
     ("250_release.sql", include_str!("../../sql/250_release.sql")),
     ("260_recover.sql", include_str!("../../sql/260_recover.sql")),

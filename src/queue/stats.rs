@@ -48,6 +48,9 @@ pub struct QueueStats {
     /// How long dead jobs stay.
     #[serde(rename = "keep_dead_s")]
     pub keep_dead: Keep,
+    /// The procedure that is called with the jobs that are done, if there is one
+    /// ([`QueueOptions::sink`](crate::QueueOptions::sink)).
+    pub sink: Option<String>,
 }
 
 impl Session {
@@ -73,6 +76,7 @@ impl Session {
             oldest_ready: row.optional_ms("oldest_ready_ms")?,
             keep_done: read_keep(&mut row, "keep_done_s")?,
             keep_dead: read_keep(&mut row, "keep_dead_s")?,
+            sink: row.optional("sink")?,
         })
     }
 }

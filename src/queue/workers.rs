@@ -19,6 +19,8 @@ pub(crate) struct QueueSettings {
     pub(crate) paused: bool,
     /// The jobs of predecessors of the same name that were given back.
     pub(crate) taken_over: u32,
+    /// The queue has a sink.
+    pub(crate) has_sink: bool,
 }
 
 /// What a worker learns with each renewal of its lease.
@@ -57,6 +59,7 @@ impl Session {
             max_attempts: row.count("max_attempts")?,
             paused: row.required("paused")?,
             taken_over: row.count("taken_over")?,
+            has_sink: row.required("has_sink")?,
         })
     }
 

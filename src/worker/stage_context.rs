@@ -58,6 +58,11 @@ impl StageContext {
         }
     }
 
+    /// The names of the schema and of the queue.
+    pub(super) fn place(&self) -> (String, String) {
+        (self.connector.schema().to_owned(), self.queue.clone())
+    }
+
     /// A connection to be.
     pub(super) fn session(&self) -> Session {
         Session::new(self.connector.clone())

@@ -106,8 +106,8 @@ impl StopHandle {
     }
 
     /// What handlers can see: of the stop, and of what they share.
-    pub(crate) fn surroundings(&self, state: State, notes: Arc<Notes>) -> Surroundings {
-        Surroundings::new(self.stopping.clone(), self.stopping_now.clone(), state, notes)
+    pub(crate) fn surroundings(&self, state: State, notes: Arc<Notes>, place: (String, String)) -> Surroundings {
+        Surroundings::new(self.stopping.clone(), self.stopping_now.clone(), state, notes, place)
     }
 
     pub(crate) fn is_running(&self) -> bool {

@@ -259,7 +259,7 @@ async fn the_server_does_what_the_model_does() {
     let options =
         QueueOptions::default().max_attempts(u32::from(MAX_ATTEMPTS)).completion(readpast::CompletionPolicy::Annotate);
     for seed in 0..12 {
-        let fixture = Fixture::with("model", options).await;
+        let fixture = Fixture::with("model", options.clone()).await;
         let enqueued = fixture.queue.enqueue_many(&crate::support::numbers(JOBS as u32)).await.unwrap();
         let mut both = SideBySide {
             model: Table::new(JOBS, ALL_RULES),

@@ -8,7 +8,8 @@
 //!
 //! A session takes what is there, up to a batch, waiting at most `finish_linger_ms` for it to fill, and sends it. While
 //! it waits for SQL Server the other session collects. A batch is repeated until SQL Server has answered; it leaves
-//! memory only then. One that is not answered in time is sent in smaller and smaller parts. The channel needs no bound
+//! memory only then. One that is not answered in time, or that the queue's sink refuses, is sent in smaller and smaller
+//! parts. The channel needs no bound
 //! of its own: what is in it counts as in flight, and the prefetcher stops at `max_in_flight` and
 //! `max_in_flight_bytes`.
 
@@ -18,9 +19,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, Notify, mpsc};
 
+use crate::error::Error;
 use crate::ids::{Fence, JobId};
 use crate::outcome::Outcome;
-use crate::queue::finish::{FINISH, FinishResult};
+use crate::queue::finish::{FINISH, FINISH_WITH, FinishResult};
 use crate::queue::lasting_session::Session;
 use crate::worker::call_size::CallSize;
 use crate::worker::lease::worker_life::Registration;
@@ -30,7 +32,9 @@ use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
 
 use super::confirmations::{Confirmations, Ran};
+
 use super::large_outputs::{self, LargeOutput, LargeOutputSender, LargeOutputs};
+use super::refused_result_search::RefusedResultSearch;
 
 /// A job that has left the executor.
 pub(in crate::worker) enum Ended {
@@ -242,15 +246,17 @@ impl Completion {
     ) {
         let mut repeats = self.confirmations.repeats();
         let mut started_at = Instant::now();
+        let (mut search, mut refused) = (RefusedResultSearch::default(), Refused::default());
         // How many of the first ones were sent in a call that left open whether SQL Server carried it out.
         let mut open = 0;
         while !unconfirmed.is_empty() {
             let alike = if open > 0 { open } else { unconfirmed.len() };
-            let jobs = alike.min(limit.jobs());
+            let jobs = alike.min(limit.jobs()).min(search.next().unwrap_or(usize::MAX));
             let call = unconfirmed[..jobs].iter().map(|job| &job.finish);
             match session.finish(&self.state.queue, registration.worker_id, call).await {
                 Ok(mut results) => {
                     limit.answered(jobs);
+                    search.accepted(jobs);
                     let any_lost = results.iter().any(|(_, result)| *result == FinishResult::Lost);
                     if any_lost && open > 0 && self.confirmations.had_effect(session, registration, &mut repeats).await
                     {
@@ -260,17 +266,29 @@ impl Completion {
                     let later = unconfirmed.split_off(jobs);
                     let confirmed = std::mem::replace(&mut unconfirmed, later);
                     open = open.saturating_sub(jobs);
-                    self.confirmations.answered(confirmed, &results, registration, started_at.elapsed());
+                    self.confirmations.answered(confirmed, results, registration, started_at.elapsed());
                     started_at = Instant::now();
+                }
+                Err(error) if error.blames_a_job() => {
+                    if search.refused(jobs) {
+                        let mut culprit = unconfirmed.remove(0);
+                        open = open.saturating_sub(1);
+                        self.confirmations.refused(&mut culprit, &error);
+                        unconfirmed.push(culprit);
+                        refused.note(error);
+                    }
                 }
                 Err(error) => {
                     if error.leaves_open() {
                         open = open.max(jobs);
                     }
-                    if error.is_time_out_of(FINISH) {
+                    if error.is_time_out_of(FINISH) || error.is_time_out_of(FINISH_WITH) {
                         limit.timed_out(jobs);
-                        if jobs == 1 && unconfirmed[0].finish.outcome.output_bytes() > 0 {
+                        let carries_something =
+                            registration.settings.has_sink || unconfirmed[0].finish.outcome.bytes() > 0;
+                        if jobs == 1 && carries_something {
                             // It does not get through even alone: others shall not wait for it.
+                            search.accepted(1);
                             let job = unconfirmed.remove(0);
                             open -= 1;
                             self.large.send(LargeOutput::tried_already(job));
@@ -280,6 +298,7 @@ impl Completion {
                 }
             }
         }
+        refused.log();
     }
 
     async fn release(&self, session: &mut Session, registration: &Registration, releases: &[(JobId, Fence)]) {
@@ -300,19 +319,45 @@ impl Completion {
     }
 }
 
+/// The results of one batch that a sink refused: one line in the log.
+#[derive(Default)]
+struct Refused {
+    jobs: usize,
+    first: Option<Error>,
+}
+
+impl Refused {
+    fn note(&mut self, error: Error) {
+        self.jobs += 1;
+        self.first.get_or_insert(error);
+    }
+
+    fn log(self) {
+        if let Some(error) = self.first {
+            let jobs = self.jobs;
+            tracing::warn!(jobs, first = %error, "the sink refused results, or follow-ups: their jobs' attempts have failed");
+        }
+    }
+}
+
 /// Ended jobs of one registration.
 struct Batch {
     registration: Arc<Registration>,
     ran: Vec<Ran>,
     releases: Vec<(JobId, Fence, Held)>,
-    output_bytes: usize,
+    /// Of outputs and of the payloads of follow-ups.
+    bytes: usize,
+    follow_ups: usize,
 }
 
-/// How many bytes of output one call carries at the most: they must arrive within the command time-out.
-const MAX_OUTPUT_BYTES: usize = 8 << 20;
+/// How many bytes one call carries at the most: they must arrive within the command time-out.
+const MAX_CALL_BYTES: usize = 8 << 20;
+
+/// How many follow-ups one call carries at the most, if it is not for one job: a transaction that locks few rows.
+const MAX_CALL_FOLLOW_UPS: usize = 1_000;
 
 /// Parts what has ended into calls: by worker id, because `finish` takes one (more than one only just after a lease was
-/// lost), and by the size of the outputs. A job that stands twice (it was run again before its first result was
+/// lost), and by the size of what they carry. A job that stands twice (it was run again before its first result was
 /// acknowledged) goes into a call of its own, because the list's key is the job.
 fn split_into_calls(mut ended: Vec<Ended>) -> Vec<Batch> {
     // Those that stand twice then follow each other. (Jobs end nearly in this order.)
@@ -321,24 +366,26 @@ fn split_into_calls(mut ended: Vec<Ended>) -> Vec<Batch> {
     let most = ended.len();
     for ended in ended {
         let job_id = ended.job_id();
-        let (bytes, held) = match &ended {
-            Ended::Ran(ran) => (ran.finish.outcome.output_bytes(), &ran.held),
-            Ended::Unstarted { held, .. } => (0, held),
+        let (bytes, follow_ups, held) = match &ended {
+            Ended::Ran(Ran { finish, held, .. }) => (finish.outcome.bytes(), finish.outcome.follow_ups().len(), held),
+            Ended::Unstarted { held, .. } => (0, 0, held),
         };
         let fits = batches.iter().position(|(batch, last)| {
             Arc::ptr_eq(&batch.registration, held.registration())
-                && batch.output_bytes + bytes <= MAX_OUTPUT_BYTES
+                && batch.bytes + bytes <= MAX_CALL_BYTES
+                && batch.follow_ups + follow_ups <= MAX_CALL_FOLLOW_UPS
                 && *last != job_id
         });
         let index = fits.unwrap_or_else(|| {
             let registration = held.registration().clone();
             let (ran, releases) = (Vec::with_capacity(most), Vec::new());
-            batches.push((Batch { registration, ran, releases, output_bytes: 0 }, job_id));
+            batches.push((Batch { registration, ran, releases, bytes: 0, follow_ups: 0 }, job_id));
             batches.len() - 1
         });
         let (batch, last) = &mut batches[index];
         *last = job_id;
-        batch.output_bytes += bytes;
+        batch.bytes += bytes;
+        batch.follow_ups += follow_ups;
         match ended {
             Ended::Ran(ran) => batch.ran.push(ran),
             Ended::Unstarted { job_id, fence, held } => batch.releases.push((job_id, fence, held)),

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::handler::retry_delay;
 use crate::ids::{Fence, JobId};
-use crate::outcome::Outcome;
-use crate::queue::finish::{Finish, FinishResult};
+use crate::outcome::{Outcome, cut};
+use crate::queue::finish::{Finish, FinishResult, UNCOMMITTED};
 use crate::queue::lasting_session::Session;
 use crate::worker::lease::worker_life::Registration;
 use crate::worker::memory_place::Held;
@@ -40,19 +41,29 @@ impl Confirmations {
         Repeats::new(&self.acknowledging)
     }
 
+    /// The queue's sink refused the job's result, or its follow-ups could not be enqueued: its attempt has failed.
+    pub(super) fn refused(&self, job: &mut Ran, error: &Error) {
+        let Finish { job_id, fence, attempt, .. } = job.finish;
+        let delay = retry_delay(&self.state.config.retry, attempt);
+        job.finish.outcome = Outcome::Retry { delay, error: cut(&error.to_string()).to_owned() };
+        job.held.registration().failed(job_id, fence);
+        self.state.metrics.refused_results(1);
+    }
+
     /// SQL Server has answered an acknowledgement; `results` are of the jobs that did not end as asked.
     pub(in crate::worker) fn answered(
         &self,
-        jobs: Vec<Ran>,
-        results: &[(JobId, FinishResult)],
+        mut jobs: Vec<Ran>,
+        mut results: Vec<(JobId, FinishResult)>,
         registration: &Registration,
         took: Duration,
     ) {
         self.acknowledging.accepted();
+        settle_acknowledged(&mut jobs, &mut results);
         let lost = results.iter().filter(|(_, result)| *result == FinishResult::Lost).count();
         self.state.metrics.finished(jobs.len() - lost, took);
         tracing::debug!(batch = jobs.len(), lost, ?took, "acknowledged");
-        self.confirmed(registration, jobs, results);
+        self.confirmed(registration, jobs, &results);
     }
 
     /// Counts jobs and forgets them.
@@ -82,9 +93,16 @@ impl Confirmations {
             }
             let comes_back = finish.fence != Fence::NONE && result != Some(&FinishResult::Dead);
             match &finish.outcome {
-                Outcome::Done { .. } => {
+                Outcome::Acknowledged => tally.done(), // not answered: it has no row
+                Outcome::Done { follow_ups, .. } => {
                     tally.done();
                     metrics.job_done(now.saturating_duration_since(*enqueued_at));
+                    if !follow_ups.is_empty() {
+                        metrics.followed_up(follow_ups.len());
+                        if follow_ups.iter().any(|follow_up| follow_up.queue == self.state.queue) {
+                            self.state.arrivals.expect();
+                        }
+                    }
                 }
                 Outcome::Retry { .. } if comes_back => {
                     tally.retried();
@@ -135,5 +153,19 @@ impl Confirmations {
         tracing::warn!(jobs, "jobs were no longer this worker's: they were given back when its lease ran out");
         self.state.tally.lost(jobs as u64);
         self.state.metrics.lost(jobs);
+    }
+}
+
+/// Jobs that their handlers have acknowledged were sent as failed: those of which there was nothing left are done.
+fn settle_acknowledged(jobs: &mut [Ran], results: &mut Vec<(JobId, FinishResult)>) {
+    for Ran { finish, .. } in jobs.iter_mut().filter(|job| job.finish.outcome == Outcome::Acknowledged) {
+        let lost = results.iter().position(|result| *result == (finish.job_id, FinishResult::Lost));
+        finish.outcome = match lost {
+            Some(position) => {
+                results.swap_remove(position);
+                Outcome::Done { output: None, follow_ups: Vec::new() }
+            }
+            None => Outcome::Retry { delay: Duration::ZERO, error: UNCOMMITTED.to_owned() },
+        };
     }
 }

@@ -159,8 +159,14 @@ impl LargeOutputs {
                     large.job.finish = failed;
                 }
                 let results: Vec<_> = result.map(|result| (large.job.finish.job_id, result)).into_iter().collect();
-                self.confirmations.answered(vec![large.job], &results, &registration, started_at.elapsed());
+                self.confirmations.answered(vec![large.job], results, &registration, started_at.elapsed());
                 return None;
+            }
+            Err(error) if error.blames_a_job() => {
+                let job_id = large.job.finish.job_id;
+                tracing::warn!(%job_id, %error, "the sink refused a result, or a follow-up: the attempt has failed");
+                self.confirmations.refused(&mut large.job, &error);
+                return Some(large);
             }
             Err(error) => error,
         };
@@ -190,15 +196,17 @@ impl LargeOutputs {
     fn failed(&self, large: &LargeOutput, limit: Duration) -> Finish {
         let Finish { job_id, fence, attempt, ref kind, run, .. } = large.job.finish;
         let kind = kind.clone();
-        if large.job.held.registration().settings.completion == CompletionPolicy::Delete {
-            return Finish { job_id, fence, attempt, kind, outcome: Outcome::Done { output: None }, run };
+        let settings = &large.job.held.registration().settings;
+        let keeps_nothing = settings.completion == CompletionPolicy::Delete && !settings.has_sink;
+        if keeps_nothing && large.job.finish.outcome.follow_ups().is_empty() {
+            let outcome = Outcome::Done { output: None, follow_ups: Vec::new() };
+            return Finish { job_id, fence, attempt, kind, outcome, run };
         }
-        let bytes = large.job.finish.outcome.output_bytes();
-        let message = format!(
-            "its output of {bytes} bytes could not be delivered in {} tries of {} ms",
-            large.tries,
-            limit.as_millis()
-        );
+        let what = match large.job.finish.outcome.bytes() {
+            0 => "its acknowledgement was not answered".to_owned(),
+            bytes => format!("its output of {bytes} bytes could not be delivered"),
+        };
+        let message = format!("{what} in {} tries of {} ms", large.tries, limit.as_millis());
         let delay = retry_delay(&self.state.config.retry, attempt);
         let outcome = Outcome::Retry { delay, error: message };
         Finish { job_id, fence, attempt, kind, outcome, run }

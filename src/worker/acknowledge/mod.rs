@@ -3,4 +3,6 @@
 pub(super) mod completion_batcher;
 pub(super) mod confirmations;
 pub(super) mod finish_retries;
+
 pub(super) mod large_outputs;
+mod refused_result_search;

@@ -102,6 +102,7 @@ impl Registration {
             max_attempts: 5,
             paused: false,
             taken_over: 0,
+            has_sink: false,
         };
         Registration::new(WorkerId::new(), settings, clock)
     }

@@ -90,8 +90,8 @@ impl Executor {
         let handlers = &code.handlers;
         let kind_metrics: Arc<[_]> = handlers.labels().map(|kind| KindMetrics::new(&state.queue, kind)).collect();
         let kind_limits = KindLimits::new(handlers.places(), &pool);
-        let surroundings =
-            DroppedElsewhere::new(Arc::new(state.stop.surroundings(handlers.shared_state(), state.notes.clone())));
+        let surroundings = state.stop.surroundings(handlers.shared_state(), state.notes.clone(), state.place());
+        let surroundings = DroppedElsewhere::new(Arc::new(surroundings));
         let runs = Arc::new(Runs {
             state: state.clone(),
             code,
@@ -343,7 +343,8 @@ impl Runs {
         let watched = self.overdue.watch(&job, place, handler, started_at);
         let deadline = watched.as_ref().map(|watched| watched.deadline);
         let lease_lost = held.registration().lost().clone();
-        let context = Context::new(job, lease_lost, deadline, self.surroundings.clone());
+        let run = Some((held.registration().worker_id, started_at));
+        let context = Context::new(job, lease_lost, deadline, run, self.surroundings.clone());
         self.code.hooks.start(context.job());
         let handler::Ran { outcome, panicked, ended_at } = handler.run(&context, &self.span);
         drop((watched, permit));
@@ -358,10 +359,10 @@ impl Runs {
         let kind = handler.kind().cloned();
         let finish = Finish { job_id: job.id(), fence: job.fence(), attempt: job.attempt(), kind, outcome, run };
         let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
-        if !matches!(finish.outcome, Outcome::Done { .. } | Outcome::Snooze { .. }) {
+        if !matches!(finish.outcome, Outcome::Done { .. } | Outcome::Acknowledged | Outcome::Snooze { .. }) {
             held.registration().failed(finish.job_id, finish.fence);
         }
-        let output_bytes = finish.outcome.output_bytes();
+        let output_bytes = finish.outcome.bytes();
         tally.ran(run, output_bytes);
         drop(job);
         held.ended(output_bytes);

@@ -1,0 +1,22 @@
+-- Follow-ups: jobs to enqueue in the transaction in which the jobs of job_id are acknowledged as done, see finish_with.
+IF TYPE_ID(N'[$(schema)].[follow_up_list]') IS NULL
+    CREATE TYPE [$(schema)].[follow_up_list] AS TABLE
+    (
+        ordinal        int              NOT NULL PRIMARY KEY CLUSTERED,  -- the caller's order; within a queue, jobs get their ids in it
+        job_id         bigint           NOT NULL,  -- the job that it follows
+        queue          nvarchar(128)    COLLATE Latin1_General_100_BIN2 NOT NULL,
+        payload        varbinary(max)   NOT NULL,
+        priority       smallint         NULL,  -- NULL: 0
+        delay_ms       bigint           NULL,  -- from now, by SQL Server's clock
+        due_at         datetime2(3)     NULL,  -- or: a point in time, UTC
+        max_attempts   int              NULL,  -- NULL: the queue's
+        dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
+        correlation_id uniqueidentifier NULL,
+        kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,
+        time_limit_ms  bigint           NULL
+    );
+GO
+-- Granted here as well as in 900_roles: in an upgrade, the workers' finish_one takes this type before that script is run.
+IF DATABASE_PRINCIPAL_ID(N'$(schema)_worker') IS NOT NULL
+    GRANT EXECUTE ON TYPE::[$(schema)].[follow_up_list] TO [$(schema)_worker];
+GO

@@ -1,0 +1,144 @@
+//! A handler that acknowledges its job in a transaction of its own: what it writes there and the acknowledgement are
+//! committed together, or not at all.
+
+use std::sync::Arc;
+
+use readpast::{
+    BoxError, Context, Delivery, Error, Finished, Handlers, Job, JobState, NewJob, Output, QueueOptions, Worker,
+    WorkerConfig, finish_in,
+};
+
+use crate::support::{Fixture, JobCounts, Session, changed, number, until};
+
+async fn prepared(test_name: &str, options: QueueOptions) -> Arc<Fixture> {
+    let fixture = Fixture::with(test_name, options).await;
+    fixture.sql("CREATE TABLE [$(schema)].[booked] (job_id bigint NOT NULL)").await;
+    Arc::new(fixture)
+}
+
+async fn booked(fixture: &Fixture) -> Vec<i64> {
+    let mut rows: Vec<i64> =
+        fixture.sql("SELECT job_id FROM [$(schema)].[booked]").await.iter().map(|row| number(row, 0)).collect();
+    rows.sort_unstable();
+    rows
+}
+
+async fn remove(fixture: Arc<Fixture>) {
+    until("the worker's handler is gone", || Arc::strong_count(&fixture) == 1).await;
+    let fixture = Arc::into_inner(fixture).expect("nobody else has it");
+    fixture.sql("DROP TABLE [$(schema)].[booked]").await;
+    fixture.remove().await;
+}
+
+async fn book(session: &mut Session, job: &Job) {
+    session.client.begin_transaction().await.unwrap();
+    session.sql(&format!("INSERT [$(schema)].[booked] VALUES ({})", job.id())).await;
+}
+
+async fn worker(fixture: &Arc<Fixture>, handlers: Handlers) -> Worker {
+    let config = changed(WorkerConfig::default(), |worker| worker.promote_interval_ms = 10);
+    Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_s_writes_and_its_acknowledgement_are_committed_together() {
+    let fixture = prepared("handler_commits", QueueOptions::default()).await;
+    let ids = fixture.queue.enqueue_many(&crate::support::numbers(20)).await.unwrap();
+    let inside = fixture.clone();
+    let handlers = Handlers::any(move |job: &Job, context: &Context| -> Result<Finished, BoxError> {
+        let follow_up = NewJob::text("follow-up").delay(std::time::Duration::from_secs(3_600));
+        context.block_on(async {
+            let mut session = inside.session().await;
+            book(&mut session, job).await;
+            let output = Output::default().enqueue("work", follow_up);
+            let finished = finish_in(&mut session.client, context, output).await?;
+            if job.json::<u32>()? == 7 && job.attempt() == 1 {
+                return Err("it thinks again".into()); // and drops the client
+            }
+            session.client.commit_transaction().await?;
+            Ok(finished)
+        })
+    });
+    let stats = worker(&fixture, handlers).await.drain_until(std::time::Duration::from_secs(5)).await.unwrap().stats;
+    assert_eq!((stats.done, stats.retried, stats.lost), (20, 1, 0));
+    assert_eq!(booked(&fixture).await, ids.iter().map(|enqueued| enqueued.job_id.0).collect::<Vec<_>>());
+    assert_eq!(fixture.job_counts().await, JobCounts { scheduled: 20, ..JobCounts::default() });
+    remove(fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acknowledgement_that_was_not_committed_is_noticed() {
+    let fixture = prepared("handler_forgets", QueueOptions::default().max_attempts(1)).await;
+    let id = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+    let inside = fixture.clone();
+    let handlers = Handlers::any(move |job: &Job, context: &Context| -> Result<Finished, BoxError> {
+        context.block_on(async {
+            let mut session = inside.session().await;
+            book(&mut session, job).await;
+            Ok(finish_in(&mut session.client, context, Output::default()).await?)
+        })
+    });
+    let stats = worker(&fixture, handlers).await.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.dead, stats.lost), (0, 1, 0));
+    let job = fixture.queue.job(id).await.unwrap().unwrap();
+    assert_eq!(job.state, JobState::Dead);
+    assert_eq!(job.error.unwrap(), "its handler acknowledged it in a transaction that was not committed");
+    assert_eq!(booked(&fixture).await, Vec::<i64>::new());
+    remove(fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_was_lost_cannot_be_acknowledged() {
+    let fixture = prepared("handler_late", QueueOptions::default()).await;
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let inside = fixture.clone();
+    let handlers = Handlers::any(move |job: &Job, context: &Context| -> Result<Finished, BoxError> {
+        context.block_on(async {
+            let mut session = inside.session().await;
+            if job.fence().0 == 1 {
+                session.sql("UPDATE [$(schema)].[jobs] SET state = 0, worker_id = NULL").await; // as a reap does
+            }
+            book(&mut session, job).await;
+            match finish_in(&mut session.client, context, Output::default()).await {
+                Ok(finished) => {
+                    session.client.commit_transaction().await?;
+                    Ok(finished)
+                }
+                Err(error) => {
+                    assert!(matches!(error, Error::LeaseLost), "{error}");
+                    session.client.rollback_transaction().await?;
+                    Err(error.into())
+                }
+            }
+        })
+    });
+    let stats = worker(&fixture, handlers).await.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.lost), (1, 1));
+    assert_eq!(booked(&fixture).await.len(), 1);
+    remove(fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_no_acknowledgement_is_refused_before_anything_is_sent() {
+    let fixture = prepared("handler_refused", QueueOptions::default().delivery(Delivery::AtMostOnce)).await;
+    let mut session = fixture.session().await;
+    let context = Context::for_test(Job::for_test(NewJob::text("x")));
+    let error = finish_in(&mut session.client, &context, Output::default()).await.unwrap_err();
+    assert!(error.to_string().contains("the context of a job that a worker runs"), "{error}");
+
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let inside = fixture.clone();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let handlers = Handlers::any(move |_: &Job, context: &Context| -> Result<(), BoxError> {
+        context.block_on(async {
+            let mut session = inside.session().await;
+            let error = finish_in(&mut session.client, context, Output::default()).await.unwrap_err();
+            sender.send(error.to_string())?;
+            Ok(())
+        })
+    });
+    worker(&fixture, handlers).await.drain().await.unwrap();
+    assert!(receiver.recv().unwrap().contains("not for queues with delivery at_most_once"));
+    drop(session);
+    remove(fixture).await;
+}
