@@ -12,6 +12,8 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @
     @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
+-- What was deleted; failed: it may have failed attempts, which a job that is done and was claimed once has not.
+DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, failed bit NOT NULL);
 
 SELECT @queue_id = queue_id, @keep_done_s = keep_done_s, @keep_dead_s = keep_dead_s FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -22,6 +24,7 @@ END;
 IF @max IS NULL OR @max < 1
     THROW 58003, N'max must be 1 or more', 1;
 
+BEGIN TRANSACTION;
 IF @keep_done_s IS NOT NULL
 BEGIN
     SET @before = DATEADD(SECOND, -@keep_done_s, @now);
@@ -33,6 +36,7 @@ BEGIN
     IF @@ROWCOUNT > 0
     BEGIN
         DELETE j
+        OUTPUT deleted.job_id, CASE WHEN deleted.fence > 1 THEN 1 ELSE 0 END INTO @gone (job_id, failed)
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
@@ -50,6 +54,7 @@ BEGIN
     IF @@ROWCOUNT > 0
     BEGIN
         DELETE a
+        OUTPUT deleted.job_id, CASE WHEN deleted.fence > 1 THEN 1 ELSE 0 END INTO @gone (job_id, failed)
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
             ON a.job_id = o.job_id
@@ -70,6 +75,7 @@ BEGIN
     IF @@ROWCOUNT > 0
     BEGIN
         DELETE j
+        OUTPUT deleted.job_id, 1 INTO @gone (job_id, failed)
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
@@ -78,6 +84,14 @@ BEGIN
         SET @expired = @expired + @@ROWCOUNT;
     END;
 END;
+
+IF EXISTS (SELECT 1 FROM @gone WHERE failed = 1)
+    DELETE a
+    FROM @gone AS g
+    INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
+    WHERE g.failed = 1
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+COMMIT TRANSACTION;
 
 SELECT @expired AS expired;
 GO

@@ -22,6 +22,7 @@ DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number ti
     @at_least smallint, @priority smallint, @enqueued_at datetime2(3), @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
+DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -138,8 +139,10 @@ BEGIN
         SET @found = @found + @@ROWCOUNT;
     END;
 
+    BEGIN TRANSACTION;
     IF @state = 'archived'
         DELETE a
+        OUTPUT deleted.job_id INTO @gone (job_id)
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
             ON a.job_id = o.job_id
@@ -147,12 +150,20 @@ BEGIN
     ELSE
         -- A dead job that came back and died again meanwhile is a young one.
         DELETE j
+        OUTPUT deleted.job_id INTO @gone (job_id)
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
         WHERE j.queue_id = @queue_id AND j.state = @number AND (@number < 3 OR j.finished_at <= @before)
         OPTION (MAXDOP 1);
     SET @purged = @purged + @@ROWCOUNT;
+    -- Their failed attempts.
+    DELETE a
+    FROM @gone AS g
+    INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
+    OPTION (MAXDOP 1);
+    DELETE @gone;
+    COMMIT TRANSACTION;
     SET @listed = @listed + @found;
     IF @found = 0 OR @purged = @listed OR @purged >= @max
         BREAK;

@@ -1,5 +1,5 @@
 -- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else; procedures that are named
--- nowhere (next_priority, lower_marks, sweep, look, tend) are called by the others only. Nobody may touch a table: procedures and tables have
+-- nowhere (next_priority, lower_marks, note_attempts, sweep, look, tend) are called by the others only. Nobody may touch a table: procedures and tables have
 -- one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
 --
 -- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
@@ -57,6 +57,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[resume] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[requeue] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[purge] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[peek_attempts] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[time_limit_list] TO [$(schema)_operator];
@@ -67,5 +68,6 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[sample] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[peek_attempts] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_monitor];
 GO

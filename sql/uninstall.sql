@@ -7,6 +7,7 @@ IF EXISTS (SELECT 1
            WHERE r.name IN (N'$(schema)_monitor', N'$(schema)_operator', N'$(schema)_producer', N'$(schema)_worker'))
     THROW 58003, N'the roles $(schema)_producer, _worker, _operator and _monitor have members and could not be dropped; remove them first: ALTER ROLE ... DROP MEMBER ...', 1;
 DROP PROCEDURE IF EXISTS [$(schema)].[schema_info];
+DROP PROCEDURE IF EXISTS [$(schema)].[peek_attempts];
 DROP PROCEDURE IF EXISTS [$(schema)].[peek];
 DROP PROCEDURE IF EXISTS [$(schema)].[purge];
 DROP PROCEDURE IF EXISTS [$(schema)].[requeue];
@@ -29,6 +30,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[finish];
 DROP PROCEDURE IF EXISTS [$(schema)].[await_jobs];
 DROP PROCEDURE IF EXISTS [$(schema)].[look];
 DROP PROCEDURE IF EXISTS [$(schema)].[claim];
+DROP PROCEDURE IF EXISTS [$(schema)].[note_attempts];
 DROP PROCEDURE IF EXISTS [$(schema)].[sweep];
 DROP PROCEDURE IF EXISTS [$(schema)].[lower_marks];
 DROP PROCEDURE IF EXISTS [$(schema)].[next_priority];
@@ -36,9 +38,11 @@ DROP PROCEDURE IF EXISTS [$(schema)].[enqueue_batch];
 DROP PROCEDURE IF EXISTS [$(schema)].[enqueue];
 DROP PROCEDURE IF EXISTS [$(schema)].[create_queue];
 DROP TYPE IF EXISTS [$(schema)].[job_list];
+DROP TYPE IF EXISTS [$(schema)].[attempt_list];
 DROP TYPE IF EXISTS [$(schema)].[finish_list];
 DROP TYPE IF EXISTS [$(schema)].[time_limit_list];
 DROP TYPE IF EXISTS [$(schema)].[enqueue_list];
+DROP TABLE IF EXISTS [$(schema)].[attempts];
 DROP TABLE IF EXISTS [$(schema)].[marks];
 DROP TABLE IF EXISTS [$(schema)].[duties];
 DROP TABLE IF EXISTS [$(schema)].[samples];

@@ -118,8 +118,8 @@ pub use ids::{Fence, JobId, WorkerId};
 pub use job::{Job, NewJob};
 pub use outcome::Outcome;
 pub use queue::{
-    ClaimOrder, CompletionPolicy, Delivery, JobCursor, JobFilter, JobPage, JobRow, JobState, Keep, Queue, QueueOptions,
-    QueueStats, enqueue_in,
+    ClaimOrder, CompletionPolicy, Delivery, FailedAttempt, JobCursor, JobFilter, JobPage, JobRow, JobState, Keep,
+    Queue, QueueOptions, QueueStats, enqueue_in,
 };
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
 

@@ -82,7 +82,7 @@ impl Scene {
             row(-6, 3, "NULL", before, "NULL"),
         ];
         let insert = format!("INSERT [$(schema)].[jobs] ({columns}) VALUES {}", rows.join(", "));
-        session.sql(&format!("DELETE [$(schema)].[jobs]; {insert}")).await;
+        session.sql(&format!("DELETE [$(schema)].[jobs]; DELETE [$(schema)].[attempts]; {insert}")).await;
     }
 
     fn call(&self, sql: &str) -> String {

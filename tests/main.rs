@@ -4,6 +4,7 @@
 mod support;
 
 mod at_most_once;
+mod attempts;
 mod bad_input;
 mod bytes_in_flight;
 mod caller_transaction;

@@ -8,7 +8,7 @@
 //! | `connector`, `lasting_session`, `pool` | making a connection; owning one; lending several |
 //! | `parameters`, `result_columns`, `datetime2` | what is sent to procedures and what comes back |
 //! | `schema`, `script_batches` | installing, and checking what is installed |
-//! | `create_queue`, `stats`, `operators`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state` | what operators call |
+//! | `create_queue`, `stats`, `operators`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state`, `failed_attempt` | what operators call |
 //! | `enqueue`, `enqueue_retries` | what producers call |
 //! | the others | what workers call, a file for each procedure or two |
 //!
@@ -17,6 +17,7 @@
 mod create_queue;
 mod datetime2;
 mod enqueue_retries;
+mod failed_attempt;
 mod job_filter;
 mod job_page;
 mod job_row;
@@ -63,6 +64,7 @@ use crate::metrics::Exporter;
 
 pub use create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions};
 pub use enqueue::enqueue_in;
+pub use failed_attempt::FailedAttempt;
 pub use job_filter::JobFilter;
 pub use job_page::{JobCursor, JobPage};
 pub use job_row::JobRow;
@@ -582,5 +584,26 @@ impl Queue {
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn job(&self, job_id: JobId) -> Result<Option<JobRow>, Error> {
         self.session().await?.peek_one(&self.name, job_id).await
+    }
+
+    /// The failed attempts of a job, the oldest first: each with its worker, error and run time. The newest 20 are kept,
+    /// as long as the job is: those of a job that was done in a queue with [`CompletionPolicy::Delete`] are gone with
+    /// it. A queue with [`Delivery::AtMostOnce`] keeps none. Does not wait; an attempt that is being acknowledged at the
+    /// moment is left out.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
+    /// for attempt in queue.attempts(job_id).await? {
+    ///     println!("{} on {}: {}", attempt.attempt, attempt.worker, attempt.error.unwrap_or_default());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
+    pub async fn attempts(&self, job_id: JobId) -> Result<Vec<FailedAttempt>, Error> {
+        self.session().await?.attempts(&self.name, job_id).await
     }
 }

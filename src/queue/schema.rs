@@ -17,7 +17,7 @@ use crate::error::Error;
 pub(crate) const SCHEMA_VERSION: i32 = 2;
 
 /// The scripts, in the order in which they are run.
-const SCRIPTS: [(&str, &str); 44] = [
+const SCRIPTS: [(&str, &str); 48] = [
     ("000_begin.sql", include_str!("../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../sql/010_queues.sql")),
     ("020_jobs.sql", include_str!("../../sql/020_jobs.sql")),
@@ -26,10 +26,12 @@ const SCRIPTS: [(&str, &str); 44] = [
     ("050_samples.sql", include_str!("../../sql/050_samples.sql")),
     ("060_duties.sql", include_str!("../../sql/060_duties.sql")),
     ("070_marks.sql", include_str!("../../sql/070_marks.sql")),
+    ("075_attempts.sql", include_str!("../../sql/075_attempts.sql")),
     ("080_migration_2.sql", include_str!("../../sql/080_migration_2.sql")),
     ("100_enqueue_list.sql", include_str!("../../sql/100_enqueue_list.sql")),
     ("105_time_limit_list.sql", include_str!("../../sql/105_time_limit_list.sql")),
     ("110_finish_list.sql", include_str!("../../sql/110_finish_list.sql")),
+    ("115_attempt_list.sql", include_str!("../../sql/115_attempt_list.sql")),
     ("120_job_list.sql", include_str!("../../sql/120_job_list.sql")),
     ("200_create_queue.sql", include_str!("../../sql/200_create_queue.sql")),
     ("210_enqueue.sql", include_str!("../../sql/210_enqueue.sql")),
@@ -37,6 +39,7 @@ const SCRIPTS: [(&str, &str); 44] = [
     ("222_next_priority.sql", include_str!("../../sql/222_next_priority.sql")),
     ("224_lower_marks.sql", include_str!("../../sql/224_lower_marks.sql")),
     ("226_sweep.sql", include_str!("../../sql/226_sweep.sql")),
+    ("228_note_attempts.sql", include_str!("../../sql/228_note_attempts.sql")),
     ("230_claim.sql", include_str!("../../sql/230_claim.sql")),
     ("232_look.sql", include_str!("../../sql/232_look.sql")),
     ("235_await_jobs.sql", include_str!("../../sql/235_await_jobs.sql")),
@@ -59,6 +62,7 @@ const SCRIPTS: [(&str, &str); 44] = [
     ("430_requeue.sql", include_str!("../../sql/430_requeue.sql")),
     ("440_purge.sql", include_str!("../../sql/440_purge.sql")),
     ("450_peek.sql", include_str!("../../sql/450_peek.sql")),
+    ("455_peek_attempts.sql", include_str!("../../sql/455_peek_attempts.sql")),
     ("460_schema_info.sql", include_str!("../../sql/460_schema_info.sql")),
     ("900_roles.sql", include_str!("../../sql/900_roles.sql")),
     ("990_end.sql", include_str!("../../sql/990_end.sql")),

@@ -323,6 +323,41 @@ IF OBJECT_ID(N'[readpast].[marks]', N'U') IS NULL
     );
 GO
 
+-- 075_attempts.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- The failed attempts of jobs, the newest 20 of each (note_attempts): retried and dead ones, and those that ended with their worker. Only failures
+-- write here. They go with their job: when it is purged or expires, and when it is done where the queue deletes done jobs.
+-- Rows of a job are only touched by who holds the job's row in jobs or has just deleted it, so that nobody waits here who does not wait there.
+IF OBJECT_ID(N'[readpast].[attempts]', N'U') IS NULL
+    CREATE TABLE [readpast].[attempts]
+    (
+        job_id    bigint           NOT NULL,
+        fence     int              NOT NULL,  -- that it ran under: tells the attempts apart, also where a requeue has them counted from 1 again
+        queue_id  int              NOT NULL,
+        attempt   int              NOT NULL,
+        worker_id uniqueidentifier NOT NULL,
+        worker    nvarchar(128)    COLLATE Latin1_General_100_BIN2 NOT NULL,  -- its name: the worker's own row stays for a day only
+        failed_at datetime2(3)     NOT NULL,
+        run_us    bigint           NULL,      -- NULL: its worker was lost
+        error     nvarchar(4000)   NULL,
+        CONSTRAINT attempts_pk PRIMARY KEY CLUSTERED (job_id, fence)
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+    );
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+BEGIN TRY
+    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[readpast].[attempts]') AND lock_escalation_desc <> N'DISABLE')
+        ALTER TABLE [readpast].[attempts] SET (LOCK_ESCALATION = DISABLE);
+END TRY
+BEGIN CATCH
+    IF ERROR_NUMBER() = 1222
+        THROW 58012, N'a table of schema readpast is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
+    THROW;
+END CATCH;
+GO
+
 -- 080_migration_2.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -411,6 +446,23 @@ IF TYPE_ID(N'[readpast].[finish_list]') IS NULL
         run_us   bigint         NULL,
         error    nvarchar(4000) NULL,
         output   varbinary(max) NULL   -- outcome 0, policies annotate and archive
+    );
+GO
+
+-- 115_attempt_list.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Attempts that have failed, for note_attempts.
+IF TYPE_ID(N'[readpast].[attempt_list]') IS NULL
+    CREATE TYPE [readpast].[attempt_list] AS TABLE
+    (
+        job_id    bigint           NOT NULL PRIMARY KEY CLUSTERED,
+        fence     int              NOT NULL,
+        attempt   int              NOT NULL,
+        worker_id uniqueidentifier NOT NULL,
+        worker    nvarchar(128)    NOT NULL,
+        run_us    bigint           NULL,
+        error     nvarchar(4000)   NULL
     );
 GO
 
@@ -1003,6 +1055,32 @@ SET swept_at = @now, sweep_ms = @sweep_ms
 WHERE queue_id = @queue_id AND (sweep_ms > 50 OR @sweep_ms > 50);
 GO
 
+-- 228_note_attempts.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For finish and reap, in their transaction: keeps failed attempts, the newest 20 of each job. The caller holds the jobs' rows.
+CREATE OR ALTER PROCEDURE [readpast].[note_attempts]
+    @queue_id int,
+    @failed   [readpast].[attempt_list] READONLY
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+INSERT [readpast].[attempts] WITH (ROWLOCK) (job_id, fence, queue_id, attempt, worker_id, worker, failed_at, run_us, error)
+SELECT f.job_id, f.fence, @queue_id, f.attempt, f.worker_id, f.worker, SYSUTCDATETIME(), f.run_us, f.error
+FROM @failed AS f
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+-- A job has failed no more often than it was claimed.
+IF EXISTS (SELECT 1 FROM @failed WHERE fence > 20)
+    DELETE a
+    FROM @failed AS f
+    INNER LOOP JOIN [readpast].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = f.job_id
+    WHERE f.fence > 20
+        AND 20 <= (SELECT COUNT(*) FROM [readpast].[attempts] AS n WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (attempts_pk (job_id, fence)))
+                   WHERE n.job_id = a.job_id AND n.fence > a.fence)
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+GO
+
 -- 230_claim.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -1365,6 +1443,8 @@ GO
 -- A snoozed job (outcome 3) waits like one that is retried, but its attempt does not count, so that it is never dead of it: it was too early
 -- for it, or the worker has no handler for its kind.
 --
+-- Attempts that failed (outcomes 1 and 2) are kept in attempts. Those of a job that is done go with it where the queue deletes done jobs.
+--
 -- Result: job_id, result, for every job that did not end as asked: 'lost' (no longer this worker's under this fence; nothing was
 -- changed) or 'dead' (a retry was asked for, but its attempts are used up). Run again with the same jobs, it reports them as lost.
 --
@@ -1381,7 +1461,9 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @first_ready bigint,
     @message nvarchar(2048);
-DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL);
+-- attempt: the one that has failed.
+DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL);
+DECLARE @failed [readpast].[attempt_list];
 
 SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts
 FROM [readpast].[queues] WHERE name = @queue;
@@ -1395,12 +1477,23 @@ IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 3 OR retry_ms < 0 OR retry_ms > 3
 
 BEGIN TRANSACTION;
 IF @completion = 'delete'
+BEGIN
     DELETE j
     OUTPUT deleted.job_id, 0 INTO @found (job_id, dead)
     FROM @jobs AS f
     INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+    -- A job that was claimed once has no failed attempt.
+    IF EXISTS (SELECT 1 FROM @jobs WHERE fence > 1 AND outcome = 0)
+        DELETE a
+        FROM @jobs AS f
+        INNER JOIN @found AS d ON d.job_id = f.job_id
+        INNER LOOP JOIN [readpast].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = f.job_id
+        WHERE f.fence > 1 AND f.outcome = 0
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+END;
 ELSE IF @completion = 'annotate'
     UPDATE j
     SET state = 3, ended = 1, finished_at = @now, run_us = f.run_us, output = f.output
@@ -1432,6 +1525,7 @@ BEGIN
 END;
 
 IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 0)
+BEGIN
     UPDATE j
     SET state       = CASE WHEN f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 4
                            WHEN f.retry_ms > 0 THEN 1
@@ -1442,11 +1536,25 @@ IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 0)
         finished_at = @now,
         run_us      = f.run_us,
         error       = f.error
-    OUTPUT inserted.job_id, CASE WHEN inserted.state = 4 AND f.outcome = 1 THEN 1 ELSE 0 END INTO @found (job_id, dead)
+    OUTPUT inserted.job_id, CASE WHEN inserted.state = 4 AND f.outcome = 1 THEN 1 ELSE 0 END, CASE WHEN f.outcome < 3 THEN inserted.attempt END
+    INTO @found (job_id, dead, attempt)
     FROM @jobs AS f
     INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome > 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+    IF EXISTS (SELECT 1 FROM @found WHERE attempt IS NOT NULL)
+    BEGIN
+        INSERT @failed (job_id, fence, attempt, worker_id, worker, run_us, error)
+        SELECT f.job_id, f.fence, d.attempt, @worker_id, ISNULL(w.name, N''), f.run_us, f.error
+        FROM @found AS d
+        INNER JOIN @jobs AS f ON f.job_id = d.job_id
+        LEFT JOIN [readpast].[workers] AS w WITH (NOLOCK) ON w.worker_id = @worker_id
+        WHERE d.attempt IS NOT NULL
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        EXEC [readpast].[note_attempts] @queue_id, @failed;
+    END;
+END;
 COMMIT TRANSACTION;
 
 IF EXISTS (SELECT 1 FROM @jobs WHERE outcome IN (1, 3) AND ISNULL(retry_ms, 0) = 0)
@@ -1618,7 +1726,15 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @elected bit, @queue_id int, @max_attempts int, @first_ready bigint, @message nvarchar(2048);
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL, name nvarchar(128) NOT NULL);
 DECLARE @lost TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED, name nvarchar(128) NOT NULL);
-DECLARE @given_back TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL);
+DECLARE @given_back TABLE
+(
+    job_id  bigint         NOT NULL PRIMARY KEY CLUSTERED,
+    state   tinyint        NOT NULL,
+    fence   int            NOT NULL,
+    attempt int            NOT NULL,
+    error   nvarchar(4000) NULL
+);
+DECLARE @failed [readpast].[attempt_list];
 
 SELECT @queue_id = queue_id, @max_attempts = max_attempts FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -1650,6 +1766,7 @@ INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOC
 WHERE w.queue_id = @queue_id AND w.lost_at IS NOT NULL AND j.queue_id = @queue_id AND j.state = 2
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
+BEGIN TRANSACTION;
 UPDATE j
 SET state       = CASE WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4 ELSE 0 END,
     ended       = CASE WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 1 ELSE 0 END,
@@ -1658,13 +1775,23 @@ SET state       = CASE WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts
     alone       = CASE WHEN j.attempt >= COALESCE(j.max_attempts, @max_attempts) - 1 THEN 1 ELSE j.alone END,
     finished_at = @now,
     error       = CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')')
-OUTPUT inserted.job_id, inserted.state INTO @given_back (job_id, state)
+OUTPUT inserted.job_id, inserted.state, inserted.fence, deleted.attempt, inserted.error INTO @given_back (job_id, state, fence, attempt, error)
 FROM @held AS h
 INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
     ON j.job_id = h.job_id
 WHERE j.state = 2 AND j.worker_id = h.worker_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @jobs_reaped = @@ROWCOUNT;
+IF @jobs_reaped > 0
+BEGIN
+    INSERT @failed (job_id, fence, attempt, worker_id, worker, error)
+    SELECT g.job_id, g.fence, g.attempt, h.worker_id, h.name, g.error
+    FROM @given_back AS g
+    INNER JOIN @held AS h ON h.job_id = g.job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    EXEC [readpast].[note_attempts] @queue_id, @failed;
+END;
+COMMIT TRANSACTION;
 
 SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
 IF @first_ready IS NOT NULL
@@ -2050,6 +2177,8 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @
     @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
+-- What was deleted; failed: it may have failed attempts, which a job that is done and was claimed once has not.
+DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, failed bit NOT NULL);
 
 SELECT @queue_id = queue_id, @keep_done_s = keep_done_s, @keep_dead_s = keep_dead_s FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -2060,6 +2189,7 @@ END;
 IF @max IS NULL OR @max < 1
     THROW 58003, N'max must be 1 or more', 1;
 
+BEGIN TRANSACTION;
 IF @keep_done_s IS NOT NULL
 BEGIN
     SET @before = DATEADD(SECOND, -@keep_done_s, @now);
@@ -2071,6 +2201,7 @@ BEGIN
     IF @@ROWCOUNT > 0
     BEGIN
         DELETE j
+        OUTPUT deleted.job_id, CASE WHEN deleted.fence > 1 THEN 1 ELSE 0 END INTO @gone (job_id, failed)
         FROM @old AS o
         INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
@@ -2088,6 +2219,7 @@ BEGIN
     IF @@ROWCOUNT > 0
     BEGIN
         DELETE a
+        OUTPUT deleted.job_id, CASE WHEN deleted.fence > 1 THEN 1 ELSE 0 END INTO @gone (job_id, failed)
         FROM @old AS o
         INNER LOOP JOIN [readpast].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
             ON a.job_id = o.job_id
@@ -2108,6 +2240,7 @@ BEGIN
     IF @@ROWCOUNT > 0
     BEGIN
         DELETE j
+        OUTPUT deleted.job_id, 1 INTO @gone (job_id, failed)
         FROM @old AS o
         INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
@@ -2116,6 +2249,14 @@ BEGIN
         SET @expired = @expired + @@ROWCOUNT;
     END;
 END;
+
+IF EXISTS (SELECT 1 FROM @gone WHERE failed = 1)
+    DELETE a
+    FROM @gone AS g
+    INNER LOOP JOIN [readpast].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
+    WHERE g.failed = 1
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+COMMIT TRANSACTION;
 
 SELECT @expired AS expired;
 GO
@@ -2356,6 +2497,7 @@ DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number ti
     @at_least smallint, @priority smallint, @enqueued_at datetime2(3), @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
+DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @queue_id = queue_id, @claim_order = claim_order FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -2472,8 +2614,10 @@ BEGIN
         SET @found = @found + @@ROWCOUNT;
     END;
 
+    BEGIN TRANSACTION;
     IF @state = 'archived'
         DELETE a
+        OUTPUT deleted.job_id INTO @gone (job_id)
         FROM @old AS o
         INNER LOOP JOIN [readpast].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
             ON a.job_id = o.job_id
@@ -2481,12 +2625,20 @@ BEGIN
     ELSE
         -- A dead job that came back and died again meanwhile is a young one.
         DELETE j
+        OUTPUT deleted.job_id INTO @gone (job_id)
         FROM @old AS o
         INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
         WHERE j.queue_id = @queue_id AND j.state = @number AND (@number < 3 OR j.finished_at <= @before)
         OPTION (MAXDOP 1);
     SET @purged = @purged + @@ROWCOUNT;
+    -- Their failed attempts.
+    DELETE a
+    FROM @gone AS g
+    INNER LOOP JOIN [readpast].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
+    OPTION (MAXDOP 1);
+    DELETE @gone;
+    COMMIT TRANSACTION;
     SET @listed = @listed + @found;
     IF @found = 0 OR @purged = @listed OR @purged >= @max
         BREAK;
@@ -2792,6 +2944,35 @@ ELSE
     OPTION (MAXDOP 1);
 GO
 
+-- 455_peek_attempts.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- The failed attempts of one job that are kept, the oldest first; none where the queue does not have the job. Does not wait (READPAST): an attempt
+-- that is being acknowledged is left out.
+-- Result: attempt, fence, worker_id, worker (its name), failed_at, run_us (NULL: its worker was lost), error. Later versions add columns at the end.
+CREATE OR ALTER PROCEDURE [readpast].[peek_attempts]
+    @queue  nvarchar(129),
+    @job_id bigint
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+SELECT attempt, fence, worker_id, worker, failed_at, run_us, error
+FROM [readpast].[attempts] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (attempts_pk (job_id)))
+WHERE job_id = @job_id AND queue_id = @queue_id
+ORDER BY fence
+OPTION (MAXDOP 1);
+GO
+
 -- 460_schema_info.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -2827,7 +3008,7 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else; procedures that are named
--- nowhere (next_priority, lower_marks, sweep, look, tend) are called by the others only. Nobody may touch a table: procedures and tables have
+-- nowhere (next_priority, lower_marks, note_attempts, sweep, look, tend) are called by the others only. Nobody may touch a table: procedures and tables have
 -- one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
 --
 -- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
@@ -2894,6 +3075,7 @@ GRANT EXECUTE ON OBJECT::[readpast].[resume] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[requeue] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[purge] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[peek] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[peek_attempts] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_operator];
 GRANT EXECUTE ON TYPE::[readpast].[enqueue_list] TO [readpast_operator];
 GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_operator];
@@ -2905,6 +3087,7 @@ GRANT EXECUTE ON OBJECT::[readpast].[stats] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[sample] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[unfinished] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[peek] TO [readpast_monitor];
+GRANT EXECUTE ON OBJECT::[readpast].[peek_attempts] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_monitor];
 GO
 
