@@ -1,4 +1,5 @@
--- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it).
+-- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it); a claimed one can have been asked to be
+-- cancelled (cancelling, NULL: no), and cancelled ones are counted.
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
 -- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
@@ -19,6 +20,10 @@ BEGIN
             ALTER TABLE [$(schema)].[jobs] ADD time_limit_ms int NULL;
         IF COL_LENGTH(N'[$(schema)].[archive]', N'time_limit_ms') IS NULL
             ALTER TABLE [$(schema)].[archive] ADD time_limit_ms int NULL;
+        IF COL_LENGTH(N'[$(schema)].[jobs]', N'cancelling') IS NULL
+            ALTER TABLE [$(schema)].[jobs] ADD cancelling bit NULL;
+        IF COL_LENGTH(N'[$(schema)].[samples]', N'cancelled') IS NULL
+            ALTER TABLE [$(schema)].[samples] ADD cancelled bigint NULL;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() = 1222

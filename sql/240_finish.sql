@@ -1,6 +1,7 @@
 -- Acknowledges a batch of jobs that a worker has run. A job changes only while it is claimed by this worker under this fence.
 -- A snoozed job (outcome 3) waits like one that is retried, but its attempt does not count, so that it is never dead of it: it was too early
 -- for it, or the worker has no handler for its kind.
+-- A job that was asked to be cancelled (cancel) is done if it is done, and cancelled whatever else is asked for.
 --
 -- Attempts that failed (outcomes 1 and 2) are kept in attempts. Those of a job that is done go with it where the queue deletes done jobs.
 --
@@ -86,15 +87,18 @@ END;
 IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 0)
 BEGIN
     UPDATE j
-    SET state       = CASE WHEN f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 4
+    SET state       = CASE WHEN j.cancelling = 1 THEN 5
+                           WHEN f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 4
                            WHEN f.retry_ms > 0 THEN 1
                            ELSE 0 END,
-        ended       = CASE WHEN f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 1 ELSE 0 END,
+        ended       = CASE WHEN j.cancelling = 1 OR f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts))
+                           THEN 1 ELSE 0 END,
         attempt     = CASE WHEN f.outcome = 3 THEN j.attempt - 1 ELSE j.attempt END,
         due_at      = DATEADD(MILLISECOND, ISNULL(f.retry_ms, 0) % 1000, DATEADD(SECOND, ISNULL(f.retry_ms, 0) / 1000, @now)),
         finished_at = @now,
         run_us      = f.run_us,
-        error       = f.error
+        error       = CASE WHEN j.cancelling = 1 THEN j.error ELSE f.error END,
+        cancelling  = NULL
     OUTPUT inserted.job_id, CASE WHEN inserted.state = 4 AND f.outcome = 1 THEN 1 ELSE 0 END, CASE WHEN f.outcome < 3 THEN inserted.attempt END
     INTO @found (job_id, dead, attempt)
     FROM @jobs AS f

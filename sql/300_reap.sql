@@ -4,6 +4,7 @@
 -- must run alone: only a worker that holds nothing else gets it (claim). If that worker is lost too, the job is dead; a job that was lost
 -- on its last attempt in company has that attempt once more, alone.
 -- A statement of its own and on a timer: an OR for expired leases in the claim would ruin its plan.
+-- A job that was asked to be cancelled is cancelled.
 -- Where nobody has promoted or reaped for a while, SQL Server was away; the workers then have a new lease each (tend).
 -- Results: workers_lost, jobs_ready, jobs_dead; then of each worker that was marked lost, worker_id and name.
 CREATE OR ALTER PROCEDURE [$(schema)].[reap]
@@ -20,11 +21,10 @@ DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uni
 DECLARE @lost TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED, name nvarchar(128) NOT NULL);
 DECLARE @given_back TABLE
 (
-    job_id  bigint         NOT NULL PRIMARY KEY CLUSTERED,
-    state   tinyint        NOT NULL,
-    fence   int            NOT NULL,
-    attempt int            NOT NULL,
-    error   nvarchar(4000) NULL
+    job_id  bigint  NOT NULL PRIMARY KEY CLUSTERED,
+    state   tinyint NOT NULL,
+    fence   int     NOT NULL,
+    attempt int     NOT NULL
 );
 DECLARE @failed [$(schema)].[attempt_list];
 
@@ -60,14 +60,18 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 BEGIN TRANSACTION;
 UPDATE j
-SET state       = CASE WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4 ELSE 0 END,
-    ended       = CASE WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 1 ELSE 0 END,
+SET state       = CASE WHEN j.cancelling = 1 THEN 5
+                       WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4
+                       ELSE 0 END,
+    ended       = CASE WHEN j.cancelling = 1 OR (j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 1 ELSE 0 END,
     attempt     = CASE WHEN j.alone = 0 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)
                        THEN COALESCE(j.max_attempts, @max_attempts) - 1 ELSE j.attempt END,
     alone       = CASE WHEN j.attempt >= COALESCE(j.max_attempts, @max_attempts) - 1 THEN 1 ELSE j.alone END,
     finished_at = @now,
-    error       = CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')')
-OUTPUT inserted.job_id, inserted.state, inserted.fence, deleted.attempt, inserted.error INTO @given_back (job_id, state, fence, attempt, error)
+    error       = CASE WHEN j.cancelling = 1 THEN j.error
+                       ELSE CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')') END,
+    cancelling  = NULL
+OUTPUT inserted.job_id, inserted.state, inserted.fence, deleted.attempt INTO @given_back (job_id, state, fence, attempt)
 FROM @held AS h
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
     ON j.job_id = h.job_id
@@ -77,7 +81,8 @@ SET @jobs_reaped = @@ROWCOUNT;
 IF @jobs_reaped > 0
 BEGIN
     INSERT @failed (job_id, fence, attempt, worker_id, worker, error)
-    SELECT g.job_id, g.fence, g.attempt, h.worker_id, h.name, g.error
+    SELECT g.job_id, g.fence, g.attempt, h.worker_id, h.name,
+           CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', g.attempt, N')')
     FROM @given_back AS g
     INNER JOIN @held AS h ON h.job_id = g.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -95,6 +100,9 @@ FROM [$(schema)].[workers] AS w WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)
     AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, INDEX (jobs_claimed))
                     WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id);
+
+-- Longer than any heartbeat's interval.
+DELETE [$(schema)].[cancellations] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE asked_at < DATEADD(DAY, -1, @now);
 
 IF @report = 1
 BEGIN

@@ -9,7 +9,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @keep_dead_s int, @before datetime2(3), @expired int = 0,
-    @message nvarchar(2048);
+    @number tinyint = 4, @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 -- What was deleted; failed: it may have failed attempts, which a job that is done and was claimed once has not.
@@ -64,12 +64,13 @@ BEGIN
     END;
 END;
 
-IF @keep_dead_s IS NOT NULL
+-- Dead jobs, then cancelled ones. The second condition is the index's filter, which a variable does not show.
+SET @before = DATEADD(SECOND, -@keep_dead_s, @now);
+WHILE @keep_dead_s IS NOT NULL AND @number <= 5
 BEGIN
-    SET @before = DATEADD(SECOND, -@keep_dead_s, @now);
     INSERT @old (job_id)
     SELECT TOP (@max - @expired) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at <= @before
+    WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at <= @before
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT > 0
@@ -79,10 +80,12 @@ BEGIN
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
-        WHERE j.queue_id = @queue_id AND j.state = 4 AND j.finished_at <= @before
+        WHERE j.queue_id = @queue_id AND j.state = @number AND j.finished_at <= @before
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @expired = @expired + @@ROWCOUNT;
+        DELETE @old;
     END;
+    SET @number = @number + 1;
 END;
 
 IF EXISTS (SELECT 1 FROM @gone WHERE failed = 1)

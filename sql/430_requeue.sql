@@ -1,4 +1,4 @@
--- Makes dead jobs ready again: one (@job_id) or up to @max, the oldest first. The attempt starts at 0 again, the fence goes on growing.
+-- Makes dead jobs ready again: one (@job_id), which may also be cancelled, or up to @max, the oldest first. The attempt starts at 0 again, the fence goes on growing.
 -- A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one key, the newest comes back.
 -- Run it until it returns less than @max. Result: requeued.
 --
@@ -52,7 +52,7 @@ BEGIN
         INSERT @dead (job_id, has_key)
         SELECT j.job_id, 1
         FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
-        WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state = 4
+        WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state IN (4, 5)
             AND (j.dedup_key IS NULL
                  OR NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS u WITH (NOLOCK, INDEX (jobs_dedup))
                                 WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL AND u.ended = 0)
@@ -91,7 +91,7 @@ BEGIN
             SET state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
             OUTPUT inserted.job_id INTO @ready (job_id)
             FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
-            WHERE j.job_id = @id AND j.queue_id = @queue_id AND j.state = 4
+            WHERE j.job_id = @id AND j.queue_id = @queue_id AND (j.state = 4 OR (j.state = 5 AND @job_id IS NOT NULL))
             OPTION (MAXDOP 1);
             SET @requeued = @requeued + @@ROWCOUNT;
         END TRY

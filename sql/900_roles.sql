@@ -55,11 +55,13 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[pause] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[resume] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[requeue] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[cancel] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[purge] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek_attempts] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_operator];
+GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[time_limit_list] TO [$(schema)_operator];
 GO
 

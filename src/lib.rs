@@ -94,6 +94,7 @@
 #![warn(missing_docs)]
 
 mod boot_clock;
+mod cancellations;
 mod config;
 mod connection_string;
 mod enqueued;
@@ -118,8 +119,8 @@ pub use ids::{Fence, JobId, WorkerId};
 pub use job::{Job, NewJob};
 pub use outcome::Outcome;
 pub use queue::{
-    ClaimOrder, CompletionPolicy, Delivery, FailedAttempt, JobCursor, JobFilter, JobPage, JobRow, JobState, Keep,
-    Queue, QueueOptions, QueueStats, enqueue_in,
+    Cancelled, ClaimOrder, CompletionPolicy, Delivery, FailedAttempt, JobCursor, JobFilter, JobPage, JobRow, JobState,
+    Keep, Queue, QueueOptions, QueueStats, enqueue_in,
 };
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
 

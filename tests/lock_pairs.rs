@@ -10,7 +10,7 @@ use crate::support::{Fixture, Session, WorkerSession};
 
 /// What each session does, on the jobs that [`Scene::prepare`] makes: `READY` (with the key `ready`), `SCHEDULED`,
 /// `CLAIMED`, `LOST` (claimed by a worker that was lost), `DEAD`, `DONE`.
-const CALLS: [(&str, &str); 12] = [
+const CALLS: [(&str, &str); 13] = [
     ("enqueue", "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = N'ready'"),
     (
         "enqueue_batch",
@@ -35,6 +35,11 @@ const CALLS: [(&str, &str); 12] = [
     ("promote", "EXEC [$(schema)].[promote] @queue = N'work'"),
     ("reap", "EXEC [$(schema)].[reap] @queue = N'work'"),
     ("requeue", "EXEC [$(schema)].[requeue] @queue = N'work'"),
+    (
+        "cancel",
+        "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs VALUES (-4), (CLAIMED), (-2), (-1);
+         EXEC [$(schema)].[cancel] @queue = N'work', @jobs = @jobs",
+    ),
     ("purge", "EXEC [$(schema)].[purge] @queue = N'work', @state = 'dead'"),
     ("expire", "EXEC [$(schema)].[expire] @queue = N'work'"),
     ("peek", "EXEC [$(schema)].[peek] @queue = N'work', @state = 'ready'"),
@@ -82,7 +87,11 @@ impl Scene {
             row(-6, 3, "NULL", before, "NULL"),
         ];
         let insert = format!("INSERT [$(schema)].[jobs] ({columns}) VALUES {}", rows.join(", "));
-        session.sql(&format!("DELETE [$(schema)].[jobs]; DELETE [$(schema)].[attempts]; {insert}")).await;
+        session
+            .sql(&format!(
+                "DELETE [$(schema)].[jobs]; DELETE [$(schema)].[attempts]; DELETE [$(schema)].[cancellations]; {insert}"
+            ))
+            .await;
     }
 
     fn call(&self, sql: &str) -> String {

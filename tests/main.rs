@@ -8,6 +8,7 @@ mod attempts;
 mod bad_input;
 mod bytes_in_flight;
 mod caller_transaction;
+mod cancelling;
 mod completion_policies;
 mod dashboard;
 mod deduplication;

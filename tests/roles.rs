@@ -65,7 +65,18 @@ async fn denied(session: &mut Session, sql: &str) {
 /// No table, and none of the procedures that only others call.
 async fn touches_nothing_else(fixture: &Fixture, login: &Login) {
     let mut session = fixture.session_as(login).await;
-    let tables = ["queues", "jobs", "archive", "workers", "samples", "duties", "marks", "attempts", "schema_version"];
+    let tables = [
+        "queues",
+        "jobs",
+        "archive",
+        "workers",
+        "samples",
+        "duties",
+        "marks",
+        "attempts",
+        "cancellations",
+        "schema_version",
+    ];
     for table in tables {
         denied(&mut session, &format!("SELECT * FROM [$(schema)].[{table}]")).await;
     }

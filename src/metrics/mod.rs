@@ -71,12 +71,12 @@ const BY_LIMIT: Labels = &[("queue", &[]), ("by", &LIMITS)];
 
 const OUTCOMES: [&str; 4] = ["done", "retry", "snooze", "dead"];
 const REASONS: [&str; 2] = ["unknown_kind", "kind_limit"];
-const STATES: [&str; 4] = ["ready", "scheduled", "claimed", "dead"];
+const STATES: [&str; 5] = ["ready", "scheduled", "claimed", "dead", "cancelled"];
 pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
 
 /// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the
 /// connection.
-pub(crate) const PROCEDURES: [&str; 27] = [
+pub(crate) const PROCEDURES: [&str; 29] = [
     "connect",
     "install",
     "schema_info",
@@ -101,8 +101,10 @@ pub(crate) const PROCEDURES: [&str; 27] = [
     "pause",
     "resume",
     "requeue",
+    "cancel",
     "purge",
     "peek",
+    "peek_attempts",
     "other",
 ];
 
@@ -292,6 +294,11 @@ const DEAD_JOBS: Metric = counter(
     QUEUE,
     "Jobs that used up their attempts or failed for good, those of reaped workers included",
 );
+const CANCELLED_JOBS: Metric = counter(
+    "readpast_cancelled_jobs_total",
+    QUEUE,
+    "Jobs that this worker ran and was asked to cancel, and that ended without being done",
+);
 const LOST_JOBS: Metric = counter(
     "readpast_lost_jobs_total",
     QUEUE,
@@ -391,6 +398,7 @@ pub(crate) const STAGES: [(&str, &[Metric]); 9] = [
             FINISH_BATCH_JOBS,
             FINISH_RETRIES,
             DEAD_JOBS,
+            CANCELLED_JOBS,
             LOST_JOBS,
             JOB_AGE_SECONDS,
         ],

@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-use super::columns::Columns;
-use super::session::Session;
+use super::lasting_session::Session;
+use super::result_columns::Columns;
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
-use crate::operator_json::rfc3339;
+use crate::json_formats::rfc3339;
 
 /// An attempt of a job that has failed, as [`Queue::attempts`](super::Queue::attempts) shows it.
 ///

@@ -6,18 +6,20 @@
 //! | files | what they hold |
 //! |---|---|
 //! | `connector`, `lasting_session`, `pool` | making a connection; owning one; lending several |
-//! | `parameters`, `result_columns`, `datetime2` | what is sent to procedures and what comes back |
+//! | `parameters`, `id_list`, `result_columns`, `datetime2` | what is sent to procedures and what comes back |
 //! | `schema`, `script_batches` | installing, and checking what is installed |
-//! | `create_queue`, `stats`, `operators`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state`, `failed_attempt` | what operators call |
+//! | `create_queue`, `stats`, `operators`, `cancel`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state`, `failed_attempt` | what operators call |
 //! | `enqueue`, `enqueue_retries` | what producers call |
 //! | the others | what workers call, a file for each procedure or two |
 //!
 //! There is no SQL here but calls of procedures by name, and the embedded scripts of the installation.
 
+mod cancel;
 mod create_queue;
 mod datetime2;
 mod enqueue_retries;
 mod failed_attempt;
+mod id_list;
 mod job_filter;
 mod job_page;
 mod job_row;
@@ -52,16 +54,17 @@ use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::{OnceCell, broadcast, watch};
 
 use crate::config::{Config, WorkerConfig};
 use crate::connection_string::ConnectionString;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
-use crate::ids::JobId;
+use crate::ids::{Fence, JobId};
 use crate::job::NewJob;
 use crate::metrics::Exporter;
 
+pub use cancel::Cancelled;
 pub use create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions};
 pub use enqueue::enqueue_in;
 pub use failed_attempt::FailedAttempt;
@@ -79,8 +82,15 @@ use depth_sample::QueueSample;
 use lasting_session::Session;
 use pool::{Lent, Pool};
 
-/// How many jobs one call of `requeue` or `purge` changes: a transaction that locks few rows.
+/// How many jobs one call of `requeue`, `purge` or `cancel` changes: a transaction that locks few rows.
 const OPERATOR_BATCH: usize = 1_000;
+
+/// How many calls that cancelled running jobs a worker of the same process may be behind; what it misses, its next
+/// heartbeat says.
+const CANCEL_CALLS_KEPT: usize = 64;
+
+/// Running jobs that this process has asked to cancel, call by call.
+pub(crate) type CancelledHere = broadcast::Receiver<Arc<[(JobId, Fence)]>>;
 
 /// A queue, for producers and operators.
 ///
@@ -136,6 +146,8 @@ pub struct Queue {
     /// Changes when jobs were enqueued that are ready at once: the workers of this process need not wait until they
     /// notice.
     enqueued: watch::Sender<()>,
+    /// Running jobs that were asked to be cancelled: the workers of this process need not wait for their heartbeats.
+    cancelled: broadcast::Sender<Arc<[(JobId, Fence)]>>,
 }
 
 impl fmt::Debug for Queue {
@@ -172,6 +184,7 @@ impl Queue {
             worker_config: Arc::new(config.worker.clone()),
             exporter,
             enqueued: watch::Sender::new(()),
+            cancelled: broadcast::Sender::new(CANCEL_CALLS_KEPT),
         };
         queue.any_session().await?.ensure_connected().await?;
         Ok(queue)
@@ -259,6 +272,11 @@ impl Queue {
     /// Changes when jobs were enqueued through this queue or a clone of it.
     pub(crate) fn enqueued(&self) -> watch::Receiver<()> {
         self.enqueued.subscribe()
+    }
+
+    /// What is cancelled through this queue or a clone of it.
+    pub(crate) fn cancelled_here(&self) -> CancelledHere {
+        self.cancelled.subscribe()
     }
 
     fn wake_workers(&self, jobs: &[NewJob]) {
@@ -459,7 +477,88 @@ impl Queue {
         self.session().await?.set_paused(&self.name, false).await
     }
 
-    /// Makes one dead job ready again, or, with `None`, all of them; their attempts count from 0. Returns how many.
+    /// Cancels a job. Returns what it was doing; nothing of both where the queue does not have it or it has ended.
+    ///
+    /// A job that waits is cancelled at once: it stays in the table as [`JobState::Cancelled`] like a dead one, with who
+    /// (the login) and `why` in its [`error`](JobRow::error), until it is purged, expires ([`QueueOptions::keep_dead`])
+    /// or is brought back by [`requeue`](Queue::requeue). Its de-duplication key is free.
+    ///
+    /// Of a job that runs, the worker is told: at once where it was started with this `Queue` or a clone of it, otherwise
+    /// with its next heartbeat. [`Context::is_cancelled`](crate::Context::is_cancelled) turns true. If the job is done
+    /// all the same, it is done; whatever else becomes of the run, the job is cancelled. A job of a queue with
+    /// [`Delivery::AtMostOnce`] cannot be cancelled once it runs.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
+    /// let cancelled = queue.cancel(job_id, "the customer has left").await?;
+    /// if cancelled.running > 0 {
+    ///     println!("it runs; its worker is told");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] when `why` has more than 1,000 characters (UTF-16); [`Error::UnknownQueue`];
+    /// [`Error::PermissionDenied`] without an operator's rights.
+    pub async fn cancel(&self, job_id: JobId, why: &str) -> Result<Cancelled, Error> {
+        let mut session = self.session().await?;
+        self.cancel_some(&mut session, &[job_id], why).await
+    }
+
+    /// Cancels all jobs that have not ended and match the filter, as [`cancel`](Queue::cancel) does with one. Where the
+    /// filter names no state, these are scheduled, ready and running ones. Returns how many.
+    ///
+    /// It lists them page by page as [`list`](Queue::list) does, and cancels each page: jobs that are enqueued meanwhile
+    /// may be among them or not.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use readpast::JobFilter;
+    ///
+    /// let cancelled = queue.cancel_all(&JobFilter::all().kind("resize"), "the sizes were wrong").await?;
+    /// println!("{} cancelled, {} told to stop", cancelled.waiting, cancelled.running);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`cancel`](Queue::cancel), and [`Error::Refused`] when the filter names a state of jobs that have ended. Jobs
+    /// that were cancelled before the error stay so.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the jobs that were cancelled before stay so.
+    pub async fn cancel_all(&self, filter: &JobFilter, why: &str) -> Result<Cancelled, Error> {
+        let mut session = self.session().await?;
+        let mut total = Cancelled::default();
+        for state in filter.unfinished_states()? {
+            let mut place = None;
+            loop {
+                let (jobs, next) = session.peek_ids(&self.name, *state, filter, place.as_ref(), OPERATOR_BATCH).await?;
+                if !jobs.is_empty() {
+                    total += self.cancel_some(&mut session, &jobs, why).await?;
+                }
+                if next.is_none() {
+                    break;
+                }
+                place = next;
+            }
+        }
+        Ok(total)
+    }
+
+    async fn cancel_some(&self, session: &mut Session, jobs: &[JobId], why: &str) -> Result<Cancelled, Error> {
+        let answer = session.cancel(&self.name, jobs, why).await?;
+        if !answer.running.is_empty() {
+            let _ = self.cancelled.send(answer.running.into()); // an error: this process has no worker of the queue
+        }
+        Ok(answer.cancelled)
+    }
+
+    /// Makes one dead or cancelled job ready again, or, with `None`, all dead ones; their attempts count from 0. Returns how many.
     ///
     /// A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one
     /// key, the newest comes back.
@@ -484,8 +583,8 @@ impl Queue {
         }
     }
 
-    /// Deletes the jobs in one state that have been in it for `older_than` (whole seconds) and more: done, dead and
-    /// archived ones counted from their end, ready and scheduled ones from when they were enqueued. Returns how many.
+    /// Deletes the jobs in one state that have been in it for `older_than` (whole seconds) and more: done, dead, cancelled
+    /// and archived ones counted from their end, ready and scheduled ones from when they were enqueued. Returns how many.
     /// Jobs that are locked at the moment stay. For what is to be deleted regularly there are
     /// [`QueueOptions::keep_done`] and [`QueueOptions::keep_dead`].
     ///
@@ -524,8 +623,8 @@ impl Queue {
     /// Looks at up to `max` of the jobs that `filter` asks for, without waiting; jobs that are locked at the moment are
     /// left out. For the next page, pass [`JobPage::next`] as `after`.
     ///
-    /// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, done, dead and archived
-    /// ones as they ended, claimed ones by id. A page costs SQL Server the rows that it has, at any depth. Where more
+    /// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, done, dead, cancelled and
+    /// archived ones as they ended, claimed ones by id. A page costs SQL Server the rows that it has, at any depth. Where more
     /// than a state is asked for, it costs up to 10,000 rows, and may be short or empty although there is a next one. A
     /// job whose state changes between two pages can be missed, or come twice.
     ///

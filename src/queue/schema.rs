@@ -17,7 +17,7 @@ use crate::error::Error;
 pub(crate) const SCHEMA_VERSION: i32 = 2;
 
 /// The scripts, in the order in which they are run.
-const SCRIPTS: [(&str, &str); 48] = [
+const SCRIPTS: [(&str, &str); 51] = [
     ("000_begin.sql", include_str!("../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../sql/010_queues.sql")),
     ("020_jobs.sql", include_str!("../../sql/020_jobs.sql")),
@@ -27,12 +27,14 @@ const SCRIPTS: [(&str, &str); 48] = [
     ("060_duties.sql", include_str!("../../sql/060_duties.sql")),
     ("070_marks.sql", include_str!("../../sql/070_marks.sql")),
     ("075_attempts.sql", include_str!("../../sql/075_attempts.sql")),
+    ("076_cancellations.sql", include_str!("../../sql/076_cancellations.sql")),
     ("080_migration_2.sql", include_str!("../../sql/080_migration_2.sql")),
     ("100_enqueue_list.sql", include_str!("../../sql/100_enqueue_list.sql")),
     ("105_time_limit_list.sql", include_str!("../../sql/105_time_limit_list.sql")),
     ("110_finish_list.sql", include_str!("../../sql/110_finish_list.sql")),
     ("115_attempt_list.sql", include_str!("../../sql/115_attempt_list.sql")),
     ("120_job_list.sql", include_str!("../../sql/120_job_list.sql")),
+    ("125_id_list.sql", include_str!("../../sql/125_id_list.sql")),
     ("200_create_queue.sql", include_str!("../../sql/200_create_queue.sql")),
     ("210_enqueue.sql", include_str!("../../sql/210_enqueue.sql")),
     ("220_enqueue_batch.sql", include_str!("../../sql/220_enqueue_batch.sql")),
@@ -60,6 +62,7 @@ const SCRIPTS: [(&str, &str); 48] = [
     ("410_pause.sql", include_str!("../../sql/410_pause.sql")),
     ("420_resume.sql", include_str!("../../sql/420_resume.sql")),
     ("430_requeue.sql", include_str!("../../sql/430_requeue.sql")),
+    ("432_cancel.sql", include_str!("../../sql/432_cancel.sql")),
     ("440_purge.sql", include_str!("../../sql/440_purge.sql")),
     ("450_peek.sql", include_str!("../../sql/450_peek.sql")),
     ("455_peek_attempts.sql", include_str!("../../sql/455_peek_attempts.sql")),
