@@ -16,12 +16,14 @@ IF DATABASE_PRINCIPAL_ID(N'$(schema)_monitor') IS NULL
     CREATE ROLE [$(schema)_monitor] AUTHORIZATION dbo;
 GO
 
--- Adds jobs.
+-- Adds jobs, and waits for them.
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue_batch] TO [$(schema)_producer];
+GRANT EXECUTE ON OBJECT::[$(schema)].[outcomes] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_producer];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_producer];
 GRANT EXECUTE ON TYPE::[$(schema)].[time_limit_list] TO [$(schema)_producer];
+GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_producer];
 GO
 
 -- Runs jobs.
@@ -56,6 +58,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[pause] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[resume] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[requeue] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[cancel] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[outcomes] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[purge] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek_attempts] TO [$(schema)_operator];

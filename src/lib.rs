@@ -119,8 +119,8 @@ pub use ids::{Fence, JobId, WorkerId};
 pub use job::{Job, NewJob};
 pub use outcome::Outcome;
 pub use queue::{
-    Cancelled, ClaimOrder, CompletionPolicy, Delivery, FailedAttempt, JobCursor, JobFilter, JobPage, JobRow, JobState,
-    Keep, Queue, QueueOptions, QueueStats, enqueue_in,
+    Cancelled, ClaimOrder, CompletionPolicy, Delivery, FailedAttempt, JobCursor, JobEnd, JobFilter, JobPage, JobRow,
+    JobState, Keep, Queue, QueueOptions, QueueStats, enqueue_in,
 };
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
 

@@ -10,7 +10,7 @@ use crate::support::{Fixture, Session, WorkerSession};
 
 /// What each session does, on the jobs that [`Scene::prepare`] makes: `READY` (with the key `ready`), `SCHEDULED`,
 /// `CLAIMED`, `LOST` (claimed by a worker that was lost), `DEAD`, `DONE`.
-const CALLS: [(&str, &str); 13] = [
+const CALLS: [(&str, &str); 14] = [
     ("enqueue", "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = N'ready'"),
     (
         "enqueue_batch",
@@ -39,6 +39,11 @@ const CALLS: [(&str, &str); 13] = [
         "cancel",
         "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs VALUES (-4), (CLAIMED), (-2), (-1);
          EXEC [$(schema)].[cancel] @queue = N'work', @jobs = @jobs",
+    ),
+    (
+        "outcomes",
+        "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs VALUES (-7), (-6), (-5), (-4), (CLAIMED), (-2), (-1);
+         EXEC [$(schema)].[outcomes] @queue = N'work', @jobs = @jobs",
     ),
     ("purge", "EXEC [$(schema)].[purge] @queue = N'work', @state = 'dead'"),
     ("expire", "EXEC [$(schema)].[expire] @queue = N'work'"),

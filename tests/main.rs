@@ -57,4 +57,5 @@ mod shutdown;
 mod thread_pool;
 mod time_limits;
 mod upgrades;
+mod waiting;
 mod wake_up;

@@ -76,13 +76,14 @@ pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
 
 /// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the
 /// connection.
-pub(crate) const PROCEDURES: [&str; 29] = [
+pub(crate) const PROCEDURES: [&str; 30] = [
     "connect",
     "install",
     "schema_info",
     "create_queue",
     "enqueue",
     "enqueue_batch",
+    "outcomes",
     "claim",
     "await_jobs",
     "recover",

@@ -9,7 +9,7 @@
 //! | `parameters`, `id_list`, `result_columns`, `datetime2` | what is sent to procedures and what comes back |
 //! | `schema`, `script_batches` | installing, and checking what is installed |
 //! | `create_queue`, `stats`, `operators`, `cancel`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state`, `failed_attempt` | what operators call |
-//! | `enqueue`, `enqueue_retries` | what producers call |
+//! | `enqueue`, `enqueue_retries`, `job_end` with `waiters` | what producers call |
 //! | the others | what workers call, a file for each procedure or two |
 //!
 //! There is no SQL here but calls of procedures by name, and the embedded scripts of the installation.
@@ -20,6 +20,7 @@ mod datetime2;
 mod enqueue_retries;
 mod failed_attempt;
 mod id_list;
+mod job_end;
 mod job_filter;
 mod job_page;
 mod job_row;
@@ -36,7 +37,8 @@ mod result_columns;
 mod retention;
 mod script_batches;
 mod stats;
-mod wait_for_ready_jobs;
+pub(crate) mod unfinished;
+mod waiters;
 
 pub(crate) mod claim;
 pub(crate) mod connector;
@@ -68,6 +70,7 @@ pub use cancel::Cancelled;
 pub use create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions};
 pub use enqueue::enqueue_in;
 pub use failed_attempt::FailedAttempt;
+pub use job_end::JobEnd;
 pub use job_filter::JobFilter;
 pub use job_page::{JobCursor, JobPage};
 pub use job_row::JobRow;
@@ -81,6 +84,9 @@ use connector::Connector;
 use depth_sample::QueueSample;
 use lasting_session::Session;
 use pool::{Lent, Pool};
+use sample::QueueSample;
+use lasting_session::Session;
+use waiters::{Turn, Waiters};
 
 /// How many jobs one call of `requeue`, `purge` or `cancel` changes: a transaction that locks few rows.
 const OPERATOR_BATCH: usize = 1_000;
@@ -148,6 +154,8 @@ pub struct Queue {
     enqueued: watch::Sender<()>,
     /// Running jobs that were asked to be cancelled: the workers of this process need not wait for their heartbeats.
     cancelled: broadcast::Sender<Arc<[(JobId, Fence)]>>,
+    /// Those of this process that wait for jobs to end.
+    waiters: Arc<Waiters>,
 }
 
 impl fmt::Debug for Queue {
@@ -185,6 +193,7 @@ impl Queue {
             exporter,
             enqueued: watch::Sender::new(()),
             cancelled: broadcast::Sender::new(CANCEL_CALLS_KEPT),
+            waiters: Arc::default(),
         };
         queue.any_session().await?.ensure_connected().await?;
         Ok(queue)
@@ -442,6 +451,58 @@ impl Queue {
             }
         }
         Ok(enqueued)
+    }
+
+    /// Waits until a job has ended: done, dead or cancelled. Returns how; `None` when it has not ended within `limit`
+    /// (a look at SQL Server longer at most). It is looked for at least once.
+    ///
+    /// What can be known depends on the queue's [`CompletionPolicy`]. With `annotate` and `archive` the end of a done
+    /// job comes with its output, as long as the job is kept. **With `delete`, the default, a done job is
+    /// [`JobEnd::Gone`]**: its output is not kept, and it looks like a job that was purged or has never been. A dead or
+    /// cancelled job that is requeued runs again; this returns how it was when it was looked for.
+    ///
+    /// Any number may wait: all that wait through this `Queue` and its clones share one look, every 10 to 200 ms, on one
+    /// of its connections.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use std::time::Duration;
+    ///
+    /// use readpast::{JobEnd, NewJob};
+    ///
+    /// let job = queue.enqueue(&NewJob::text("to be or not to be")).await?;
+    /// match queue.wait(job.job_id, Duration::from_secs(60)).await? {
+    ///     Some(JobEnd::Done { output }) => println!("{} bytes", output.unwrap_or_default().len()),
+    ///     Some(JobEnd::Dead { error } | JobEnd::Cancelled { error }) => println!("{error}"),
+    ///     Some(_) => println!("it is gone"),
+    ///     None => println!("it takes longer"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`], [`Error::PermissionDenied`] and other errors that stay. Those that pass (a restart, a
+    /// fail-over) are waited out; when `limit` is over, the last one may be returned.
+    pub async fn wait(&self, job_id: JobId, limit: Duration) -> Result<Option<JobEnd>, Error> {
+        let mut waiter = self.waiters.come(job_id, limit);
+        loop {
+            let look = match self.waiters.wait(&mut waiter).await {
+                Turn::Ended(end) => return Ok(Some(end)),
+                Turn::Over => return Ok(None),
+                Turn::Look(look) => look,
+            };
+            let asked = match self.session().await {
+                Ok(mut session) => look.ask(&mut session, &self.name).await,
+                Err(error) => Err(error),
+            };
+            look.ended(matches!(asked, Ok(true)));
+            match asked {
+                Err(error) if !error.is_transient() || waiter.is_over() => return Err(error),
+                _ => {}
+            }
+        }
     }
 
     /// Counts the queue's jobs. Reads every entry of the queue's indexes once, without locks.
