@@ -10,6 +10,8 @@ DROP PROCEDURE IF EXISTS [$(schema)].[schema_info];
 DROP PROCEDURE IF EXISTS [$(schema)].[peek_attempts];
 DROP PROCEDURE IF EXISTS [$(schema)].[peek];
 DROP PROCEDURE IF EXISTS [$(schema)].[purge];
+DROP PROCEDURE IF EXISTS [$(schema)].[set_priority];
+DROP PROCEDURE IF EXISTS [$(schema)].[promote_now];
 DROP PROCEDURE IF EXISTS [$(schema)].[outcomes];
 DROP PROCEDURE IF EXISTS [$(schema)].[cancel];
 DROP PROCEDURE IF EXISTS [$(schema)].[requeue];

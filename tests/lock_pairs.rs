@@ -10,7 +10,7 @@ use crate::support::{Fixture, Session, WorkerSession};
 
 /// What each session does, on the jobs that [`Scene::prepare`] makes: `READY` (with the key `ready`), `SCHEDULED`,
 /// `CLAIMED`, `LOST` (claimed by a worker that was lost), `DEAD`, `DONE`.
-const CALLS: [(&str, &str); 14] = [
+const CALLS: [(&str, &str); 16] = [
     ("enqueue", "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = N'ready'"),
     (
         "enqueue_batch",
@@ -44,6 +44,12 @@ const CALLS: [(&str, &str); 14] = [
         "outcomes",
         "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs VALUES (-7), (-6), (-5), (-4), (CLAIMED), (-2), (-1);
          EXEC [$(schema)].[outcomes] @queue = N'work', @jobs = @jobs",
+    ),
+    ("promote_now", "EXEC [$(schema)].[promote_now] @queue = N'work', @job_id = -2"),
+    (
+        "set_priority",
+        "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs VALUES (-4), (CLAIMED), (-2), (-1);
+         EXEC [$(schema)].[set_priority] @queue = N'work', @jobs = @jobs, @priority = 7",
     ),
     ("purge", "EXEC [$(schema)].[purge] @queue = N'work', @state = 'dead'"),
     ("expire", "EXEC [$(schema)].[expire] @queue = N'work'"),

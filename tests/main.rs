@@ -33,6 +33,7 @@ mod lock_pairs;
 mod logs;
 mod metrics;
 mod model;
+mod moving;
 mod network_faults;
 mod no_job_lost;
 mod operators;

@@ -76,7 +76,7 @@ pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
 
 /// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the
 /// connection.
-pub(crate) const PROCEDURES: [&str; 30] = [
+pub(crate) const PROCEDURES: [&str; 32] = [
     "connect",
     "install",
     "schema_info",
@@ -103,6 +103,8 @@ pub(crate) const PROCEDURES: [&str; 30] = [
     "resume",
     "requeue",
     "cancel",
+    "promote_now",
+    "set_priority",
     "purge",
     "peek",
     "peek_attempts",

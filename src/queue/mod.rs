@@ -88,7 +88,7 @@ use sample::QueueSample;
 use lasting_session::Session;
 use waiters::{Turn, Waiters};
 
-/// How many jobs one call of `requeue`, `purge` or `cancel` changes: a transaction that locks few rows.
+/// How many jobs one call of `requeue`, `purge`, `cancel` or `set_priority` changes: a transaction that locks few rows.
 const OPERATOR_BATCH: usize = 1_000;
 
 /// How many calls that cancelled running jobs a worker of the same process may be behind; what it misses, its next
@@ -642,6 +642,79 @@ impl Queue {
                 return Ok(total);
             }
         }
+    }
+
+    /// Makes one dead or cancelled job ready again as [`requeue`](Queue::requeue) does, with another payload: bytes, or
+    /// text as UTF-8. Returns whether it was; if not, its payload is as it was.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
+    /// if !queue.requeue_with(job_id, r#"{"width": 640}"#).await? {
+    ///     println!("it is not dead any more");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights.
+    pub async fn requeue_with(&self, job_id: JobId, payload: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.session().await?.requeue_with(&self.name, job_id, payload.as_ref()).await
+    }
+
+    /// Makes one scheduled job ready before its time: a delayed one, or one that waits for its next attempt. Workers that
+    /// were started with this `Queue` or a clone of it claim it at once. Returns whether it was scheduled.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights.
+    pub async fn promote_now(&self, job_id: JobId) -> Result<bool, Error> {
+        let promoted = self.session().await?.promote_now(&self.name, job_id).await?;
+        if promoted {
+            self.enqueued.send_replace(());
+        }
+        Ok(promoted)
+    }
+
+    /// Gives all jobs that have not ended and match the filter another priority; smaller runs first. Of a running job it
+    /// counts when it comes back. Where the filter names no state, these are scheduled, ready and running jobs. Returns
+    /// how many had another priority before. It lists the jobs as [`cancel_all`](Queue::cancel_all) does.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use readpast::JobFilter;
+    ///
+    /// queue.set_priority(&JobFilter::all().kind("invoice"), -10).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] when the filter names a state of jobs that have ended; [`Error::UnknownQueue`];
+    /// [`Error::PermissionDenied`] without an operator's rights. Jobs that were changed before the error stay so.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the jobs that were changed before stay so.
+    pub async fn set_priority(&self, filter: &JobFilter, priority: i16) -> Result<u64, Error> {
+        let mut session = self.session().await?;
+        let mut total = 0;
+        for state in filter.unfinished_states()? {
+            let mut place = None;
+            loop {
+                let (jobs, next) = session.peek_ids(&self.name, *state, filter, place.as_ref(), OPERATOR_BATCH).await?;
+                if !jobs.is_empty() {
+                    total += u64::from(session.set_priority(&self.name, &jobs, priority).await?);
+                }
+                if next.is_none() {
+                    break;
+                }
+                place = next;
+            }
+        }
+        Ok(total)
     }
 
     /// Deletes the jobs in one state that have been in it for `older_than` (whole seconds) and more: done, dead, cancelled

@@ -17,7 +17,7 @@ use crate::error::Error;
 pub(crate) const SCHEMA_VERSION: i32 = 2;
 
 /// The scripts, in the order in which they are run.
-const SCRIPTS: [(&str, &str); 52] = [
+const SCRIPTS: [(&str, &str); 54] = [
     ("000_begin.sql", include_str!("../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../sql/010_queues.sql")),
     ("020_jobs.sql", include_str!("../../sql/020_jobs.sql")),
@@ -64,6 +64,8 @@ const SCRIPTS: [(&str, &str); 52] = [
     ("430_requeue.sql", include_str!("../../sql/430_requeue.sql")),
     ("432_cancel.sql", include_str!("../../sql/432_cancel.sql")),
     ("434_outcomes.sql", include_str!("../../sql/434_outcomes.sql")),
+    ("436_promote_now.sql", include_str!("../../sql/436_promote_now.sql")),
+    ("438_set_priority.sql", include_str!("../../sql/438_set_priority.sql")),
     ("440_purge.sql", include_str!("../../sql/440_purge.sql")),
     ("450_peek.sql", include_str!("../../sql/450_peek.sql")),
     ("455_peek_attempts.sql", include_str!("../../sql/455_peek_attempts.sql")),

@@ -2425,15 +2425,17 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Makes dead jobs ready again: one (@job_id), which may also be cancelled, or up to @max, the oldest first. The attempt starts at 0 again, the fence goes on growing.
 -- A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one key, the newest comes back.
--- Run it until it returns less than @max. Result: requeued.
+-- With @payload or @text, the one job gets another payload. Run it until it returns less than @max. Result: requeued.
 --
 -- First the ids, by reading alone; then the rows, each before its index entries, as all procedures but claim and promote lock them. Jobs without a
 -- key come back by one statement. Of those with a key each is a transaction of its own, because its key's new entry in jobs_dedup may have to wait
 -- for a producer's: waiting for one while holding another could deadlock with a producer that enqueues several.
 CREATE OR ALTER PROCEDURE [readpast].[requeue]
-    @queue  nvarchar(129),
-    @job_id bigint = NULL,
-    @max    int    = 1000
+    @queue   nvarchar(129),
+    @job_id  bigint         = NULL,
+    @max     int            = 1000,
+    @payload varbinary(max) = NULL,  -- with @job_id: another payload, bytes
+    @text    nvarchar(max)  = NULL   -- or text
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -2452,6 +2454,8 @@ BEGIN
 END;
 IF @max IS NULL OR @max < 1
     THROW 58003, N'max must be 1 or more', 1;
+IF (@payload IS NOT NULL OR @text IS NOT NULL) AND @job_id IS NULL OR @payload IS NOT NULL AND @text IS NOT NULL
+    THROW 58003, N'another payload is for one job, named by job_id, and is either a payload or a text', 1;
 
 -- Again, where fewer came back than were found, because others had some of them locked or a producer took a key meanwhile: for as many behind those.
 -- Ten times, so that it ends whatever others do.
@@ -2512,12 +2516,21 @@ BEGIN
         UPDATE @dead SET has_key = NULL WHERE job_id = @id;
         SET XACT_ABORT OFF;
         BEGIN TRY
-            UPDATE j
-            SET state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
-            OUTPUT inserted.job_id INTO @ready (job_id)
-            FROM [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
-            WHERE j.job_id = @id AND j.queue_id = @queue_id AND (j.state = 4 OR (j.state = 5 AND @job_id IS NOT NULL))
-            OPTION (MAXDOP 1);
+            IF @payload IS NOT NULL OR @text IS NOT NULL
+                UPDATE j
+                SET payload = ISNULL(@payload, CAST(@text AS varbinary(max))), payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
+                    state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
+                OUTPUT inserted.job_id INTO @ready (job_id)
+                FROM [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
+                WHERE j.job_id = @id AND j.queue_id = @queue_id AND j.state IN (4, 5)
+                OPTION (MAXDOP 1);
+            ELSE
+                UPDATE j
+                SET state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
+                OUTPUT inserted.job_id INTO @ready (job_id)
+                FROM [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
+                WHERE j.job_id = @id AND j.queue_id = @queue_id AND (j.state = 4 OR (j.state = 5 AND @job_id IS NOT NULL))
+                OPTION (MAXDOP 1);
             SET @requeued = @requeued + @@ROWCOUNT;
         END TRY
         BEGIN CATCH
@@ -2691,6 +2704,83 @@ FROM @absent AS a
 WHERE NOT EXISTS (SELECT 1 FROM [readpast].[archive] AS r WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id)))
                   WHERE r.job_id = a.job_id AND r.queue_id = @queue_id)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
+GO
+
+-- 436_promote_now.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Makes one scheduled job ready before its time: a delayed one, or one that waits for its next attempt. It waits for whoever is changing the job.
+-- Result: promoted (0: the queue has no such scheduled job).
+CREATE OR ALTER PROCEDURE [readpast].[promote_now]
+    @queue  nvarchar(129),
+    @job_id bigint
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @queue_id int, @promoted int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+UPDATE j
+SET state = 0, due_at = SYSUTCDATETIME()
+FROM [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
+WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state = 1
+OPTION (MAXDOP 1);
+SET @promoted = @@ROWCOUNT;
+IF @promoted > 0
+    EXEC [readpast].[lower_marks] @queue_id, @job_id;
+
+SELECT @promoted AS promoted;
+GO
+
+-- 438_set_priority.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Gives up to 1,000 jobs that have not ended another priority; of a claimed one it counts when it comes back. It waits for whoever is changing one of
+-- the jobs, in the order of job_id like everybody. Result: changed (not those that have this priority already).
+CREATE OR ALTER PROCEDURE [readpast].[set_priority]
+    @queue    nvarchar(129),
+    @jobs     [readpast].[id_list] READONLY,
+    @priority smallint  -- smaller runs first
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @queue_id int, @first_ready bigint, @changed int, @message nvarchar(2048);
+DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF @priority IS NULL
+    THROW 58003, N'priority must be between -32768 and 32767', 1;
+IF (SELECT COUNT(*) FROM @jobs) > 1000
+    THROW 58003, N'jobs must be up to 1000', 1;
+
+UPDATE j
+SET priority = @priority
+OUTPUT inserted.job_id INTO @found (job_id)
+FROM @jobs AS a
+INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = a.job_id
+WHERE j.queue_id = @queue_id AND j.state <= 2 AND j.priority <> @priority
+OPTION (MAXDOP 1);
+SET @changed = @@ROWCOUNT;
+
+-- Ready ones may stand below their new priority's mark.
+SET @first_ready = (SELECT MIN(job_id) FROM @found);
+IF @first_ready IS NOT NULL
+    EXEC [readpast].[lower_marks] @queue_id, @first_ready;
+
+SELECT @changed AS changed;
 GO
 
 -- 440_purge.sql
@@ -3289,6 +3379,8 @@ GRANT EXECUTE ON OBJECT::[readpast].[pause] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[resume] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[requeue] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[cancel] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[promote_now] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[set_priority] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[outcomes] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[purge] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[peek] TO [readpast_operator];
