@@ -91,15 +91,16 @@ async fn a_dead_job_comes_back_with_another_payload() {
     queue.cancel(other.job_id, "").await.unwrap();
     assert!(queue.requeue_with(jobs[0].job_id, "right").await.unwrap());
     assert_eq!(worker.claim_one().await.payload, b"right");
-    assert!(queue.requeue_with(other.job_id, vec![7; 100_000]).await.unwrap(), "a cancelled one as well");
+    assert!(queue.requeue_with(jobs[1].job_id, vec![7; 100_000]).await.unwrap());
     assert_eq!(worker.claim_one().await.payload, vec![7; 100_000]);
-    // Text, from a tool.
-    let requeue =
-        format!("EXEC [$(schema)].[requeue] @queue = N'work', @job_id = {}, @text = N'rights'", jobs[1].job_id);
+    // A cancelled one as well; text, from a tool.
+    let cancelled = queue.enqueue(&NewJob::text("wrong")).await.unwrap().job_id;
+    queue.cancel(cancelled, "").await.unwrap();
+    let requeue = format!("EXEC [$(schema)].[requeue] @queue = N'work', @job_id = {cancelled}, @text = N'rights'");
     assert_eq!(fixture.session().await.number(&requeue).await, 1);
     let job = worker.claim_one().await;
     assert!(job.payload_utf16 && job.payload.len() == 12);
-    assert_eq!(fixture.job_counts().await, JobCounts { claimed: 3, ..JobCounts::default() });
+    assert_eq!(fixture.job_counts().await, JobCounts { claimed: 3, cancelled: 1, ..JobCounts::default() });
     let mut session = fixture.session().await;
     for parameters in ["@payload = 0x01", "@job_id = 1, @payload = 0x01, @text = N'x'"] {
         let call = format!("EXEC [$(schema)].[requeue] @queue = N'work', {parameters}");
