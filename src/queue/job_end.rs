@@ -1,9 +1,9 @@
 //! How jobs have ended, for those that wait for it.
 
-use super::result_columns::{Columns, all_rows};
 use super::id_list::id_rows;
-use super::parameters::table_type;
 use super::lasting_session::Session;
+use super::parameters::table_type;
+use super::result_columns::{Columns, all_rows};
 use crate::error::Error;
 use crate::ids::JobId;
 

@@ -37,7 +37,7 @@ mod result_columns;
 mod retention;
 mod script_batches;
 mod stats;
-pub(crate) mod unfinished;
+mod wait_for_ready_jobs;
 mod waiters;
 
 pub(crate) mod claim;
@@ -84,8 +84,6 @@ use connector::Connector;
 use depth_sample::QueueSample;
 use lasting_session::Session;
 use pool::{Lent, Pool};
-use sample::QueueSample;
-use lasting_session::Session;
 use waiters::{Turn, Waiters};
 
 /// How many jobs one call of `requeue`, `purge`, `cancel` or `set_priority` changes: a transaction that locks few rows.

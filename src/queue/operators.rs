@@ -5,9 +5,7 @@ use std::time::Duration;
 use super::id_list::id_rows;
 use super::job_state::JobState;
 use super::lasting_session::Session;
-use super::parameters::int;
 use super::parameters::{int, table_type};
-use super::lasting_session::Session;
 use crate::error::Error;
 use crate::ids::JobId;
 
