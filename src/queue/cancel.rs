@@ -1,7 +1,5 @@
 //! Cancelling jobs.
 
-use std::ops::AddAssign;
-
 use serde::Serialize;
 
 use super::id_list::id_rows;
@@ -20,8 +18,8 @@ pub struct Cancelled {
     pub running: u64,
 }
 
-impl AddAssign for Cancelled {
-    fn add_assign(&mut self, other: Cancelled) {
+impl Cancelled {
+    pub(super) fn add(&mut self, other: Cancelled) {
         self.waiting += other.waiting;
         self.running += other.running;
     }

@@ -598,7 +598,7 @@ impl Queue {
             loop {
                 let (jobs, next) = session.peek_ids(&self.name, *state, filter, place.as_ref(), OPERATOR_BATCH).await?;
                 if !jobs.is_empty() {
-                    total += self.cancel_some(&mut session, &jobs, why).await?;
+                    total.add(self.cancel_some(&mut session, &jobs, why).await?);
                 }
                 if next.is_none() {
                     break;

@@ -54,7 +54,9 @@ impl Session {
         only_ids: bool,
     ) -> Result<(Vec<Columns>, Option<JobPlace>), Error> {
         let mut command = self.peek_command(queue);
-        command.bind_param("@only_ids", only_ids);
+        if only_ids {
+            command.bind_param("@only_ids", true);
+        }
         command.bind_param("@state", state.word());
         command.bind_param("@max", int(max));
         command.bind_param("@kind", filter.kind.as_deref());
