@@ -1,5 +1,6 @@
 -- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it), and note checkpoints while it runs
--- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own); a queue can have a sink (NULL: none).
+-- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own); a claimed one can have been asked to be
+-- cancelled (cancelling, NULL: no), and cancelled ones are counted; a queue can have a sink (NULL: none).
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
 -- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
@@ -25,6 +26,10 @@ BEGIN
         -- Two names of 128 characters in brackets, where each ] is two.
         IF COL_LENGTH(N'[$(schema)].[queues]', N'sink') IS NULL
             ALTER TABLE [$(schema)].[queues] ADD sink nvarchar(517) NULL;
+        IF COL_LENGTH(N'[$(schema)].[jobs]', N'cancelling') IS NULL
+            ALTER TABLE [$(schema)].[jobs] ADD cancelling bit NULL;
+        IF COL_LENGTH(N'[$(schema)].[samples]', N'cancelled') IS NULL
+            ALTER TABLE [$(schema)].[samples] ADD cancelled bigint NULL;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() = 1222

@@ -1,6 +1,9 @@
 -- Acknowledges a batch of jobs that a worker has run. A job changes only while it is claimed by this worker under this fence.
 -- A snoozed job (outcome 3) waits like one that is retried, but its attempt does not count, so that it is never dead of it: it was too early
 -- for it, or the worker has no handler for its kind.
+-- A job that was asked to be cancelled (cancel) is done if it is done, and cancelled whatever else is asked for.
+--
+-- Attempts that failed (outcomes 1 and 2) are kept in attempts. Those of a job that is done go with it where the queue deletes done jobs.
 --
 -- Where the queue has a sink, that is called first, in the same transaction, with the jobs that are done (call_sink): what it writes and the
 -- acknowledgement are committed together or not at all. When it fails, the error is 58020 and nothing was changed.
@@ -21,7 +24,9 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517), @first_ready bigint,
     @message nvarchar(2048);
-DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL);
+-- attempt: the one that has failed.
+DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL);
+DECLARE @failed [$(schema)].[attempt_list];
 
 SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts, @sink = sink
 FROM [$(schema)].[queues] WHERE name = @queue;
@@ -38,12 +43,23 @@ IF @sink IS NOT NULL
     EXEC [$(schema)].[call_sink] @sink, @queue_id, @worker_id, @jobs;
 
 IF @completion = 'delete'
+BEGIN
     DELETE j
     OUTPUT deleted.job_id, 0 INTO @found (job_id, dead)
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+    -- A job that was claimed once has no failed attempt.
+    IF EXISTS (SELECT 1 FROM @jobs WHERE fence > 1 AND outcome = 0)
+        DELETE a
+        FROM @jobs AS f
+        INNER JOIN @found AS d ON d.job_id = f.job_id
+        INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = f.job_id
+        WHERE f.fence > 1 AND f.outcome = 0
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+END;
 ELSE IF @completion = 'annotate'
     UPDATE j
     SET state = 3, ended = 1, finished_at = @now, run_us = f.run_us, output = f.output
@@ -75,21 +91,39 @@ BEGIN
 END;
 
 IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 0)
+BEGIN
     UPDATE j
-    SET state       = CASE WHEN f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 4
+    SET state       = CASE WHEN j.cancelling = 1 THEN 5
+                           WHEN f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 4
                            WHEN f.retry_ms > 0 THEN 1
                            ELSE 0 END,
-        ended       = CASE WHEN f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 1 ELSE 0 END,
+        ended       = CASE WHEN j.cancelling = 1 OR f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts))
+                           THEN 1 ELSE 0 END,
         attempt     = CASE WHEN f.outcome = 3 THEN j.attempt - 1 ELSE j.attempt END,
         due_at      = DATEADD(MILLISECOND, ISNULL(f.retry_ms, 0) % 1000, DATEADD(SECOND, ISNULL(f.retry_ms, 0) / 1000, @now)),
         finished_at = @now,
         run_us      = f.run_us,
-        error       = f.error
-    OUTPUT inserted.job_id, CASE WHEN inserted.state = 4 AND f.outcome = 1 THEN 1 ELSE 0 END INTO @found (job_id, dead)
+        error       = CASE WHEN j.cancelling = 1 THEN j.error ELSE f.error END,
+        cancelling  = NULL
+    OUTPUT inserted.job_id, CASE WHEN inserted.state = 4 AND f.outcome = 1 THEN 1 ELSE 0 END, CASE WHEN f.outcome < 3 THEN inserted.attempt END
+    INTO @found (job_id, dead, attempt)
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome > 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+    IF EXISTS (SELECT 1 FROM @found WHERE attempt IS NOT NULL)
+    BEGIN
+        INSERT @failed (job_id, fence, attempt, worker_id, worker, run_us, error)
+        SELECT f.job_id, f.fence, d.attempt, @worker_id, ISNULL(w.name, N''), f.run_us, f.error
+        FROM @found AS d
+        INNER JOIN @jobs AS f ON f.job_id = d.job_id
+        LEFT JOIN [$(schema)].[workers] AS w WITH (NOLOCK) ON w.worker_id = @worker_id
+        WHERE d.attempt IS NOT NULL
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        EXEC [$(schema)].[note_attempts] @queue_id, @failed;
+    END;
+END;
 COMMIT TRANSACTION;
 
 IF EXISTS (SELECT 1 FROM @jobs WHERE outcome IN (1, 3) AND ISNULL(retry_ms, 0) = 0)

@@ -1,4 +1,5 @@
--- Gives back claimed jobs that were not started, or that a planned stop has cut off: ready again at once, the attempt not counted.
+-- Gives back claimed jobs that were not started, or that a planned stop has cut off: ready again at once, the attempt not counted. Those that were asked to be
+-- cancelled are cancelled.
 -- Result: job_id of every job that was no longer this worker's under this fence.
 CREATE OR ALTER PROCEDURE [$(schema)].[release]
     @worker_id uniqueidentifier,
@@ -8,17 +9,28 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
-DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[workers] WHERE worker_id = @worker_id), @first_ready bigint;
+DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[workers] WHERE worker_id = @worker_id), @first_ready bigint, @released int;
 
 UPDATE j
 SET state = 0, attempt = j.attempt - 1
 OUTPUT inserted.job_id INTO @found (job_id)
 FROM @jobs AS r
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = r.job_id
-WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence
+WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence AND j.cancelling IS NULL
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
-
+SET @released = @@ROWCOUNT;
 SET @first_ready = (SELECT MIN(job_id) FROM @found);
+
+-- A statement of its own, so that the others' does not change what jobs_dedup depends on.
+IF @released < (SELECT COUNT(*) FROM @jobs)
+    UPDATE j
+    SET state = 5, ended = 1, attempt = j.attempt - 1, finished_at = SYSUTCDATETIME(), cancelling = NULL
+    OUTPUT inserted.job_id INTO @found (job_id)
+    FROM @jobs AS r
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = r.job_id
+    WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence AND j.cancelling = 1
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
 IF @first_ready IS NOT NULL
     EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 

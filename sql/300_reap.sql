@@ -4,6 +4,7 @@
 -- must run alone: only a worker that holds nothing else gets it (claim). If that worker is lost too, the job is dead; a job that was lost
 -- on its last attempt in company has that attempt once more, alone.
 -- A statement of its own and on a timer: an OR for expired leases in the claim would ruin its plan.
+-- A job that was asked to be cancelled is cancelled.
 -- Where nobody has promoted or reaped for a while, SQL Server was away; the workers then have a new lease each (tend).
 -- Results: workers_lost, jobs_ready, jobs_dead; then of each worker that was marked lost, worker_id and name.
 CREATE OR ALTER PROCEDURE [$(schema)].[reap]
@@ -18,7 +19,14 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @elected bit, @queue_id int, @max_attempts int, @first_ready bigint, @message nvarchar(2048);
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL, name nvarchar(128) NOT NULL);
 DECLARE @lost TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED, name nvarchar(128) NOT NULL);
-DECLARE @given_back TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL);
+DECLARE @given_back TABLE
+(
+    job_id  bigint  NOT NULL PRIMARY KEY CLUSTERED,
+    state   tinyint NOT NULL,
+    fence   int     NOT NULL,
+    attempt int     NOT NULL
+);
+DECLARE @failed [$(schema)].[attempt_list];
 
 SELECT @queue_id = queue_id, @max_attempts = max_attempts FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -50,21 +58,37 @@ INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLO
 WHERE w.queue_id = @queue_id AND w.lost_at IS NOT NULL AND j.queue_id = @queue_id AND j.state = 2
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
+BEGIN TRANSACTION;
 UPDATE j
-SET state       = CASE WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4 ELSE 0 END,
-    ended       = CASE WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 1 ELSE 0 END,
+SET state       = CASE WHEN j.cancelling = 1 THEN 5
+                       WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4
+                       ELSE 0 END,
+    ended       = CASE WHEN j.cancelling = 1 OR (j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 1 ELSE 0 END,
     attempt     = CASE WHEN j.alone = 0 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)
                        THEN COALESCE(j.max_attempts, @max_attempts) - 1 ELSE j.attempt END,
     alone       = CASE WHEN j.attempt >= COALESCE(j.max_attempts, @max_attempts) - 1 THEN 1 ELSE j.alone END,
     finished_at = @now,
-    error       = CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')')
-OUTPUT inserted.job_id, inserted.state INTO @given_back (job_id, state)
+    error       = CASE WHEN j.cancelling = 1 THEN j.error
+                       ELSE CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')') END,
+    cancelling  = NULL
+OUTPUT inserted.job_id, inserted.state, inserted.fence, deleted.attempt INTO @given_back (job_id, state, fence, attempt)
 FROM @held AS h
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
     ON j.job_id = h.job_id
 WHERE j.state = 2 AND j.worker_id = h.worker_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @jobs_reaped = @@ROWCOUNT;
+IF @jobs_reaped > 0
+BEGIN
+    INSERT @failed (job_id, fence, attempt, worker_id, worker, error)
+    SELECT g.job_id, g.fence, g.attempt, h.worker_id, h.name,
+           CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', g.attempt, N')')
+    FROM @given_back AS g
+    INNER JOIN @held AS h ON h.job_id = g.job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    EXEC [$(schema)].[note_attempts] @queue_id, @failed;
+END;
+COMMIT TRANSACTION;
 
 SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
 IF @first_ready IS NOT NULL
@@ -76,6 +100,9 @@ FROM [$(schema)].[workers] AS w WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)
     AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, INDEX (jobs_claimed))
                     WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id);
+
+-- Longer than any heartbeat's interval.
+DELETE [$(schema)].[cancellations] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE asked_at < DATEADD(DAY, -1, @now);
 
 IF @report = 1
 BEGIN

@@ -10,9 +10,11 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @keep_dead_s int, @before datetime2(3), @expired int = 0,
-    @message nvarchar(2048);
+    @number tinyint = 4, @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
+-- What was deleted; failed: it may have failed attempts, which a job that is done and was claimed once has not.
+DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, failed bit NOT NULL);
 
 SELECT @queue_id = queue_id, @keep_done_s = keep_done_s, @keep_dead_s = keep_dead_s FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -23,6 +25,7 @@ END;
 IF @max IS NULL OR @max < 1
     THROW 58003, N'max must be 1 or more', 1;
 
+BEGIN TRANSACTION;
 IF @keep_done_s IS NOT NULL
 BEGIN
     SET @before = DATEADD(SECOND, -@keep_done_s, @now);
@@ -34,6 +37,7 @@ BEGIN
     IF @@ROWCOUNT > 0
     BEGIN
         DELETE j
+        OUTPUT deleted.job_id, CASE WHEN deleted.fence > 1 THEN 1 ELSE 0 END INTO @gone (job_id, failed)
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
@@ -51,6 +55,7 @@ BEGIN
     IF @@ROWCOUNT > 0
     BEGIN
         DELETE a
+        OUTPUT deleted.job_id, CASE WHEN deleted.fence > 1 THEN 1 ELSE 0 END INTO @gone (job_id, failed)
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
             ON a.job_id = o.job_id
@@ -60,25 +65,37 @@ BEGIN
     END;
 END;
 
-IF @keep_dead_s IS NOT NULL
+-- Dead jobs, then cancelled ones. The second condition is the index's filter, which a variable does not show.
+SET @before = DATEADD(SECOND, -@keep_dead_s, @now);
+WHILE @keep_dead_s IS NOT NULL AND @number <= 5
 BEGIN
-    SET @before = DATEADD(SECOND, -@keep_dead_s, @now);
     INSERT @old (job_id)
     SELECT TOP (@max - @expired) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at <= @before
+    WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at <= @before
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT > 0
     BEGIN
         DELETE j
+        OUTPUT deleted.job_id, 1 INTO @gone (job_id, failed)
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
-        WHERE j.queue_id = @queue_id AND j.state = 4 AND j.finished_at <= @before
+        WHERE j.queue_id = @queue_id AND j.state = @number AND j.finished_at <= @before
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @expired = @expired + @@ROWCOUNT;
+        DELETE @old;
     END;
+    SET @number = @number + 1;
 END;
+
+IF EXISTS (SELECT 1 FROM @gone WHERE failed = 1)
+    DELETE a
+    FROM @gone AS g
+    INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
+    WHERE g.failed = 1
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+COMMIT TRANSACTION;
 
 -- What jobs had noted (progress) that are gone or done: an id never comes back. Read without locks, because a lock here and then one on the job's
 -- row would be the order opposite to note_progress.

@@ -1,7 +1,7 @@
 -- Counts the jobs of one queue or, with NULL, of each. Reads without locks (NOLOCK): it neither waits nor makes anybody wait, and what
 -- it returns is a sample, not a balance. Reads every entry of the small indexes once.
 -- Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled, claimed, done, dead, archived, workers,
--- oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever), sink.
+-- oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever), sink, cancelled.
 CREATE OR ALTER PROCEDURE [$(schema)].[stats]
     @queue nvarchar(129) = NULL
 AS
@@ -29,7 +29,9 @@ SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts,
         WHERE a.queue_id = q.queue_id) AS archived,
        (SELECT COUNT_BIG(*) FROM [$(schema)].[workers] AS w WITH (NOLOCK)
         WHERE w.queue_id = q.queue_id AND w.lost_at IS NULL AND w.lease_until >= @now) AS workers,
-       DATEDIFF_BIG(MILLISECOND, r.oldest, @now) AS oldest_ready_ms, q.keep_done_s, q.keep_dead_s, q.sink
+       DATEDIFF_BIG(MILLISECOND, r.oldest, @now) AS oldest_ready_ms, q.keep_done_s, q.keep_dead_s, q.sink,
+       (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+        WHERE j.queue_id = q.queue_id AND j.state = 5 AND j.state >= 3) AS cancelled
 FROM [$(schema)].[queues] AS q
 CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
              FROM (SELECT COUNT_BIG(*) AS ready, MIN(j.due_at) AS oldest FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))

@@ -1,14 +1,16 @@
--- Makes dead jobs ready again: one (@job_id) or up to @max, the oldest first. The attempt starts at 0 again, the fence goes on growing.
+-- Makes dead jobs ready again: one (@job_id), which may also be cancelled, or up to @max, the oldest first. The attempt starts at 0 again, the fence goes on growing.
 -- A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one key, the newest comes back.
--- Run it until it returns less than @max. Result: requeued.
+-- With @payload or @text, the one job gets another payload. Run it until it returns less than @max. Result: requeued.
 --
 -- First the ids, by reading alone; then the rows, each before its index entries, as all procedures but claim and promote lock them. Jobs without a
 -- key come back by one statement. Of those with a key each is a transaction of its own, because its key's new entry in jobs_dedup may have to wait
 -- for a producer's: waiting for one while holding another could deadlock with a producer that enqueues several.
 CREATE OR ALTER PROCEDURE [$(schema)].[requeue]
-    @queue  nvarchar(129),
-    @job_id bigint = NULL,
-    @max    int    = 1000
+    @queue   nvarchar(129),
+    @job_id  bigint         = NULL,
+    @max     int            = 1000,
+    @payload varbinary(max) = NULL,  -- with @job_id: another payload, bytes
+    @text    nvarchar(max)  = NULL   -- or text
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -27,6 +29,8 @@ BEGIN
 END;
 IF @max IS NULL OR @max < 1
     THROW 58003, N'max must be 1 or more', 1;
+IF (@payload IS NOT NULL OR @text IS NOT NULL) AND @job_id IS NULL OR @payload IS NOT NULL AND @text IS NOT NULL
+    THROW 58003, N'another payload is for one job, named by job_id, and is either a payload or a text', 1;
 
 -- Again, where fewer came back than were found, because others had some of them locked or a producer took a key meanwhile: for as many behind those.
 -- Ten times, so that it ends whatever others do.
@@ -52,7 +56,7 @@ BEGIN
         INSERT @dead (job_id, has_key)
         SELECT j.job_id, 1
         FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
-        WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state = 4
+        WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state IN (4, 5)
             AND (j.dedup_key IS NULL
                  OR NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS u WITH (NOLOCK, INDEX (jobs_dedup))
                                 WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL AND u.ended = 0)
@@ -87,12 +91,21 @@ BEGIN
         UPDATE @dead SET has_key = NULL WHERE job_id = @id;
         SET XACT_ABORT OFF;
         BEGIN TRY
-            UPDATE j
-            SET state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
-            OUTPUT inserted.job_id INTO @ready (job_id)
-            FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
-            WHERE j.job_id = @id AND j.queue_id = @queue_id AND j.state = 4
-            OPTION (MAXDOP 1);
+            IF @payload IS NOT NULL OR @text IS NOT NULL
+                UPDATE j
+                SET payload = ISNULL(@payload, CAST(@text AS varbinary(max))), payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
+                    state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
+                OUTPUT inserted.job_id INTO @ready (job_id)
+                FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
+                WHERE j.job_id = @id AND j.queue_id = @queue_id AND j.state IN (4, 5)
+                OPTION (MAXDOP 1);
+            ELSE
+                UPDATE j
+                SET state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
+                OUTPUT inserted.job_id INTO @ready (job_id)
+                FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
+                WHERE j.job_id = @id AND j.queue_id = @queue_id AND (j.state = 4 OR (j.state = 5 AND @job_id IS NOT NULL))
+                OPTION (MAXDOP 1);
             SET @requeued = @requeued + @@ROWCOUNT;
         END TRY
         BEGIN CATCH

@@ -1,9 +1,9 @@
 -- Looks at jobs without claiming or waiting (READPAST): jobs that are locked at the moment are left out. Either a page of the jobs in one state,
 -- or one job by its id, whatever its state.
--- @state: ready, scheduled, claimed, done, dead, archived. Pages are as the index of the state has them: ready in the order of the claims (those that
--- must run alone, then by priority and id; in a lifo queue the newest first), scheduled by (due_at, job_id), done, dead and archived by (finished_at,
--- job_id), claimed by job_id. The next page begins after the last row of this one, which is named by its job_id (@after) and what else the order
--- needs. A page may be short; after the last job comes one with no row.
+-- @state: ready, scheduled, claimed, done, dead, cancelled, archived. Pages are as the index of the state has them: ready in the order of the claims
+-- (those that must run alone, then by priority and id; in a lifo queue the newest first), scheduled by (due_at, job_id), done, dead, cancelled and
+-- archived by (finished_at, job_id), claimed by job_id. The next page begins after the last row of this one, which is named by its job_id (@after) and
+-- what else the order needs. A page may be short; after the last job comes one with no row.
 --
 -- A page at any depth costs its rows: two seeks, first for the rest of the same time or priority, then for what follows. An OR of the two, or >= and
 -- a filter, would read the same time's million jobs for each page again. Only the claimed jobs are sorted, by id: as many as the workers hold.
@@ -24,7 +24,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @state          varchar(32)   = NULL,
     @after          bigint       = NULL,  -- NULL: the first page
     @max            int          = 100,
-    @after_time     datetime2(3) = NULL,  -- scheduled: due_at; done, dead, archived: finished_at
+    @after_time     datetime2(3) = NULL,  -- scheduled: due_at; done, dead, cancelled, archived: finished_at
     @after_priority smallint     = NULL,  -- ready
     @after_alone    bit          = 0,     -- ready
     @job_id         bigint       = NULL,  -- this one, instead of a state
@@ -36,7 +36,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @next           bigint       = NULL OUTPUT,
     @next_time      datetime2(3) = NULL OUTPUT,
     @next_priority  smallint     = NULL OUTPUT,
-    @next_alone     bit          = NULL OUTPUT
+    @next_alone     bit          = NULL OUTPUT,
+    @only_ids       bit          = 0      -- 1: the result is job_id alone, for programs that do something to the jobs
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -46,6 +47,8 @@ DECLARE @queue_id int, @claim_order varchar(4), @found int = 0, @is_archived bit
 DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL THEN 0 ELSE 1 END;
 DECLARE @take int = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL THEN @max ELSE @scan END;
 DECLARE @taken int, @end int, @last int;
+DECLARE @number tinyint = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'claimed' THEN 2
+                                      WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 END;
 -- What the page is read from, with what names each job's place in the order of its state; and which of them match.
 DECLARE @page TABLE
 (
@@ -66,9 +69,9 @@ BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
     THROW 58001, @message, 1;
 END;
-IF @job_id IS NULL AND (@state IS NULL OR @state NOT IN ('ready', 'scheduled', 'claimed', 'done', 'dead', 'archived'))
+IF @job_id IS NULL AND (@state IS NULL OR @state NOT IN ('ready', 'scheduled', 'claimed', 'done', 'dead', 'cancelled', 'archived'))
 BEGIN
-    SET @message = CONCAT(N'state is ''', @state, N'''; it must be ready, scheduled, claimed, done, dead or archived');
+    SET @message = CONCAT(N'state is ''', @state, N'''; it must be ready, scheduled, claimed, done, dead, cancelled or archived');
     THROW 58003, @message, 1;
 END;
 IF @job_id IS NOT NULL AND (@state IS NOT NULL OR @after IS NOT NULL)
@@ -80,8 +83,8 @@ IF @max IS NULL OR @max < 0
 IF @scan IS NULL OR @scan < 1 OR @scan > 100000
     THROW 58003, N'scan must be 1 to 100000', 1;
 IF @after IS NOT NULL AND (@state = 'ready' AND @after_priority IS NULL
-                           OR @state IN ('scheduled', 'done', 'dead', 'archived') AND @after_time IS NULL)
-    THROW 58003, N'after is not enough for the next page: give after_priority, too (ready), or after_time (scheduled, done, dead, archived)', 1;
+                           OR @state IN ('scheduled', 'done', 'dead', 'cancelled', 'archived') AND @after_time IS NULL)
+    THROW 58003, N'after is not enough for the next page: give after_priority, too (ready), or after_time (scheduled, done, dead, cancelled, archived)', 1;
 
 IF @after IS NULL
 BEGIN
@@ -172,31 +175,18 @@ ELSE IF @state = 'claimed'
     WHERE queue_id = @queue_id AND state = 2 AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
-ELSE IF @state = 'done'
+ELSE IF @number >= 3
 BEGIN
+    -- The second condition is the index's filter, which a variable does not show.
     INSERT @page (job_id, key_time)
     SELECT TOP (@take) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at = @after_time AND job_id > @after
+    WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at = @after_time AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
     SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at > @after_time
-    ORDER BY finished_at, job_id
-    OPTION (MAXDOP 1);
-END;
-ELSE IF @state = 'dead'
-BEGIN
-    INSERT @page (job_id, key_time)
-    SELECT TOP (@take) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at = @after_time AND job_id > @after
-    ORDER BY job_id
-    OPTION (MAXDOP 1);
-    SET @found = @@ROWCOUNT;
-    INSERT @page (job_id, key_time)
-    SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at > @after_time
+    WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at > @after_time
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
 END;
@@ -249,6 +239,12 @@ IF @job_id IS NULL AND @max > 0 AND (@taken = @take OR @last < @end)
 IF @is_filtered = 1
     DELETE p FROM @page AS p WHERE NOT EXISTS (SELECT 1 FROM @matching AS m WHERE m.place = p.place);
 
+IF @only_ids = 1
+BEGIN
+    SELECT job_id FROM @page ORDER BY place;
+    RETURN;
+END;
+
 -- The bytes as text go by nvarchar: COLLATE on varchar converts between code pages, and letters may become others on the way. (What is no ASCII in
 -- the database's code page is none in Unicode.)
 IF @is_archived = 1
@@ -270,7 +266,8 @@ IF @is_archived = 1
     OPTION (MAXDOP 1);
 ELSE
     SELECT j.job_id,
-           CAST(CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done' ELSE 'dead' END
+           CAST(CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done' WHEN 4 THEN 'dead'
+                             ELSE 'cancelled' END
                 AS varchar(9)) AS state,
            j.priority, j.alone, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key,
            j.correlation_id, j.payload_utf16, j.payload,
@@ -286,8 +283,7 @@ ELSE
     FROM @page AS p
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
-        AND (@job_id IS NOT NULL
-             OR j.state = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'claimed' THEN 2 WHEN 'done' THEN 3 WHEN 'dead' THEN 4 END)
+        AND (@job_id IS NOT NULL OR j.state = @number)
     ORDER BY p.place
     OPTION (MAXDOP 1);
 GO

@@ -1,5 +1,6 @@
 -- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else; procedures that are named
--- nowhere (next_priority, lower_marks, sweep, look, call_sink, tend) are called by the others only. Nobody may touch a table: procedures and tables have
+-- nowhere (next_priority, lower_marks, note_attempts, sweep, look, call_sink, tend) are called by the others only. Nobody may touch a table:
+-- procedures and tables have
 -- one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
 --
 -- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
@@ -16,12 +17,14 @@ IF DATABASE_PRINCIPAL_ID(N'$(schema)_monitor') IS NULL
     CREATE ROLE [$(schema)_monitor] AUTHORIZATION dbo;
 GO
 
--- Adds jobs.
+-- Adds jobs, and waits for them.
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue_batch] TO [$(schema)_producer];
+GRANT EXECUTE ON OBJECT::[$(schema)].[outcomes] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_producer];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_producer];
 GRANT EXECUTE ON TYPE::[$(schema)].[time_limit_list] TO [$(schema)_producer];
+GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_producer];
 GO
 
 -- Runs jobs.
@@ -67,6 +70,10 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[pause] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[resume] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[requeue] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[cancel] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[promote_now] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[set_priority] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[outcomes] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[purge] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[progress_of] TO [$(schema)_operator];
@@ -77,8 +84,10 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[pause_schedule] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[resume_schedule] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[run_schedule_now] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_schedules] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[peek_attempts] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_operator];
+GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[time_limit_list] TO [$(schema)_operator];
 -- create_queue looks for it, and the catalog shows nobody what they may not use.
 GRANT EXECUTE ON TYPE::[$(schema)].[sink_list] TO [$(schema)_operator];
@@ -92,5 +101,6 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[progress_of] TO [$(schema)_monitor];
 GRANT EXECUTE ON TYPE::[$(schema)].[job_list] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_schedules] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[peek_attempts] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_monitor];
 GO

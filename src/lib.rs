@@ -94,6 +94,7 @@
 #![warn(missing_docs)]
 
 mod boot_clock;
+mod cancellations;
 mod config;
 mod connection_string;
 #[cfg_attr(not(feature = "schedules"), path = "no_cron_times.rs")]
@@ -126,8 +127,8 @@ pub use ids::{Fence, JobId, WorkerId};
 pub use job::{Job, NewJob};
 pub use outcome::Outcome;
 pub use queue::{
-    ClaimOrder, CompletionPolicy, Delivery, JobCursor, JobFilter, JobPage, JobProgress, JobRow, JobState, Keep, Queue,
-    QueueOptions, QueueStats, ScheduleRow, enqueue_in,
+    Cancelled, ClaimOrder, CompletionPolicy, Delivery, FailedAttempt, JobCursor, JobEnd, JobFilter, JobPage,
+    JobProgress, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, ScheduleRow, enqueue_in,
 };
 pub use schedule::Schedule;
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};

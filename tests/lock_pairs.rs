@@ -10,7 +10,7 @@ use crate::support::{Fixture, Session, WorkerSession};
 
 /// What each session does, on the jobs that [`Scene::prepare`] makes: `READY` (with the key `ready`), `SCHEDULED`,
 /// `CLAIMED`, `LOST` (claimed by a worker that was lost), `DEAD`, `DONE`.
-const CALLS: [(&str, &str); 13] = [
+const CALLS: [(&str, &str); 17] = [
     ("enqueue", "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = N'ready'"),
     (
         "enqueue_batch",
@@ -44,6 +44,22 @@ const CALLS: [(&str, &str); 13] = [
     ("promote", "EXEC [$(schema)].[promote] @queue = N'work'"),
     ("reap", "EXEC [$(schema)].[reap] @queue = N'work'"),
     ("requeue", "EXEC [$(schema)].[requeue] @queue = N'work'"),
+    (
+        "cancel",
+        "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs VALUES (-4), (CLAIMED), (-2), (-1);
+         EXEC [$(schema)].[cancel] @queue = N'work', @jobs = @jobs",
+    ),
+    (
+        "outcomes",
+        "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs VALUES (-7), (-6), (-5), (-4), (CLAIMED), (-2), (-1);
+         EXEC [$(schema)].[outcomes] @queue = N'work', @jobs = @jobs",
+    ),
+    ("promote_now", "EXEC [$(schema)].[promote_now] @queue = N'work', @job_id = -2"),
+    (
+        "set_priority",
+        "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs VALUES (-4), (CLAIMED), (-2), (-1);
+         EXEC [$(schema)].[set_priority] @queue = N'work', @jobs = @jobs, @priority = 7",
+    ),
     ("purge", "EXEC [$(schema)].[purge] @queue = N'work', @state = 'dead'"),
     ("expire", "EXEC [$(schema)].[expire] @queue = N'work'"),
     ("peek", "EXEC [$(schema)].[peek] @queue = N'work', @state = 'ready'"),
@@ -91,7 +107,11 @@ impl Scene {
             row(-6, 3, "NULL", before, "NULL"),
         ];
         let insert = format!("INSERT [$(schema)].[jobs] ({columns}) VALUES {}", rows.join(", "));
-        session.sql(&format!("DELETE [$(schema)].[jobs]; {insert}")).await;
+        session
+            .sql(&format!(
+                "DELETE [$(schema)].[jobs]; DELETE [$(schema)].[attempts]; DELETE [$(schema)].[cancellations]; {insert}"
+            ))
+            .await;
     }
 
     fn call(&self, sql: &str) -> String {

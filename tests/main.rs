@@ -4,9 +4,11 @@
 mod support;
 
 mod at_most_once;
+mod attempts;
 mod bad_input;
 mod bytes_in_flight;
 mod caller_transaction;
+mod cancelling;
 mod checkpoints;
 mod completion_policies;
 mod dashboard;
@@ -34,6 +36,7 @@ mod lock_pairs;
 mod logs;
 mod metrics;
 mod model;
+mod moving;
 mod network_faults;
 mod no_job_lost;
 mod operators;
@@ -60,4 +63,5 @@ mod sinks;
 mod thread_pool;
 mod time_limits;
 mod upgrades;
+mod waiting;
 mod wake_up;

@@ -1238,7 +1238,10 @@ async fn purge_deletes_old_jobs_of_one_state() {
             session.sql(&age).await;
         }
         let before = fixture.job_counts().await;
-        assert_eq!(before, JobCounts { ready: 2, scheduled: 2, claimed: 2, done: 2, dead: 2, archived: 2 });
+        assert_eq!(
+            before,
+            JobCounts { ready: 2, scheduled: 2, claimed: 2, done: 2, dead: 2, cancelled: 0, archived: 2 }
+        );
 
         for state in ["ready", "scheduled", "done", "dead", "archived"] {
             let purge = format!("EXEC [$(schema)].[purge] @queue = N'work', @state = '{state}', @older_than_s = 1800");
@@ -1246,7 +1249,7 @@ async fn purge_deletes_old_jobs_of_one_state() {
             assert_eq!(session.number(&purge).await, 0, "{state}, again");
         }
 
-        let after = JobCounts { ready: 1, scheduled: 1, claimed: 2, done: 1, dead: 1, archived: 1 };
+        let after = JobCounts { ready: 1, scheduled: 1, claimed: 2, done: 1, dead: 1, cancelled: 0, archived: 1 };
         assert_eq!(fixture.job_counts().await, after);
         fixture.remove().await;
     }

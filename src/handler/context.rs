@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 use super::state::State;
+use crate::cancellations::Cancellations;
 use crate::error::Error;
 use crate::flag::Flag;
 use crate::ids::{Fence, WorkerId};
@@ -18,7 +19,7 @@ use crate::notes::{Note, NotedRun, Notes};
 #[derive(Debug)]
 pub struct Context {
     job: Job,
-    lease_lost: Flag,
+    cancellations: Arc<Cancellations>,
     deadline: Option<Instant>,
     /// Who claimed the job and when it started; `None` where nobody did.
     run: Option<(WorkerId, Instant)>,
@@ -92,12 +93,12 @@ impl Drop for Surroundings {
 impl Context {
     pub(crate) fn new(
         job: Job,
-        lease_lost: Flag,
+        cancellations: Arc<Cancellations>,
         deadline: Option<Instant>,
         run: Option<(WorkerId, Instant)>,
         surroundings: Arc<Surroundings>,
     ) -> Context {
-        Context { job, lease_lost, deadline, run, surroundings }
+        Context { job, cancellations, deadline, run, surroundings }
     }
 
     /// The job that runs.
@@ -111,13 +112,18 @@ impl Context {
     }
 
     /// Whether there is no more use in going on: the worker's lease was lost (another worker may be running this job
-    /// already, and this one's result will be refused), the job's time limit has passed, or the process is stopping at
-    /// once.
+    /// already, and this one's result will be refused), somebody has cancelled the job
+    /// ([`Queue::cancel`](crate::Queue::cancel)), its time limit has passed, or the process is stopping at once.
     ///
     /// A handler with a long loop should look at it now and then and return an error when it is true. Costs a few
-    /// nanoseconds (and a look at the clock where there is a time limit).
+    /// nanoseconds (and a look at the clock where there is a time limit). A job that somebody has cancelled is told within
+    /// `worker.heartbeat_interval_ms`, by the same process at once; it is cancelled then whatever error it returns, and
+    /// done if it returns `Ok` all the same.
     pub fn is_cancelled(&self) -> bool {
-        self.lease_lost.is_set() || self.surroundings.is_stopping_now() || self.time_left() == Some(Duration::ZERO)
+        self.cancellations.is_lease_lost()
+            || self.cancellations.is_asked(self.job.id(), self.job.fence())
+            || self.surroundings.is_stopping_now()
+            || self.time_left() == Some(Duration::ZERO)
     }
 
     /// Whether the worker has been told to stop. The job may still run for `worker.shutdown_deadline_ms`: a job that
@@ -306,7 +312,7 @@ impl Context {
     /// ```
     pub fn for_test(job: Job) -> Context {
         let time_limit = job.time_limit();
-        let context = Context::new(job, Flag::default(), None, None, Arc::default());
+        let context = Context::new(job, Arc::default(), None, None, Arc::default());
         match time_limit {
             Some(limit) => context.time_limit(limit),
             None => context,
@@ -321,7 +327,7 @@ impl Context {
     /// The same, but cancelled.
     #[must_use]
     pub fn cancelled(self) -> Context {
-        self.lease_lost.set();
+        self.cancellations.lose_lease();
         self
     }
 
@@ -376,6 +382,7 @@ mod tests {
     use rayon::prelude::*;
 
     use super::*;
+    use crate::ids::JobId;
     use crate::job::NewJob;
 
     fn context() -> Context {
@@ -383,10 +390,16 @@ mod tests {
     }
 
     #[test]
-    fn a_context_is_cancelled_by_each_of_its_three_reasons() {
+    fn a_context_is_cancelled_by_each_of_its_four_reasons() {
         assert!(!context().is_cancelled() && !context().is_stopping());
         assert!(context().cancelled().is_cancelled());
         assert!(context().time_limit(Duration::ZERO).is_cancelled());
+        let asked = context();
+        let (job_id, fence) = (asked.job.id(), asked.job.fence());
+        asked.cancellations.ask(JobId(job_id.0 + 1), fence);
+        assert!(!asked.is_cancelled(), "another job");
+        asked.cancellations.ask(job_id, fence);
+        assert!(asked.is_cancelled() && !asked.is_stopping());
         assert!(!context().time_limit(Duration::from_secs(60)).is_cancelled());
         assert!(!context().time_limit(Duration::MAX).is_cancelled());
         let stopping_now = context();

@@ -71,18 +71,19 @@ const BY_LIMIT: Labels = &[("queue", &[]), ("by", &LIMITS)];
 
 const OUTCOMES: [&str; 4] = ["done", "retry", "snooze", "dead"];
 const REASONS: [&str; 2] = ["unknown_kind", "kind_limit"];
-const STATES: [&str; 4] = ["ready", "scheduled", "claimed", "dead"];
+const STATES: [&str; 5] = ["ready", "scheduled", "claimed", "dead", "cancelled"];
 pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
 
 /// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the
 /// connection.
-pub(crate) const PROCEDURES: [&str; 40] = [
+pub(crate) const PROCEDURES: [&str; 45] = [
     "connect",
     "install",
     "schema_info",
     "create_queue",
     "enqueue",
     "enqueue_batch",
+    "outcomes",
     "claim",
     "checkpoints",
     "await_jobs",
@@ -107,6 +108,9 @@ pub(crate) const PROCEDURES: [&str; 40] = [
     "pause",
     "resume",
     "requeue",
+    "cancel",
+    "promote_now",
+    "set_priority",
     "purge",
     "peek",
     "progress_of",
@@ -116,6 +120,7 @@ pub(crate) const PROCEDURES: [&str; 40] = [
     "resume_schedule",
     "run_schedule_now",
     "list_schedules",
+    "peek_attempts",
     "other",
 ];
 
@@ -316,6 +321,11 @@ const DEAD_JOBS: Metric = counter(
     QUEUE,
     "Jobs that used up their attempts or failed for good, those of reaped workers included",
 );
+const CANCELLED_JOBS: Metric = counter(
+    "readpast_cancelled_jobs_total",
+    QUEUE,
+    "Jobs that this worker ran and was asked to cancel, and that ended without being done",
+);
 const LOST_JOBS: Metric = counter(
     "readpast_lost_jobs_total",
     QUEUE,
@@ -442,6 +452,7 @@ pub(crate) const STAGES: [(&str, &[Metric]); 9] = [
             REFUSED_RESULTS,
             FINISH_RETRIES,
             DEAD_JOBS,
+            CANCELLED_JOBS,
             LOST_JOBS,
             JOB_AGE_SECONDS,
         ],

@@ -14,6 +14,7 @@ pub(crate) struct QueueSample {
     pub(crate) scheduled: u64,
     pub(crate) claimed: u64,
     pub(crate) dead: u64,
+    pub(crate) cancelled: u64,
     /// Workers with a lease.
     pub(crate) workers: u64,
     pub(crate) paused: bool,
@@ -51,11 +52,14 @@ pub(super) fn read_sample(row: &mut Columns) -> Result<Option<QueueSample>, Erro
     let paused = row.required("paused")?;
     let oldest_ready = row.optional_ms("oldest_ready_ms")?;
     let count = |column: Option<i64>| column.and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
-    Ok(row.optional_ms("sample_age_ms")?.map(|age| QueueSample {
+    let age = row.optional_ms("sample_age_ms")?;
+    let cancelled: Option<i64> = row.optional("cancelled")?;
+    Ok(age.map(|age| QueueSample {
         ready: count(ready),
         scheduled: count(scheduled),
         claimed: count(claimed),
         dead: count(dead),
+        cancelled: count(cancelled),
         workers: count(workers),
         paused,
         oldest_ready,

@@ -1,8 +1,11 @@
 //! Which jobs an operator wants to see.
 
+use std::slice;
+
 use uuid::Uuid;
 
 use super::job_state::JobState;
+use crate::error::Error;
 
 /// Which jobs [`Queue::list`](super::Queue::list) shows: all that have everything that is asked for.
 ///
@@ -47,6 +50,22 @@ impl JobFilter {
     pub fn error(mut self, text: impl Into<String>) -> JobFilter {
         self.error = Some(text.into());
         self
+    }
+
+    /// The states that are asked for, of those in which a job has not ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] where it asks for another one.
+    pub(super) fn unfinished_states(&self) -> Result<&[JobState], Error> {
+        match &self.state {
+            None => Ok(JobState::UNFINISHED),
+            Some(state) if JobState::UNFINISHED.contains(state) => Ok(slice::from_ref(state)),
+            Some(state) => {
+                let message = format!("the filter's state is {state}; it must be ready, scheduled or claimed, or none");
+                Err(Error::Refused { message })
+            }
+        }
     }
 }
 

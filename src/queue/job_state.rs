@@ -21,21 +21,34 @@ pub enum JobState {
     Done,
     /// Out of attempts, or failed for good.
     Dead,
+    /// Cancelled by somebody before it was done.
+    Cancelled,
     /// Run, and moved to the archive (completion policy `archive`).
     Archived,
 }
 
 impl JobState {
     /// All states, in the order in which [`Queue::list`](super::Queue::list) shows them.
-    pub(super) const ALL: &[JobState] =
-        &[JobState::Ready, JobState::Scheduled, JobState::Claimed, JobState::Done, JobState::Dead, JobState::Archived];
+    pub(super) const ALL: &[JobState] = &[
+        JobState::Ready,
+        JobState::Scheduled,
+        JobState::Claimed,
+        JobState::Done,
+        JobState::Dead,
+        JobState::Cancelled,
+        JobState::Archived,
+    ];
 
-    pub(super) const WORDS: [(&'static str, JobState); 6] = [
+    /// Those of jobs that have not ended, in the order in which a job goes through them.
+    pub(super) const UNFINISHED: &[JobState] = &[JobState::Scheduled, JobState::Ready, JobState::Claimed];
+
+    pub(super) const WORDS: [(&'static str, JobState); 7] = [
         ("ready", JobState::Ready),
         ("scheduled", JobState::Scheduled),
         ("claimed", JobState::Claimed),
         ("done", JobState::Done),
         ("dead", JobState::Dead),
+        ("cancelled", JobState::Cancelled),
         ("archived", JobState::Archived),
     ];
 

@@ -6,18 +6,22 @@
 //! | files | what they hold |
 //! |---|---|
 //! | `connector`, `lasting_session`, `pool` | making a connection; owning one; lending several |
-//! | `parameters`, `result_columns`, `datetime2` | what is sent to procedures and what comes back |
+//! | `parameters`, `id_list`, `result_columns`, `datetime2` | what is sent to procedures and what comes back |
 //! | `schema`, `script_batches` | installing, and checking what is installed |
-//! | `create_queue`, `stats`, `operators`, `schedules`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state` | what operators call |
-//! | `enqueue`, `enqueue_retries` | what producers call |
+//! | `create_queue`, `stats`, `operators`, `schedules`, `cancel`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state`, `failed_attempt` | what operators call |
+//! | `enqueue`, `enqueue_retries`, `job_end` with `waiters` | what producers call |
 //! | the others | what workers call, a file for each procedure or two |
 //!
 //! There is no SQL here but calls of procedures by name, and the embedded scripts of the installation.
 
+mod cancel;
 mod create_queue;
 mod datetime2;
 mod enqueue_retries;
+mod failed_attempt;
 mod follow_up_list;
+mod id_list;
+mod job_end;
 mod job_filter;
 mod job_page;
 mod job_row;
@@ -37,6 +41,7 @@ mod schedules;
 mod script_batches;
 mod stats;
 mod wait_for_ready_jobs;
+mod waiters;
 
 pub(crate) mod claim;
 pub(crate) mod connector;
@@ -54,19 +59,22 @@ use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::{OnceCell, broadcast, watch};
 
 use crate::config::{Config, WorkerConfig};
 use crate::connection_string::ConnectionString;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
-use crate::ids::JobId;
+use crate::ids::{Fence, JobId};
 use crate::job::NewJob;
 use crate::metrics::Exporter;
 use crate::schedule::Schedule;
 
+pub use cancel::Cancelled;
 pub use create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions};
 pub use enqueue::enqueue_in;
+pub use failed_attempt::FailedAttempt;
+pub use job_end::JobEnd;
 pub use job_filter::JobFilter;
 pub use job_page::{JobCursor, JobPage};
 pub use job_row::JobRow;
@@ -83,9 +91,17 @@ use connector::Connector;
 use depth_sample::QueueSample;
 use lasting_session::Session;
 use pool::{Lent, Pool};
+use waiters::{Turn, Waiters};
 
-/// How many jobs one call of `requeue` or `purge` changes: a transaction that locks few rows.
+/// How many jobs one call of `requeue`, `purge`, `cancel` or `set_priority` changes: a transaction that locks few rows.
 const OPERATOR_BATCH: usize = 1_000;
+
+/// How many calls that cancelled running jobs a worker of the same process may be behind; what it misses, its next
+/// heartbeat says.
+const CANCEL_CALLS_KEPT: usize = 64;
+
+/// Running jobs that this process has asked to cancel, call by call.
+pub(crate) type CancelledHere = broadcast::Receiver<Arc<[(JobId, Fence)]>>;
 
 /// A queue, for producers and operators.
 ///
@@ -141,6 +157,10 @@ pub struct Queue {
     /// Changes when jobs were enqueued that are ready at once: the workers of this process need not wait until they
     /// notice.
     enqueued: watch::Sender<()>,
+    /// Running jobs that were asked to be cancelled: the workers of this process need not wait for their heartbeats.
+    cancelled: broadcast::Sender<Arc<[(JobId, Fence)]>>,
+    /// Those of this process that wait for jobs to end.
+    waiters: Arc<Waiters>,
 }
 
 impl fmt::Debug for Queue {
@@ -177,6 +197,8 @@ impl Queue {
             worker_config: Arc::new(config.worker.clone()),
             exporter,
             enqueued: watch::Sender::new(()),
+            cancelled: broadcast::Sender::new(CANCEL_CALLS_KEPT),
+            waiters: Arc::default(),
         };
         queue.any_session().await?.ensure_connected().await?;
         Ok(queue)
@@ -264,6 +286,11 @@ impl Queue {
     /// Changes when jobs were enqueued through this queue or a clone of it.
     pub(crate) fn enqueued(&self) -> watch::Receiver<()> {
         self.enqueued.subscribe()
+    }
+
+    /// What is cancelled through this queue or a clone of it.
+    pub(crate) fn cancelled_here(&self) -> CancelledHere {
+        self.cancelled.subscribe()
     }
 
     fn wake_workers(&self, jobs: &[NewJob]) {
@@ -431,6 +458,58 @@ impl Queue {
         Ok(enqueued)
     }
 
+    /// Waits until a job has ended: done, dead or cancelled. Returns how; `None` when it has not ended within `limit`
+    /// (a look at SQL Server longer at most). It is looked for at least once.
+    ///
+    /// What can be known depends on the queue's [`CompletionPolicy`]. With `annotate` and `archive` the end of a done
+    /// job comes with its output, as long as the job is kept. **With `delete`, the default, a done job is
+    /// [`JobEnd::Gone`]**: its output is not kept, and it looks like a job that was purged or has never been. A dead or
+    /// cancelled job that is requeued runs again; this returns how it was when it was looked for.
+    ///
+    /// Any number may wait: all that wait through this `Queue` and its clones share one look, every 10 to 200 ms, on one
+    /// of its connections.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use std::time::Duration;
+    ///
+    /// use readpast::{JobEnd, NewJob};
+    ///
+    /// let job = queue.enqueue(&NewJob::text("to be or not to be")).await?;
+    /// match queue.wait(job.job_id, Duration::from_secs(60)).await? {
+    ///     Some(JobEnd::Done { output }) => println!("{} bytes", output.unwrap_or_default().len()),
+    ///     Some(JobEnd::Dead { error } | JobEnd::Cancelled { error }) => println!("{error}"),
+    ///     Some(_) => println!("it is gone"),
+    ///     None => println!("it takes longer"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`], [`Error::PermissionDenied`] and other errors that stay. Those that pass (a restart, a
+    /// fail-over) are waited out; when `limit` is over, the last one may be returned.
+    pub async fn wait(&self, job_id: JobId, limit: Duration) -> Result<Option<JobEnd>, Error> {
+        let mut waiter = self.waiters.come(job_id, limit);
+        loop {
+            let look = match self.waiters.wait(&mut waiter).await {
+                Turn::Ended(end) => return Ok(Some(end)),
+                Turn::Over => return Ok(None),
+                Turn::Look(look) => look,
+            };
+            let asked = match self.session().await {
+                Ok(mut session) => look.ask(&mut session, &self.name).await,
+                Err(error) => Err(error),
+            };
+            look.ended(matches!(asked, Ok(true)));
+            match asked {
+                Err(error) if !error.is_transient() || waiter.is_over() => return Err(error),
+                _ => {}
+            }
+        }
+    }
+
     /// Counts the queue's jobs. Reads every entry of the queue's indexes once, without locks.
     ///
     /// # Errors
@@ -464,7 +543,88 @@ impl Queue {
         self.session().await?.set_paused(&self.name, false).await
     }
 
-    /// Makes one dead job ready again, or, with `None`, all of them; their attempts count from 0. Returns how many.
+    /// Cancels a job. Returns what it was doing; nothing of both where the queue does not have it or it has ended.
+    ///
+    /// A job that waits is cancelled at once: it stays in the table as [`JobState::Cancelled`] like a dead one, with who
+    /// (the login) and `why` in its [`error`](JobRow::error), until it is purged, expires ([`QueueOptions::keep_dead`])
+    /// or is brought back by [`requeue`](Queue::requeue). Its de-duplication key is free.
+    ///
+    /// Of a job that runs, the worker is told: at once where it was started with this `Queue` or a clone of it, otherwise
+    /// with its next heartbeat. [`Context::is_cancelled`](crate::Context::is_cancelled) turns true. If the job is done
+    /// all the same, it is done; whatever else becomes of the run, the job is cancelled. A job of a queue with
+    /// [`Delivery::AtMostOnce`] cannot be cancelled once it runs.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
+    /// let cancelled = queue.cancel(job_id, "the customer has left").await?;
+    /// if cancelled.running > 0 {
+    ///     println!("it runs; its worker is told");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] when `why` has more than 1,000 characters (UTF-16); [`Error::UnknownQueue`];
+    /// [`Error::PermissionDenied`] without an operator's rights.
+    pub async fn cancel(&self, job_id: JobId, why: &str) -> Result<Cancelled, Error> {
+        let mut session = self.session().await?;
+        self.cancel_some(&mut session, &[job_id], why).await
+    }
+
+    /// Cancels all jobs that have not ended and match the filter, as [`cancel`](Queue::cancel) does with one. Where the
+    /// filter names no state, these are scheduled, ready and running ones. Returns how many.
+    ///
+    /// It lists them page by page as [`list`](Queue::list) does, and cancels each page: jobs that are enqueued meanwhile
+    /// may be among them or not.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use readpast::JobFilter;
+    ///
+    /// let cancelled = queue.cancel_all(&JobFilter::all().kind("resize"), "the sizes were wrong").await?;
+    /// println!("{} cancelled, {} told to stop", cancelled.waiting, cancelled.running);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`cancel`](Queue::cancel), and [`Error::Refused`] when the filter names a state of jobs that have ended. Jobs
+    /// that were cancelled before the error stay so.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the jobs that were cancelled before stay so.
+    pub async fn cancel_all(&self, filter: &JobFilter, why: &str) -> Result<Cancelled, Error> {
+        let mut session = self.session().await?;
+        let mut total = Cancelled::default();
+        for state in filter.unfinished_states()? {
+            let mut place = None;
+            loop {
+                let (jobs, next) = session.peek_ids(&self.name, *state, filter, place.as_ref(), OPERATOR_BATCH).await?;
+                if !jobs.is_empty() {
+                    total.add(self.cancel_some(&mut session, &jobs, why).await?);
+                }
+                if next.is_none() {
+                    break;
+                }
+                place = next;
+            }
+        }
+        Ok(total)
+    }
+
+    async fn cancel_some(&self, session: &mut Session, jobs: &[JobId], why: &str) -> Result<Cancelled, Error> {
+        let answer = session.cancel(&self.name, jobs, why).await?;
+        if !answer.running.is_empty() {
+            let _ = self.cancelled.send(answer.running.into()); // an error: this process has no worker of the queue
+        }
+        Ok(answer.cancelled)
+    }
+
+    /// Makes one dead or cancelled job ready again, or, with `None`, all dead ones; their attempts count from 0. Returns how many.
     ///
     /// A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one
     /// key, the newest comes back.
@@ -489,8 +649,81 @@ impl Queue {
         }
     }
 
-    /// Deletes the jobs in one state that have been in it for `older_than` (whole seconds) and more: done, dead and
-    /// archived ones counted from their end, ready and scheduled ones from when they were enqueued. Returns how many.
+    /// Makes one dead or cancelled job ready again as [`requeue`](Queue::requeue) does, with another payload: bytes, or
+    /// text as UTF-8. Returns whether it was; if not, its payload is as it was.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
+    /// if !queue.requeue_with(job_id, r#"{"width": 640}"#).await? {
+    ///     println!("it is not dead any more");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights.
+    pub async fn requeue_with(&self, job_id: JobId, payload: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.session().await?.requeue_with(&self.name, job_id, payload.as_ref()).await
+    }
+
+    /// Makes one scheduled job ready before its time: a delayed one, or one that waits for its next attempt. Workers that
+    /// were started with this `Queue` or a clone of it claim it at once. Returns whether it was scheduled.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights.
+    pub async fn promote_now(&self, job_id: JobId) -> Result<bool, Error> {
+        let promoted = self.session().await?.promote_now(&self.name, job_id).await?;
+        if promoted {
+            self.enqueued.send_replace(());
+        }
+        Ok(promoted)
+    }
+
+    /// Gives all jobs that have not ended and match the filter another priority; smaller runs first. Of a running job it
+    /// counts when it comes back. Where the filter names no state, these are scheduled, ready and running jobs. Returns
+    /// how many had another priority before. It lists the jobs as [`cancel_all`](Queue::cancel_all) does.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use readpast::JobFilter;
+    ///
+    /// queue.set_priority(&JobFilter::all().kind("invoice"), -10).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] when the filter names a state of jobs that have ended; [`Error::UnknownQueue`];
+    /// [`Error::PermissionDenied`] without an operator's rights. Jobs that were changed before the error stay so.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the jobs that were changed before stay so.
+    pub async fn set_priority(&self, filter: &JobFilter, priority: i16) -> Result<u64, Error> {
+        let mut session = self.session().await?;
+        let mut total = 0;
+        for state in filter.unfinished_states()? {
+            let mut place = None;
+            loop {
+                let (jobs, next) = session.peek_ids(&self.name, *state, filter, place.as_ref(), OPERATOR_BATCH).await?;
+                if !jobs.is_empty() {
+                    total += u64::from(session.set_priority(&self.name, &jobs, priority).await?);
+                }
+                if next.is_none() {
+                    break;
+                }
+                place = next;
+            }
+        }
+        Ok(total)
+    }
+
+    /// Deletes the jobs in one state that have been in it for `older_than` (whole seconds) and more: done, dead, cancelled
+    /// and archived ones counted from their end, ready and scheduled ones from when they were enqueued. Returns how many.
     /// Jobs that are locked at the moment stay. For what is to be deleted regularly there are
     /// [`QueueOptions::keep_done`] and [`QueueOptions::keep_dead`].
     ///
@@ -611,8 +844,8 @@ impl Queue {
     /// Looks at up to `max` of the jobs that `filter` asks for, without waiting; jobs that are locked at the moment are
     /// left out. For the next page, pass [`JobPage::next`] as `after`.
     ///
-    /// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, done, dead and archived
-    /// ones as they ended, claimed ones by id. A page costs SQL Server the rows that it has, at any depth. Where more
+    /// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, done, dead, cancelled and
+    /// archived ones as they ended, claimed ones by id. A page costs SQL Server the rows that it has, at any depth. Where more
     /// than a state is asked for, it costs up to 10,000 rows, and may be short or empty although there is a next one. A
     /// job whose state changes between two pages can be missed, or come twice.
     ///
@@ -682,5 +915,26 @@ impl Queue {
     /// [`Error::PermissionDenied`] for a producer.
     pub async fn progress_of(&self, jobs: &[JobId]) -> Result<Vec<JobProgress>, Error> {
         self.session().await?.progress_of(jobs).await
+    }
+
+    /// The failed attempts of a job, the oldest first: each with its worker, error and run time. The newest 20 are kept,
+    /// as long as the job is: those of a job that was done in a queue with [`CompletionPolicy::Delete`] are gone with
+    /// it. A queue with [`Delivery::AtMostOnce`] keeps none. Does not wait; an attempt that is being acknowledged at the
+    /// moment is left out.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
+    /// for attempt in queue.attempts(job_id).await? {
+    ///     println!("{} on {}: {}", attempt.attempt, attempt.worker, attempt.error.unwrap_or_default());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
+    pub async fn attempts(&self, job_id: JobId) -> Result<Vec<FailedAttempt>, Error> {
+        self.session().await?.attempts(&self.name, job_id).await
     }
 }

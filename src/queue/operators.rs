@@ -1,10 +1,11 @@
-//! What operators do to a queue: stop and start it, bring dead jobs back, throw old ones away.
+//! What operators do to a queue: stop and start it, bring dead jobs back, move jobs, throw old ones away.
 
 use std::time::Duration;
 
+use super::id_list::id_rows;
 use super::job_state::JobState;
 use super::lasting_session::Session;
-use super::parameters::int;
+use super::parameters::{int, table_type};
 use crate::error::Error;
 use crate::ids::JobId;
 
@@ -27,6 +28,33 @@ impl Session {
         }
         command.bind_param("@max", int(max));
         self.row("requeue", command).await?.count("requeued")
+    }
+
+    /// Makes one dead or cancelled job ready again, with another payload; returns whether it was.
+    pub(crate) async fn requeue_with(&mut self, queue: &str, job_id: JobId, payload: &[u8]) -> Result<bool, Error> {
+        let mut command = self.command("requeue");
+        command.bind_param("@queue", queue);
+        command.bind_param("@job_id", job_id.0);
+        command.bind_param("@payload", payload);
+        Ok(self.row("requeue", command).await?.count("requeued")? > 0)
+    }
+
+    /// Makes one scheduled job ready; returns whether it was.
+    pub(crate) async fn promote_now(&mut self, queue: &str, job_id: JobId) -> Result<bool, Error> {
+        let mut command = self.command("promote_now");
+        command.bind_param("@queue", queue);
+        command.bind_param("@job_id", job_id.0);
+        Ok(self.row("promote_now", command).await?.count("promoted")? > 0)
+    }
+
+    /// Gives up to 1,000 jobs another priority; returns how many had another one before.
+    pub(crate) async fn set_priority(&mut self, queue: &str, jobs: &[JobId], priority: i16) -> Result<u32, Error> {
+        let list = table_type(self.schema(), "id_list");
+        let mut command = self.command("set_priority");
+        command.bind_param("@queue", queue);
+        command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs));
+        command.bind_param("@priority", priority);
+        self.row("set_priority", command).await?.count("changed")
     }
 
     /// Deletes up to `max` jobs; returns how many.

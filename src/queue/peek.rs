@@ -9,7 +9,7 @@ use super::job_row::JobRow;
 use super::job_state::JobState;
 use super::lasting_session::Session;
 use super::parameters::int;
-use super::result_columns::into_rows;
+use super::result_columns::{Columns, into_rows};
 use crate::error::Error;
 use crate::ids::JobId;
 
@@ -26,7 +26,37 @@ impl Session {
         after: Option<&JobPlace>,
         max: usize,
     ) -> Result<(Vec<JobRow>, Option<JobPlace>), Error> {
+        let (rows, next) = self.peek_page(queue, state, filter, after, max, false).await?;
+        Ok((rows.into_iter().map(JobRow::read).collect::<Result<_, _>>()?, next))
+    }
+
+    /// The same, but their ids only.
+    pub(crate) async fn peek_ids(
+        &mut self,
+        queue: &str,
+        state: JobState,
+        filter: &JobFilter,
+        after: Option<&JobPlace>,
+        max: usize,
+    ) -> Result<(Vec<JobId>, Option<JobPlace>), Error> {
+        let (rows, next) = self.peek_page(queue, state, filter, after, max, true).await?;
+        let id = |mut row: Columns| Ok(JobId(row.required("job_id")?));
+        Ok((rows.into_iter().map(id).collect::<Result<_, Error>>()?, next))
+    }
+
+    async fn peek_page(
+        &mut self,
+        queue: &str,
+        state: JobState,
+        filter: &JobFilter,
+        after: Option<&JobPlace>,
+        max: usize,
+        only_ids: bool,
+    ) -> Result<(Vec<Columns>, Option<JobPlace>), Error> {
         let mut command = self.peek_command(queue);
+        if only_ids {
+            command.bind_param("@only_ids", true);
+        }
         command.bind_param("@state", state.word());
         command.bind_param("@max", int(max));
         command.bind_param("@kind", filter.kind.as_deref());
@@ -45,8 +75,7 @@ impl Session {
         command.bind_out_param("@next_alone", None::<bool>);
         let answer = self.run(PEEK, command).await?;
         let next = next_place(&answer)?;
-        let rows = into_rows(PEEK, answer).into_iter().map(JobRow::read).collect::<Result<_, _>>()?;
-        Ok((rows, next))
+        Ok((into_rows(PEEK, answer), next))
     }
 
     /// Looks at one job.

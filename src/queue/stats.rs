@@ -35,6 +35,8 @@ pub struct QueueStats {
     pub done: u64,
     /// Dead jobs.
     pub dead: u64,
+    /// Cancelled jobs.
+    pub cancelled: u64,
     /// Jobs in the archive.
     pub archived: u64,
     /// Workers with a lease.
@@ -77,6 +79,7 @@ impl Session {
             keep_done: read_keep(&mut row, "keep_done_s")?,
             keep_dead: read_keep(&mut row, "keep_dead_s")?,
             sink: row.optional("sink")?,
+            cancelled: row.big_count("cancelled")?,
         })
     }
 }

@@ -6,8 +6,9 @@ use super::create_queue::{ClaimOrder, CompletionPolicy, Delivery};
 use super::depth_sample::{QueueSample, read_sample};
 use super::lasting_session::Session;
 use super::parameters::{int, ms};
+use super::result_columns::{Columns, all_rows};
 use crate::error::Error;
-use crate::ids::WorkerId;
+use crate::ids::{Fence, JobId, WorkerId};
 
 /// What a worker learns about its queue when it registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub(crate) struct QueueSettings {
 }
 
 /// What a worker learns with each renewal of its lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heartbeat {
     /// This worker does for the queue what one must do: promote, reap, sample, expire.
     pub(crate) elected: bool,
@@ -32,6 +33,8 @@ pub(crate) struct Heartbeat {
     pub(crate) min_compatible: i32,
     /// The last sample of the queue's depth, if there is one.
     pub(crate) sample: Option<QueueSample>,
+    /// Running jobs of this worker that somebody has asked to cancel.
+    pub(crate) cancelled: Vec<(JobId, Fence)>,
 }
 
 impl Session {
@@ -71,11 +74,16 @@ impl Session {
     pub(crate) async fn heartbeat(&mut self, worker: WorkerId) -> Result<Heartbeat, Error> {
         let mut command = self.command("heartbeat");
         command.bind_param("@worker_id", worker.0);
-        let mut row = self.row("heartbeat", command).await?;
+        let answer = self.run("heartbeat", command).await?;
+        let mut rows: Vec<_> = all_rows("heartbeat", answer).collect();
+        // The last row is the worker's own.
+        let mut row = rows.pop().ok_or_else(|| Error::Protocol { message: "heartbeat did not answer".to_string() })?;
+        let job = |mut row: Columns| Ok((JobId(row.required("job_id")?), Fence(row.required("fence")?)));
         Ok(Heartbeat {
             elected: row.required("elected")?,
             min_compatible: row.required("min_compatible")?,
             sample: read_sample(&mut row)?,
+            cancelled: rows.into_iter().map(job).collect::<Result<_, Error>>()?,
         })
     }
 

@@ -147,7 +147,7 @@ impl Worker {
     ) -> Result<Worker, Error> {
         let mut session = state.session();
         queue.check_version(&mut session).await?;
-        let keeper = LeaseKeeper::register(session, &state).await?;
+        let keeper = LeaseKeeper::register(session, &state, queue.cancelled_here()).await?;
         let (lease, duties) = (keeper.lease(), keeper.duties());
         let (ended, completion, large_outputs) = completion_batcher::channel(&state);
         let executor = Executor::new(&state, pool, code, lease.clock(), ended);

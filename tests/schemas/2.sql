@@ -324,11 +324,64 @@ IF OBJECT_ID(N'[readpast].[marks]', N'U') IS NULL
     );
 GO
 
+-- 075_attempts.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- The failed attempts of jobs, the newest 20 of each (note_attempts): retried and dead ones, and those that ended with their worker. Only failures
+-- write here. They go with their job: when it is purged or expires, and when it is done where the queue deletes done jobs.
+-- Rows of a job are only touched by who holds the job's row in jobs or has just deleted it, so that nobody waits here who does not wait there.
+IF OBJECT_ID(N'[readpast].[attempts]', N'U') IS NULL
+    CREATE TABLE [readpast].[attempts]
+    (
+        job_id    bigint           NOT NULL,
+        fence     int              NOT NULL,  -- that it ran under: tells the attempts apart, also where a requeue has them counted from 1 again
+        queue_id  int              NOT NULL,
+        attempt   int              NOT NULL,
+        worker_id uniqueidentifier NOT NULL,
+        worker    nvarchar(128)    COLLATE Latin1_General_100_BIN2 NOT NULL,  -- its name: the worker's own row stays for a day only
+        failed_at datetime2(3)     NOT NULL,
+        run_us    bigint           NULL,      -- NULL: its worker was lost
+        error     nvarchar(4000)   NULL,
+        CONSTRAINT attempts_pk PRIMARY KEY CLUSTERED (job_id, fence)
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+    );
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+BEGIN TRY
+    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[readpast].[attempts]') AND lock_escalation_desc <> N'DISABLE')
+        ALTER TABLE [readpast].[attempts] SET (LOCK_ESCALATION = DISABLE);
+END TRY
+BEGIN CATCH
+    IF ERROR_NUMBER() = 1222
+        THROW 58012, N'a table of schema readpast is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
+    THROW;
+END CATCH;
+GO
+
+-- 076_cancellations.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Running jobs that somebody has asked to cancel: a word to their workers, who get it with their next heartbeat. What decides about the job is
+-- jobs.cancelling; a row that nobody needs any more does no harm, and reap deletes it after a day.
+IF OBJECT_ID(N'[readpast].[cancellations]', N'U') IS NULL
+    CREATE TABLE [readpast].[cancellations]
+    (
+        worker_id uniqueidentifier NOT NULL,
+        job_id    bigint           NOT NULL,
+        fence     int              NOT NULL,
+        asked_at  datetime2(3)     NOT NULL,
+        CONSTRAINT cancellations_pk PRIMARY KEY CLUSTERED (worker_id, job_id, fence)
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+    );
+GO
+
 -- 080_migration_2.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it), and note checkpoints while it runs
--- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own); a queue can have a sink (NULL: none).
+-- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own); a claimed one can have been asked to be
+-- cancelled (cancelling, NULL: no), and cancelled ones are counted; a queue can have a sink (NULL: none).
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
 -- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
@@ -354,6 +407,10 @@ BEGIN
         -- Two names of 128 characters in brackets, where each ] is two.
         IF COL_LENGTH(N'[readpast].[queues]', N'sink') IS NULL
             ALTER TABLE [readpast].[queues] ADD sink nvarchar(517) NULL;
+        IF COL_LENGTH(N'[readpast].[jobs]', N'cancelling') IS NULL
+            ALTER TABLE [readpast].[jobs] ADD cancelling bit NULL;
+        IF COL_LENGTH(N'[readpast].[samples]', N'cancelled') IS NULL
+            ALTER TABLE [readpast].[samples] ADD cancelled bigint NULL;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() = 1222
@@ -521,6 +578,23 @@ IF TYPE_ID(N'[readpast].[sink_list]') IS NULL
     );
 GO
 
+-- 115_attempt_list.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Attempts that have failed, for note_attempts.
+IF TYPE_ID(N'[readpast].[attempt_list]') IS NULL
+    CREATE TYPE [readpast].[attempt_list] AS TABLE
+    (
+        job_id    bigint           NOT NULL PRIMARY KEY CLUSTERED,
+        fence     int              NOT NULL,
+        attempt   int              NOT NULL,
+        worker_id uniqueidentifier NOT NULL,
+        worker    nvarchar(128)    NOT NULL,
+        run_us    bigint           NULL,
+        error     nvarchar(4000)   NULL
+    );
+GO
+
 -- 120_job_list.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -533,7 +607,18 @@ IF TYPE_ID(N'[readpast].[job_list]') IS NULL
     );
 GO
 
--- 125_progress_list.sql
+-- 125_id_list.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Jobs of a queue, for operators and producers.
+IF TYPE_ID(N'[readpast].[id_list]') IS NULL
+    CREATE TYPE [readpast].[id_list] AS TABLE
+    (
+        job_id bigint NOT NULL PRIMARY KEY CLUSTERED
+    );
+GO
+
+-- 127_progress_list.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- What jobs have noted. NULL: as it was.
@@ -1153,6 +1238,32 @@ SET swept_at = @now, sweep_ms = @sweep_ms
 WHERE queue_id = @queue_id AND (sweep_ms > 50 OR @sweep_ms > 50);
 GO
 
+-- 228_note_attempts.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For finish and reap, in their transaction: keeps failed attempts, the newest 20 of each job. The caller holds the jobs' rows.
+CREATE OR ALTER PROCEDURE [readpast].[note_attempts]
+    @queue_id int,
+    @failed   [readpast].[attempt_list] READONLY
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+INSERT [readpast].[attempts] WITH (ROWLOCK) (job_id, fence, queue_id, attempt, worker_id, worker, failed_at, run_us, error)
+SELECT f.job_id, f.fence, @queue_id, f.attempt, f.worker_id, f.worker, SYSUTCDATETIME(), f.run_us, f.error
+FROM @failed AS f
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+-- A job has failed no more often than it was claimed.
+IF EXISTS (SELECT 1 FROM @failed WHERE fence > 20)
+    DELETE a
+    FROM @failed AS f
+    INNER LOOP JOIN [readpast].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = f.job_id
+    WHERE f.fence > 20
+        AND 20 <= (SELECT COUNT(*) FROM [readpast].[attempts] AS n WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (attempts_pk (job_id, fence)))
+                   WHERE n.job_id = a.job_id AND n.fence > a.fence)
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+GO
+
 -- 230_claim.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -1571,6 +1682,9 @@ GO
 -- Acknowledges a batch of jobs that a worker has run. A job changes only while it is claimed by this worker under this fence.
 -- A snoozed job (outcome 3) waits like one that is retried, but its attempt does not count, so that it is never dead of it: it was too early
 -- for it, or the worker has no handler for its kind.
+-- A job that was asked to be cancelled (cancel) is done if it is done, and cancelled whatever else is asked for.
+--
+-- Attempts that failed (outcomes 1 and 2) are kept in attempts. Those of a job that is done go with it where the queue deletes done jobs.
 --
 -- Where the queue has a sink, that is called first, in the same transaction, with the jobs that are done (call_sink): what it writes and the
 -- acknowledgement are committed together or not at all. When it fails, the error is 58020 and nothing was changed.
@@ -1591,7 +1705,9 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517), @first_ready bigint,
     @message nvarchar(2048);
-DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL);
+-- attempt: the one that has failed.
+DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL);
+DECLARE @failed [readpast].[attempt_list];
 
 SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts, @sink = sink
 FROM [readpast].[queues] WHERE name = @queue;
@@ -1608,12 +1724,23 @@ IF @sink IS NOT NULL
     EXEC [readpast].[call_sink] @sink, @queue_id, @worker_id, @jobs;
 
 IF @completion = 'delete'
+BEGIN
     DELETE j
     OUTPUT deleted.job_id, 0 INTO @found (job_id, dead)
     FROM @jobs AS f
     INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+    -- A job that was claimed once has no failed attempt.
+    IF EXISTS (SELECT 1 FROM @jobs WHERE fence > 1 AND outcome = 0)
+        DELETE a
+        FROM @jobs AS f
+        INNER JOIN @found AS d ON d.job_id = f.job_id
+        INNER LOOP JOIN [readpast].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = f.job_id
+        WHERE f.fence > 1 AND f.outcome = 0
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+END;
 ELSE IF @completion = 'annotate'
     UPDATE j
     SET state = 3, ended = 1, finished_at = @now, run_us = f.run_us, output = f.output
@@ -1645,21 +1772,39 @@ BEGIN
 END;
 
 IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 0)
+BEGIN
     UPDATE j
-    SET state       = CASE WHEN f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 4
+    SET state       = CASE WHEN j.cancelling = 1 THEN 5
+                           WHEN f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 4
                            WHEN f.retry_ms > 0 THEN 1
                            ELSE 0 END,
-        ended       = CASE WHEN f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 1 ELSE 0 END,
+        ended       = CASE WHEN j.cancelling = 1 OR f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts))
+                           THEN 1 ELSE 0 END,
         attempt     = CASE WHEN f.outcome = 3 THEN j.attempt - 1 ELSE j.attempt END,
         due_at      = DATEADD(MILLISECOND, ISNULL(f.retry_ms, 0) % 1000, DATEADD(SECOND, ISNULL(f.retry_ms, 0) / 1000, @now)),
         finished_at = @now,
         run_us      = f.run_us,
-        error       = f.error
-    OUTPUT inserted.job_id, CASE WHEN inserted.state = 4 AND f.outcome = 1 THEN 1 ELSE 0 END INTO @found (job_id, dead)
+        error       = CASE WHEN j.cancelling = 1 THEN j.error ELSE f.error END,
+        cancelling  = NULL
+    OUTPUT inserted.job_id, CASE WHEN inserted.state = 4 AND f.outcome = 1 THEN 1 ELSE 0 END, CASE WHEN f.outcome < 3 THEN inserted.attempt END
+    INTO @found (job_id, dead, attempt)
     FROM @jobs AS f
     INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome > 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+    IF EXISTS (SELECT 1 FROM @found WHERE attempt IS NOT NULL)
+    BEGIN
+        INSERT @failed (job_id, fence, attempt, worker_id, worker, run_us, error)
+        SELECT f.job_id, f.fence, d.attempt, @worker_id, ISNULL(w.name, N''), f.run_us, f.error
+        FROM @found AS d
+        INNER JOIN @jobs AS f ON f.job_id = d.job_id
+        LEFT JOIN [readpast].[workers] AS w WITH (NOLOCK) ON w.worker_id = @worker_id
+        WHERE d.attempt IS NOT NULL
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        EXEC [readpast].[note_attempts] @queue_id, @failed;
+    END;
+END;
 COMMIT TRANSACTION;
 
 IF EXISTS (SELECT 1 FROM @jobs WHERE outcome IN (1, 3) AND ISNULL(retry_ms, 0) = 0)
@@ -1813,7 +1958,8 @@ GO
 -- 250_release.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Gives back claimed jobs that were not started, or that a planned stop has cut off: ready again at once, the attempt not counted.
+-- Gives back claimed jobs that were not started, or that a planned stop has cut off: ready again at once, the attempt not counted. Those that were asked to be
+-- cancelled are cancelled.
 -- Result: job_id of every job that was no longer this worker's under this fence.
 CREATE OR ALTER PROCEDURE [readpast].[release]
     @worker_id uniqueidentifier,
@@ -1823,17 +1969,28 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
-DECLARE @queue_id int = (SELECT queue_id FROM [readpast].[workers] WHERE worker_id = @worker_id), @first_ready bigint;
+DECLARE @queue_id int = (SELECT queue_id FROM [readpast].[workers] WHERE worker_id = @worker_id), @first_ready bigint, @released int;
 
 UPDATE j
 SET state = 0, attempt = j.attempt - 1
 OUTPUT inserted.job_id INTO @found (job_id)
 FROM @jobs AS r
 INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = r.job_id
-WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence
+WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence AND j.cancelling IS NULL
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
-
+SET @released = @@ROWCOUNT;
 SET @first_ready = (SELECT MIN(job_id) FROM @found);
+
+-- A statement of its own, so that the others' does not change what jobs_dedup depends on.
+IF @released < (SELECT COUNT(*) FROM @jobs)
+    UPDATE j
+    SET state = 5, ended = 1, attempt = j.attempt - 1, finished_at = SYSUTCDATETIME(), cancelling = NULL
+    OUTPUT inserted.job_id INTO @found (job_id)
+    FROM @jobs AS r
+    INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = r.job_id
+    WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence AND j.cancelling = 1
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
 IF @first_ready IS NOT NULL
     EXEC [readpast].[lower_marks] @queue_id, @first_ready;
 
@@ -1923,6 +2080,7 @@ GO
 -- must run alone: only a worker that holds nothing else gets it (claim). If that worker is lost too, the job is dead; a job that was lost
 -- on its last attempt in company has that attempt once more, alone.
 -- A statement of its own and on a timer: an OR for expired leases in the claim would ruin its plan.
+-- A job that was asked to be cancelled is cancelled.
 -- Where nobody has promoted or reaped for a while, SQL Server was away; the workers then have a new lease each (tend).
 -- Results: workers_lost, jobs_ready, jobs_dead; then of each worker that was marked lost, worker_id and name.
 CREATE OR ALTER PROCEDURE [readpast].[reap]
@@ -1937,7 +2095,14 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @elected bit, @queue_id int, @max_attempts int, @first_ready bigint, @message nvarchar(2048);
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL, name nvarchar(128) NOT NULL);
 DECLARE @lost TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED, name nvarchar(128) NOT NULL);
-DECLARE @given_back TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL);
+DECLARE @given_back TABLE
+(
+    job_id  bigint  NOT NULL PRIMARY KEY CLUSTERED,
+    state   tinyint NOT NULL,
+    fence   int     NOT NULL,
+    attempt int     NOT NULL
+);
+DECLARE @failed [readpast].[attempt_list];
 
 SELECT @queue_id = queue_id, @max_attempts = max_attempts FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -1969,21 +2134,37 @@ INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOC
 WHERE w.queue_id = @queue_id AND w.lost_at IS NOT NULL AND j.queue_id = @queue_id AND j.state = 2
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
+BEGIN TRANSACTION;
 UPDATE j
-SET state       = CASE WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4 ELSE 0 END,
-    ended       = CASE WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 1 ELSE 0 END,
+SET state       = CASE WHEN j.cancelling = 1 THEN 5
+                       WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4
+                       ELSE 0 END,
+    ended       = CASE WHEN j.cancelling = 1 OR (j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 1 ELSE 0 END,
     attempt     = CASE WHEN j.alone = 0 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)
                        THEN COALESCE(j.max_attempts, @max_attempts) - 1 ELSE j.attempt END,
     alone       = CASE WHEN j.attempt >= COALESCE(j.max_attempts, @max_attempts) - 1 THEN 1 ELSE j.alone END,
     finished_at = @now,
-    error       = CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')')
-OUTPUT inserted.job_id, inserted.state INTO @given_back (job_id, state)
+    error       = CASE WHEN j.cancelling = 1 THEN j.error
+                       ELSE CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')') END,
+    cancelling  = NULL
+OUTPUT inserted.job_id, inserted.state, inserted.fence, deleted.attempt INTO @given_back (job_id, state, fence, attempt)
 FROM @held AS h
 INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
     ON j.job_id = h.job_id
 WHERE j.state = 2 AND j.worker_id = h.worker_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @jobs_reaped = @@ROWCOUNT;
+IF @jobs_reaped > 0
+BEGIN
+    INSERT @failed (job_id, fence, attempt, worker_id, worker, error)
+    SELECT g.job_id, g.fence, g.attempt, h.worker_id, h.name,
+           CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', g.attempt, N')')
+    FROM @given_back AS g
+    INNER JOIN @held AS h ON h.job_id = g.job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    EXEC [readpast].[note_attempts] @queue_id, @failed;
+END;
+COMMIT TRANSACTION;
 
 SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
 IF @first_ready IS NOT NULL
@@ -1995,6 +2176,9 @@ FROM [readpast].[workers] AS w WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)
     AND NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS j WITH (ROWLOCK, INDEX (jobs_claimed))
                     WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id);
+
+-- Longer than any heartbeat's interval.
+DELETE [readpast].[cancellations] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE asked_at < DATEADD(DAY, -1, @now);
 
 IF @report = 1
 BEGIN
@@ -2062,8 +2246,10 @@ GO
 -- Error 58002 when the worker was marked lost: its jobs may run elsewhere.
 -- Where nobody has the duties of the queue (see duties), this worker takes them over: from then on it calls promote every second, and reap, sample and
 -- expire at their times.
--- Result: elected (this worker has the duties), min_compatible (the oldest release that works with this schema), and the last sample of the queue's
--- depth as sample returns it; NULL where there is none yet.
+-- Results: where running jobs of this worker were asked to be cancelled (cancel), job_id and fence of each, and again with each heartbeat for a day;
+-- otherwise this result is left out. Then elected (this worker has the duties), min_compatible (the oldest release that works with this schema), and the last sample of the queue's
+-- depth as sample returns it; NULL where there is none yet. Read the last result: an
+-- older release knows of no other.
 CREATE OR ALTER PROCEDURE [readpast].[heartbeat]
     @worker_id uniqueidentifier
 AS
@@ -2084,11 +2270,17 @@ IF EXISTS (SELECT 1 FROM [readpast].[duties] WITH (NOLOCK) WHERE queue_id = @que
     SET worker_id = @worker_id, until = DATEADD(SECOND, 3, @now)
     WHERE queue_id = @queue_id AND (until < @now OR until > DATEADD(SECOND, 10, @now));  -- the latter: the clock was set back
 
+-- NOLOCK: of what is being asked for at this moment, the next one tells.
+IF EXISTS (SELECT 1 FROM [readpast].[cancellations] WITH (NOLOCK) WHERE worker_id = @worker_id)
+    SELECT job_id, fence
+    FROM [readpast].[cancellations] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    WHERE worker_id = @worker_id;
+
 SELECT CAST(CASE WHEN d.worker_id = @worker_id AND d.until >= @now THEN 1 ELSE 0 END AS bit) AS elected,
        (SELECT TOP (1) v.min_compatible FROM [readpast].[schema_version] AS v ORDER BY v.version DESC) AS min_compatible,
        s.ready, s.scheduled, s.claimed, s.dead, s.workers, q.paused,
        DATEDIFF_BIG(MILLISECOND, s.oldest_due_at, s.sampled_at) AS oldest_ready_ms,
-       DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms
+       DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms, s.cancelled
 FROM [readpast].[queues] AS q
 INNER JOIN [readpast].[duties] AS d WITH (NOLOCK) ON d.queue_id = q.queue_id
 LEFT JOIN [readpast].[samples] AS s WITH (NOLOCK) ON s.queue_id = q.queue_id
@@ -2259,10 +2451,10 @@ GO
 -- duties of the queue calls it at its interval; the others get the sample with their heartbeat. Of several callers one at a time pays for a sample.
 --
 -- Cheap at any depth, at the price of precision: of each priority the first 10,000 ready jobs are counted, and where there are more, the
--- rest is estimated from the job_ids, which are dense; of scheduled, claimed and dead jobs 100,000 are counted at the most. The oldest
+-- rest is estimated from the job_ids, which are dense; of scheduled, claimed, dead and cancelled jobs 100,000 are counted at the most. The oldest
 -- ready job is looked for among those that were counted. At most 100 priorities are looked at. Exact numbers: the procedure stats.
 -- Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms (NULL: nothing is ready), sample_age_ms (NULL: there is no
--- sample yet, because another worker is taking the first).
+-- sample yet, because another worker is taking the first), cancelled.
 CREATE OR ALTER PROCEDURE [readpast].[sample]
     @queue      nvarchar(129),
     @max_age_ms int = 10000
@@ -2372,6 +2564,8 @@ BEGIN
                          WHERE j.queue_id = @queue_id AND j.state = 2) AS c),
         dead          = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
                          WHERE j.queue_id = @queue_id AND j.state = 4 AND j.state >= 3) AS d),
+        cancelled     = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+                         WHERE j.queue_id = @queue_id AND j.state = 5 AND j.state >= 3) AS d),
         workers       = (SELECT COUNT_BIG(*) FROM [readpast].[workers] AS w WITH (NOLOCK)
                          WHERE w.queue_id = @queue_id AND w.lost_at IS NULL AND w.lease_until >= @now),
         oldest_due_at = @oldest
@@ -2380,7 +2574,7 @@ END;
 
 SELECT s.ready, s.scheduled, s.claimed, s.dead, s.workers, @paused AS paused,
        DATEDIFF_BIG(MILLISECOND, s.oldest_due_at, s.sampled_at) AS oldest_ready_ms,
-       DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms
+       DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms, s.cancelled
 FROM [readpast].[samples] AS s
 WHERE s.queue_id = @queue_id;
 GO
@@ -2448,9 +2642,11 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @keep_dead_s int, @before datetime2(3), @expired int = 0,
-    @message nvarchar(2048);
+    @number tinyint = 4, @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
+-- What was deleted; failed: it may have failed attempts, which a job that is done and was claimed once has not.
+DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, failed bit NOT NULL);
 
 SELECT @queue_id = queue_id, @keep_done_s = keep_done_s, @keep_dead_s = keep_dead_s FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -2461,6 +2657,7 @@ END;
 IF @max IS NULL OR @max < 1
     THROW 58003, N'max must be 1 or more', 1;
 
+BEGIN TRANSACTION;
 IF @keep_done_s IS NOT NULL
 BEGIN
     SET @before = DATEADD(SECOND, -@keep_done_s, @now);
@@ -2472,6 +2669,7 @@ BEGIN
     IF @@ROWCOUNT > 0
     BEGIN
         DELETE j
+        OUTPUT deleted.job_id, CASE WHEN deleted.fence > 1 THEN 1 ELSE 0 END INTO @gone (job_id, failed)
         FROM @old AS o
         INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
@@ -2489,6 +2687,7 @@ BEGIN
     IF @@ROWCOUNT > 0
     BEGIN
         DELETE a
+        OUTPUT deleted.job_id, CASE WHEN deleted.fence > 1 THEN 1 ELSE 0 END INTO @gone (job_id, failed)
         FROM @old AS o
         INNER LOOP JOIN [readpast].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
             ON a.job_id = o.job_id
@@ -2498,25 +2697,37 @@ BEGIN
     END;
 END;
 
-IF @keep_dead_s IS NOT NULL
+-- Dead jobs, then cancelled ones. The second condition is the index's filter, which a variable does not show.
+SET @before = DATEADD(SECOND, -@keep_dead_s, @now);
+WHILE @keep_dead_s IS NOT NULL AND @number <= 5
 BEGIN
-    SET @before = DATEADD(SECOND, -@keep_dead_s, @now);
     INSERT @old (job_id)
     SELECT TOP (@max - @expired) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at <= @before
+    WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at <= @before
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT > 0
     BEGIN
         DELETE j
+        OUTPUT deleted.job_id, 1 INTO @gone (job_id, failed)
         FROM @old AS o
         INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
-        WHERE j.queue_id = @queue_id AND j.state = 4 AND j.finished_at <= @before
+        WHERE j.queue_id = @queue_id AND j.state = @number AND j.finished_at <= @before
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @expired = @expired + @@ROWCOUNT;
+        DELETE @old;
     END;
+    SET @number = @number + 1;
 END;
+
+IF EXISTS (SELECT 1 FROM @gone WHERE failed = 1)
+    DELETE a
+    FROM @gone AS g
+    INNER LOOP JOIN [readpast].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
+    WHERE g.failed = 1
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+COMMIT TRANSACTION;
 
 -- What jobs had noted (progress) that are gone or done: an id never comes back. Read without locks, because a lock here and then one on the job's
 -- row would be the order opposite to note_progress.
@@ -2662,7 +2873,7 @@ GO
 -- Counts the jobs of one queue or, with NULL, of each. Reads without locks (NOLOCK): it neither waits nor makes anybody wait, and what
 -- it returns is a sample, not a balance. Reads every entry of the small indexes once.
 -- Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled, claimed, done, dead, archived, workers,
--- oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever), sink.
+-- oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever), sink, cancelled.
 CREATE OR ALTER PROCEDURE [readpast].[stats]
     @queue nvarchar(129) = NULL
 AS
@@ -2690,7 +2901,9 @@ SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts,
         WHERE a.queue_id = q.queue_id) AS archived,
        (SELECT COUNT_BIG(*) FROM [readpast].[workers] AS w WITH (NOLOCK)
         WHERE w.queue_id = q.queue_id AND w.lost_at IS NULL AND w.lease_until >= @now) AS workers,
-       DATEDIFF_BIG(MILLISECOND, r.oldest, @now) AS oldest_ready_ms, q.keep_done_s, q.keep_dead_s, q.sink
+       DATEDIFF_BIG(MILLISECOND, r.oldest, @now) AS oldest_ready_ms, q.keep_done_s, q.keep_dead_s, q.sink,
+       (SELECT COUNT_BIG(*) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+        WHERE j.queue_id = q.queue_id AND j.state = 5 AND j.state >= 3) AS cancelled
 FROM [readpast].[queues] AS q
 CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
              FROM (SELECT COUNT_BIG(*) AS ready, MIN(j.due_at) AS oldest FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
@@ -2746,17 +2959,19 @@ GO
 -- 430_requeue.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Makes dead jobs ready again: one (@job_id) or up to @max, the oldest first. The attempt starts at 0 again, the fence goes on growing.
+-- Makes dead jobs ready again: one (@job_id), which may also be cancelled, or up to @max, the oldest first. The attempt starts at 0 again, the fence goes on growing.
 -- A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one key, the newest comes back.
--- Run it until it returns less than @max. Result: requeued.
+-- With @payload or @text, the one job gets another payload. Run it until it returns less than @max. Result: requeued.
 --
 -- First the ids, by reading alone; then the rows, each before its index entries, as all procedures but claim and promote lock them. Jobs without a
 -- key come back by one statement. Of those with a key each is a transaction of its own, because its key's new entry in jobs_dedup may have to wait
 -- for a producer's: waiting for one while holding another could deadlock with a producer that enqueues several.
 CREATE OR ALTER PROCEDURE [readpast].[requeue]
-    @queue  nvarchar(129),
-    @job_id bigint = NULL,
-    @max    int    = 1000
+    @queue   nvarchar(129),
+    @job_id  bigint         = NULL,
+    @max     int            = 1000,
+    @payload varbinary(max) = NULL,  -- with @job_id: another payload, bytes
+    @text    nvarchar(max)  = NULL   -- or text
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -2775,6 +2990,8 @@ BEGIN
 END;
 IF @max IS NULL OR @max < 1
     THROW 58003, N'max must be 1 or more', 1;
+IF (@payload IS NOT NULL OR @text IS NOT NULL) AND @job_id IS NULL OR @payload IS NOT NULL AND @text IS NOT NULL
+    THROW 58003, N'another payload is for one job, named by job_id, and is either a payload or a text', 1;
 
 -- Again, where fewer came back than were found, because others had some of them locked or a producer took a key meanwhile: for as many behind those.
 -- Ten times, so that it ends whatever others do.
@@ -2800,7 +3017,7 @@ BEGIN
         INSERT @dead (job_id, has_key)
         SELECT j.job_id, 1
         FROM [readpast].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
-        WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state = 4
+        WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state IN (4, 5)
             AND (j.dedup_key IS NULL
                  OR NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS u WITH (NOLOCK, INDEX (jobs_dedup))
                                 WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL AND u.ended = 0)
@@ -2835,12 +3052,21 @@ BEGIN
         UPDATE @dead SET has_key = NULL WHERE job_id = @id;
         SET XACT_ABORT OFF;
         BEGIN TRY
-            UPDATE j
-            SET state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
-            OUTPUT inserted.job_id INTO @ready (job_id)
-            FROM [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
-            WHERE j.job_id = @id AND j.queue_id = @queue_id AND j.state = 4
-            OPTION (MAXDOP 1);
+            IF @payload IS NOT NULL OR @text IS NOT NULL
+                UPDATE j
+                SET payload = ISNULL(@payload, CAST(@text AS varbinary(max))), payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
+                    state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
+                OUTPUT inserted.job_id INTO @ready (job_id)
+                FROM [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
+                WHERE j.job_id = @id AND j.queue_id = @queue_id AND j.state IN (4, 5)
+                OPTION (MAXDOP 1);
+            ELSE
+                UPDATE j
+                SET state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
+                OUTPUT inserted.job_id INTO @ready (job_id)
+                FROM [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
+                WHERE j.job_id = @id AND j.queue_id = @queue_id AND (j.state = 4 OR (j.state = 5 AND @job_id IS NOT NULL))
+                OPTION (MAXDOP 1);
             SET @requeued = @requeued + @@ROWCOUNT;
         END TRY
         BEGIN CATCH
@@ -2865,11 +3091,239 @@ END;
 SELECT @requeued AS requeued;
 GO
 
+-- 432_cancel.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Cancels jobs: one (@job_id) or up to 1,000 (@jobs). Those that wait are cancelled at once: state 5, kept like dead ones; their de-duplication keys
+-- are free. Of those that run, the worker is told with its next heartbeat. Until they end they stay claimed: what is acknowledged as done is done, and
+-- whatever else becomes of the run (an error, a snooze, a release, a lost worker), the job is cancelled then. Jobs that have ended stay as they are.
+-- The job's error says who cancelled it, and why.
+--
+-- It waits for whoever is changing one of the jobs: a job that is just being claimed must not escape. It locks all rows first, in the order of job_id
+-- like everybody, so that no job changes its state between the look and the change.
+-- Result: job_id, fence, running (1: its worker is to be told; 0: cancelled), for every job that had not ended.
+CREATE OR ALTER PROCEDURE [readpast].[cancel]
+    @queue  nvarchar(129),
+    @job_id bigint         = NULL,
+    @why    nvarchar(1001) = NULL,  -- up to 1,000 characters; one more here, so that a longer text is refused and not cut
+    @jobs   [readpast].[id_list] READONLY
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @error nvarchar(4000), @message nvarchar(2048);
+DECLARE @asked [readpast].[id_list];
+DECLARE @held TABLE
+(
+    job_id    bigint           NOT NULL PRIMARY KEY CLUSTERED,
+    fence     int              NOT NULL,
+    running   bit              NOT NULL,
+    worker_id uniqueidentifier NULL
+);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF DATALENGTH(@why) > 2000
+    THROW 58003, N'why must have up to 1000 characters', 1;
+IF (SELECT COUNT(*) FROM @jobs) > 1000
+    THROW 58003, N'jobs must be up to 1000', 1;
+IF @job_id IS NULL
+    INSERT @asked (job_id) SELECT job_id FROM @jobs;
+ELSE
+    INSERT @asked (job_id) VALUES (@job_id);
+-- (In Azure SQL Database ORIGINAL_LOGIN is NULL.)
+SET @error = CONCAT(N'cancelled by ', ISNULL(ORIGINAL_LOGIN(), USER_NAME()), N': ' + NULLIF(@why, N''));
+
+BEGIN TRANSACTION;
+INSERT @held (job_id, fence, running, worker_id)
+SELECT j.job_id, j.fence, CASE WHEN j.state = 2 THEN 1 ELSE 0 END, j.worker_id
+FROM @asked AS a
+INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
+WHERE j.queue_id = @queue_id AND j.state <= 2
+OPTION (MAXDOP 1);
+
+UPDATE j
+SET state = 5, ended = 1, finished_at = @now, error = @error
+FROM @held AS h
+INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = h.job_id
+WHERE h.running = 0
+OPTION (MAXDOP 1);
+
+IF EXISTS (SELECT 1 FROM @held WHERE running = 1)
+BEGIN
+    UPDATE j
+    SET cancelling = 1, error = @error
+    FROM @held AS h
+    INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = h.job_id
+    WHERE h.running = 1
+    OPTION (MAXDOP 1);
+
+    INSERT [readpast].[cancellations] WITH (ROWLOCK) (worker_id, job_id, fence, asked_at)
+    SELECT h.worker_id, h.job_id, h.fence, @now
+    FROM @held AS h
+    WHERE h.running = 1
+        AND NOT EXISTS (SELECT 1 FROM [readpast].[cancellations] AS c WITH (ROWLOCK, READCOMMITTEDLOCK)
+                        WHERE c.worker_id = h.worker_id AND c.job_id = h.job_id AND c.fence = h.fence)
+    OPTION (MAXDOP 1);
+END;
+COMMIT TRANSACTION;
+
+SELECT job_id, fence, running FROM @held;
+GO
+
+-- 434_outcomes.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- What has become of jobs that have ended: for producers that wait. Of up to 1,000 jobs (@jobs), those that have ended, about @max of them; the others
+-- are left out. Ask again at once where @max rows or more came: outputs may be large.
+-- It waits for nobody but for a job that is being deleted or moved to the archive at this moment: what is not committed has not ended.
+-- Results, up to three of one shape: job_id, state (done, dead, cancelled, gone), error, output. gone: the queue does not have the job. Where it deletes
+-- done jobs, that is what a done one looks like, and also one that was purged, has expired, or has never been.
+CREATE OR ALTER PROCEDURE [readpast].[outcomes]
+    @queue nvarchar(129),
+    @jobs  [readpast].[id_list] READONLY,
+    @max   int = 100
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @queue_id int, @message nvarchar(2048);
+DECLARE @absent TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF @max IS NULL OR @max < 1
+    THROW 58003, N'max must be 1 or more', 1;
+IF (SELECT COUNT(*) FROM @jobs) > 1000
+    THROW 58003, N'jobs must be up to 1000', 1;
+
+-- READPAST: whoever has locked a job is changing it, and it has not ended yet, or is asked for again.
+SELECT TOP (@max) j.job_id, CAST(CASE j.state WHEN 3 THEN 'done' WHEN 4 THEN 'dead' ELSE 'cancelled' END AS varchar(9)) AS state, j.error, j.output
+FROM @jobs AS a
+INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
+WHERE j.queue_id = @queue_id AND j.state >= 3
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+-- Not there, not even locked.
+INSERT @absent (job_id)
+SELECT a.job_id
+FROM @jobs AS a
+WHERE NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id)))
+                  WHERE j.job_id = a.job_id AND j.queue_id = @queue_id)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF @@ROWCOUNT = 0
+    RETURN;
+
+-- What NOLOCK has not seen may come back with a rollback: this waits for its end. What is gone then is in the archive, or nowhere.
+DELETE a
+FROM @absent AS a
+WHERE EXISTS (SELECT 1 FROM [readpast].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+              WHERE j.job_id = a.job_id AND j.queue_id = @queue_id)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+SELECT TOP (@max) r.job_id, CAST('done' AS varchar(9)) AS state, r.error, r.output
+FROM @absent AS a
+INNER LOOP JOIN [readpast].[archive] AS r WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id))) ON r.job_id = a.job_id
+WHERE r.queue_id = @queue_id
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+SELECT a.job_id, CAST('gone' AS varchar(9)) AS state, CAST(NULL AS nvarchar(4000)) AS error, CAST(NULL AS varbinary(max)) AS output
+FROM @absent AS a
+WHERE NOT EXISTS (SELECT 1 FROM [readpast].[archive] AS r WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id)))
+                  WHERE r.job_id = a.job_id AND r.queue_id = @queue_id)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+GO
+
+-- 436_promote_now.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Makes one scheduled job ready before its time: a delayed one, or one that waits for its next attempt. It waits for whoever is changing the job.
+-- Result: promoted (0: the queue has no such scheduled job).
+CREATE OR ALTER PROCEDURE [readpast].[promote_now]
+    @queue  nvarchar(129),
+    @job_id bigint
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @queue_id int, @promoted int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+UPDATE j
+SET state = 0, due_at = SYSUTCDATETIME()
+FROM [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
+WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state = 1
+OPTION (MAXDOP 1);
+SET @promoted = @@ROWCOUNT;
+IF @promoted > 0
+    EXEC [readpast].[lower_marks] @queue_id, @job_id;
+
+SELECT @promoted AS promoted;
+GO
+
+-- 438_set_priority.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Gives up to 1,000 jobs that have not ended another priority; of a claimed one it counts when it comes back. It waits for whoever is changing one of
+-- the jobs, in the order of job_id like everybody. Result: changed (not those that have this priority already).
+CREATE OR ALTER PROCEDURE [readpast].[set_priority]
+    @queue    nvarchar(129),
+    @jobs     [readpast].[id_list] READONLY,
+    @priority smallint  -- smaller runs first
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @queue_id int, @first_ready bigint, @changed int, @message nvarchar(2048);
+DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF @priority IS NULL
+    THROW 58003, N'priority must be between -32768 and 32767', 1;
+IF (SELECT COUNT(*) FROM @jobs) > 1000
+    THROW 58003, N'jobs must be up to 1000', 1;
+
+UPDATE j
+SET priority = @priority
+OUTPUT inserted.job_id INTO @found (job_id)
+FROM @jobs AS a
+INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = a.job_id
+WHERE j.queue_id = @queue_id AND j.state <= 2 AND j.priority <> @priority
+OPTION (MAXDOP 1);
+SET @changed = @@ROWCOUNT;
+
+-- Ready ones may stand below their new priority's mark.
+SET @first_ready = (SELECT MIN(job_id) FROM @found);
+IF @first_ready IS NOT NULL
+    EXEC [readpast].[lower_marks] @queue_id, @first_ready;
+
+SELECT @changed AS changed;
+GO
+
 -- 440_purge.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Deletes up to @max jobs in one state, the oldest first; run it until it returns less than @max.
--- @state: done, dead, archived (@older_than_s seconds and more after they finished), or ready, scheduled (@older_than_s seconds and more
+-- @state: done, dead, cancelled, archived (@older_than_s seconds and more after they finished), or ready, scheduled (@older_than_s seconds and more
 -- after they were enqueued). Claimed jobs cannot be purged. Result: purged.
 --
 -- First the ids, by reading alone; then the rows in the order of their ids, each before its index entries, as all procedures but claim and promote
@@ -2892,6 +3346,7 @@ DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number ti
     @at_least smallint, @priority smallint, @enqueued_at datetime2(3), @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
+DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @queue_id = queue_id, @claim_order = claim_order FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -2899,15 +3354,15 @@ BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
     THROW 58001, @message, 1;
 END;
-IF @state IS NULL OR @state NOT IN ('done', 'dead', 'archived', 'ready', 'scheduled')
+IF @state IS NULL OR @state NOT IN ('done', 'dead', 'cancelled', 'archived', 'ready', 'scheduled')
 BEGIN
-    SET @message = CONCAT(N'state is ''', @state, N'''; it must be done, dead, archived, ready or scheduled');
+    SET @message = CONCAT(N'state is ''', @state, N'''; it must be done, dead, cancelled, archived, ready or scheduled');
     THROW 58003, @message, 1;
 END;
 IF @older_than_s IS NULL OR @older_than_s < 0 OR @max IS NULL OR @max < 1
     THROW 58003, N'older_than_s must be 0 or more, max 1 or more', 1;
 SET @before = DATEADD(SECOND, -@older_than_s, SYSUTCDATETIME());
-SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4 END;
+SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 END;
 
 -- Again, where fewer were deleted than were found, because others had some of them locked: for as many behind those. Ten times, so that it ends
 -- whatever others do.
@@ -2915,17 +3370,11 @@ WHILE @rounds < 10
 BEGIN
     SET @rounds = @rounds + 1;
 
-    IF @state = 'done'
+    -- The second condition is the index's filter, which a variable does not show.
+    IF @number >= 3
         INSERT @old (job_id)
         SELECT TOP (@max - @purged) job_id FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-        WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at <= @before
-            AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
-        ORDER BY finished_at, job_id
-        OPTION (MAXDOP 1);
-    ELSE IF @state = 'dead'
-        INSERT @old (job_id)
-        SELECT TOP (@max - @purged) job_id FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-        WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at <= @before
+        WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at <= @before
             AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
         ORDER BY finished_at, job_id
         OPTION (MAXDOP 1);
@@ -3008,8 +3457,10 @@ BEGIN
         SET @found = @found + @@ROWCOUNT;
     END;
 
+    BEGIN TRANSACTION;
     IF @state = 'archived'
         DELETE a
+        OUTPUT deleted.job_id INTO @gone (job_id)
         FROM @old AS o
         INNER LOOP JOIN [readpast].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
             ON a.job_id = o.job_id
@@ -3017,12 +3468,20 @@ BEGIN
     ELSE
         -- A dead job that came back and died again meanwhile is a young one.
         DELETE j
+        OUTPUT deleted.job_id INTO @gone (job_id)
         FROM @old AS o
         INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
         WHERE j.queue_id = @queue_id AND j.state = @number AND (@number < 3 OR j.finished_at <= @before)
         OPTION (MAXDOP 1);
     SET @purged = @purged + @@ROWCOUNT;
+    -- Their failed attempts.
+    DELETE a
+    FROM @gone AS g
+    INNER LOOP JOIN [readpast].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
+    OPTION (MAXDOP 1);
+    DELETE @gone;
+    COMMIT TRANSACTION;
     SET @listed = @listed + @found;
     IF @found = 0 OR @purged = @listed OR @purged >= @max
         BREAK;
@@ -3036,10 +3495,10 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Looks at jobs without claiming or waiting (READPAST): jobs that are locked at the moment are left out. Either a page of the jobs in one state,
 -- or one job by its id, whatever its state.
--- @state: ready, scheduled, claimed, done, dead, archived. Pages are as the index of the state has them: ready in the order of the claims (those that
--- must run alone, then by priority and id; in a lifo queue the newest first), scheduled by (due_at, job_id), done, dead and archived by (finished_at,
--- job_id), claimed by job_id. The next page begins after the last row of this one, which is named by its job_id (@after) and what else the order
--- needs. A page may be short; after the last job comes one with no row.
+-- @state: ready, scheduled, claimed, done, dead, cancelled, archived. Pages are as the index of the state has them: ready in the order of the claims
+-- (those that must run alone, then by priority and id; in a lifo queue the newest first), scheduled by (due_at, job_id), done, dead, cancelled and
+-- archived by (finished_at, job_id), claimed by job_id. The next page begins after the last row of this one, which is named by its job_id (@after) and
+-- what else the order needs. A page may be short; after the last job comes one with no row.
 --
 -- A page at any depth costs its rows: two seeks, first for the rest of the same time or priority, then for what follows. An OR of the two, or >= and
 -- a filter, would read the same time's million jobs for each page again. Only the claimed jobs are sorted, by id: as many as the workers hold.
@@ -3060,7 +3519,7 @@ CREATE OR ALTER PROCEDURE [readpast].[peek]
     @state          varchar(32)   = NULL,
     @after          bigint       = NULL,  -- NULL: the first page
     @max            int          = 100,
-    @after_time     datetime2(3) = NULL,  -- scheduled: due_at; done, dead, archived: finished_at
+    @after_time     datetime2(3) = NULL,  -- scheduled: due_at; done, dead, cancelled, archived: finished_at
     @after_priority smallint     = NULL,  -- ready
     @after_alone    bit          = 0,     -- ready
     @job_id         bigint       = NULL,  -- this one, instead of a state
@@ -3072,7 +3531,8 @@ CREATE OR ALTER PROCEDURE [readpast].[peek]
     @next           bigint       = NULL OUTPUT,
     @next_time      datetime2(3) = NULL OUTPUT,
     @next_priority  smallint     = NULL OUTPUT,
-    @next_alone     bit          = NULL OUTPUT
+    @next_alone     bit          = NULL OUTPUT,
+    @only_ids       bit          = 0      -- 1: the result is job_id alone, for programs that do something to the jobs
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -3082,6 +3542,8 @@ DECLARE @queue_id int, @claim_order varchar(4), @found int = 0, @is_archived bit
 DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL THEN 0 ELSE 1 END;
 DECLARE @take int = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL THEN @max ELSE @scan END;
 DECLARE @taken int, @end int, @last int;
+DECLARE @number tinyint = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'claimed' THEN 2
+                                      WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 END;
 -- What the page is read from, with what names each job's place in the order of its state; and which of them match.
 DECLARE @page TABLE
 (
@@ -3102,9 +3564,9 @@ BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
     THROW 58001, @message, 1;
 END;
-IF @job_id IS NULL AND (@state IS NULL OR @state NOT IN ('ready', 'scheduled', 'claimed', 'done', 'dead', 'archived'))
+IF @job_id IS NULL AND (@state IS NULL OR @state NOT IN ('ready', 'scheduled', 'claimed', 'done', 'dead', 'cancelled', 'archived'))
 BEGIN
-    SET @message = CONCAT(N'state is ''', @state, N'''; it must be ready, scheduled, claimed, done, dead or archived');
+    SET @message = CONCAT(N'state is ''', @state, N'''; it must be ready, scheduled, claimed, done, dead, cancelled or archived');
     THROW 58003, @message, 1;
 END;
 IF @job_id IS NOT NULL AND (@state IS NOT NULL OR @after IS NOT NULL)
@@ -3116,8 +3578,8 @@ IF @max IS NULL OR @max < 0
 IF @scan IS NULL OR @scan < 1 OR @scan > 100000
     THROW 58003, N'scan must be 1 to 100000', 1;
 IF @after IS NOT NULL AND (@state = 'ready' AND @after_priority IS NULL
-                           OR @state IN ('scheduled', 'done', 'dead', 'archived') AND @after_time IS NULL)
-    THROW 58003, N'after is not enough for the next page: give after_priority, too (ready), or after_time (scheduled, done, dead, archived)', 1;
+                           OR @state IN ('scheduled', 'done', 'dead', 'cancelled', 'archived') AND @after_time IS NULL)
+    THROW 58003, N'after is not enough for the next page: give after_priority, too (ready), or after_time (scheduled, done, dead, cancelled, archived)', 1;
 
 IF @after IS NULL
 BEGIN
@@ -3208,31 +3670,18 @@ ELSE IF @state = 'claimed'
     WHERE queue_id = @queue_id AND state = 2 AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
-ELSE IF @state = 'done'
+ELSE IF @number >= 3
 BEGIN
+    -- The second condition is the index's filter, which a variable does not show.
     INSERT @page (job_id, key_time)
     SELECT TOP (@take) job_id, finished_at FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at = @after_time AND job_id > @after
+    WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at = @after_time AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
     SELECT TOP (@take - @found) job_id, finished_at FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at > @after_time
-    ORDER BY finished_at, job_id
-    OPTION (MAXDOP 1);
-END;
-ELSE IF @state = 'dead'
-BEGIN
-    INSERT @page (job_id, key_time)
-    SELECT TOP (@take) job_id, finished_at FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at = @after_time AND job_id > @after
-    ORDER BY job_id
-    OPTION (MAXDOP 1);
-    SET @found = @@ROWCOUNT;
-    INSERT @page (job_id, key_time)
-    SELECT TOP (@take - @found) job_id, finished_at FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at > @after_time
+    WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at > @after_time
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
 END;
@@ -3285,6 +3734,12 @@ IF @job_id IS NULL AND @max > 0 AND (@taken = @take OR @last < @end)
 IF @is_filtered = 1
     DELETE p FROM @page AS p WHERE NOT EXISTS (SELECT 1 FROM @matching AS m WHERE m.place = p.place);
 
+IF @only_ids = 1
+BEGIN
+    SELECT job_id FROM @page ORDER BY place;
+    RETURN;
+END;
+
 -- The bytes as text go by nvarchar: COLLATE on varchar converts between code pages, and letters may become others on the way. (What is no ASCII in
 -- the database's code page is none in Unicode.)
 IF @is_archived = 1
@@ -3306,7 +3761,8 @@ IF @is_archived = 1
     OPTION (MAXDOP 1);
 ELSE
     SELECT j.job_id,
-           CAST(CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done' ELSE 'dead' END
+           CAST(CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done' WHEN 4 THEN 'dead'
+                             ELSE 'cancelled' END
                 AS varchar(9)) AS state,
            j.priority, j.alone, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key,
            j.correlation_id, j.payload_utf16, j.payload,
@@ -3322,13 +3778,41 @@ ELSE
     FROM @page AS p
     INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
-        AND (@job_id IS NOT NULL
-             OR j.state = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'claimed' THEN 2 WHEN 'done' THEN 3 WHEN 'dead' THEN 4 END)
+        AND (@job_id IS NOT NULL OR j.state = @number)
     ORDER BY p.place
     OPTION (MAXDOP 1);
 GO
 
--- 455_progress_of.sql
+-- 455_peek_attempts.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- The failed attempts of one job that are kept, the oldest first; none where the queue does not have the job. Does not wait (READPAST): an attempt
+-- that is being acknowledged is left out.
+-- Result: attempt, fence, worker_id, worker (its name), failed_at, run_us (NULL: its worker was lost), error. Later versions add columns at the end.
+CREATE OR ALTER PROCEDURE [readpast].[peek_attempts]
+    @queue  nvarchar(129),
+    @job_id bigint
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+SELECT attempt, fence, worker_id, worker, failed_at, run_us, error
+FROM [readpast].[attempts] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (attempts_pk (job_id)))
+WHERE job_id = @job_id AND queue_id = @queue_id
+ORDER BY fence
+OPTION (MAXDOP 1);
+GO
+
+-- 457_progress_of.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- How far jobs are, as they have noted it themselves. Reads without locks, so that it never holds up a worker.
@@ -3626,7 +4110,8 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else; procedures that are named
--- nowhere (next_priority, lower_marks, sweep, look, call_sink, tend) are called by the others only. Nobody may touch a table: procedures and tables have
+-- nowhere (next_priority, lower_marks, note_attempts, sweep, look, call_sink, tend) are called by the others only. Nobody may touch a table:
+-- procedures and tables have
 -- one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
 --
 -- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
@@ -3650,12 +4135,14 @@ IF DATABASE_PRINCIPAL_ID(N'readpast_monitor') IS NULL
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Adds jobs.
+-- Adds jobs, and waits for them.
 GRANT EXECUTE ON OBJECT::[readpast].[enqueue] TO [readpast_producer];
 GRANT EXECUTE ON OBJECT::[readpast].[enqueue_batch] TO [readpast_producer];
+GRANT EXECUTE ON OBJECT::[readpast].[outcomes] TO [readpast_producer];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_producer];
 GRANT EXECUTE ON TYPE::[readpast].[enqueue_list] TO [readpast_producer];
 GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_producer];
+GRANT EXECUTE ON TYPE::[readpast].[id_list] TO [readpast_producer];
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -3703,6 +4190,10 @@ GRANT EXECUTE ON OBJECT::[readpast].[unfinished] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[pause] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[resume] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[requeue] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[cancel] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[promote_now] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[set_priority] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[outcomes] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[purge] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[peek] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[progress_of] TO [readpast_operator];
@@ -3713,8 +4204,10 @@ GRANT EXECUTE ON OBJECT::[readpast].[pause_schedule] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[resume_schedule] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[run_schedule_now] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[list_schedules] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[peek_attempts] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_operator];
 GRANT EXECUTE ON TYPE::[readpast].[enqueue_list] TO [readpast_operator];
+GRANT EXECUTE ON TYPE::[readpast].[id_list] TO [readpast_operator];
 GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_operator];
 -- create_queue looks for it, and the catalog shows nobody what they may not use.
 GRANT EXECUTE ON TYPE::[readpast].[sink_list] TO [readpast_operator];
@@ -3729,6 +4222,7 @@ GRANT EXECUTE ON OBJECT::[readpast].[peek] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[progress_of] TO [readpast_monitor];
 GRANT EXECUTE ON TYPE::[readpast].[job_list] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[list_schedules] TO [readpast_monitor];
+GRANT EXECUTE ON OBJECT::[readpast].[peek_attempts] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_monitor];
 GO
 

@@ -98,6 +98,7 @@ pub struct JobCounts {
     pub claimed: i64,
     pub done: i64,
     pub dead: i64,
+    pub cancelled: i64,
     pub archived: i64,
 }
 
@@ -209,7 +210,7 @@ impl Fixture {
 
     pub async fn job_counts(&self) -> JobCounts {
         let count_by_state = "SELECT state, COUNT_BIG(*) AS jobs FROM [$(schema)].[jobs] GROUP BY state \
-                              UNION ALL SELECT 5, COUNT_BIG(*) FROM [$(schema)].[archive]";
+                              UNION ALL SELECT 255, COUNT_BIG(*) FROM [$(schema)].[archive]";
         let mut counts = JobCounts::default();
         for row in self.sql(count_by_state).await {
             let jobs = number(&row, "jobs");
@@ -219,6 +220,7 @@ impl Fixture {
                 2 => counts.claimed = jobs,
                 3 => counts.done = jobs,
                 4 => counts.dead = jobs,
+                5 => counts.cancelled = jobs,
                 _ => counts.archived = jobs,
             }
         }

@@ -73,13 +73,13 @@ impl Confirmations {
         jobs: Vec<Ran>,
         results: &[(JobId, FinishResult)],
     ) {
-        self.count(&jobs, results);
+        self.count(registration, &jobs, results);
         registration.forget(jobs.iter().map(|job| (job.finish.job_id, job.finish.fence)));
         drop(jobs); // what they hold is given back before anybody looks
         self.state.in_flight.confirmed();
     }
 
-    fn count(&self, jobs: &[Ran], results: &[(JobId, FinishResult)]) {
+    fn count(&self, registration: &Registration, jobs: &[Ran], results: &[(JobId, FinishResult)]) {
         let results: HashMap<JobId, FinishResult> = results.iter().copied().collect();
         let StageContext { tally, metrics, .. } = &*self.state;
         let now = Instant::now();
@@ -103,6 +103,10 @@ impl Confirmations {
                             self.state.arrivals.expect();
                         }
                     }
+                }
+                _ if registration.cancellations().is_asked(finish.job_id, finish.fence) => {
+                    tally.cancelled();
+                    metrics.cancelled.increment(1);
                 }
                 Outcome::Retry { .. } if comes_back => {
                     tally.retried();

@@ -20,7 +20,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Jobs that this worker has finished since its start: done and dead ones.
+    /// Jobs that this worker has finished since its start: done, dead and cancelled ones.
     pub finished: u64,
     /// Jobs of the queue that are not finished, held by this worker or by none or another; `None` before it is known. A
     /// sample: beyond 10,000 ready jobs of a priority it is estimated, and at most 100,000 scheduled and claimed ones
@@ -101,7 +101,7 @@ pub(in crate::worker) struct Readings(VecDeque<Reading>);
 impl Readings {
     pub(in crate::worker) fn progress(&mut self, at: Instant, left: Option<Left>, stats: WorkerStats) -> Progress {
         let (unfinished, scheduled) = (left.map(|left| left.unfinished), left.map(|left| left.scheduled));
-        let now = Reading { at, finished: stats.done + stats.dead, unfinished };
+        let now = Reading { at, finished: stats.done + stats.dead + stats.cancelled, unfinished };
         while self.0.front().is_some_and(|reading| at.saturating_duration_since(reading.at) > WINDOW) {
             self.0.pop_front();
         }
@@ -133,7 +133,7 @@ pub(in crate::worker) async fn report(
     readings: &mut Readings,
     show: &mut impl FnMut(&Progress),
 ) -> Infallible {
-    let finished = |stats: &WorkerStats| stats.done + stats.dead;
+    let finished = |stats: &WorkerStats| stats.done + stats.dead + stats.cancelled;
     let mut known: Option<(Left, u64)> = None; // what was left when this worker had finished so many
     let mut sample_at = Instant::now();
     loop {

@@ -16,6 +16,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::error::Error;
 use crate::ids::WorkerId;
+use crate::queue::CancelledHere;
 use crate::queue::lasting_session::Session;
 use crate::queue::schema::check_compatible;
 use crate::worker::growing_pauses::Pauses;
@@ -73,6 +74,8 @@ pub(in crate::worker) struct LeaseKeeper {
     /// The prefetcher's word that SQL Server refused a claim because the worker is lost.
     refused: Arc<Notify>,
     duties: Arc<Election>,
+    /// Running jobs that this process itself has asked to cancel.
+    cancelled_here: CancelledHere,
 }
 
 impl LeaseKeeper {
@@ -85,6 +88,7 @@ impl LeaseKeeper {
     pub(in crate::worker) async fn register(
         mut session: Session,
         state: &Arc<StageContext>,
+        cancelled_here: CancelledHere,
     ) -> Result<LeaseKeeper, Error> {
         let (config, clock) = (&state.config, Arc::new(LeaseValidity::default()));
         let registration = register_once(&mut session, state, config.take_over, &clock).await?;
@@ -93,7 +97,7 @@ impl LeaseKeeper {
         // worker. An interval is added for that.
         let renewals = Renewals::new(session, Duration::from_millis(config.lease_ms + config.heartbeat_interval_ms));
         let (refused, duties) = (Arc::default(), Arc::new(Election::new()));
-        Ok(LeaseKeeper { state: state.clone(), renewals, clock, current, refused, duties })
+        Ok(LeaseKeeper { state: state.clone(), renewals, clock, current, refused, duties, cancelled_here })
     }
 
     /// For the other stages.
@@ -131,12 +135,18 @@ impl LeaseKeeper {
                     due_at = clock.now();
                     continue;
                 }
+                // (Where more came than it keeps, the next heartbeat says so.)
+                Ok(jobs) = self.cancelled_here.recv() => {
+                    self.current.borrow().cancel(&jobs);
+                    continue;
+                }
                 () = stop.reached(Phase::StoppingNow) => return,
             };
             match result {
                 Ok(heartbeat) => {
                     clock.renewed(sent_at, lease);
                     self.duties.heard(&heartbeat);
+                    self.current.borrow().cancel(&heartbeat.cancelled);
                     // A newer release was installed: what runs may end, and the lease is kept for it.
                     if let Err(too_new) = check_compatible(heartbeat.min_compatible)
                         && stop.is_running()
@@ -174,10 +184,10 @@ impl LeaseKeeper {
     async fn replace_registration(&mut self) {
         let StageContext { config, stop, metrics, .. } = &*self.state.clone();
         let old = self.current.borrow().clone();
-        if old.lost().is_set() {
+        if old.is_lost() {
             return; // the worker is stopping and does not register anew
         }
-        old.lost().set();
+        old.cancellations().lose_lease();
         metrics.leases_lost.increment(1);
         tracing::warn!(worker_id = %old.worker_id, held = old.held().len(), "the lease was lost");
         let mut pauses = Pauses::new(Duration::from_millis(50), Duration::from_millis(config.heartbeat_interval_ms));

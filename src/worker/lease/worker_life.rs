@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::flag::Flag;
+use crate::cancellations::Cancellations;
 use crate::ids::WorkerId;
 use crate::ids::{Fence, JobId};
 use crate::queue::workers::QueueSettings;
@@ -20,7 +20,7 @@ pub(in crate::worker) struct Registration {
     pub(in crate::worker) worker_id: WorkerId,
     pub(in crate::worker) settings: QueueSettings,
     clock: Arc<LeaseValidity>,
-    lost: Flag,
+    cancellations: Arc<Cancellations>,
     held: Mutex<HashMap<JobId, Claim>>,
 }
 
@@ -38,17 +38,32 @@ impl Registration {
         settings: QueueSettings,
         clock: Arc<LeaseValidity>,
     ) -> Registration {
-        Registration { worker_id, settings, clock, lost: Flag::default(), held: Mutex::default() }
+        Registration { worker_id, settings, clock, cancellations: Arc::default(), held: Mutex::default() }
     }
 
     /// Whether the worker is certainly still registered, so that nobody else can have taken its jobs.
     pub(in crate::worker) fn is_held(&self) -> bool {
-        !self.lost.is_set() && !self.clock.is_in_doubt()
+        !self.is_lost() && !self.clock.is_in_doubt()
     }
 
-    /// Turns true when SQL Server has said that this worker is lost.
-    pub(in crate::worker) fn lost(&self) -> &Flag {
-        &self.lost
+    /// SQL Server has said that this worker is lost.
+    pub(in crate::worker) fn is_lost(&self) -> bool {
+        self.cancellations.is_lease_lost()
+    }
+
+    /// What the runs of its jobs look at.
+    pub(in crate::worker) fn cancellations(&self) -> &Arc<Cancellations> {
+        &self.cancellations
+    }
+
+    /// Somebody has asked to cancel these jobs; those that are not held any more are left out.
+    pub(in crate::worker) fn cancel(&self, jobs: &[(JobId, Fence)]) {
+        let held = self.held.lock();
+        for (job_id, fence) in jobs {
+            if held.get(job_id).is_some_and(|claim| claim.fence == *fence) {
+                self.cancellations.ask(*job_id, *fence);
+            }
+        }
     }
 
     /// Remembers jobs that were claimed.
@@ -74,6 +89,7 @@ impl Registration {
                 && entry.get().fence == fence
             {
                 entry.remove();
+                self.cancellations.forget(job_id, fence);
             }
         }
     }

@@ -24,6 +24,9 @@ pub struct WorkerStats {
     pub snoozed: u64,
     /// Jobs that are dead and confirmed.
     pub dead: u64,
+    /// Jobs that ran when they were asked to be cancelled ([`Queue::cancel`](crate::Queue::cancel)), and ended without
+    /// being done, confirmed.
+    pub cancelled: u64,
     /// Unstarted jobs that were given back.
     pub released: u64,
     /// Jobs that were no longer this worker's when they ended or were to start: its lease had run out, and they were

@@ -15,6 +15,7 @@ pub(in crate::worker) struct Tally {
     retried: AtomicU64,
     snoozed: AtomicU64,
     dead: AtomicU64,
+    cancelled: AtomicU64,
     released: AtomicU64,
     lost: AtomicU64,
     overdue: AtomicU64,
@@ -79,6 +80,11 @@ impl Tally {
         add(&self.dead, 1);
     }
 
+    /// SQL Server has confirmed that a job that was asked to be cancelled has ended, and it was not done.
+    pub(in crate::worker) fn cancelled(&self) {
+        add(&self.cancelled, 1);
+    }
+
     /// Jobs were given back.
     pub(in crate::worker) fn released(&self, jobs: u64) {
         add(&self.released, jobs);
@@ -120,6 +126,7 @@ impl Tally {
             retried: read(&self.retried),
             snoozed: read(&self.snoozed),
             dead: read(&self.dead),
+            cancelled: read(&self.cancelled),
             released: read(&self.released),
             lost: read(&self.lost),
             overdue: read(&self.overdue),

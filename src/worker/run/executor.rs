@@ -290,11 +290,12 @@ impl Runs {
             drop(claimed); // gone, or the reaper's: nobody sends anything any more
             return Instant::now();
         }
-        if has_row && claimed.held.registration().lost().is_set() {
+        if has_row && claimed.held.registration().is_lost() {
             self.drop_lost(claimed);
             return Instant::now();
         }
-        if has_row && self.closed.load(Ordering::Acquire) {
+        let is_cancelled = claimed.held.registration().cancellations().is_asked(claimed.job.id(), claimed.job.fence());
+        if has_row && (is_cancelled || self.closed.load(Ordering::Acquire)) {
             self.give_back(claimed);
             return Instant::now();
         }
@@ -342,9 +343,9 @@ impl Runs {
 
         let watched = self.overdue.watch(&job, place, handler, started_at);
         let deadline = watched.as_ref().map(|watched| watched.deadline);
-        let lease_lost = held.registration().lost().clone();
+        let cancellations = held.registration().cancellations().clone();
         let run = Some((held.registration().worker_id, started_at));
-        let context = Context::new(job, lease_lost, deadline, run, self.surroundings.clone());
+        let context = Context::new(job, cancellations, deadline, run, self.surroundings.clone());
         self.code.hooks.start(context.job());
         let handler::Ran { outcome, panicked, ended_at } = handler.run(&context, &self.span);
         drop((watched, permit));

@@ -1,0 +1,80 @@
+-- Cancels jobs: one (@job_id) or up to 1,000 (@jobs). Those that wait are cancelled at once: state 5, kept like dead ones; their de-duplication keys
+-- are free. Of those that run, the worker is told with its next heartbeat. Until they end they stay claimed: what is acknowledged as done is done, and
+-- whatever else becomes of the run (an error, a snooze, a release, a lost worker), the job is cancelled then. Jobs that have ended stay as they are.
+-- The job's error says who cancelled it, and why.
+--
+-- It waits for whoever is changing one of the jobs: a job that is just being claimed must not escape. It locks all rows first, in the order of job_id
+-- like everybody, so that no job changes its state between the look and the change.
+-- Result: job_id, fence, running (1: its worker is to be told; 0: cancelled), for every job that had not ended.
+CREATE OR ALTER PROCEDURE [$(schema)].[cancel]
+    @queue  nvarchar(129),
+    @job_id bigint         = NULL,
+    @why    nvarchar(1001) = NULL,  -- up to 1,000 characters; one more here, so that a longer text is refused and not cut
+    @jobs   [$(schema)].[id_list] READONLY
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @error nvarchar(4000), @message nvarchar(2048);
+DECLARE @asked [$(schema)].[id_list];
+DECLARE @held TABLE
+(
+    job_id    bigint           NOT NULL PRIMARY KEY CLUSTERED,
+    fence     int              NOT NULL,
+    running   bit              NOT NULL,
+    worker_id uniqueidentifier NULL
+);
+
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF DATALENGTH(@why) > 2000
+    THROW 58003, N'why must have up to 1000 characters', 1;
+IF (SELECT COUNT(*) FROM @jobs) > 1000
+    THROW 58003, N'jobs must be up to 1000', 1;
+IF @job_id IS NULL
+    INSERT @asked (job_id) SELECT job_id FROM @jobs;
+ELSE
+    INSERT @asked (job_id) VALUES (@job_id);
+-- (In Azure SQL Database ORIGINAL_LOGIN is NULL.)
+SET @error = CONCAT(N'cancelled by ', ISNULL(ORIGINAL_LOGIN(), USER_NAME()), N': ' + NULLIF(@why, N''));
+
+BEGIN TRANSACTION;
+INSERT @held (job_id, fence, running, worker_id)
+SELECT j.job_id, j.fence, CASE WHEN j.state = 2 THEN 1 ELSE 0 END, j.worker_id
+FROM @asked AS a
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
+WHERE j.queue_id = @queue_id AND j.state <= 2
+OPTION (MAXDOP 1);
+
+UPDATE j
+SET state = 5, ended = 1, finished_at = @now, error = @error
+FROM @held AS h
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = h.job_id
+WHERE h.running = 0
+OPTION (MAXDOP 1);
+
+IF EXISTS (SELECT 1 FROM @held WHERE running = 1)
+BEGIN
+    UPDATE j
+    SET cancelling = 1, error = @error
+    FROM @held AS h
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = h.job_id
+    WHERE h.running = 1
+    OPTION (MAXDOP 1);
+
+    INSERT [$(schema)].[cancellations] WITH (ROWLOCK) (worker_id, job_id, fence, asked_at)
+    SELECT h.worker_id, h.job_id, h.fence, @now
+    FROM @held AS h
+    WHERE h.running = 1
+        AND NOT EXISTS (SELECT 1 FROM [$(schema)].[cancellations] AS c WITH (ROWLOCK, READCOMMITTEDLOCK)
+                        WHERE c.worker_id = h.worker_id AND c.job_id = h.job_id AND c.fence = h.fence)
+    OPTION (MAXDOP 1);
+END;
+COMMIT TRANSACTION;
+
+SELECT job_id, fence, running FROM @held;
+GO

@@ -1,0 +1,40 @@
+-- Gives up to 1,000 jobs that have not ended another priority; of a claimed one it counts when it comes back. It waits for whoever is changing one of
+-- the jobs, in the order of job_id like everybody. Result: changed (not those that have this priority already).
+CREATE OR ALTER PROCEDURE [$(schema)].[set_priority]
+    @queue    nvarchar(129),
+    @jobs     [$(schema)].[id_list] READONLY,
+    @priority smallint  -- smaller runs first
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @queue_id int, @first_ready bigint, @changed int, @message nvarchar(2048);
+DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF @priority IS NULL
+    THROW 58003, N'priority must be between -32768 and 32767', 1;
+IF (SELECT COUNT(*) FROM @jobs) > 1000
+    THROW 58003, N'jobs must be up to 1000', 1;
+
+UPDATE j
+SET priority = @priority
+OUTPUT inserted.job_id INTO @found (job_id)
+FROM @jobs AS a
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = a.job_id
+WHERE j.queue_id = @queue_id AND j.state <= 2 AND j.priority <> @priority
+OPTION (MAXDOP 1);
+SET @changed = @@ROWCOUNT;
+
+-- Ready ones may stand below their new priority's mark.
+SET @first_ready = (SELECT MIN(job_id) FROM @found);
+IF @first_ready IS NOT NULL
+    EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
+
+SELECT @changed AS changed;
+GO

@@ -1,0 +1,25 @@
+-- The failed attempts of one job that are kept, the oldest first; none where the queue does not have the job. Does not wait (READPAST): an attempt
+-- that is being acknowledged is left out.
+-- Result: attempt, fence, worker_id, worker (its name), failed_at, run_us (NULL: its worker was lost), error. Later versions add columns at the end.
+CREATE OR ALTER PROCEDURE [$(schema)].[peek_attempts]
+    @queue  nvarchar(129),
+    @job_id bigint
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+SELECT attempt, fence, worker_id, worker, failed_at, run_us, error
+FROM [$(schema)].[attempts] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (attempts_pk (job_id)))
+WHERE job_id = @job_id AND queue_id = @queue_id
+ORDER BY fence
+OPTION (MAXDOP 1);
+GO

@@ -1,0 +1,71 @@
+//! How jobs have ended, for those that wait for it.
+
+use super::id_list::id_rows;
+use super::lasting_session::Session;
+use super::parameters::table_type;
+use super::result_columns::{Columns, all_rows};
+use crate::error::Error;
+use crate::ids::JobId;
+
+/// How a job has ended, as [`Queue::wait`](super::Queue::wait) tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JobEnd {
+    /// It is done.
+    Done {
+        /// What the handler left behind.
+        output: Option<Vec<u8>>,
+    },
+    /// It is dead: out of attempts, or failed for good.
+    Dead {
+        /// Its last error; empty where the worker gave none.
+        error: String,
+    },
+    /// Somebody has cancelled it.
+    Cancelled {
+        /// Who, and why.
+        error: String,
+    },
+    /// The queue does not have it: it was done and deleted ([`CompletionPolicy::Delete`](super::CompletionPolicy)), it
+    /// was purged or has expired, or there has never been such a job. Nobody can tell these apart.
+    Gone,
+}
+
+/// The states of a job as `outcomes` names them.
+#[derive(Clone, Copy)]
+enum State {
+    Done,
+    Dead,
+    Cancelled,
+    Gone,
+}
+
+const STATES: [(&str, State); 4] =
+    [("done", State::Done), ("dead", State::Dead), ("cancelled", State::Cancelled), ("gone", State::Gone)];
+
+const OUTCOMES: &str = "outcomes";
+
+impl Session {
+    /// Those of up to 1,000 jobs that have ended, or some of them.
+    pub(crate) async fn outcomes(&mut self, queue: &str, jobs: &[JobId]) -> Result<Vec<(JobId, JobEnd)>, Error> {
+        let list = table_type(self.schema(), "id_list");
+        let mut command = self.command(OUTCOMES);
+        command.bind_param("@queue", queue);
+        command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs));
+        all_rows(OUTCOMES, self.run(OUTCOMES, command).await?).map(read).collect()
+    }
+}
+
+fn read(mut row: Columns) -> Result<(JobId, JobEnd), Error> {
+    let job_id = JobId(row.required("job_id")?);
+    let state = row.one_of("state", &STATES)?;
+    let error = row.optional("error")?.unwrap_or_default();
+    let output = row.optional("output")?;
+    let end = match state {
+        State::Done => JobEnd::Done { output },
+        State::Dead => JobEnd::Dead { error },
+        State::Cancelled => JobEnd::Cancelled { error },
+        State::Gone => JobEnd::Gone,
+    };
+    Ok((job_id, end))
+}

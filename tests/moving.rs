@@ -1,0 +1,110 @@
+//! What operators do to single jobs and groups of them: run one now, put some forwards or back, mend one's payload.
+
+use std::time::Duration;
+
+use readpast::{Error, Handlers, JobFilter, JobId, JobState, NewJob, Worker};
+
+use crate::support::{Fixture, JobCounts, WorkerSession};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scheduled_job_runs_now_if_told_so() {
+    let fixture = Fixture::new("promote_now").await;
+    let queue = &fixture.queue;
+    let mut worker = WorkerSession::register(&fixture).await;
+    // The marks stand beyond the scheduled one.
+    let delayed = queue.enqueue(&NewJob::text("x").delay(HOUR)).await.unwrap().job_id;
+    queue.enqueue_many(&crate::support::numbers(200)).await.unwrap();
+    let jobs = worker.claim(1_000).await;
+    worker.finish(&jobs.iter().map(|job| job.done()).collect::<Vec<_>>()).await;
+    let raise = "UPDATE [$(schema)].[marks] SET job_id = 150";
+    fixture.sql(raise).await;
+    assert_eq!(worker.claim(1).await, []);
+    assert!(queue.promote_now(delayed).await.unwrap());
+    let job = worker.claim_one().await;
+    assert_eq!((job.job_id, job.waited_ms < 60_000), (delayed.0, true));
+    assert!(!queue.promote_now(delayed).await.unwrap(), "it runs");
+    assert!(!queue.promote_now(JobId(4_711)).await.unwrap(), "there is none");
+    // One that waits for its next attempt, too.
+    assert_eq!(worker.finish(&[job.retry(3_600_000, "no")]).await, []);
+    assert!(queue.promote_now(delayed).await.unwrap());
+    assert_eq!(worker.claim_one().await.attempt, 2);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_worker_of_the_same_process_runs_it_at_once() {
+    let fixture = Fixture::new("promote_here").await;
+    let config = crate::support::changed(fixture.config.clone(), |config| config.worker.poll_max_ms = 3_600_000);
+    let queue = readpast::Queue::connect(&config).await.unwrap();
+    let job = queue.enqueue(&NewJob::text("x").delay(HOUR)).await.unwrap().job_id;
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
+    assert!(queue.promote_now(job).await.unwrap());
+    crate::support::until("it is done", || worker.stats().done == 1).await;
+    worker.drain().await.unwrap();
+    fixture.remove().await;
+}
+
+/// Up and down, over several pages, and past where claims begin.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_with_another_priority_are_claimed_by_it() {
+    let fixture = Fixture::new("set_priority").await;
+    let queue = &fixture.queue;
+    let mut worker = WorkerSession::register(&fixture).await;
+    queue.enqueue(&NewJob::text("first").priority(5)).await.unwrap();
+    let held = worker.claim_one().await;
+    let mut jobs: Vec<NewJob> = (0..1_200).map(|_| NewJob::text("x").kind("late")).collect();
+    jobs.extend((0..3).map(|_| NewJob::text("x").kind("soon").priority(9)));
+    jobs.push(NewJob::text("x").kind("soon").delay(HOUR));
+    queue.enqueue_many(&jobs).await.unwrap();
+    fixture.sql("UPDATE [$(schema)].[marks] SET job_id = 100000").await;
+    assert_eq!(queue.set_priority(&JobFilter::all().kind("late"), 5).await.unwrap(), 1_200);
+    assert_eq!(queue.set_priority(&JobFilter::all().kind("late"), 5).await.unwrap(), 0, "they have it");
+    assert_eq!(queue.set_priority(&JobFilter::all().kind("soon"), -1).await.unwrap(), 4);
+    let claimed = worker.claim(3).await;
+    assert!(claimed.iter().all(|job| job.priority == -1), "{claimed:?}");
+    assert_eq!(worker.claim(1_000).await.len(), 1_000);
+    assert_eq!(worker.claim(1_000).await.len(), 200);
+    // A running one has it when it comes back.
+    assert_eq!(queue.set_priority(&JobState::Claimed.into(), 2).await.unwrap(), 1_204);
+    assert_eq!(worker.finish(&[held.retry(0, "no")]).await, []);
+    assert_eq!(worker.claim_one().await.priority, 2);
+    let error = queue.set_priority(&JobState::Dead.into(), 1).await.unwrap_err();
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_job_comes_back_with_another_payload() {
+    let fixture = Fixture::new("requeue_with").await;
+    let queue = &fixture.queue;
+    let jobs = queue.enqueue_many(&[NewJob::text("wrong").dedup_key("k"), NewJob::text("wrong")]).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    let claimed = worker.claim(2).await;
+    assert!(!queue.requeue_with(jobs[0].job_id, "right").await.unwrap(), "it runs");
+    assert_eq!(worker.finish(&claimed.iter().map(|job| job.dead("no")).collect::<Vec<_>>()).await, []);
+    // Its key is taken: it stays dead, as it was.
+    let other = queue.enqueue(&NewJob::text("other").dedup_key("k")).await.unwrap();
+    assert!(!queue.requeue_with(jobs[0].job_id, "right").await.unwrap());
+    assert_eq!(queue.job(jobs[0].job_id).await.unwrap().unwrap().payload, b"wrong");
+    queue.cancel(other.job_id, "").await.unwrap();
+    assert!(queue.requeue_with(jobs[0].job_id, "right").await.unwrap());
+    assert_eq!(worker.claim_one().await.payload, b"right");
+    assert!(queue.requeue_with(jobs[1].job_id, vec![7; 100_000]).await.unwrap());
+    assert_eq!(worker.claim_one().await.payload, vec![7; 100_000]);
+    // A cancelled one as well; text, from a tool.
+    let cancelled = queue.enqueue(&NewJob::text("wrong")).await.unwrap().job_id;
+    queue.cancel(cancelled, "").await.unwrap();
+    let requeue = format!("EXEC [$(schema)].[requeue] @queue = N'work', @job_id = {cancelled}, @text = N'rights'");
+    assert_eq!(fixture.session().await.number(&requeue).await, 1);
+    let job = worker.claim_one().await;
+    assert!(job.payload_utf16 && job.payload.len() == 12);
+    assert_eq!(fixture.job_counts().await, JobCounts { claimed: 3, cancelled: 1, ..JobCounts::default() });
+    let mut session = fixture.session().await;
+    for parameters in ["@payload = 0x01", "@job_id = 1, @payload = 0x01, @text = N'x'"] {
+        let call = format!("EXEC [$(schema)].[requeue] @queue = N'work', {parameters}");
+        assert_eq!(session.refusal(&call).await.0, 58003, "{parameters}");
+    }
+    fixture.remove().await;
+}
