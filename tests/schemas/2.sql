@@ -1704,7 +1704,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517), @first_ready bigint,
-    @message nvarchar(2048);
+    @message nvarchar(2048), @outcome tinyint, @fence int, @shortest bigint, @longest bigint;
 -- attempt: the one that has failed.
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL);
 DECLARE @failed [readpast].[attempt_list];
@@ -1716,7 +1716,9 @@ BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
     THROW 58001, @message, 1;
 END;
-IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 3 OR retry_ms < 0 OR retry_ms > 315360000000)
+-- One look at the list says what is needed below.
+SELECT @outcome = MAX(outcome), @fence = MAX(fence), @shortest = MIN(ISNULL(retry_ms, 0)), @longest = MAX(ISNULL(retry_ms, 0)) FROM @jobs;
+IF @outcome > 3 OR @shortest < 0 OR @longest > 315360000000
     THROW 58003, N'outcome must be 0 (done), 1 (retry), 2 (dead) or 3 (snooze), retry_ms between 0 and 315360000000 (ten years)', 1;
 
 BEGIN TRANSACTION;
@@ -1733,7 +1735,7 @@ BEGIN
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
     -- A job that was claimed once has no failed attempt.
-    IF EXISTS (SELECT 1 FROM @jobs WHERE fence > 1 AND outcome = 0)
+    IF @fence > 1
         DELETE a
         FROM @jobs AS f
         INNER JOIN @found AS d ON d.job_id = f.job_id
@@ -1771,7 +1773,7 @@ BEGIN
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END;
 
-IF EXISTS (SELECT 1 FROM @jobs WHERE outcome > 0)
+IF @outcome > 0
 BEGIN
     UPDATE j
     SET state       = CASE WHEN j.cancelling = 1 THEN 5
@@ -1807,10 +1809,11 @@ BEGIN
 END;
 COMMIT TRANSACTION;
 
-IF EXISTS (SELECT 1 FROM @jobs WHERE outcome IN (1, 3) AND ISNULL(retry_ms, 0) = 0)
+IF @outcome > 0
 BEGIN
     SET @first_ready = (SELECT MIN(job_id) FROM @jobs WHERE outcome IN (1, 3) AND ISNULL(retry_ms, 0) = 0);
-    EXEC [readpast].[lower_marks] @queue_id, @first_ready;
+    IF @first_ready IS NOT NULL
+        EXEC [readpast].[lower_marks] @queue_id, @first_ready;
 END;
 
 SELECT f.job_id, CAST('lost' AS varchar(4)) AS result
