@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::flag::Flag;
 use crate::ids::{Fence, WorkerId};
 use crate::job::Job;
+use crate::job_notes::{Note, NotedRun, Notes};
 use crate::maximums::TEN_YEARS;
-use crate::notes::{Note, NotedRun, Notes};
 
 /// What a running handler can ask about its run.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use super::parameters::table_type;
 use super::release::job_rows;
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
-use crate::notes::{Note, NotedRun};
+use crate::job_notes::{Note, NotedRun};
 
 /// How far a job is, as it has noted it itself ([`Context::progress`](crate::Context::progress)).
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -15,7 +15,7 @@ use crate::queue::Queue;
 
 use super::Worker;
 use super::io_thread::{self, IoThread};
-use super::run::drop_thread::DroppedElsewhere;
+use super::run::drop_user_values::DroppedElsewhere;
 use super::run::executor::JobCode;
 use super::run::fair_pool::Pool;
 use super::run::hooks::Hooks;

@@ -6,7 +6,7 @@ use crate::handler::Permit;
 use crate::ids::Fence;
 use crate::job::Job;
 
-use super::memory_place::Held;
+use super::held_job::Held;
 
 /// A job in memory, as the prefetcher hands it over.
 pub(super) struct Claimed {

@@ -14,13 +14,13 @@
 //! | run | [`run`] | [`Claimed`](claimed::Claimed) | [`Ended`](acknowledge::completion_batcher::Ended) |
 //! | acknowledge | [`acknowledge`] | [`Ended`](acknowledge::completion_batcher::Ended) | a call of `finish` or `release`; with its answer the job leaves memory |
 //!
-//! A job's [`Held`](memory_place::Held) goes with it all the way: it counts the job in [`in_flight_counts`], and
+//! A job's [`Held`](held_job::Held) goes with it all the way: it counts the job in [`in_flight_counts`], and
 //! that is the one signal that goes back. What each stage has done goes into the [`tally`](report::tally).
 //!
 //! | beside it | where | tells |
 //! |---|---|---|
 //! | the lease | [`lease`] | whether jobs may start, under which id is claimed |
-//! | what one worker does for the queue | [`maintenance`], elected by [`election`](lease::election); schedules by [`fire_schedules`] and [`times_to_fire`] | [`arrivals`] |
+//! | what one worker does for the queue | [`maintenance`], elected by [`election`](lease::election); schedules by [`fire_schedules`] and [`times_to_fire`] | [`claim_signals`] |
 //! | what jobs note while they run | [`progress_writer`] | |
 //! | the thread for everything but jobs | [`io_thread`] | |
 //! | how it ends | [`end`], on the signal of [`stop`] | |
@@ -28,20 +28,20 @@
 
 mod acknowledge;
 mod adaptive_timeout;
-mod arrivals;
 mod builder;
 mod call_size;
 mod claim;
 mod claim_ahead;
+mod claim_signals;
 mod claimed;
 mod end;
 mod fire_schedules;
 mod growing_pauses;
+mod held_job;
 mod in_flight_counts;
 mod io_thread;
 mod lease;
 mod maintenance;
-mod memory_place;
 mod progress_writer;
 mod report;
 mod run;
@@ -63,21 +63,21 @@ use crate::queue::Queue;
 use acknowledge::completion_batcher;
 use claim::empty_queue_watcher::Watcher;
 use claim::prefetcher::Prefetcher;
-use end::progress::{Left, Readings};
+use end::drain_progress::{Left, Readings};
 use end::shutdown_steps::End;
-use end::{progress, shutdown_steps, stop_when_empty};
+use end::{drain_progress, shutdown_steps, stop_when_empty};
 use io_thread::IoThread;
 use lease::keeper::{Lease, LeaseKeeper};
 use maintenance::Maintenance;
 use report::{depth_gauge, gauges};
-use run::drop_thread::DroppedElsewhere;
+use run::drop_user_values::DroppedElsewhere;
 use run::executor::{Executor, JobCode};
 use run::fair_pool::Pool;
 use stage_context::StageContext;
 
 pub use builder::WorkerBuilder;
-pub use end::progress::Progress;
-pub use report::bottleneck::Limit;
+pub use end::drain_progress::Progress;
+pub use report::limit::Limit;
 pub use report::stats::WorkerStats;
 pub use report::stats_reader::Monitor;
 pub use stop::StopHandle;
@@ -338,7 +338,7 @@ impl Worker {
         let mut readings = Readings::default();
         let summary = tokio::select! {
             summary = self.drain() => summary,
-            never = progress::report(&queue, &monitor, every, &mut readings, &mut show) => match never {},
+            never = drain_progress::report(&queue, &monitor, every, &mut readings, &mut show) => match never {},
         }?;
         let left = Left::of(&queue, Duration::ZERO).await;
         show(&readings.progress(Instant::now(), left, summary.stats));

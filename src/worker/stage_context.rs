@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use crate::config::WorkerConfig;
+use crate::job_notes::Notes;
 use crate::metrics::WorkerMetrics;
-use crate::notes::Notes;
 use crate::queue::Queue;
 use crate::queue::connector::Connector;
 use crate::queue::lasting_session::Session;
 
-use super::arrivals::Arrivals;
+use super::claim_signals::Arrivals;
 use super::in_flight_counts::InFlight;
 use super::report::bottleneck_time::LimitedBy;
 use super::report::tally::Tally;

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::error::Error;
 use crate::flag::Flag;
 use crate::handler::{State, Surroundings, panic_message};
-use crate::notes::Notes;
+use crate::job_notes::Notes;
 
 /// How far the end of a worker has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,8 +11,8 @@ use crate::ids::{Fence, JobId};
 use crate::outcome::{Outcome, cut};
 use crate::queue::finish::{Finish, FinishResult, UNCOMMITTED};
 use crate::queue::lasting_session::Session;
+use crate::worker::held_job::Held;
 use crate::worker::lease::worker_life::Registration;
-use crate::worker::memory_place::Held;
 use crate::worker::stage_context::StageContext;
 
 use super::finish_retries::{Acknowledging, Repeats};

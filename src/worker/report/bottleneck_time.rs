@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 use crate::worker::in_flight_counts::InFlight;
 
-use super::bottleneck::Limit;
+use super::limit::Limit;
 use super::tally::Tally;
 
 /// Over how many readings, one a second, the shares are taken.

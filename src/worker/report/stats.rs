@@ -1,6 +1,6 @@
 //! What a worker tells about itself at one moment: [`WorkerStats`].
 
-use super::bottleneck::Limit;
+use super::limit::Limit;
 
 /// What a worker holds and has done, and how it is, at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]

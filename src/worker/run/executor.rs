@@ -23,12 +23,12 @@ use crate::worker::acknowledge::completion_batcher::{CompletionSender, Ended};
 use crate::worker::acknowledge::confirmations::Ran;
 use crate::worker::claim_ahead::most_ahead;
 use crate::worker::claimed::Claimed;
+use crate::worker::held_job::Held;
 use crate::worker::lease::validity::LeaseValidity;
 use crate::worker::lease::worker_life::Registration;
-use crate::worker::memory_place::Held;
 use crate::worker::stage_context::StageContext;
 
-use super::drop_thread::DroppedElsewhere;
+use super::drop_user_values::DroppedElsewhere;
 use super::fair_pool::{Jobs, Load, MemberId, Pool};
 use super::hooks::Hooks;
 use super::kind_waiting::{Admission, KindLimits};

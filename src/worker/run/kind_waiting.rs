@@ -172,9 +172,9 @@ mod tests {
     use crate::handler::HOLD;
     use crate::ids::Fence;
     use crate::job::{Job, NewJob};
+    use crate::worker::held_job::Held;
     use crate::worker::lease::validity::LeaseValidity;
     use crate::worker::lease::worker_life::Registration;
-    use crate::worker::memory_place::Held;
     use crate::worker::run::fair_pool::{Jobs, Pool};
     use crate::worker::stage_context::StageContext;
 

@@ -1,6 +1,6 @@
 //! The second stage: claimed jobs run on the pool.
 
-pub(super) mod drop_thread;
+pub(super) mod drop_user_values;
 pub(super) mod executor;
 pub(super) mod fair_pool;
 pub(super) mod hooks;
