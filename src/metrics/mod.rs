@@ -126,7 +126,7 @@ pub(crate) const PROCEDURES: [&str; 45] = [
 
 /// How a failed call is named: SQL Server's numbers that have a meaning here, and words for what did not come from SQL
 /// Server.
-pub(crate) const ERRORS: [&str; 69] = [
+pub(crate) const ERRORS: [&str; 72] = [
     "connect",
     "connection_lost",
     "timed_out",
@@ -159,8 +159,10 @@ pub(crate) const ERRORS: [&str; 69] = [
     "1205",
     "1222",
     "1934",
+    "2715",
     "2812",
     "3906",
+    "3908",
     "3935",
     "4060",
     "4221",
@@ -175,6 +177,7 @@ pub(crate) const ERRORS: [&str; 69] = [
     "17142",
     "18452",
     "18456",
+    "18470",
     "18486",
     "18487",
     "18488",
