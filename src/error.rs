@@ -499,9 +499,7 @@ impl Error {
             58003 => Error::Refused { message },
             58020 => of_sink(message),
             // No such procedure, object, column type.
-            2812 | 208 | 2715 => {
-                Error::NotInstalled { number: Some(number), schema: schema.to_string(), message }
-            }
+            2812 | 208 | 2715 => Error::NotInstalled { number: Some(number), schema: schema.to_string(), message },
             229 | 230 | 262 | 297 | 300 => {
                 Error::PermissionDenied { number, remedy: remedy::for_permission(&message, schema), message }
             }
@@ -609,7 +607,8 @@ mod tests {
         assert!(tls("no usable CA certificates found in the platform trust store").contains("ca-certificates"));
         assert!(tls("Server does not allow the requested encryption level.").contains("Encrypt=false"));
         let script = concat!("sql/install.sql of readpast ", env!("CARGO_PKG_VERSION"));
-        let missing = Error::NotInstalled { number: None, schema: "readpast".into(), message: "there is nothing".into() };
+        let missing =
+            Error::NotInstalled { number: None, schema: "readpast".into(), message: "there is nothing".into() };
         let old = Error::SchemaTooOld { found: 1, wanted: 2 };
         for error in [missing, old] {
             assert!(error.to_string().contains(script), "{error}");

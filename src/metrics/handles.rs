@@ -237,8 +237,8 @@ impl WorkerMetrics {
     }
 
     /// Workers were lost, and jobs of lost workers are ready again or dead.
-    pub(crate) fn reaped(&self, workers: usize, jobs_ready: u32, jobs_dead: u32) {
-        self.reaped_workers.increment(workers as u64);
+    pub(crate) fn reaped(&self, workers: u32, jobs_ready: u32, jobs_dead: u32) {
+        self.reaped_workers.increment(u64::from(workers));
         self.reaped_jobs.increment(u64::from(jobs_ready + jobs_dead));
         self.dead.increment(u64::from(jobs_dead));
     }
