@@ -553,22 +553,22 @@ async fn a_predecessor_that_was_lost_is_counted_by_the_worker_that_takes_over() 
     let mut session = fixture.session().await;
     let dead = "@queue = N'successor', @worker_id = 'a0000000-0000-0000-0000-00000000000a'";
     session.sql(&format!("EXEC [$(schema)].[register_worker] {dead}, @name = N'twin', @lease_ms = 86400000")).await;
-    session.sql(&format!("EXEC [$(schema)].[claim] {dead}, @max = 2")).await;
-    // One of them has no attempt left, and was alone already.
+    session.sql(&format!("EXEC [$(schema)].[claim] {dead}, @max = 3")).await;
+    // Two of them have no attempt left, and were alone already.
     session
         .sql(
             "UPDATE [$(schema)].[jobs] SET attempt = 100, alone = 1
-             WHERE job_id = (SELECT MIN(job_id) FROM [$(schema)].[jobs] WHERE state = 2)",
+             WHERE job_id < (SELECT MAX(job_id) FROM [$(schema)].[jobs] WHERE state = 2)",
         )
         .await;
     let mut config = fixture.config.clone();
     (config.worker.name, config.worker.take_over) = ("twin".to_string(), true);
     let worker = started(&queue, &config).await.unwrap();
-    assert_eq!(drained(worker).await.stats.done, 2);
+    assert_eq!(drained(worker).await.stats.done, 1);
     let (_, text) = get(address, "/metrics").await;
     let counted = ["reaped_workers", "reaped_jobs", "dead_jobs"]
         .map(|name| value(&text, &format!(r#"readpast_{name}_total{{queue="successor"}}"#)).unwrap());
-    assert_eq!(counted, [1.0, 2.0, 1.0]);
+    assert_eq!(counted, [1.0, 3.0, 2.0]);
     fixture.remove().await;
 }
 

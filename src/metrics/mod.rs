@@ -306,7 +306,7 @@ const IN_FLIGHT_LIMIT_BYTES: Metric = bytes(
 const FINISHED_JOBS: Metric = counter(
     "readpast_finished_jobs_total",
     QUEUE,
-    "Jobs whose end SQL Server has confirmed, however they ended: done, dead, to be retried, snoozed or put off; in an at_most_once queue, where nothing is confirmed, jobs that have run",
+    "Jobs whose end SQL Server has confirmed, however they ended: done, dead, cancelled, to be retried, snoozed or put off; in an at_most_once queue, where nothing is confirmed, jobs that have run",
 );
 const FINISH_SECONDS: Metric =
     times("readpast_finish_seconds", QUEUE, CALL_BUCKETS, "How long an acknowledgement took, repeats included");

@@ -64,17 +64,20 @@ impl Session {
         command.bind_param("@lease_ms", int(ms(lease)));
         command.bind_param("@take_over", take_over);
         let mut row = self.row("register_worker", command).await?;
-        let settings = QueueSettings {
-            claim_order: row.one_of("claim_order", &ClaimOrder::WORDS)?,
-            completion: row.one_of("completion", &CompletionPolicy::WORDS)?,
-            delivery: row.one_of("delivery", &Delivery::WORDS)?,
-            max_attempts: row.count("max_attempts")?,
-            paused: row.required("paused")?,
-            has_sink: row.required("has_sink")?,
-        };
-        let (jobs, jobs_dead): (u32, u32) = (row.count("taken_over")?, row.count("jobs_dead")?);
+        let claim_order = row.one_of("claim_order", &ClaimOrder::WORDS)?;
+        let completion = row.one_of("completion", &CompletionPolicy::WORDS)?;
+        let delivery = row.one_of("delivery", &Delivery::WORDS)?;
+        let max_attempts = row.count("max_attempts")?;
+        let paused = row.required("paused")?;
+        let jobs = row.count("taken_over")?;
+        let has_sink = row.required("has_sink")?;
+        let workers = row.count("workers_lost")?;
+        let jobs_dead = row.count("jobs_dead")?;
         let jobs_ready = jobs.saturating_sub(jobs_dead);
-        Ok((settings, TakenOver { workers: row.count("workers_lost")?, jobs_ready, jobs_dead }))
+        Ok((
+            QueueSettings { claim_order, completion, delivery, max_attempts, paused, has_sink },
+            TakenOver { workers, jobs_ready, jobs_dead },
+        ))
     }
 
     /// Renews the lease.
