@@ -8,10 +8,12 @@
 -- Where nobody has promoted or reaped for a while, SQL Server was away; the workers then have a new lease each (tend).
 -- Results: workers_lost, jobs_ready, jobs_dead; then of each worker that was marked lost, worker_id and name.
 CREATE OR ALTER PROCEDURE [$(schema)].[reap]
-    @queue       nvarchar(129),
-    @max         int = 1000,
-    @report      bit = 1,
-    @jobs_reaped int = NULL OUTPUT
+    @queue        nvarchar(129),
+    @max          int = 1000,
+    @report       bit = 1,
+    @jobs_reaped  int = NULL OUTPUT,
+    @jobs_dead    int = NULL OUTPUT,  -- of these
+    @workers_lost int = NULL OUTPUT
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -48,6 +50,7 @@ UPDATE TOP (@max) [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLO
 SET lost_at = @now
 OUTPUT inserted.worker_id, inserted.name INTO @lost (worker_id, name)
 WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until < @now;
+SET @workers_lost = @@ROWCOUNT;
 
 -- Found in the index, changed by their keys: a row before its index entry, as finish does.
 INSERT @held (job_id, worker_id, name)
@@ -89,6 +92,7 @@ BEGIN
     EXEC [$(schema)].[note_attempts] @queue_id, @failed;
 END;
 COMMIT TRANSACTION;
+SET @jobs_dead = (SELECT COUNT(*) FROM @given_back WHERE state = 4);
 
 SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
 IF @first_ready IS NOT NULL
@@ -106,9 +110,7 @@ DELETE [$(schema)].[cancellations] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) W
 
 IF @report = 1
 BEGIN
-    SELECT (SELECT COUNT(*) FROM @lost) AS workers_lost,
-           (SELECT COUNT(*) FROM @given_back WHERE state = 0) AS jobs_ready,
-           (SELECT COUNT(*) FROM @given_back WHERE state = 4) AS jobs_dead;
+    SELECT @workers_lost AS workers_lost, @jobs_reaped - @jobs_dead AS jobs_ready, @jobs_dead AS jobs_dead;
     SELECT worker_id, name FROM @lost;
 END;
 GO

@@ -255,6 +255,8 @@ pub enum Error {
     )]
     #[non_exhaustive]
     NotInstalled {
+        /// SQL Server's error number; `None` where this was found before SQL Server refused anything.
+        number: Option<i32>,
         /// The schema that was looked in.
         schema: String,
         /// What is missing.
@@ -309,6 +311,8 @@ pub enum Error {
     #[error("the database is read-only: {message}; connect to the primary")]
     #[non_exhaustive]
     ReadOnlyDatabase {
+        /// SQL Server's error number; `None` where this was found before SQL Server refused anything.
+        number: Option<i32>,
         /// Names the database.
         message: String,
     },
@@ -318,6 +322,8 @@ pub enum Error {
     #[error("wrong SET options: {message}")]
     #[non_exhaustive]
     WrongSetOptions {
+        /// SQL Server's error number; `None` where this was found before SQL Server refused anything.
+        number: Option<i32>,
         /// The options.
         message: String,
     },
@@ -449,6 +455,9 @@ impl Error {
             | Error::LoginFailed { number, .. }
             | Error::Database { number, .. }
             | Error::PermissionDenied { number, .. } => Some(*number),
+            Error::NotInstalled { number, .. }
+            | Error::ReadOnlyDatabase { number, .. }
+            | Error::WrongSetOptions { number, .. } => *number,
             Error::UnknownQueue { .. } => Some(58001),
             Error::LeaseLost => Some(58002),
             Error::Refused { .. } => Some(58003),
@@ -490,12 +499,12 @@ impl Error {
             58003 => Error::Refused { message },
             58020 => of_sink(message),
             // No such procedure, object, column type.
-            2812 | 208 | 2715 => Error::NotInstalled { schema: schema.to_string(), message },
+            2812 | 208 | 2715 => Error::NotInstalled { number: Some(number), schema: schema.to_string(), message },
             229 | 230 | 262 | 297 | 300 => {
                 Error::PermissionDenied { number, remedy: remedy::for_permission(&message, schema), message }
             }
-            3906 | 3908 => Error::ReadOnlyDatabase { message },
-            1934 => Error::WrongSetOptions { message },
+            3906 | 3908 => Error::ReadOnlyDatabase { number: Some(number), message },
+            1934 => Error::WrongSetOptions { number: Some(number), message },
             911 | 916 | 4060 => Error::Database { number, message },
             _ if LOGIN_NUMBERS.contains(&number) => Error::LoginFailed { number, message },
             _ => Error::Sql {
@@ -598,7 +607,8 @@ mod tests {
         assert!(tls("no usable CA certificates found in the platform trust store").contains("ca-certificates"));
         assert!(tls("Server does not allow the requested encryption level.").contains("Encrypt=false"));
         let script = concat!("sql/install.sql of readpast ", env!("CARGO_PKG_VERSION"));
-        let missing = Error::NotInstalled { schema: "readpast".into(), message: "there is nothing".into() };
+        let missing =
+            Error::NotInstalled { number: None, schema: "readpast".into(), message: "there is nothing".into() };
         let old = Error::SchemaTooOld { found: 1, wanted: 2 };
         for error in [missing, old] {
             assert!(error.to_string().contains(script), "{error}");

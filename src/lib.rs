@@ -88,7 +88,8 @@
 //!
 //! [`Queue`], [`NewJob`], [`Schedule`] and [`enqueue_in`] are for producers; [`Worker`], [`Handlers`], [`Job`], [`Context`],
 //! [`Json`], [`Output`], [`finish_in`] and [`JobError`] for workers; [`TypedJob`], [`Config`] and [`Error`] for both.
-//! [`tiberius`] is the driver underneath, for [`enqueue_in`] and [`finish_in`].
+//! [`tiberius`] is the driver underneath, for [`enqueue_in`] and [`finish_in`]. [`metrics`] lists what a process tells
+//! Prometheus, and [`runbook`] says what to do about each alert.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -113,6 +114,9 @@ mod maximums;
 pub mod metrics;
 mod outcome;
 mod queue;
+#[cfg(doc)]
+#[doc = include_str!("../docs/runbook.md")]
+pub mod runbook {}
 mod schedule;
 mod worker;
 

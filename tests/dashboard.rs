@@ -34,7 +34,7 @@ fn no_data_source_is_hard_coded() {
     let dashboard = dashboard();
     let variables = dashboard["templating"]["list"].as_array().unwrap();
     let names: Vec<&str> = variables.iter().map(|variable| variable["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["datasource", "queue", "instance"]);
+    assert_eq!(names, ["datasource", "queue", "instance", "runbook"]);
     let mut of = Vec::new();
     collect("datasource", &dashboard["panels"], &mut of);
     collect("datasource", &dashboard["templating"], &mut of);
@@ -132,9 +132,47 @@ fn every_alert_has_its_section_in_the_runbook_and_its_cases() {
             alert.name
         );
     }
-    let mentioned = dashboard().to_string();
-    for section in sections {
+    for section in &sections {
         let is_linked = alerts.iter().any(|alert| alert.runbook_url.ends_with(&format!("#{section}'")));
-        assert!(is_linked || mentioned.contains(&section), "nothing leads to {section}");
+        assert!(is_linked, "no alert leads to {section}");
+    }
+}
+
+#[test]
+fn the_dashboard_links_to_the_same_runbook_as_the_alerts() {
+    let dashboard = dashboard();
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    let address = variables.iter().find(|variable| variable["name"] == "runbook").unwrap()["query"].as_str().unwrap();
+    assert!(file("grafana/alerts.yaml").contains(&format!("labels: {{ url: \"{address}\" }}")), "{address}");
+    let runbook = file("docs/runbook.md");
+    let mut links = 0;
+    for panel in panels(&dashboard) {
+        let text = panel["description"].as_str().unwrap_or_default();
+        for (at, _) in text.match_indices("Runbook") {
+            let named = text[at + "Runbook".len()..].trim_start_matches([':', ',', ' ']);
+            for section in named.split('.').next().unwrap().split(", ") {
+                let (name, link) = section.split_once("](").unwrap_or_else(|| panic!("no link: {text}"));
+                let name = name.trim_start_matches('[');
+                assert_eq!(link, format!("${{runbook:raw}}#{name})"), "{text}");
+                assert!(runbook.contains(&format!("\n## {name}\n")), "the runbook has no section {name}: {text}");
+                links += 1;
+            }
+        }
+    }
+    assert!(links > 10);
+}
+
+/// A worker that has ended, or is cut off, shows what it saw last for as long as its process lives.
+#[test]
+fn what_a_worker_knows_of_the_queue_counts_while_it_runs_and_looks() {
+    const RUNS: &str = "and on (queue, instance) readpast_run_threads > 0";
+    const LOOKS: &str = "and on (queue, instance) readpast_queue_sample_age_seconds < 300";
+    let dashboard = dashboard();
+    let all = expressions(&dashboard).into_iter().chain(alerts().into_iter().map(|alert| alert.expression));
+    for expression in all {
+        let sampled = expression.matches("readpast_queue_").count() - expression.matches(LOOKS).count();
+        let ages = expression.matches("readpast_queue_sample_age_seconds").count() - expression.matches(LOOKS).count();
+        assert!(expression.matches(LOOKS).count() == sampled - ages, "{expression}");
+        assert!(expression.matches(RUNS).count() >= sampled, "{expression}");
     }
 }

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use readpast::{
-    ClaimOrder, Config, Error, Handlers, NewJob, PortInUse, Queue, QueueOptions, Schedule, Worker, WorkerConfig,
+    ClaimOrder, Config, Delivery, Error, Handlers, NewJob, PortInUse, Queue, QueueOptions, Schedule, Worker,
+    WorkerConfig,
 };
 use readpast_devserver::error::SqlError;
 use tiberius::Row;
@@ -16,11 +18,15 @@ use crate::support::{Fixture, changed, dev_server, numbers, optional_number, unt
 
 /// The fixture's server, with metrics served and a queue of another name: metrics are one for all tests of the program.
 async fn queue_with_metrics(fixture: &Fixture, name: &str) -> (Queue, SocketAddr) {
+    queue_with(fixture, name, QueueOptions::default()).await
+}
+
+async fn queue_with(fixture: &Fixture, name: &str, options: QueueOptions) -> (Queue, SocketAddr) {
     let mut config = fixture.config.clone();
     config.queue.name = name.to_string();
     config.metrics.listen = "127.0.0.1:0".to_string();
     let queue = Queue::connect(&config).await.unwrap();
-    queue.create(QueueOptions::default()).await.unwrap();
+    queue.create(options).await.unwrap();
     let address = queue.serve_metrics().await.unwrap().expect("the port is free");
     (queue, address)
 }
@@ -134,7 +140,8 @@ async fn errors_are_counted_by_procedure_and_by_sql_server_s_number() {
     let (queue, address) = queue_with_metrics(&fixture, "numbered").await;
     queue.enqueue_many(&numbers(20)).await.unwrap();
     // Each call of these procedures meets the next of these; then they succeed.
-    let raised: [(&str, &[i32]); 2] = [("claim", &[1205, 1205, 40501]), ("finish", &[1222, 1205])];
+    let raised: [(&str, &[i32]); 3] =
+        [("claim", &[1205, 1205, 40501]), ("finish", &[1222, 1205, 3906]), ("sample", &[2812, 1934])];
     for (procedure, errors) in raised {
         let name = format!("{}.{procedure}", fixture.schema());
         dev_server().await.faults().on_call(&name, move |call| {
@@ -142,7 +149,9 @@ async fn errors_are_counted_by_procedure_and_by_sql_server_s_number() {
             Some(SqlError::new(number, "raised by a test").severity(17))
         });
     }
-    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
+    let config = changed(fixture.config.worker.clone(), |worker| worker.sample_interval_ms = 1_000);
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
+    shown_above(address, r#"readpast_queue_sample_age_seconds{queue="numbered"}"#, 0.0).await;
     assert_eq!(drained(worker).await.stats.done, 20);
 
     let (_, text) = get(address, "/metrics").await;
@@ -152,12 +161,16 @@ async fn errors_are_counted_by_procedure_and_by_sql_server_s_number() {
         ("claim", "1222", None),
         ("finish", "1222", Some(1.0)),
         ("finish", "1205", Some(1.0)),
+        // Errors that have a variant of their own.
+        ("finish", "3906", Some(1.0)),
+        ("sample", "2812", Some(1.0)),
+        ("sample", "1934", Some(1.0)),
     ] {
         let series =
             format!(r#"readpast_call_errors_total{{queue="numbered",procedure="{procedure}",error="{error}"}}"#);
         assert_eq!(value(&text, &series), expected, "{series}");
     }
-    assert_eq!(value(&text, r#"readpast_finish_retries_total{queue="numbered"}"#), Some(2.0));
+    assert_eq!(value(&text, r#"readpast_finish_retries_total{queue="numbered"}"#), Some(3.0));
     fixture.remove().await;
 }
 
@@ -479,22 +492,94 @@ async fn a_worker_knows_how_old_a_sample_is_that_another_has_taken() {
     session.sql(SAMPLED_EARLIER).await;
     let config = changed(WorkerConfig::default(), |worker| worker.sample_interval_ms = 3_600_000);
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
-    let first = age_above(address, 0.0).await;
+    const AGE: &str = r#"readpast_queue_sample_age_seconds{queue="old_sample"}"#;
+    let first = shown_above(address, AGE, 0.0).await;
     assert!((600.0..1_200.0).contains(&first), "{first}");
     // It does not ask again within the hour, and yet the age goes on.
-    age_above(address, first).await;
+    shown_above(address, AGE, first).await;
     worker.shutdown().await.unwrap();
     fixture.remove().await;
 }
 
-/// The first age of the sample in `old_sample` that is greater than `least`, in seconds.
-async fn age_above(address: SocketAddr, least: f64) -> f64 {
+/// A worker that waits for a long job to end is still asked, and its old sample must not pass for a new one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_stops_shows_how_old_its_sample_gets() {
+    let fixture = Fixture::new("stops").await;
+    let (queue, address) = queue_with_metrics(&fixture, "stops").await;
+    let (started, has_started) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let ended = Mutex::new(ended);
+    let handlers = Handlers::any(move |_, _| {
+        started.send(()).unwrap();
+        ended.lock().recv().unwrap();
+        Ok(())
+    });
+    queue.enqueue(&NewJob::bytes("long")).await.unwrap();
+    let config = changed(fixture.config.worker.clone(), |worker| worker.sample_interval_ms = 3_600_000);
+    let worker = Worker::builder(&queue, handlers).config(&config).start().await.unwrap();
+    has_started.recv_timeout(Duration::from_secs(30)).unwrap();
+    const AGE: &str = r#"readpast_queue_sample_age_seconds{queue="stops"}"#;
+    shown_above(address, AGE, 0.0).await;
+    worker.stop_handle().stop();
+    let running = tokio::spawn(worker.run());
+    let at_the_stop = shown_above(address, AGE, 0.0).await;
+    shown_above(address, AGE, at_the_stop + 1.0).await;
+    end.send(()).unwrap();
+    assert_eq!(running.await.unwrap().unwrap().stats.done, 1);
+    fixture.remove().await;
+}
+
+/// There is nothing to acknowledge, and yet it shows that jobs are worked off.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_without_a_row_are_counted_when_they_have_run() {
+    let fixture = Fixture::new("rowless").await;
+    let options = QueueOptions::default().delivery(Delivery::AtMostOnce);
+    let (queue, address) = queue_with(&fixture, "rowless", options).await;
+    queue.enqueue_many(&numbers(20)).await.unwrap();
+    let worker = started(&queue, &fixture.config).await.unwrap();
+    assert_eq!(drained(worker).await.stats.done, 20);
+    let (_, text) = get(address, "/metrics").await;
+    assert_eq!(value(&text, r#"readpast_finished_jobs_total{queue="rowless"}"#), Some(20.0));
+    assert_eq!(value(&text, r#"readpast_finish_batch_jobs_count{queue="rowless"}"#), Some(0.0), "no acknowledgement");
+    fixture.remove().await;
+}
+
+/// Otherwise nobody would hear of a crash: the next process of the name finds it before any reaper does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_predecessor_that_was_lost_is_counted_by_the_worker_that_takes_over() {
+    let fixture = Fixture::new("successor").await;
+    let (queue, address) = queue_with_metrics(&fixture, "successor").await;
+    queue.enqueue_many(&numbers(3)).await.unwrap();
+    let mut session = fixture.session().await;
+    let dead = "@queue = N'successor', @worker_id = 'a0000000-0000-0000-0000-00000000000a'";
+    session.sql(&format!("EXEC [$(schema)].[register_worker] {dead}, @name = N'twin', @lease_ms = 86400000")).await;
+    session.sql(&format!("EXEC [$(schema)].[claim] {dead}, @max = 3")).await;
+    // Two of them have no attempt left, and were alone already.
+    session
+        .sql(
+            "UPDATE [$(schema)].[jobs] SET attempt = 100, alone = 1
+             WHERE job_id < (SELECT MAX(job_id) FROM [$(schema)].[jobs] WHERE state = 2)",
+        )
+        .await;
+    let mut config = fixture.config.clone();
+    (config.worker.name, config.worker.take_over) = ("twin".to_string(), true);
+    let worker = started(&queue, &config).await.unwrap();
+    assert_eq!(drained(worker).await.stats.done, 1);
+    let (_, text) = get(address, "/metrics").await;
+    let counted = ["reaped_workers", "reaped_jobs", "dead_jobs"]
+        .map(|name| value(&text, &format!(r#"readpast_{name}_total{{queue="successor"}}"#)).unwrap());
+    assert_eq!(counted, [1.0, 3.0, 2.0]);
+    fixture.remove().await;
+}
+
+/// The first value of a series that is greater than `least`.
+async fn shown_above(address: SocketAddr, series: &str, least: f64) -> f64 {
     let give_up = Instant::now() + Duration::from_secs(30);
     loop {
         let (_, text) = get(address, "/metrics").await;
-        match value(&text, r#"readpast_queue_sample_age_seconds{queue="old_sample"}"#) {
-            Some(age) if age > least => return age,
-            age => assert!(Instant::now() < give_up, "the sample's age stays at {age:?}"),
+        match value(&text, series) {
+            Some(value) if value > least => return value,
+            value => assert!(Instant::now() < give_up, "{series} stays at {value:?}"),
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

@@ -783,7 +783,8 @@ async fn register_worker_with_take_over_gets_the_jobs_of_its_namesakes_back() {
 
     let row = session.row(&call(BERT, "same", 1)).await;
 
-    assert_eq!(number(&row, "taken_over"), 1);
+    let found = ["taken_over", "jobs_dead", "workers_lost"].map(|column| number(&row, column));
+    assert_eq!(found, [1, 0, 1]);
     assert_eq!((job(&mut session, ids[0]).await, job(&mut session, ids[1]).await), ((READY, 1, 1), (CLAIMED, 1, 1)));
     let refusal = session.refusal(&format!("EXEC [$(schema)].[heartbeat] @worker_id = {ANNE}")).await;
     assert_eq!(refusal.0, LEASE_LOST, "the predecessor");
@@ -1025,13 +1026,15 @@ async fn reap_without_report_answers_in_its_output_parameter() {
     session.sql(EXPIRE_LEASES).await;
     let results = session
         .try_sql(
-            "DECLARE @reaped int;
-             EXEC [$(schema)].[reap] @queue = N'work', @report = 0, @jobs_reaped = @reaped OUTPUT;
-             SELECT @reaped AS reaped;",
+            "DECLARE @reaped int, @dead int, @lost int;
+             EXEC [$(schema)].[reap] @queue = N'work', @report = 0, @jobs_reaped = @reaped OUTPUT, @jobs_dead = @dead OUTPUT,
+                 @workers_lost = @lost OUTPUT;
+             SELECT @reaped AS reaped, @dead AS dead, @lost AS lost;",
         )
         .await
         .unwrap();
-    assert_eq!((results.len(), number(&results[0][0], "reaped")), (1, 2));
+    let answered = ["reaped", "dead", "lost"].map(|column| number(&results[0][0], column));
+    assert_eq!((results.len(), answered), (1, [2, 0, 1]));
     fixture.remove().await;
 }
 

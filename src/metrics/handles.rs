@@ -203,8 +203,8 @@ impl WorkerMetrics {
         self.job_age.record(age);
     }
 
-    pub(crate) fn finished(&self, jobs: usize, took: Duration) {
-        self.finished_jobs.increment(jobs as u64);
+    /// SQL Server has answered an acknowledgement.
+    pub(crate) fn acknowledged(&self, jobs: usize, took: Duration) {
         self.finish_seconds.record(took);
         self.finish_batch_jobs.record(jobs as f64);
     }
@@ -217,6 +217,11 @@ impl WorkerMetrics {
     /// The queue's sink refused results, or follow-ups could not be enqueued.
     pub(crate) fn refused_results(&self, jobs: usize) {
         self.refused_results.increment(jobs as u64);
+    }
+
+    /// Nothing more is to be said about these jobs: SQL Server has confirmed them, or they have no row.
+    pub(crate) fn finished(&self, jobs: usize) {
+        self.finished_jobs.increment(jobs as u64);
     }
 
     pub(crate) fn released(&self, jobs: u64) {
@@ -232,8 +237,8 @@ impl WorkerMetrics {
     }
 
     /// Workers were lost, and jobs of lost workers are ready again or dead.
-    pub(crate) fn reaped(&self, workers: usize, jobs_ready: u32, jobs_dead: u32) {
-        self.reaped_workers.increment(workers as u64);
+    pub(crate) fn reaped(&self, workers: u32, jobs_ready: u32, jobs_dead: u32) {
+        self.reaped_workers.increment(u64::from(workers));
         self.reaped_jobs.increment(u64::from(jobs_ready + jobs_dead));
         self.dead.increment(u64::from(jobs_dead));
     }

@@ -126,7 +126,7 @@ pub(crate) const PROCEDURES: [&str; 45] = [
 
 /// How a failed call is named: SQL Server's numbers that have a meaning here, and words for what did not come from SQL
 /// Server.
-pub(crate) const ERRORS: [&str; 69] = [
+pub(crate) const ERRORS: [&str; 72] = [
     "connect",
     "connection_lost",
     "timed_out",
@@ -159,8 +159,10 @@ pub(crate) const ERRORS: [&str; 69] = [
     "1205",
     "1222",
     "1934",
+    "2715",
     "2812",
     "3906",
+    "3908",
     "3935",
     "4060",
     "4221",
@@ -175,6 +177,7 @@ pub(crate) const ERRORS: [&str; 69] = [
     "17142",
     "18452",
     "18456",
+    "18470",
     "18486",
     "18487",
     "18488",
@@ -265,7 +268,7 @@ const BUFFER_WAIT_SECONDS: Metric =
 const RELEASED_JOBS: Metric = counter(
     "readpast_released_jobs_total",
     QUEUE,
-    "Unstarted jobs that were given back: at a shutdown, or claimed too far ahead",
+    "Jobs that were given back, their attempt not counted: claimed too far ahead, unstarted at a shutdown, or unacknowledged at its deadline",
 );
 
 const RUNNING_JOBS: Metric = jobs("readpast_running_jobs", QUEUE, "Jobs that run");
@@ -300,7 +303,11 @@ const IN_FLIGHT_LIMIT_BYTES: Metric = bytes(
     QUEUE,
     "worker.max_in_flight_bytes: how many bytes the jobs in flight may hold together",
 );
-const FINISHED_JOBS: Metric = counter("readpast_finished_jobs_total", QUEUE, "Jobs whose end SQL Server has confirmed");
+const FINISHED_JOBS: Metric = counter(
+    "readpast_finished_jobs_total",
+    QUEUE,
+    "Jobs whose end SQL Server has confirmed, however they ended: done, dead, cancelled, to be retried, snoozed or put off; in an at_most_once queue, where nothing is confirmed, jobs that have run",
+);
 const FINISH_SECONDS: Metric =
     times("readpast_finish_seconds", QUEUE, CALL_BUCKETS, "How long an acknowledgement took, repeats included");
 const FINISH_BATCH_JOBS: Metric = batches("readpast_finish_batch_jobs", "Jobs of an acknowledgement");
@@ -348,10 +355,13 @@ const LIMITED_RATIO: Metric = Metric {
 };
 
 const LEASE_RENEWALS: Metric = counter("readpast_lease_renewals_total", QUEUE, "Renewals of the lease");
-const LEASE_AGE_SECONDS: Metric =
-    age("readpast_lease_age_seconds", QUEUE, "Since the last renewal of the lease was sent that SQL Server confirmed");
+const LEASE_AGE_SECONDS: Metric = age(
+    "readpast_lease_age_seconds",
+    QUEUE,
+    "Since the last renewal of the lease was sent that SQL Server confirmed; of several workers in the process, of the one whose lease is nearest to its end",
+);
 const LEASE_SECONDS: Metric =
-    age("readpast_lease_seconds", QUEUE, "worker.lease_ms: the age at which the lease runs out");
+    age("readpast_lease_seconds", QUEUE, "worker.lease_ms of the same worker: the age at which the lease runs out");
 const DRAINING: Metric = jobs(
     "readpast_draining",
     QUEUE,
@@ -379,7 +389,7 @@ const SCHEDULE_FAILURES: Metric = counter(
 const REAPED_WORKERS: Metric = counter(
     "readpast_reaped_workers_total",
     QUEUE,
-    "Workers that this worker found lost, because their lease had run out",
+    "Workers that this worker found lost, because their lease had run out or worker.take_over was set",
 );
 const REAPED_JOBS: Metric =
     counter("readpast_reaped_jobs_total", QUEUE, "Jobs of lost workers that this worker gave back");
@@ -407,8 +417,11 @@ const QUEUE_JOBS: Metric = jobs(
     BY_STATE,
     "Jobs in SQL Server, as last sampled by whichever worker; beyond 10,000 of a priority the ready ones are an estimate, the others stop at 100,000",
 );
-const QUEUE_OLDEST_READY_SECONDS: Metric =
-    age("readpast_queue_oldest_ready_seconds", QUEUE, "How long the oldest ready job has been ready; 0 when none is");
+const QUEUE_OLDEST_READY_SECONDS: Metric = age(
+    "readpast_queue_oldest_ready_seconds",
+    QUEUE,
+    "How long ago the ready job that has waited longest was due: enqueued, or at the end of its delay; that it was given back since does not begin it anew; 0 when none is ready",
+);
 const QUEUE_WORKERS: Metric =
     jobs("readpast_queue_workers", QUEUE, "Workers of the queue that hold a lease, as last sampled");
 const QUEUE_PAUSED: Metric = jobs("readpast_queue_paused", QUEUE, "1 while the queue is paused, otherwise 0");

@@ -167,7 +167,8 @@ fn recording_allocates_nothing() {
         }
         worker.claimed(500, time);
         worker.claimed(0, time);
-        worker.finished(500, time);
+        worker.acknowledged(500, time);
+        worker.finished(500);
         worker.levels(&Levels::default());
         queue.answered("claim", time);
         queue.answered("finish", time);
@@ -198,7 +199,7 @@ fn the_levels_of_two_workers_of_a_queue_add_up_and_go_with_them() {
     });
     second.levels(&Levels {
         running: 5,
-        lease_age: Duration::from_secs(1),
+        lease_age: Duration::from_secs(8),
         limited: [0.0, 0.0, 1.0, 0.0],
         ..Levels::default()
     });
@@ -206,12 +207,13 @@ fn the_levels_of_two_workers_of_a_queue_add_up_and_go_with_them() {
     assert_eq!(value("readpast_running_jobs", &["two"]), 7.0);
     assert_eq!(value("readpast_running_jobs", &["one"]), 1.0);
     assert_eq!(value("readpast_run_threads", &["two"]), 8.0);
-    assert_eq!(value("readpast_lease_age_seconds", &["two"]), 9.0, "the oldest");
-    assert_eq!(value("readpast_lease_seconds", &["two"]), 20.0, "the shortest");
+    let lease = || (value("readpast_lease_age_seconds", &["two"]), value("readpast_lease_seconds", &["two"]));
+    assert_eq!(lease(), (8.0, 20.0), "the lease that is nearest to its end, not the oldest");
     assert_eq!(value("readpast_limited_ratio", &["two", "starved"]), 0.25);
     assert_eq!(value("readpast_limited_ratio", &["two", "cpu"]), 0.75);
     second.end();
     second.levels(&Levels { running: 3, ..Levels::default() }); // too late
+    assert_eq!(lease(), (9.0, 30.0));
     assert_eq!(value("readpast_running_jobs", &["two"]), 2.0);
     drop(first);
     assert_eq!(value("readpast_running_jobs", &["two"]), 0.0);

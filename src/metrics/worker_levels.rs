@@ -1,5 +1,5 @@
 //! The levels of a queue's workers in this process. Several workers of one queue have the same series: what they hold
-//! adds up, the oldest lease counts, and what limits them is the mean by their threads.
+//! adds up, the lease counts that is nearest to its end, and what limits them is the mean by their threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -38,6 +38,13 @@ struct Running {
     scale: Scale,
     levels: Levels,
     drains: bool,
+}
+
+impl Running {
+    /// The age of its lease as a share of the lease's length.
+    fn lease_used(&self) -> f64 {
+        self.levels.lease_age.as_secs_f64() / self.scale.lease.as_secs_f64()
+    }
 }
 
 /// The workers of this process that run. A few.
@@ -133,7 +140,9 @@ impl LevelGauges {
         self.running_jobs.set(sum(|worker| worker.levels.running));
         self.finish_waiting_jobs.set(sum(|worker| worker.levels.awaiting_finish));
         self.in_flight_bytes.set(sum(|worker| worker.levels.held_bytes));
-        self.lease_age.set(all().map(|worker| worker.levels.lease_age).max().unwrap_or_default().as_secs_f64());
+        // Age and length of the same lease: one's age beside the other's length would say nothing.
+        let endangered = all().max_by(|one, other| one.lease_used().total_cmp(&other.lease_used()));
+        self.lease_age.set(endangered.map_or(0.0, |worker| worker.levels.lease_age.as_secs_f64()));
         let threads = sum(|worker| worker.scale.threads);
         for (index, gauge) in self.limited_ratio.iter().enumerate() {
             let weighted = |worker: &Running| worker.levels.limited[index] * worker.scale.threads as f64;
@@ -142,12 +151,12 @@ impl LevelGauges {
         self.run_threads.set(threads);
         // After the last one has ended, these stay: a level of 0 has a scale, and that nobody is there any more is as
         // it should be or not.
-        let Some(lease) = all().map(|worker| worker.scale.lease).min() else { return };
+        let Some(endangered) = endangered else { return };
         self.draining.set(if all().all(|worker| worker.drains) { 1.0 } else { 0.0 });
         self.buffer_capacity_jobs.set(sum(|worker| worker.scale.buffer));
         self.in_flight_limit_jobs.set(sum(|worker| worker.scale.max_in_flight));
         self.in_flight_limit_bytes.set(all().map(|worker| worker.scale.max_in_flight_bytes as f64).sum::<f64>());
-        self.lease_seconds.set(lease.as_secs_f64());
+        self.lease_seconds.set(endangered.scale.lease.as_secs_f64());
     }
 }
 

@@ -213,10 +213,11 @@ impl Session {
         let info = self.schema_info(queue).await?;
         info.version.ok_or_else(|| self.installation_broke_off())?.check()?;
         if !info.wrong_set_options.is_empty() {
-            return Err(Error::WrongSetOptions { message: info.wrong_set_options });
+            return Err(Error::WrongSetOptions { number: None, message: info.wrong_set_options });
         }
         if info.read_only {
-            return Err(Error::ReadOnlyDatabase { message: format!("database {} cannot be changed", info.database) });
+            let message = format!("database {} cannot be changed", info.database);
+            return Err(Error::ReadOnlyDatabase { number: None, message });
         }
         if !info.queue_exists {
             let create_queue = procedure(self.schema(), "create_queue");
@@ -252,7 +253,7 @@ impl Session {
     }
 
     fn not_installed(&self, message: &str) -> Error {
-        Error::NotInstalled { schema: self.schema().to_string(), message: message.to_string() }
+        Error::NotInstalled { number: None, schema: self.schema().to_string(), message: message.to_string() }
     }
 }
 

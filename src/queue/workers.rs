@@ -18,10 +18,19 @@ pub(crate) struct QueueSettings {
     pub(crate) delivery: Delivery,
     pub(crate) max_attempts: u32,
     pub(crate) paused: bool,
-    /// The jobs of predecessors of the same name that were given back.
-    pub(crate) taken_over: u32,
     /// The queue has a sink.
     pub(crate) has_sink: bool,
+}
+
+/// What a worker found that took over from predecessors of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TakenOver {
+    /// Workers that were marked lost: the predecessors, and all whose lease had run out.
+    pub(crate) workers: u32,
+    /// Jobs of lost workers that are ready again.
+    pub(crate) jobs_ready: u32,
+    /// Jobs of lost workers that are dead.
+    pub(crate) jobs_dead: u32,
 }
 
 /// What a worker learns with each renewal of its lease.
@@ -39,7 +48,7 @@ pub(crate) struct Heartbeat {
 
 impl Session {
     /// Registers a worker under a new id and starts its lease. With `take_over`, other workers of the same name are
-    /// lost at once.
+    /// lost at once, and the jobs of lost workers are given back.
     pub(crate) async fn register_worker(
         &mut self,
         queue: &str,
@@ -47,7 +56,7 @@ impl Session {
         name: &str,
         lease: Duration,
         take_over: bool,
-    ) -> Result<QueueSettings, Error> {
+    ) -> Result<(QueueSettings, TakenOver), Error> {
         let mut command = self.command("register_worker");
         command.bind_param("@queue", queue);
         command.bind_param("@worker_id", worker.0);
@@ -55,15 +64,20 @@ impl Session {
         command.bind_param("@lease_ms", int(ms(lease)));
         command.bind_param("@take_over", take_over);
         let mut row = self.row("register_worker", command).await?;
-        Ok(QueueSettings {
-            claim_order: row.one_of("claim_order", &ClaimOrder::WORDS)?,
-            completion: row.one_of("completion", &CompletionPolicy::WORDS)?,
-            delivery: row.one_of("delivery", &Delivery::WORDS)?,
-            max_attempts: row.count("max_attempts")?,
-            paused: row.required("paused")?,
-            taken_over: row.count("taken_over")?,
-            has_sink: row.required("has_sink")?,
-        })
+        let claim_order = row.one_of("claim_order", &ClaimOrder::WORDS)?;
+        let completion = row.one_of("completion", &CompletionPolicy::WORDS)?;
+        let delivery = row.one_of("delivery", &Delivery::WORDS)?;
+        let max_attempts = row.count("max_attempts")?;
+        let paused = row.required("paused")?;
+        let jobs = row.count("taken_over")?;
+        let has_sink = row.required("has_sink")?;
+        let workers = row.count("workers_lost")?;
+        let jobs_dead = row.count("jobs_dead")?;
+        let jobs_ready = jobs.saturating_sub(jobs_dead);
+        Ok((
+            QueueSettings { claim_order, completion, delivery, max_attempts, paused, has_sink },
+            TakenOver { workers, jobs_ready, jobs_dead },
+        ))
     }
 
     /// Renews the lease.

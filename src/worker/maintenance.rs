@@ -162,7 +162,7 @@ impl Maintenance {
         self.patience.after(asked_at.elapsed(), &reaped);
         let reaped = reaped?;
         let jobs = (reaped.jobs_ready + reaped.jobs_dead) as usize;
-        self.state.metrics.reaped(reaped.lost.len(), reaped.jobs_ready, reaped.jobs_dead);
+        self.state.metrics.reaped(reaped.lost.len() as u32, reaped.jobs_ready, reaped.jobs_dead);
         for LostWorker { worker, name } in &reaped.lost {
             tracing::warn!(lost_worker = name, lost_worker_id = %worker, "a worker was lost: its lease ran out");
         }

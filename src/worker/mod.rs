@@ -166,7 +166,7 @@ impl Worker {
         stages.spawn(executor.pool().keep_pumping());
         stages.spawn(progress_writer::keep_writing(state.clone(), lease.clone()));
         stages.spawn(gauges::keep_shown(state.clone(), lease.clone()));
-        stages.spawn(depth_gauge::keep_shown(queue.clone(), duties, state.stop.clone()));
+        stages.spawn(depth_gauge::keep_shown(queue.clone(), duties));
         if executor.has_kind_limits() {
             stages.spawn(executor.clone().keep_putting_off());
         }

@@ -2087,10 +2087,12 @@ GO
 -- Where nobody has promoted or reaped for a while, SQL Server was away; the workers then have a new lease each (tend).
 -- Results: workers_lost, jobs_ready, jobs_dead; then of each worker that was marked lost, worker_id and name.
 CREATE OR ALTER PROCEDURE [readpast].[reap]
-    @queue       nvarchar(129),
-    @max         int = 1000,
-    @report      bit = 1,
-    @jobs_reaped int = NULL OUTPUT
+    @queue        nvarchar(129),
+    @max          int = 1000,
+    @report       bit = 1,
+    @jobs_reaped  int = NULL OUTPUT,
+    @jobs_dead    int = NULL OUTPUT,  -- of these
+    @workers_lost int = NULL OUTPUT
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -2127,6 +2129,7 @@ UPDATE TOP (@max) [readpast].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOC
 SET lost_at = @now
 OUTPUT inserted.worker_id, inserted.name INTO @lost (worker_id, name)
 WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until < @now;
+SET @workers_lost = @@ROWCOUNT;
 
 -- Found in the index, changed by their keys: a row before its index entry, as finish does.
 INSERT @held (job_id, worker_id, name)
@@ -2168,6 +2171,7 @@ BEGIN
     EXEC [readpast].[note_attempts] @queue_id, @failed;
 END;
 COMMIT TRANSACTION;
+SET @jobs_dead = (SELECT COUNT(*) FROM @given_back WHERE state = 4);
 
 SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
 IF @first_ready IS NOT NULL
@@ -2185,9 +2189,7 @@ DELETE [readpast].[cancellations] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WH
 
 IF @report = 1
 BEGIN
-    SELECT (SELECT COUNT(*) FROM @lost) AS workers_lost,
-           (SELECT COUNT(*) FROM @given_back WHERE state = 0) AS jobs_ready,
-           (SELECT COUNT(*) FROM @given_back WHERE state = 4) AS jobs_dead;
+    SELECT @workers_lost AS workers_lost, @jobs_reaped - @jobs_dead AS jobs_ready, @jobs_dead AS jobs_dead;
     SELECT worker_id, name FROM @lost;
 END;
 GO
@@ -2198,7 +2200,8 @@ GO
 -- Registers a worker for a queue and starts its lease. Run again with the same id, it renews the lease.
 -- With @take_over = 1, other workers of the queue with the same name are marked lost and their jobs given back at once: for a process
 -- that is the only one of its name and knows that its predecessor is gone.
--- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs given back), has_sink.
+-- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs of lost workers that were given back), has_sink, workers_lost
+-- (that were marked lost: its namesakes, and all whose lease had run out) and jobs_dead (of those taken over).
 CREATE OR ALTER PROCEDURE [readpast].[register_worker]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
@@ -2209,7 +2212,8 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048), @taken_over int = 0;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048), @taken_over int = 0, @jobs_dead int = 0,
+    @namesakes int = 0, @run_out int = 0;
 
 SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -2233,12 +2237,15 @@ BEGIN
     UPDATE [readpast].[workers] WITH (ROWLOCK)
     SET lost_at = @now
     WHERE queue_id = @queue_id AND name = @name AND worker_id <> @worker_id AND lost_at IS NULL;
+    SET @namesakes = @@ROWCOUNT;
 
-    EXEC [readpast].[reap] @queue = @queue, @report = 0, @jobs_reaped = @taken_over OUTPUT;
+    EXEC [readpast].[reap] @queue = @queue, @report = 0, @jobs_reaped = @taken_over OUTPUT, @jobs_dead = @jobs_dead OUTPUT,
+        @workers_lost = @run_out OUTPUT;
 END;
 
 SELECT claim_order, completion, delivery, max_attempts, paused, @taken_over AS taken_over,
-       CAST(CASE WHEN sink IS NULL THEN 0 ELSE 1 END AS bit) AS has_sink
+       CAST(CASE WHEN sink IS NULL THEN 0 ELSE 1 END AS bit) AS has_sink,
+       @namesakes + @run_out AS workers_lost, @jobs_dead AS jobs_dead
 FROM [readpast].[queues] WHERE queue_id = @queue_id;
 GO
 

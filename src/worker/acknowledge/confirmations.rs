@@ -61,7 +61,7 @@ impl Confirmations {
         self.acknowledging.accepted();
         settle_acknowledged(&mut jobs, &mut results);
         let lost = results.iter().filter(|(_, result)| *result == FinishResult::Lost).count();
-        self.state.metrics.finished(jobs.len() - lost, took);
+        self.state.metrics.acknowledged(jobs.len() - lost, took);
         tracing::debug!(batch = jobs.len(), lost, ?took, "acknowledged");
         self.confirmed(registration, jobs, &results);
     }
@@ -120,6 +120,7 @@ impl Confirmations {
                 }
             }
         }
+        metrics.finished(jobs.len() - lost);
         self.count_lost(lost);
     }
 

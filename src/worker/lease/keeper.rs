@@ -19,6 +19,7 @@ use crate::ids::WorkerId;
 use crate::queue::CancelledHere;
 use crate::queue::lasting_session::Session;
 use crate::queue::schema::check_compatible;
+use crate::queue::workers::TakenOver;
 use crate::worker::growing_pauses::Pauses;
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
@@ -223,8 +224,14 @@ async fn register_once(
     let lease = Duration::from_millis(state.config.lease_ms);
     let sent_at = clock.now();
     let name = state.config.worker_name();
-    let settings = session.within(lease).register_worker(&state.queue, worker_id, &name, lease, take_over).await?;
+    let registered = session.within(lease).register_worker(&state.queue, worker_id, &name, lease, take_over).await;
+    let (settings, taken_over) = registered?;
     clock.renewed(sent_at, lease);
     tracing::debug!(%worker_id, ?settings, "registered");
+    let TakenOver { workers, jobs_ready, jobs_dead } = taken_over;
+    if workers > 0 || jobs_ready > 0 || jobs_dead > 0 {
+        tracing::warn!(%worker_id, workers, ready = jobs_ready, dead = jobs_dead, "took over from lost workers");
+        state.metrics.reaped(workers, jobs_ready, jobs_dead);
+    }
     Ok(Registration::new(worker_id, settings, clock.clone()))
 }

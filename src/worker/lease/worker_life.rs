@@ -117,7 +117,6 @@ impl Registration {
             delivery: crate::queue::Delivery::AtLeastOnce,
             max_attempts: 5,
             paused: false,
-            taken_over: 0,
             has_sink: false,
         };
         Registration::new(WorkerId::new(), settings, clock)

@@ -10,16 +10,16 @@ use std::time::Duration;
 use crate::metrics::SampleMetrics;
 use crate::queue::Queue;
 use crate::worker::lease::election::Election;
-use crate::worker::stop::StopHandle;
 
 /// How often the age of the sample is brought up to date.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Shows each sample, and its age, until the worker stops. A sample that is not taken shows in its age.
-pub(in crate::worker) async fn keep_shown(queue: Queue, duties: Arc<Election>, stop: StopHandle) {
+/// Shows each sample, and its age, until the task is ended: while the worker stops, too. A sample that is not taken shows
+/// in its age.
+pub(in crate::worker) async fn keep_shown(queue: Queue, duties: Arc<Election>) {
     let mut samples = duties.samples();
     let mut metrics: Option<SampleMetrics> = None;
-    while stop.is_running() {
+    loop {
         let last = *samples.borrow_and_update();
         if let Some(last) = last {
             let metrics = metrics.get_or_insert_with(|| SampleMetrics::new(queue.name()));
@@ -28,9 +28,6 @@ pub(in crate::worker) async fn keep_shown(queue: Queue, duties: Arc<Election>, s
             metrics.sampled(jobs, sample.oldest_ready, sample.workers, sample.paused);
             metrics.aged(last.at.elapsed());
         }
-        tokio::select! {
-            _ = samples.changed() => {}
-            _ = stop.pause(TICK) => {}
-        }
+        let _ = tokio::time::timeout(TICK, samples.changed()).await; // (`duties` keeps the channel open)
     }
 }
