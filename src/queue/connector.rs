@@ -1,10 +1,4 @@
-//! Making connections to SQL Server, and knowing which can be trusted.
-//!
-//! Firewalls, load balancers and gateways drop connections that idle, without a word to either end, and the first call
-//! on such a line waits for its whole time limit. Three things are done about it: probes of the operating system keep
-//! the line in use ([`keep_alive`]); a connection that nobody used for long is made anew instead of being used
-//! ([`MAX_IDLE`]); and when a call gets no answer, the connections that were not used since it began are made anew too
-//! ([`Connector::unanswered_since`]).
+//! Making connections to SQL Server. (Which of them can be trusted after they idled: `idle_connections.rs`.)
 //!
 //! A connection also ends with the tokio runtime in which it was made, whose poller its socket belongs to. Clones of a
 //! queue may be used in several runtimes, and a worker's ends with the worker ([`Connection::has_lost_its_runtime`]).
@@ -12,10 +6,8 @@
 use std::convert::Infallible;
 use std::io;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use socket2::{SockRef, Socket, TcpKeepalive};
+use socket2::{SockRef, Socket};
 use tiberius::SqlBrowser;
 use tokio::io::BufReader;
 use tokio::net::TcpStream;
@@ -23,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
 use super::driver_log;
-use crate::boot_clock::BootClock;
+use super::idle_connections::{IdleConnections, keep_alive};
 use crate::config::{ConnectionConfig, Timeouts};
 use crate::error::Error;
 use crate::metrics::QueueMetrics;
@@ -70,10 +62,6 @@ impl Connection {
 /// How often a server may send us on to another address. Azure SQL does it once.
 const MAX_REDIRECTS: usize = 3;
 
-/// A connection that nobody used for so long is made anew: a quarter of the four minutes after which Azure's load
-/// balancers and NAT gateways forget it.
-const MAX_IDLE: Duration = Duration::from_secs(60);
-
 /// Knows how to make connections, and the schema that they are for.
 #[derive(Debug)]
 pub(crate) struct Connector {
@@ -81,10 +69,7 @@ pub(crate) struct Connector {
     server: String,
     schema: String,
     timeouts: Timeouts,
-    /// [`MAX_IDLE`], but for tests.
-    max_idle_ns: AtomicU64,
-    clock: BootClock,
-    unanswered_since_ns: AtomicU64,
+    pub(crate) idle: IdleConnections,
     metrics: QueueMetrics,
 }
 
@@ -108,20 +93,9 @@ impl Connector {
             server: options.server,
             schema: config.schema.clone(),
             timeouts,
-            max_idle_ns: AtomicU64::new(MAX_IDLE.as_nanos() as u64),
-            clock: BootClock::default(),
-            unanswered_since_ns: AtomicU64::new(0),
+            idle: IdleConnections::default(),
             metrics: QueueMetrics::new(queue),
         })
-    }
-
-    /// For tests: how long a connection may idle and still be used.
-    pub(super) fn max_idle(&self) -> Duration {
-        Duration::from_nanos(self.max_idle_ns.load(Ordering::Acquire))
-    }
-
-    pub(crate) fn set_max_idle(&self, max_idle: Duration) {
-        self.max_idle_ns.store(max_idle.as_nanos() as u64, Ordering::Release);
     }
 
     /// How long connecting and a call may take.
@@ -139,29 +113,8 @@ impl Connector {
         &self.server
     }
 
-    /// The time by the clock that runs on while the machine is suspended.
-    pub(super) fn now(&self) -> Duration {
-        self.clock.now()
-    }
-
     pub(crate) fn metrics(&self) -> &QueueMetrics {
         &self.metrics
-    }
-
-    /// Notes that a call got no answer, `sent_at` by [`now`](Connector::now). Perhaps SQL Server is only slow, but
-    /// perhaps the way to it has forgotten this process' connections: those that were not used since are not trusted.
-    pub(crate) fn no_answer_since(&self, sent_at: Duration) {
-        self.unanswered_since_ns.fetch_max(sent_at.as_nanos() as u64, Ordering::AcqRel);
-    }
-
-    /// When the last of the calls that got no answer was sent.
-    fn unanswered_since(&self) -> Duration {
-        Duration::from_nanos(self.unanswered_since_ns.load(Ordering::Acquire))
-    }
-
-    /// Whether a connection that was last answered on then may be dead without anybody having noticed.
-    pub(super) fn is_doubtful(&self, answered_at: Duration) -> bool {
-        answered_at < self.unanswered_since() || self.clock.now().saturating_sub(answered_at) > self.max_idle()
     }
 
     /// Makes a connection: TCP, TLS, login; follows redirections.
@@ -241,19 +194,11 @@ fn is_of_certificates(kind: io::ErrorKind, message: &str) -> bool {
     }
 }
 
-/// Has the operating system ask every 30 s, the default of Microsoft's own network library, whether the other end of an
-/// idle connection is still there. That keeps it in the tables of what lies between, and one that got lost there is
-/// closed after 30 + 3 × 5 s.
-fn keep_alive(stream: &TcpStream) -> io::Result<()> {
-    let probes = TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(5));
-    #[cfg(not(windows))] // there the number of probes can be set from Windows 10 1703 on only
-    let probes = probes.with_retries(3);
-    SockRef::from(stream).set_tcp_keepalive(&probes)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    #[cfg(target_os = "linux")]
+    use std::time::Duration;
 
     use super::super::lasting_session::Session;
     use super::*;
@@ -276,22 +221,6 @@ mod tests {
         assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(5));
         assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
         assert!(stream.nodelay().unwrap());
-    }
-
-    #[test]
-    fn a_connection_is_doubtful_after_a_minute_after_a_suspension_and_when_a_later_call_got_no_answer() {
-        let connector = connector(1433);
-        let answered_at = connector.clock.now();
-        connector.clock.shift(Duration::from_secs(59));
-        assert!(!connector.is_doubtful(answered_at));
-        connector.clock.shift(Duration::from_secs(2));
-        assert!(connector.is_doubtful(answered_at));
-
-        let (before, sent_at) = (connector.clock.now(), connector.clock.now() + Duration::from_millis(1));
-        connector.no_answer_since(sent_at);
-        connector.no_answer_since(before); // of two, the later counts
-        assert!(connector.is_doubtful(before), "it may have died in the same way");
-        assert!(!connector.is_doubtful(sent_at + Duration::from_millis(1)), "it was used since");
     }
 
     #[tokio::test]

@@ -70,8 +70,8 @@ impl Session {
     /// Notes that another session's call was dropped, `sent_at` by [`Connector::now`], because one that was sent later
     /// was answered first.
     pub(crate) fn gave_up(&self, call: &str, sent_at: Duration) {
-        let after = self.connector.now().saturating_sub(sent_at);
-        self.connector.no_answer_since(sent_at);
+        let after = self.connector.idle.now().saturating_sub(sent_at);
+        self.connector.idle.no_answer_since(sent_at);
         self.connector.metrics().failed(call, &Error::TimedOut { call: call.to_string(), after });
     }
 
@@ -94,15 +94,15 @@ impl Session {
 
     /// Whether the next call uses this connection, as far as can be told without asking the operating system.
     fn would_use(&self, idle: &Idle) -> bool {
-        !idle.connection.has_lost_its_runtime() && !self.connector.is_doubtful(idle.answered_at)
+        !idle.connection.has_lost_its_runtime() && !self.connector.idle.is_doubtful(idle.answered_at)
     }
 
     /// Closes the connection when it has been idle for so long that the next call would make another anyway. Never
     /// returns: for an owner who waits for something to do meanwhile, and drops this future then.
     pub(crate) async fn close_when_idle(&mut self) -> Infallible {
         if let Some(idle) = &self.idle {
-            let idle_for = self.connector.now().saturating_sub(idle.answered_at);
-            tokio::time::sleep(self.connector.max_idle().saturating_sub(idle_for)).await;
+            let idle_for = self.connector.idle.now().saturating_sub(idle.answered_at);
+            tokio::time::sleep(self.connector.idle.max_idle().saturating_sub(idle_for)).await;
             self.disconnect();
         }
         std::future::pending().await
@@ -216,7 +216,7 @@ impl Session {
     }
 
     fn put_back(&mut self, connection: Connection) {
-        self.idle = Some(Idle { connection, answered_at: self.connector.now() });
+        self.idle = Some(Idle { connection, answered_at: self.connector.idle.now() });
         self.is_broken = false;
     }
 
@@ -224,11 +224,11 @@ impl Session {
         let command_timeout = self.connector.timeouts().command;
         let (deadline, limit) =
             self.deadline.unwrap_or_else(|| (tokio::time::Instant::now() + command_timeout, command_timeout));
-        let (started_at, sent_at) = (Instant::now(), self.connector.now());
+        let (started_at, sent_at) = (Instant::now(), self.connector.idle.now());
         let result = match tokio::time::timeout_at(deadline, answer).await {
             Ok(answer) => answer.map_err(|error| self.connector.error(error)),
             Err(_) => {
-                self.connector.no_answer_since(sent_at);
+                self.connector.idle.no_answer_since(sent_at);
                 Err(Error::TimedOut { call: call.to_string(), after: limit })
             }
         };

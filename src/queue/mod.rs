@@ -5,7 +5,7 @@
 //!
 //! | files | what they hold |
 //! |---|---|
-//! | `connector`, `lasting_session`, `pool` | making a connection; owning one; lending several |
+//! | `connector`, `idle_connections`, `lasting_session`, `pool` | making a connection; trusting it; owning one; lending several |
 //! | `parameters`, `id_list`, `result_columns`, `datetime2` | what is sent to procedures and what comes back |
 //! | `schema`, `script_batches` | installing, and checking what is installed |
 //! | `create_queue`, `stats`, `operators`, `schedules`, `cancel`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state`, `failed_attempt` | what operators call |
@@ -21,6 +21,7 @@ mod enqueue_retries;
 mod failed_attempt;
 mod follow_up_list;
 mod id_list;
+mod idle_connections;
 mod job_end;
 mod job_filter;
 mod job_page;
@@ -268,7 +269,7 @@ impl Queue {
     /// of being used.
     #[doc(hidden)]
     pub fn set_max_idle(&self, max_idle: Duration) {
-        self.connector.set_max_idle(max_idle);
+        self.connector.idle.set_max_idle(max_idle);
     }
 
     pub(crate) fn exporter(&self) -> Option<&Exporter> {

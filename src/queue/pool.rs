@@ -1,4 +1,4 @@
-//! The connections that a queue and its clones share. (For how long an idle one is kept: `MAX_IDLE` in `connector.rs`.)
+//! The connections that a queue and its clones share. (For how long an idle one is kept: `idle_connections.rs`.)
 
 use std::convert::Infallible;
 use std::sync::Arc;
