@@ -11,6 +11,8 @@ IF OBJECT_ID(N'[$(schema)].[progress]', N'U') IS NULL
         text       nvarchar(400)  NULL,
         [checkpoint] varbinary(max) NULL,
         CONSTRAINT progress_pk PRIMARY KEY CLUSTERED (job_id)
-            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
+        -- For expire, which need not read the checkpoints.
+        INDEX progress_queue NONCLUSTERED (queue_id, job_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO

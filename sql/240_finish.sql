@@ -23,7 +23,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517), @first_ready bigint,
-    @message nvarchar(2048), @outcome tinyint, @fence int, @shortest bigint, @longest bigint;
+    @message nvarchar(2048), @outcome tinyint, @least tinyint, @fence int, @locked int, @shortest bigint, @longest bigint;
 -- attempt: the one that has failed.
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL);
 DECLARE @failed [$(schema)].[attempt_list];
@@ -36,11 +36,21 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 -- One look at the list says what is needed below.
-SELECT @outcome = MAX(outcome), @fence = MAX(fence), @shortest = MIN(ISNULL(retry_ms, 0)), @longest = MAX(ISNULL(retry_ms, 0)) FROM @jobs;
+SELECT @outcome = MAX(outcome), @least = MIN(outcome), @fence = MAX(fence), @shortest = MIN(ISNULL(retry_ms, 0)),
+       @longest = MAX(ISNULL(retry_ms, 0))
+FROM @jobs;
 IF @outcome > 3 OR @shortest < 0 OR @longest > 315360000000
     THROW 58003, N'outcome must be 0 (done), 1 (retry), 2 (dead) or 3 (snooze), retry_ms between 0 and 315360000000 (ten years)', 1;
 
 BEGIN TRANSACTION;
+-- A list of both done and other jobs is changed by two statements: its rows are locked before, all in the order of job_id.
+IF @least = 0 AND @outcome > 0
+    SELECT @locked = COUNT(*)
+    FROM @jobs AS f
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
+    WHERE j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
 IF @sink IS NOT NULL
     EXEC [$(schema)].[call_sink] @sink, @queue_id, @worker_id, @jobs;
 
@@ -64,7 +74,8 @@ BEGIN
 END;
 ELSE IF @completion = 'annotate'
     UPDATE j
-    SET state = 3, ended = 1, finished_at = @now, run_us = f.run_us, output = f.output
+    SET state = 3, ended = 1, finished_at = @now, run_us = f.run_us, output = f.output,
+        error = CASE WHEN j.cancelling = 1 THEN NULL ELSE j.error END, cancelling = NULL
     OUTPUT inserted.job_id, 0 INTO @found (job_id, dead)
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
@@ -75,7 +86,7 @@ BEGIN
     DELETE j
     OUTPUT deleted.job_id, deleted.queue_id, deleted.priority, deleted.attempt, deleted.fence, deleted.enqueued_at, deleted.due_at,
            deleted.worker_id, deleted.claimed_at, @now, f.run_us, deleted.correlation_id, deleted.kind, deleted.dedup_key,
-           deleted.payload_utf16, deleted.payload, deleted.error, f.output, deleted.time_limit_ms
+           deleted.payload_utf16, deleted.payload, CASE WHEN deleted.cancelling = 1 THEN NULL ELSE deleted.error END, f.output, deleted.time_limit_ms
     INTO [$(schema)].[archive]
          (job_id, queue_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, correlation_id,
           kind, dedup_key, payload_utf16, payload, error, output, time_limit_ms)

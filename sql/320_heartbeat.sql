@@ -28,9 +28,11 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[duties] WITH (NOLOCK) WHERE queue_id = @qu
 
 -- NOLOCK: of what is being asked for at this moment, the next one tells.
 IF EXISTS (SELECT 1 FROM [$(schema)].[cancellations] WITH (NOLOCK) WHERE worker_id = @worker_id)
-    SELECT job_id, fence
-    FROM [$(schema)].[cancellations] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-    WHERE worker_id = @worker_id;
+    SELECT c.job_id, c.fence
+    FROM [$(schema)].[cancellations] AS c WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    WHERE c.worker_id = @worker_id
+        AND EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id)))
+                    WHERE j.job_id = c.job_id AND j.state = 2 AND j.fence = c.fence);
 
 SELECT CAST(CASE WHEN d.worker_id = @worker_id AND d.until >= @now THEN 1 ELSE 0 END AS bit) AS elected,
        (SELECT TOP (1) v.min_compatible FROM [$(schema)].[schema_version] AS v ORDER BY v.version DESC) AS min_compatible,

@@ -1,6 +1,6 @@
 -- Deletes up to @max finished jobs that the queue no longer keeps (create_queue: @keep_done_s, @keep_dead_s), the oldest first. Run it until it
 -- returns less than @max; the worker that has the duties of the queue does so every minute. Result: expired.
--- Also deletes up to @max rows of progress whose job is gone or done.
+-- Also deletes up to @max rows of progress whose job is gone or done; expired is the greater of the two numbers.
 -- As purge: first the ids, then the rows in the order of their ids; what others have locked is skipped both times, and goes the next time.
 CREATE OR ALTER PROCEDURE [$(schema)].[expire]
     @queue nvarchar(129),
@@ -10,7 +10,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @keep_dead_s int, @before datetime2(3), @expired int = 0,
-    @number tinyint = 4, @message nvarchar(2048);
+    @number tinyint = 4, @noted int = 0, @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 -- What was deleted; failed: it may have failed attempts, which a job that is done and was claimed once has not.
@@ -97,21 +97,33 @@ IF EXISTS (SELECT 1 FROM @gone WHERE failed = 1)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 
--- What jobs had noted (progress) that are gone or done: an id never comes back. Read without locks, because a lock here and then one on the job's
--- row would be the order opposite to note_progress.
+-- What jobs had noted (progress) that are gone or done: an id never comes back. Looked for without locks, and made sure of without waiting, because
+-- an end that is not committed may be taken back: where a row is locked, the next run finds it.
 DELETE @old;
 INSERT @old (job_id)
 SELECT TOP (@max) p.job_id
-FROM [$(schema)].[progress] AS p WITH (NOLOCK, INDEX (progress_pk))
+FROM [$(schema)].[progress] AS p WITH (NOLOCK, INDEX (progress_queue))
 WHERE p.queue_id = @queue_id
-    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
-                    WHERE j.job_id = p.job_id AND j.state <> 3)
+    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) WHERE j.job_id = p.job_id AND j.state <> 3)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT > 0
-    DELETE p
-    FROM @old AS o
-    INNER LOOP JOIN [$(schema)].[progress] AS p WITH (ROWLOCK, FORCESEEK, INDEX (progress_pk)) ON p.job_id = o.job_id
-    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+BEGIN
+    SET LOCK_TIMEOUT 0;
+    SET XACT_ABORT OFF;
+    BEGIN TRY
+        DELETE p
+        FROM @old AS o
+        INNER LOOP JOIN [$(schema)].[progress] AS p WITH (ROWLOCK, FORCESEEK, INDEX (progress_pk)) ON p.job_id = o.job_id
+        WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+                          WHERE j.job_id = p.job_id AND j.state <> 3)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SET @noted = @@ROWCOUNT;
+    END TRY
+    BEGIN CATCH
+        IF ERROR_NUMBER() <> 1222
+            THROW;
+    END CATCH;
+END;
 
-SELECT @expired AS expired;
+SELECT CASE WHEN @noted > @expired THEN @noted ELSE @expired END AS expired;
 GO

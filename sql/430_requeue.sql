@@ -94,6 +94,7 @@ BEGIN
             IF @payload IS NOT NULL OR @text IS NOT NULL
                 UPDATE j
                 SET payload = ISNULL(@payload, CAST(@text AS varbinary(max))), payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
+                    checkpointed = NULL,  -- that was of the old payload
                     state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
                 OUTPUT inserted.job_id INTO @ready (job_id)
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))

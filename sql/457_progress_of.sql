@@ -1,13 +1,24 @@
--- How far jobs are, as they have noted it themselves. Reads without locks, so that it never holds up a worker.
+-- How far jobs of a queue are, as they have noted it themselves. Reads without locks, so that it never holds up a worker.
 -- Result: job_id, fraction, text, checkpoint_bytes, noted_ms (since it was noted). A job that has noted nothing is not in it.
 CREATE OR ALTER PROCEDURE [$(schema)].[progress_of]
-    @jobs [$(schema)].[job_list] READONLY
+    @queue nvarchar(129),
+    @jobs  [$(schema)].[job_list] READONLY
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
+DECLARE @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
 SELECT p.job_id, p.fraction, p.text, ISNULL(DATALENGTH(p.[checkpoint]), 0) AS checkpoint_bytes,
        DATEDIFF_BIG(MILLISECOND, p.noted_at, SYSUTCDATETIME()) AS noted_ms
 FROM @jobs AS k
 INNER LOOP JOIN [$(schema)].[progress] AS p WITH (NOLOCK, FORCESEEK (progress_pk (job_id))) ON p.job_id = k.job_id
+WHERE p.queue_id = @queue_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 GO

@@ -53,6 +53,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[finish_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[follow_up_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[job_list] TO [$(schema)_worker];
+GRANT EXECUTE ON TYPE::[$(schema)].[attempt_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[progress_list] TO [$(schema)_worker];
 -- What finish_with and call_sink declare.
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_worker];

@@ -436,7 +436,9 @@ IF OBJECT_ID(N'[readpast].[progress]', N'U') IS NULL
         text       nvarchar(400)  NULL,
         [checkpoint] varbinary(max) NULL,
         CONSTRAINT progress_pk PRIMARY KEY CLUSTERED (job_id)
-            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
+        -- For expire, which need not read the checkpoints.
+        INDEX progress_queue NONCLUSTERED (queue_id, job_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
 
@@ -593,6 +595,12 @@ IF TYPE_ID(N'[readpast].[attempt_list]') IS NULL
         run_us    bigint           NULL,
         error     nvarchar(4000)   NULL
     );
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Granted here as well as in 900_roles, which an upgrade runs only after the procedures: finish and reap declare it.
+IF DATABASE_PRINCIPAL_ID(N'readpast_worker') IS NOT NULL
+    GRANT EXECUTE ON TYPE::[readpast].[attempt_list] TO [readpast_worker];
 GO
 
 -- 120_job_list.sql
@@ -1704,7 +1712,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517), @first_ready bigint,
-    @message nvarchar(2048), @outcome tinyint, @fence int, @shortest bigint, @longest bigint;
+    @message nvarchar(2048), @outcome tinyint, @least tinyint, @fence int, @locked int, @shortest bigint, @longest bigint;
 -- attempt: the one that has failed.
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL);
 DECLARE @failed [readpast].[attempt_list];
@@ -1717,11 +1725,21 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 -- One look at the list says what is needed below.
-SELECT @outcome = MAX(outcome), @fence = MAX(fence), @shortest = MIN(ISNULL(retry_ms, 0)), @longest = MAX(ISNULL(retry_ms, 0)) FROM @jobs;
+SELECT @outcome = MAX(outcome), @least = MIN(outcome), @fence = MAX(fence), @shortest = MIN(ISNULL(retry_ms, 0)),
+       @longest = MAX(ISNULL(retry_ms, 0))
+FROM @jobs;
 IF @outcome > 3 OR @shortest < 0 OR @longest > 315360000000
     THROW 58003, N'outcome must be 0 (done), 1 (retry), 2 (dead) or 3 (snooze), retry_ms between 0 and 315360000000 (ten years)', 1;
 
 BEGIN TRANSACTION;
+-- A list of both done and other jobs is changed by two statements: its rows are locked before, all in the order of job_id.
+IF @least = 0 AND @outcome > 0
+    SELECT @locked = COUNT(*)
+    FROM @jobs AS f
+    INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
+    WHERE j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
 IF @sink IS NOT NULL
     EXEC [readpast].[call_sink] @sink, @queue_id, @worker_id, @jobs;
 
@@ -1745,7 +1763,8 @@ BEGIN
 END;
 ELSE IF @completion = 'annotate'
     UPDATE j
-    SET state = 3, ended = 1, finished_at = @now, run_us = f.run_us, output = f.output
+    SET state = 3, ended = 1, finished_at = @now, run_us = f.run_us, output = f.output,
+        error = CASE WHEN j.cancelling = 1 THEN NULL ELSE j.error END, cancelling = NULL
     OUTPUT inserted.job_id, 0 INTO @found (job_id, dead)
     FROM @jobs AS f
     INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
@@ -1756,7 +1775,7 @@ BEGIN
     DELETE j
     OUTPUT deleted.job_id, deleted.queue_id, deleted.priority, deleted.attempt, deleted.fence, deleted.enqueued_at, deleted.due_at,
            deleted.worker_id, deleted.claimed_at, @now, f.run_us, deleted.correlation_id, deleted.kind, deleted.dedup_key,
-           deleted.payload_utf16, deleted.payload, deleted.error, f.output, deleted.time_limit_ms
+           deleted.payload_utf16, deleted.payload, CASE WHEN deleted.cancelling = 1 THEN NULL ELSE deleted.error END, f.output, deleted.time_limit_ms
     INTO [readpast].[archive]
          (job_id, queue_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, correlation_id,
           kind, dedup_key, payload_utf16, payload, error, output, time_limit_ms)
@@ -1859,8 +1878,10 @@ INSERT @held (job_id)
 SELECT j.job_id
 FROM @jobs AS f
 INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
-WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
+WHERE j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
+-- All were locked, in the order of job_id; only those that are done have follow-ups.
+DELETE h FROM @held AS h INNER JOIN @jobs AS f ON f.job_id = h.job_id WHERE f.outcome <> 0;
 
 EXEC [readpast].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @jobs;
 
@@ -2282,9 +2303,11 @@ IF EXISTS (SELECT 1 FROM [readpast].[duties] WITH (NOLOCK) WHERE queue_id = @que
 
 -- NOLOCK: of what is being asked for at this moment, the next one tells.
 IF EXISTS (SELECT 1 FROM [readpast].[cancellations] WITH (NOLOCK) WHERE worker_id = @worker_id)
-    SELECT job_id, fence
-    FROM [readpast].[cancellations] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-    WHERE worker_id = @worker_id;
+    SELECT c.job_id, c.fence
+    FROM [readpast].[cancellations] AS c WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    WHERE c.worker_id = @worker_id
+        AND EXISTS (SELECT 1 FROM [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id)))
+                    WHERE j.job_id = c.job_id AND j.state = 2 AND j.fence = c.fence);
 
 SELECT CAST(CASE WHEN d.worker_id = @worker_id AND d.until >= @now THEN 1 ELSE 0 END AS bit) AS elected,
        (SELECT TOP (1) v.min_compatible FROM [readpast].[schema_version] AS v ORDER BY v.version DESC) AS min_compatible,
@@ -2642,7 +2665,7 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Deletes up to @max finished jobs that the queue no longer keeps (create_queue: @keep_done_s, @keep_dead_s), the oldest first. Run it until it
 -- returns less than @max; the worker that has the duties of the queue does so every minute. Result: expired.
--- Also deletes up to @max rows of progress whose job is gone or done.
+-- Also deletes up to @max rows of progress whose job is gone or done; expired is the greater of the two numbers.
 -- As purge: first the ids, then the rows in the order of their ids; what others have locked is skipped both times, and goes the next time.
 CREATE OR ALTER PROCEDURE [readpast].[expire]
     @queue nvarchar(129),
@@ -2652,7 +2675,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @keep_dead_s int, @before datetime2(3), @expired int = 0,
-    @number tinyint = 4, @message nvarchar(2048);
+    @number tinyint = 4, @noted int = 0, @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 -- What was deleted; failed: it may have failed attempts, which a job that is done and was claimed once has not.
@@ -2739,23 +2762,35 @@ IF EXISTS (SELECT 1 FROM @gone WHERE failed = 1)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 
--- What jobs had noted (progress) that are gone or done: an id never comes back. Read without locks, because a lock here and then one on the job's
--- row would be the order opposite to note_progress.
+-- What jobs had noted (progress) that are gone or done: an id never comes back. Looked for without locks, and made sure of without waiting, because
+-- an end that is not committed may be taken back: where a row is locked, the next run finds it.
 DELETE @old;
 INSERT @old (job_id)
 SELECT TOP (@max) p.job_id
-FROM [readpast].[progress] AS p WITH (NOLOCK, INDEX (progress_pk))
+FROM [readpast].[progress] AS p WITH (NOLOCK, INDEX (progress_queue))
 WHERE p.queue_id = @queue_id
-    AND NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
-                    WHERE j.job_id = p.job_id AND j.state <> 3)
+    AND NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) WHERE j.job_id = p.job_id AND j.state <> 3)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT > 0
-    DELETE p
-    FROM @old AS o
-    INNER LOOP JOIN [readpast].[progress] AS p WITH (ROWLOCK, FORCESEEK, INDEX (progress_pk)) ON p.job_id = o.job_id
-    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+BEGIN
+    SET LOCK_TIMEOUT 0;
+    SET XACT_ABORT OFF;
+    BEGIN TRY
+        DELETE p
+        FROM @old AS o
+        INNER LOOP JOIN [readpast].[progress] AS p WITH (ROWLOCK, FORCESEEK, INDEX (progress_pk)) ON p.job_id = o.job_id
+        WHERE NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+                          WHERE j.job_id = p.job_id AND j.state <> 3)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SET @noted = @@ROWCOUNT;
+    END TRY
+    BEGIN CATCH
+        IF ERROR_NUMBER() <> 1222
+            THROW;
+    END CATCH;
+END;
 
-SELECT @expired AS expired;
+SELECT CASE WHEN @noted > @expired THEN @noted ELSE @expired END AS expired;
 GO
 
 -- 380_due_schedules.sql
@@ -3065,6 +3100,7 @@ BEGIN
             IF @payload IS NOT NULL OR @text IS NOT NULL
                 UPDATE j
                 SET payload = ISNULL(@payload, CAST(@text AS varbinary(max))), payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
+                    checkpointed = NULL,  -- that was of the old payload
                     state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
                 OUTPUT inserted.job_id INTO @ready (job_id)
                 FROM [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
@@ -3825,17 +3861,28 @@ GO
 -- 457_progress_of.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- How far jobs are, as they have noted it themselves. Reads without locks, so that it never holds up a worker.
+-- How far jobs of a queue are, as they have noted it themselves. Reads without locks, so that it never holds up a worker.
 -- Result: job_id, fraction, text, checkpoint_bytes, noted_ms (since it was noted). A job that has noted nothing is not in it.
 CREATE OR ALTER PROCEDURE [readpast].[progress_of]
-    @jobs [readpast].[job_list] READONLY
+    @queue nvarchar(129),
+    @jobs  [readpast].[job_list] READONLY
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
+DECLARE @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
 SELECT p.job_id, p.fraction, p.text, ISNULL(DATALENGTH(p.[checkpoint]), 0) AS checkpoint_bytes,
        DATEDIFF_BIG(MILLISECOND, p.noted_at, SYSUTCDATETIME()) AS noted_ms
 FROM @jobs AS k
 INNER LOOP JOIN [readpast].[progress] AS p WITH (NOLOCK, FORCESEEK (progress_pk (job_id))) ON p.job_id = k.job_id
+WHERE p.queue_id = @queue_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 GO
 
@@ -4182,6 +4229,7 @@ GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_worker];
 GRANT EXECUTE ON TYPE::[readpast].[finish_list] TO [readpast_worker];
 GRANT EXECUTE ON TYPE::[readpast].[follow_up_list] TO [readpast_worker];
 GRANT EXECUTE ON TYPE::[readpast].[job_list] TO [readpast_worker];
+GRANT EXECUTE ON TYPE::[readpast].[attempt_list] TO [readpast_worker];
 GRANT EXECUTE ON TYPE::[readpast].[progress_list] TO [readpast_worker];
 -- What finish_with and call_sink declare.
 GRANT EXECUTE ON TYPE::[readpast].[enqueue_list] TO [readpast_worker];

@@ -59,10 +59,11 @@ impl Note {
 /// The run of a job that has noted something.
 pub(crate) type NotedRun = (JobId, Fence);
 
-/// Of all jobs of a worker.
+/// Of all jobs of a worker: of each, those of the run under the highest fence. (Where a lease was lost, a job may run
+/// twice in one process; what the older run notes is nobody's any more.)
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    unwritten: Mutex<BTreeMap<NotedRun, Note>>,
+    unwritten: Mutex<BTreeMap<JobId, (Fence, Note)>>,
     /// Something was ever noted: without it nobody needs to look.
     used: AtomicBool,
     changed: Notify,
@@ -71,10 +72,7 @@ pub(crate) struct Notes {
 
 impl Notes {
     pub(crate) fn note(&self, run: NotedRun, newer: Note) {
-        let mut unwritten = self.unwritten.lock();
-        let note = unwritten.entry(run).or_default();
-        *note = std::mem::take(note).overtaken_by(newer);
-        drop(unwritten);
+        add(&mut self.unwritten.lock(), run, |older| older.overtaken_by(newer));
         self.used.store(true, Ordering::Release);
         self.changed.notify_one();
     }
@@ -93,31 +91,88 @@ impl Notes {
         self.used.load(Ordering::Acquire)
     }
 
-    /// Takes up to `max` out, to write them.
-    pub(crate) fn take(&self, max: usize) -> Vec<(NotedRun, Note)> {
-        let mut unwritten = self.unwritten.lock();
-        std::iter::from_fn(|| unwritten.pop_first()).take(max).collect()
-    }
-
-    /// Takes those of one run out.
-    pub(crate) fn take_of(&self, run: NotedRun) -> Option<(NotedRun, Note)> {
-        self.unwritten.lock().remove_entry(&run)
-    }
-
-    /// They could not be written. What was noted since wins.
-    pub(crate) fn put_back(&self, notes: Vec<(NotedRun, Note)>) {
-        let mut unwritten = self.unwritten.lock();
-        for (run, note) in notes {
-            let newer = unwritten.entry(run).or_default();
-            *newer = note.overtaken_by(std::mem::take(newer));
+    /// Takes out what there is at this moment, to write it.
+    pub(crate) fn take_all(&self) -> Taken<'_> {
+        let all = std::mem::take(&mut *self.unwritten.lock());
+        Taken {
+            notes: self,
+            unwritten: all.into_iter().map(|(job_id, (fence, note))| ((job_id, fence), note)).collect(),
         }
-        drop(unwritten);
-        self.changed.notify_one();
+    }
+
+    /// Takes out what there is of these runs.
+    pub(crate) fn take(&self, runs: impl Iterator<Item = NotedRun>) -> Taken<'_> {
+        let mut unwritten = self.unwritten.lock();
+        let taken = runs.filter_map(|run| Some((run, remove(&mut unwritten, run)?))).collect();
+        Taken { notes: self, unwritten: taken }
+    }
+
+    /// These runs are over: nobody needs what they have noted.
+    pub(crate) fn forget(&self, runs: impl Iterator<Item = NotedRun>) {
+        if self.were_used() {
+            let mut unwritten = self.unwritten.lock();
+            runs.for_each(|run| drop(remove(&mut unwritten, run)));
+        }
     }
 
     /// What a run has noted, for a test.
-    pub(crate) fn of(&self, run: NotedRun) -> Option<Note> {
-        self.unwritten.lock().get(&run).cloned()
+    pub(crate) fn of(&self, (job_id, fence): NotedRun) -> Option<Note> {
+        self.unwritten.lock().get(&job_id).filter(|noted| noted.0 == fence).map(|noted| noted.1.clone())
+    }
+}
+
+fn add(unwritten: &mut BTreeMap<JobId, (Fence, Note)>, (job_id, fence): NotedRun, merge: impl FnOnce(Note) -> Note) {
+    let noted = unwritten.entry(job_id).or_insert_with(|| (fence, Note::default()));
+    if noted.0 < fence {
+        *noted = (fence, Note::default());
+    }
+    if noted.0 == fence {
+        noted.1 = merge(std::mem::take(&mut noted.1));
+    }
+}
+
+fn remove(unwritten: &mut BTreeMap<JobId, (Fence, Note)>, (job_id, fence): NotedRun) -> Option<Note> {
+    let noted = unwritten.remove(&job_id)?;
+    if noted.0 == fence {
+        return Some(noted.1);
+    }
+    unwritten.insert(job_id, noted);
+    None
+}
+
+/// What was taken out to be written. What is not written when this is dropped goes back; what was noted since wins.
+pub(crate) struct Taken<'a> {
+    notes: &'a Notes,
+    unwritten: Vec<(NotedRun, Note)>,
+}
+
+impl Taken<'_> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.unwritten.is_empty()
+    }
+
+    /// The next to write, `max` at the most.
+    pub(crate) fn next(&self, max: usize) -> &[(NotedRun, Note)] {
+        &self.unwritten[..max.min(self.unwritten.len())]
+    }
+
+    /// So many of them were written, or are given up.
+    pub(crate) fn settle(&mut self, notes: usize) {
+        self.unwritten.drain(..notes);
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if self.unwritten.is_empty() {
+            return;
+        }
+        let mut unwritten = self.notes.unwritten.lock();
+        for (run, older) in self.unwritten.drain(..) {
+            add(&mut unwritten, run, |newer| older.overtaken_by(newer));
+        }
+        drop(unwritten);
+        self.notes.changed.notify_one();
     }
 }
 
@@ -130,12 +185,26 @@ mod tests {
         let (notes, run) = (Notes::default(), (JobId(1), Fence(2)));
         notes.note(run, Note::checkpoint(vec![1]).unwrap());
         notes.note(run, Note::progress(0.25, "a quarter"));
-        let taken = notes.take(10);
-        assert_eq!(taken.len(), 1);
+        let taken = notes.take_all();
+        assert_eq!(taken.next(10).len(), 1);
         notes.note(run, Note::checkpoint(vec![2]).unwrap());
-        notes.put_back(taken);
+        drop(taken);
         let text = Some("a quarter".to_owned());
         let expected = Note { checkpoint: Some(vec![2]), fraction: Some(0.25), text };
         assert_eq!(notes.of(run), Some(expected));
+    }
+
+    #[test]
+    fn of_two_runs_of_a_job_the_one_with_the_higher_fence_counts() {
+        let (notes, old, new) = (Notes::default(), (JobId(1), Fence(1)), (JobId(1), Fence(2)));
+        let checkpoint = |byte| Note::checkpoint(vec![byte]).unwrap();
+        notes.note(old, checkpoint(1));
+        let taken = notes.take_all();
+        notes.note(new, checkpoint(2));
+        notes.note(old, checkpoint(3));
+        drop(taken);
+        assert_eq!((notes.of(old), notes.of(new)), (None, Some(checkpoint(2))));
+        notes.forget([old].into_iter());
+        assert_eq!(notes.take([old, new].into_iter()).next(10), [(new, checkpoint(2))]);
     }
 }

@@ -72,7 +72,13 @@ async fn a_drain_tells_its_progress_up_to_the_end() {
     fixture.queue.enqueue_many(&numbers(300)).await.unwrap();
     let gate = Arc::new(AtomicU32::new(0));
     let open = gate.clone();
-    let config = changed(fixture.config.worker.clone(), |worker| worker.threads = 2);
+    // A sample reads past locks, and would count a job twice that is being claimed at that moment: no claim is under way
+    // while both threads have a job.
+    let config = changed(fixture.config.worker.clone(), |worker| {
+        worker.threads = 2;
+        worker.batch_size = 2;
+        worker.max_in_flight = 2;
+    });
     let worker = Worker::builder(
         &fixture.queue,
         Handlers::any(move |_, context| {
@@ -86,7 +92,6 @@ async fn a_drain_tells_its_progress_up_to_the_end() {
     .start()
     .await
     .unwrap();
-    // A sample reads past locks, and would count a job twice that is being claimed at that moment.
     until("each thread has a job", || worker.stats().running == 2).await;
     let mut shown = Vec::new();
     let summary = worker

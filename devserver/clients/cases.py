@@ -372,7 +372,7 @@ def case_a_foreign_producer_and_worker(driver):
     driver.results(connection, register, (WORKER,))
     claimed = driver.rows(connection, f"EXEC {schema}.claim @queue = N'emails', @worker_id = ?, @max = 2", (WORKER,))
     expect(len(claimed), 2)
-    for job_id, payload, fence in sorted((row[0], row[11], row[1]) for row in claimed):
+    for job_id, payload, fence in sorted((row[0], row[9], row[1]) for row in claimed):
         expect((payload, fence), (payloads.pop(0), 1))
         finish = f"EXEC {schema}.finish_one @queue = N'emails', @worker_id = ?, @job_id = ?, @fence = ?"
         driver.results(connection, finish, (WORKER, job_id, fence))

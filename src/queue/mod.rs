@@ -31,7 +31,7 @@ mod operators;
 mod parameters;
 mod peek;
 mod pool;
-mod progress;
+pub(crate) mod progress;
 mod promote;
 mod reap;
 mod release;
@@ -913,9 +913,9 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Error::PermissionDenied`] for a producer.
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn progress_of(&self, jobs: &[JobId]) -> Result<Vec<JobProgress>, Error> {
-        self.session().await?.progress_of(jobs).await
+        self.session().await?.progress_of(&self.name, jobs).await
     }
 
     /// The failed attempts of a job, the oldest first: each with its worker, error and run time. The newest 20 are kept,

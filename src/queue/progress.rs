@@ -1,5 +1,6 @@
 //! What jobs note about themselves while they run: written by their worker, read by the next attempt and by operators.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -11,6 +12,9 @@ use super::release::job_rows;
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
 use crate::job_notes::{Note, NotedRun};
+
+/// The call by name, as an [`Error::TimedOut`] has it.
+pub(crate) const NOTE_PROGRESS: &str = "note_progress";
 
 /// How far a job is, as it has noted it itself ([`Context::progress`](crate::Context::progress)).
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,10 +41,10 @@ impl Session {
     /// After any error, run it again with the same or newer notes.
     pub(crate) async fn note_progress(&mut self, worker: WorkerId, notes: &[(NotedRun, Note)]) -> Result<(), Error> {
         let list = table_type(self.schema(), "progress_list");
-        let mut command = self.command("note_progress");
+        let mut command = self.command(NOTE_PROGRESS);
         command.bind_param("@worker_id", worker.0);
         command.bind_table_with_dbtype("@notes", &list, notes.iter().map(NoteRow));
-        self.run("note_progress", command).await?;
+        self.run(NOTE_PROGRESS, command).await?;
         Ok(())
     }
 
@@ -54,10 +58,12 @@ impl Session {
     }
 
     /// How far jobs are that have noted something.
-    pub(crate) async fn progress_of(&mut self, jobs: &[JobId]) -> Result<Vec<JobProgress>, Error> {
-        let jobs: Vec<(JobId, Fence)> = jobs.iter().map(|job_id| (*job_id, Fence::NONE)).collect();
+    pub(crate) async fn progress_of(&mut self, queue: &str, jobs: &[JobId]) -> Result<Vec<JobProgress>, Error> {
+        let jobs: BTreeSet<JobId> = jobs.iter().copied().collect();
+        let jobs: Vec<(JobId, Fence)> = jobs.into_iter().map(|job_id| (job_id, Fence::NONE)).collect();
         let list = table_type(self.schema(), "job_list");
         let mut command = self.command("progress_of");
+        command.bind_param("@queue", queue);
         command.bind_table_with_dbtype("@jobs", &list, job_rows(&jobs));
         let mut found = Vec::new();
         for mut row in self.rows("progress_of", command).await? {

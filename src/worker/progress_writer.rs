@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::queue::lasting_session::Session;
+use crate::queue::progress::NOTE_PROGRESS;
 
+use super::call_size::CallSize;
 use super::growing_pauses::Pauses;
 use super::lease::keeper::Lease;
 use super::stage_context::StageContext;
@@ -21,41 +23,50 @@ pub(super) const BATCH: usize = 64;
 pub(super) async fn keep_writing(state: Arc<StageContext>, lease: Lease) {
     let mut session = state.session();
     let mut failed = Pauses::for_errors();
+    let mut size = CallSize::new(BATCH);
     loop {
         tokio::select! {
             () = state.notes.changed() => {}
             never = session.close_when_idle() => match never {},
         }
         tokio::time::sleep(WAIT).await;
-        while let Err(pause) = write_all(&state, &lease, &mut session, &mut failed).await {
+        if let Err(pause) = write_all(&state, &lease, &mut session, &mut size, &mut failed).await {
             tokio::time::sleep(pause).await;
         }
     }
 }
 
-/// Returns how long to wait before the next try, where there is to be one.
+/// Writes what there is at this moment. Returns how long to wait before the next try, where there is to be one.
 async fn write_all(
     state: &StageContext,
     lease: &Lease,
     session: &mut Session,
+    size: &mut CallSize,
     failed: &mut Pauses,
 ) -> Result<(), Duration> {
-    loop {
-        let _writing = state.notes.writing().await;
-        let notes = state.notes.take(BATCH);
-        if notes.is_empty() {
-            return Ok(());
-        }
-        let worker_id = lease.registration().worker_id;
-        match session.note_progress(worker_id, &notes).await {
-            Ok(()) => failed.reset(),
+    let _writing = state.notes.writing().await;
+    let mut taken = state.notes.take_all();
+    while !taken.is_empty() {
+        let notes = taken.next(size.jobs());
+        let count = notes.len();
+        match session.note_progress(lease.registration().worker_id, notes).await {
+            Ok(()) => {
+                size.answered(count);
+                failed.reset();
+            }
             Err(error) if error.is_transient() => {
+                if error.is_time_out_of(NOTE_PROGRESS) {
+                    size.timed_out(count);
+                }
                 let retry_in = failed.next();
                 tracing::warn!(%error, ?retry_in, "what jobs have noted could not be written and is tried again");
-                state.notes.put_back(notes);
                 return Err(retry_in);
             }
-            Err(error) => tracing::error!(%error, "what jobs have noted could not be written: it is lost"),
+            Err(error) => {
+                tracing::error!(%error, notes = count, "what jobs have noted could not be written: it is lost")
+            }
         }
+        taken.settle(count);
     }
+    Ok(())
 }

@@ -27,7 +27,6 @@ use crate::queue::lasting_session::Session;
 use crate::worker::call_size::CallSize;
 use crate::worker::held_job::Held;
 use crate::worker::lease::worker_life::Registration;
-use crate::worker::progress_writer;
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
 
@@ -204,7 +203,9 @@ impl Completion {
         if !without_row.is_empty() {
             self.confirmations.confirmed(&registration, without_row, &[]);
         }
-        self.write_notes(session, &registration, &ran).await;
+        let run_again = ran.iter().filter(|job| !matches!(job.finish.outcome, Outcome::Done { .. }));
+        let runs = run_again.map(|job| (job.finish.job_id, job.finish.fence)).collect();
+        self.confirmations.write_notes(session, &registration, runs).await;
         self.finish(session, limit, &registration, ran).await;
         if !releases.is_empty() {
             let jobs: Vec<(JobId, Fence)> = releases.iter().map(|(job_id, fence, _)| (*job_id, *fence)).collect();
@@ -212,28 +213,6 @@ impl Completion {
             registration.forget(jobs.into_iter());
             drop(releases);
             self.state.in_flight.confirmed();
-        }
-    }
-
-    /// Writes what jobs have noted that will run again, before they can.
-    async fn write_notes(&self, session: &mut Session, registration: &Registration, jobs: &[Ran]) {
-        let notes = &self.state.notes;
-        let runs_again = |job: &&Ran| !matches!(job.finish.outcome, Outcome::Done { .. });
-        if !notes.were_used() || !jobs.iter().any(|job| runs_again(&job)) {
-            return;
-        }
-        let mut repeats = self.confirmations.repeats();
-        let _writing = notes.writing().await;
-        let runs = jobs.iter().filter(runs_again).map(|job| (job.finish.job_id, job.finish.fence));
-        let unwritten: Vec<_> = runs.filter_map(|run| notes.take_of(run)).collect();
-        for notes in unwritten.chunks(progress_writer::BATCH) {
-            while let Err(error) = session.note_progress(registration.worker_id, notes).await {
-                if !error.is_transient() {
-                    tracing::error!(%error, "what jobs have noted could not be written: it is lost");
-                    break;
-                }
-                repeats.pause("note_progress", notes.len(), error).await;
-            }
         }
     }
 
@@ -274,6 +253,8 @@ impl Completion {
                         let mut culprit = unconfirmed.remove(0);
                         open = open.saturating_sub(1);
                         self.confirmations.refused(&mut culprit, &error);
+                        let run = (culprit.finish.job_id, culprit.finish.fence);
+                        self.confirmations.write_notes(session, registration, vec![run]).await;
                         unconfirmed.push(culprit);
                         refused.note(error);
                     }

@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::handler::retry_delay;
 use crate::ids::{Fence, JobId};
+use crate::job_notes::NotedRun;
 use crate::outcome::{Outcome, cut};
 use crate::queue::finish::{Finish, FinishResult, UNCOMMITTED};
 use crate::queue::lasting_session::Session;
+use crate::worker::growing_pauses::Pauses;
 use crate::worker::held_job::Held;
 use crate::worker::lease::worker_life::Registration;
+use crate::worker::progress_writer;
 use crate::worker::stage_context::StageContext;
 
 use super::finish_retries::{Acknowledging, Repeats};
@@ -74,7 +77,9 @@ impl Confirmations {
         results: &[(JobId, FinishResult)],
     ) {
         self.count(registration, &jobs, results);
-        registration.forget(jobs.iter().map(|job| (job.finish.job_id, job.finish.fence)));
+        let runs = || jobs.iter().map(|job| (job.finish.job_id, job.finish.fence));
+        registration.forget(runs());
+        self.state.notes.forget(runs());
         drop(jobs); // what they hold is given back before anybody looks
         self.state.in_flight.confirmed();
     }
@@ -122,6 +127,35 @@ impl Confirmations {
         }
         metrics.finished(jobs.len() - lost);
         self.count_lost(lost);
+    }
+
+    /// Writes what these runs have noted, whose jobs will run again, before they can. Not for longer than a call may
+    /// take: other results wait behind it. What is not written by then is left to the writer, who may come too late.
+    pub(super) async fn write_notes(&self, session: &mut Session, registration: &Registration, runs: Vec<NotedRun>) {
+        let notes = &self.state.notes;
+        if !notes.were_used() || runs.is_empty() {
+            return;
+        }
+        let limit = session.command_timeout();
+        let written = async {
+            let _writing = notes.writing().await;
+            let (mut taken, mut pauses) = (notes.take(runs.into_iter()), Pauses::for_errors());
+            while !taken.is_empty() {
+                let notes = taken.next(progress_writer::BATCH);
+                let count = notes.len();
+                match session.note_progress(registration.worker_id, notes).await {
+                    Ok(()) => taken.settle(count),
+                    Err(error) if error.is_transient() => tokio::time::sleep(pauses.next()).await,
+                    Err(error) => {
+                        tracing::error!(%error, "what jobs have noted could not be written: it is lost");
+                        taken.settle(count);
+                    }
+                }
+            }
+        };
+        if tokio::time::timeout(limit, written).await.is_err() {
+            tracing::warn!(after = ?limit, "what jobs have noted last was not written before their end");
+        }
     }
 
     /// Jobs were given back, but those that were `lost`.

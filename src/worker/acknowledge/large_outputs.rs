@@ -138,7 +138,11 @@ impl LargeOutputs {
         let limit = session.command_timeout();
         let started_at = Instant::now();
         large.tried_since.get_or_insert(started_at);
+        let run = (large.job.finish.job_id, large.job.finish.fence);
         let failed = large.is_undeliverable(limit).then(|| self.failed(&large, limit));
+        if failed.is_some() {
+            self.confirmations.write_notes(session, &registration, vec![run]).await;
+        }
         let finish = failed.as_ref().unwrap_or(&large.job.finish);
         let error = match session.finish_one(&self.state.queue, registration.worker_id, finish).await {
             Ok(mut result) => {
@@ -166,6 +170,7 @@ impl LargeOutputs {
                 let job_id = large.job.finish.job_id;
                 tracing::warn!(%job_id, %error, "the sink refused a result, or a follow-up: the attempt has failed");
                 self.confirmations.refused(&mut large.job, &error);
+                self.confirmations.write_notes(session, &registration, vec![run]).await;
                 return Some(large);
             }
             Err(error) => error,

@@ -213,7 +213,7 @@ impl Prefetcher {
         // Also after an error of SQL Server's own: a claim is a statement for each priority, and those before may have
         // had effect.
         self.lost_answers.answer_lost();
-        if error.is_time_out_of("claim") {
+        if error.is_time_out_of("claim") || error.is_time_out_of("checkpoints") {
             self.failed.reset(); // it has waited for long enough
             self.limit.timed_out(room); // payloads may be too large for so many in one answer
             if room == 1 {

@@ -142,6 +142,7 @@ impl Ending<'_> {
         let registration = lease.registration();
         let mut session = state.session();
         let released = async {
+            session.ensure_connected().await?; // before the little time that the notes have
             write_notes(state, &mut session, &registration).await;
             give_back(state, &mut session, &registration, given_back).await?;
             if in_order { Ok(()) } else { give_back_unknown_jobs(state, &mut session, &registration).await }
@@ -188,13 +189,16 @@ async fn write_notes(state: &StageContext, session: &mut Session, registration: 
     }
     let written = async {
         let _writing = state.notes.writing().await;
-        loop {
-            let notes = state.notes.take(progress_writer::BATCH);
-            if notes.is_empty() {
-                return Ok(());
+        let (mut taken, mut pauses) = (state.notes.take_all(), pauses());
+        while !taken.is_empty() {
+            let notes = taken.next(progress_writer::BATCH);
+            let count = notes.len();
+            match session.note_progress(registration.worker_id, notes).await {
+                Ok(()) => taken.settle(count),
+                Err(error) => pause_or_fail("note_progress", &mut pauses, error).await?,
             }
-            session.note_progress(registration.worker_id, &notes).await?;
         }
+        Ok(())
     };
     match tokio::time::timeout(NOTES_GRACE, written).await {
         Ok(Ok::<(), Error>(())) => {}
