@@ -76,7 +76,7 @@ async fn a_drain_tells_its_progress_up_to_the_end() {
     // while both threads have a job.
     let config = changed(fixture.config.worker.clone(), |worker| {
         worker.threads = 2;
-        worker.batch_size = 2;
+        (worker.batch_size, worker.finish_batch_size) = (2, 2);
         worker.max_in_flight = 2;
     });
     let worker = Worker::builder(
