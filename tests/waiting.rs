@@ -171,16 +171,17 @@ async fn one_that_gives_up_leaves_the_others_waiting() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_is_not_polled_holds_up_no_other() {
     let fixture = Fixture::with("wait_unpolled", QueueOptions::default().completion(CompletionPolicy::Annotate)).await;
+    let queue = fixture.queue.clone();
     let jobs = fixture.queue.enqueue_many(&["x", "y"].map(NewJob::text)).await.unwrap();
     for ms in 0..20 {
-        let mut unpolled = std::pin::pin!(fixture.queue.wait(jobs[0].job_id, MINUTE));
+        let mut unpolled = std::pin::pin!(queue.wait(jobs[0].job_id, MINUTE));
         let polled = tokio::time::timeout(Duration::from_millis(ms), unpolled.as_mut()).await;
         assert!(polled.is_err(), "{polled:?}");
         let other = fixture.queue.wait(jobs[1].job_id, Duration::from_millis(30));
         let in_time = tokio::time::timeout(Duration::from_secs(20), other).await;
         assert_eq!(in_time.expect("it returns").unwrap(), None);
     }
-    let mut unpolled = std::pin::pin!(fixture.queue.wait(jobs[0].job_id, MINUTE));
+    let mut unpolled = std::pin::pin!(queue.wait(jobs[0].job_id, MINUTE));
     assert!(tokio::time::timeout(Duration::from_millis(15), unpolled.as_mut()).await.is_err());
     let worker = Worker::builder(&fixture.queue, Handlers::any(shout)).start().await.unwrap();
     worker.drain().await.unwrap();
