@@ -2,13 +2,15 @@
 //! committed together, or not at all.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use readpast::{
     BoxError, Context, Delivery, Error, Finished, Handlers, Job, JobState, NewJob, Output, QueueOptions, Worker,
     WorkerConfig, finish_in,
 };
+use readpast_devserver::error::SqlError;
 
-use crate::support::{Fixture, JobCounts, Session, changed, number, until};
+use crate::support::{Fixture, JobCounts, Session, changed, dev_server, number, until};
 
 async fn prepared(test_name: &str, options: QueueOptions) -> Arc<Fixture> {
     let fixture = Fixture::with(test_name, options).await;
@@ -63,6 +65,38 @@ async fn a_handler_s_writes_and_its_acknowledgement_are_committed_together() {
     assert_eq!((stats.done, stats.retried, stats.lost), (20, 1, 0));
     assert_eq!(booked(&fixture).await, ids.iter().map(|enqueued| enqueued.job_id.0).collect::<Vec<_>>());
     assert_eq!(fixture.job_counts().await, JobCounts { scheduled: 20, ..JobCounts::default() });
+    remove(fixture).await;
+}
+
+/// The call that should find nothing left is repeated after one that left open whether it was carried out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_its_handler_has_acknowledged_is_done_also_after_a_lost_answer() {
+    let fixture = Fixture::on(dev_server().await, "handler_open", QueueOptions::default()).await;
+    fixture.sql("CREATE TABLE [$(schema)].[booked] (job_id bigint NOT NULL)").await;
+    let fixture = Arc::new(fixture);
+    let finish = format!("{}.finish", fixture.schema());
+    let away = || SqlError::new(40501, "The service is currently busy.").severity(20);
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = calls.clone();
+    dev_server().await.faults().on_call(&finish, move |call| {
+        counted.store(call, Ordering::Release);
+        (call == 2).then(away) // the first is of finish_in
+    });
+    let id = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+    let inside = fixture.clone();
+    let handlers = Handlers::any(move |job: &Job, context: &Context| -> Result<Finished, BoxError> {
+        context.block_on(async {
+            let mut session = inside.session().await;
+            book(&mut session, job).await;
+            let finished = finish_in(&mut session.client, context, Output::default()).await?;
+            session.client.commit_transaction().await?;
+            Ok(finished)
+        })
+    });
+    let stats = worker(&fixture, handlers).await.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.retried, stats.lost), (1, 0, 0));
+    assert_eq!(calls.load(Ordering::Acquire), 3, "it was repeated");
+    assert_eq!(booked(&fixture).await, [id.0]);
     remove(fixture).await;
 }
 

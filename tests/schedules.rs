@@ -570,8 +570,14 @@ async fn a_time_whose_job_could_not_be_enqueued_is_fired_ten_seconds_later() {
     let worker = worker(moved.queue()).await;
     moved.next_of("hourly").await;
     let enqueue = format!("{}.enqueue", moved.fixture.schema());
+    // A deadlock is not the schedule's failure: it is fired at the next interval.
     let victim = || SqlError::new(1205, "Transaction was deadlocked and has been chosen as the deadlock victim.");
-    moved.server.faults().on_call(&enqueue, move |call| (call == 1).then(victim));
+    let refused = || SqlError::new(547, "The INSERT statement conflicted with the CHECK constraint.");
+    moved.server.faults().on_call(&enqueue, move |call| match call {
+        1 => Some(victim()),
+        2 => Some(refused()),
+        _ => None,
+    });
     moved.move_to(at("2026-06-01T01:00:00Z")).await;
     let mut error = None;
     eventually("the error is shown", async || {
@@ -579,7 +585,7 @@ async fn a_time_whose_job_could_not_be_enqueued_is_fired_ten_seconds_later() {
         error.is_some()
     })
     .await;
-    assert!(error.as_ref().is_some_and(|error| error.contains("error 1205")), "{error:?}");
+    assert!(error.as_ref().is_some_and(|error| error.contains("error 547")), "{error:?}");
     let shown = Timestamp::try_from(schedule(moved.queue(), "hourly").await.next_at).unwrap();
     assert_eq!(shown, at("2026-06-01T01:00:00Z"));
     moved.move_to(at("2026-06-01T01:00:15Z")).await;

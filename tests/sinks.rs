@@ -1,12 +1,12 @@
 //! A queue's sink: results are written in the transaction of the acknowledgement, once, however often a job has run.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use readpast::{
-    CompletionPolicy, Delivery, Error, Handlers, JobState, NewJob, Output, Queue, QueueOptions, Uuid, Worker,
-    WorkerConfig,
+    BoxError, CompletionPolicy, Delivery, Error, Handlers, JobError, JobState, NewJob, Output, Queue, QueueOptions,
+    Uuid, Worker, WorkerConfig,
 };
 use readpast_devserver::error::SqlError;
 
@@ -309,6 +309,38 @@ async fn a_sink_that_hangs_over_one_result_costs_that_job_only() {
     let summary = echo(&queue, quick_retries()).await.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.dead), (19, 1));
     assert!(job_error(&fixture).await.contains("could not be delivered in "), "{}", job_error(&fixture).await);
+    drop(queue);
+    remove(fixture, &["results"]).await;
+}
+
+/// What a sink does not even see cannot be undeliverable because of it, however often SQL Server does not answer in time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_dead_stays_dead_however_late_its_acknowledgement_is() {
+    let mut fixture = Fixture::on(dev_server().await, "sink_dead", QueueOptions::default().max_attempts(3)).await;
+    fixture.sql(RESULTS).await;
+    give_sink(&fixture, WRITE_RESULTS).await;
+    let (hangs, tries) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+    for procedure in ["finish", "finish_one"] {
+        let (hangs, tries) = (hangs.clone(), tries.clone());
+        dev_server().await.faults().on_call(&format!("{}.{procedure}", fixture.schema()), move |_| {
+            tries.fetch_add(1, Ordering::AcqRel);
+            let has_hung = hangs.load(Ordering::Acquire);
+            while hangs.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            has_hung.then(|| SqlError::new(40501, "busy").severity(16))
+        });
+    }
+    fixture.config.connection.command_timeout_ms = 1_000;
+    let queue = fixture.connect().await;
+    queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let handlers = Handlers::any(|_, _| -> Result<(), BoxError> { Err(JobError::dead("hopeless").into()) });
+    let worker = Worker::builder(&queue, handlers).config(&quick_retries()).start().await.unwrap();
+    until("it was tried more often than a result may", || tries.load(Ordering::Acquire) >= 9).await;
+    hangs.store(false, Ordering::Release);
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.dead, stats.retried, stats.lost), (1, 0, 0));
+    assert_eq!(job_error(&fixture).await, "hopeless");
     drop(queue);
     remove(fixture, &["results"]).await;
 }

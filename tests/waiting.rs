@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use readpast::{
     BoxError, CompletionPolicy, Context, Error, Handlers, Job, JobEnd, JobError, JobId, JobState, NewJob, Output,
-    QueueOptions, Worker,
+    Queue, QueueOptions, Worker,
 };
 
-use crate::support::{Fixture, WorkerSession, changed, numbers, text};
+use crate::support::proxy::Proxy;
+use crate::support::{Fixture, WorkerSession, changed, numbers, text, until};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -166,11 +167,125 @@ async fn one_that_gives_up_leaves_the_others_waiting() {
     fixture.remove().await;
 }
 
+/// As where a branch of `select!` waits for something else while the first wait is only borrowed.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_is_not_polled_holds_up_no_other() {
+    let fixture = Fixture::with("wait_unpolled", QueueOptions::default().completion(CompletionPolicy::Annotate)).await;
+    let queue = fixture.queue.clone();
+    let jobs = fixture.queue.enqueue_many(&["x", "y"].map(NewJob::text)).await.unwrap();
+    for ms in 0..20 {
+        let mut unpolled = std::pin::pin!(queue.wait(jobs[0].job_id, MINUTE));
+        let polled = tokio::time::timeout(Duration::from_millis(ms), unpolled.as_mut()).await;
+        assert!(polled.is_err(), "{polled:?}");
+        let other = fixture.queue.wait(jobs[1].job_id, Duration::from_millis(30));
+        let in_time = tokio::time::timeout(Duration::from_secs(20), other).await;
+        assert_eq!(in_time.expect("it returns").unwrap(), None);
+    }
+    let mut unpolled = std::pin::pin!(queue.wait(jobs[0].job_id, MINUTE));
+    assert!(tokio::time::timeout(Duration::from_millis(15), unpolled.as_mut()).await.is_err());
+    let worker = Worker::builder(&fixture.queue, Handlers::any(shout)).start().await.unwrap();
+    worker.drain().await.unwrap();
+    assert_eq!(fixture.queue.wait(jobs[1].job_id, MINUTE).await.unwrap(), done("Y"));
+    assert_eq!(unpolled.await.unwrap(), done("X"));
+    fixture.remove().await;
+}
+
+/// The looks end with the runtime of the one who came first; who waits on another one is told all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runtime_that_ends_takes_nobody_s_looks_along() {
+    let fixture = Fixture::with("wait_runtime", QueueOptions::default().completion(CompletionPolicy::Annotate)).await;
+    let jobs = fixture.queue.enqueue_many(&["x", "y"].map(NewJob::text)).await.unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let waits = |job_id| {
+        let queue = fixture.queue.clone();
+        async move { queue.wait(job_id, MINUTE).await }
+    };
+    runtime.spawn(waits(jobs[0].job_id));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let stays = tokio::spawn(waits(jobs[1].job_id));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    runtime.shutdown_background();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(shout)).start().await.unwrap();
+    worker.drain().await.unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(20), stays).await;
+    assert_eq!(told.expect("long before its time is over").unwrap().unwrap(), done("Y"));
+    fixture.remove().await;
+}
+
+async fn through_proxy(fixture: &Fixture) -> (Proxy, Queue) {
+    let proxy = Proxy::start(fixture.url()).await;
+    let config = changed(fixture.config.clone(), |config| {
+        config.connection.url = proxy.connection_string().into();
+        config.connection.connect_timeout_ms = 1_000;
+        config.connection.command_timeout_ms = 1_000;
+    });
+    let queue = Queue::connect(&config).await.unwrap();
+    (proxy, queue)
+}
+
+/// That it takes longer is said only where SQL Server has said so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_be_reached_is_an_error_for_all_that_wait() {
+    let fixture = Fixture::new("wait_unreachable").await;
+    let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+    let (proxy, queue) = through_proxy(&fixture).await;
+    assert_eq!(queue.wait(job, Duration::from_millis(1)).await.unwrap(), None);
+    proxy.block();
+    let waits: Vec<_> = [0, 1, 50, 100, 300]
+        .map(|ms| {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.wait(job, Duration::from_millis(ms)).await })
+        })
+        .into();
+    for wait in waits {
+        let error = wait.await.unwrap().expect_err("nobody has looked");
+        assert!(error.is_transient(), "{error}");
+    }
+    // What comes back within the time is no error.
+    let waits = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.wait(job, MINUTE).await }
+    });
+    let refused = proxy.refused();
+    until("the looks fail", || proxy.refused() >= refused + 2).await;
+    fixture.queue.cancel(job, "never mind").await.unwrap();
+    proxy.unblock();
+    assert!(matches!(waits.await.unwrap(), Ok(Some(JobEnd::Cancelled { .. }))));
+    drop(queue);
+    fixture.remove().await;
+}
+
+/// One call for all would never get through.
+#[tokio::test(flavor = "multi_thread")]
+async fn outputs_that_do_not_arrive_in_one_call_arrive_in_several() {
+    const LARGE: usize = 300_000;
+    let fixture = Fixture::with("wait_large", QueueOptions::default().completion(CompletionPolicy::Annotate)).await;
+    let jobs = fixture.queue.enqueue_many(&numbers(8)).await.unwrap();
+    let handlers = Handlers::any(|_, _| Ok(Output::bytes(vec![7; LARGE])));
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
+    worker.drain().await.unwrap();
+    let (proxy, queue) = through_proxy(&fixture).await;
+    proxy.throttle(600_000); // four seconds for all of them
+    let waits: Vec<_> = jobs
+        .iter()
+        .map(|job| {
+            let (queue, job_id) = (queue.clone(), job.job_id);
+            tokio::spawn(async move { queue.wait(job_id, MINUTE).await })
+        })
+        .collect();
+    for wait in waits {
+        let end = tokio::time::timeout(MINUTE / 2, wait).await.expect("long before its time is over").unwrap();
+        assert!(matches!(end, Ok(Some(JobEnd::Done { output: Some(output) })) if output.len() == LARGE));
+    }
+    drop(queue);
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_that_stay_are_told_at_once() {
     let fixture = Fixture::new("wait_errors").await;
     let nowhere = changed(fixture.config.clone(), |config| config.queue.name = "nowhere".into());
-    let nowhere = readpast::Queue::connect(&nowhere).await.unwrap();
+    let nowhere = Queue::connect(&nowhere).await.unwrap();
     let error = nowhere.wait(JobId(1), MINUTE).await.unwrap_err();
     assert!(matches!(error, Error::UnknownQueue { .. }), "{error}");
     let login = fixture.create_login(Some("producer")).await;

@@ -43,7 +43,8 @@ enum State {
 const STATES: [(&str, State); 4] =
     [("done", State::Done), ("dead", State::Dead), ("cancelled", State::Cancelled), ("gone", State::Gone)];
 
-const OUTCOMES: &str = "outcomes";
+/// The call by name, as an [`Error::TimedOut`] has it.
+pub(super) const OUTCOMES: &str = "outcomes";
 
 impl Session {
     /// Those of up to 1,000 jobs that have ended, or some of them.

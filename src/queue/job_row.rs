@@ -58,7 +58,7 @@ pub struct JobRow {
     pub payload_utf16: bool,
     /// The payload.
     pub payload: Vec<u8>,
-    /// The error of the last failed attempt.
+    /// The error of the last failed attempt; of a cancelled job, who cancelled it, and why.
     pub error: Option<String>,
     /// What the handler left behind.
     pub output: Option<Vec<u8>>,

@@ -92,7 +92,7 @@ use connector::Connector;
 use depth_sample::QueueSample;
 use lasting_session::Session;
 use pool::{Lent, Pool};
-use waiters::{Turn, Waiters};
+use waiters::Waiters;
 
 /// How many jobs one call of `requeue`, `purge`, `cancel` or `set_priority` changes: a transaction that locks few rows.
 const OPERATOR_BATCH: usize = 1_000;
@@ -460,7 +460,7 @@ impl Queue {
     }
 
     /// Waits until a job has ended: done, dead or cancelled. Returns how; `None` when it has not ended within `limit`
-    /// (a look at SQL Server longer at most). It is looked for at least once.
+    /// (a second and a look at SQL Server longer at most). It is looked for at least once.
     ///
     /// What can be known depends on the queue's [`CompletionPolicy`]. With `annotate` and `archive` the end of a done
     /// job comes with its output, as long as the job is kept. **With `delete`, the default, a done job is
@@ -468,7 +468,7 @@ impl Queue {
     /// cancelled job that is requeued runs again; this returns how it was when it was looked for.
     ///
     /// Any number may wait: all that wait through this `Queue` and its clones share one look, every 10 to 200 ms, on one
-    /// of its connections.
+    /// of its connections, by a task on the runtime of one of them.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -490,25 +490,9 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error::UnknownQueue`], [`Error::PermissionDenied`] and other errors that stay. Those that pass (a restart, a
-    /// fail-over) are waited out; when `limit` is over, the last one may be returned.
+    /// fail-over) are waited out; when `limit` is over and SQL Server still does not answer, the last one is returned.
     pub async fn wait(&self, job_id: JobId, limit: Duration) -> Result<Option<JobEnd>, Error> {
-        let mut waiter = self.waiters.come(job_id, limit);
-        loop {
-            let look = match self.waiters.wait(&mut waiter).await {
-                Turn::Ended(end) => return Ok(Some(end)),
-                Turn::Over => return Ok(None),
-                Turn::Look(look) => look,
-            };
-            let asked = match self.session().await {
-                Ok(mut session) => look.ask(&mut session, &self.name).await,
-                Err(error) => Err(error),
-            };
-            look.ended(matches!(asked, Ok(true)));
-            match asked {
-                Err(error) if !error.is_transient() || waiter.is_over() => return Err(error),
-                _ => {}
-            }
-        }
+        self.wait_for_end(job_id, limit).await
     }
 
     /// Counts the queue's jobs. Reads every entry of the queue's indexes once, without locks.

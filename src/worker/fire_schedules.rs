@@ -19,6 +19,9 @@ use super::times_to_fire::Plan;
 /// How many schedules are looked at in one turn.
 const BATCH: usize = 100;
 
+/// SQL Server's number for a lock that was not granted within LOCK_TIMEOUT.
+const LOCK_TIME_OUT: i32 = 1222;
+
 /// Fires what is due. Returns whether there is more. No error of a schedule stops the worker, which has other things to
 /// do.
 pub(super) async fn fire_schedules(state: &StageContext, session: &mut Session, patience: &mut Patience) -> bool {
@@ -51,7 +54,7 @@ pub(super) async fn fire_schedules(state: &StageContext, session: &mut Session, 
 
 /// Why a schedule was not fired.
 enum Failure {
-    /// SQL Server did not answer. It would not for the next one either.
+    /// SQL Server did not answer, or what failed passes by itself, as a deadlock does. The next one might fail as well.
     OfServer(Error),
     /// It cannot be read, or SQL Server refuses it.
     OfSchedule(String),
@@ -71,8 +74,10 @@ async fn fire(
         let fired = session.within(patience.limit()).fire_schedule(&state.queue, &due.name, revision, firing).await;
         patience.after(asked_at.elapsed(), &fired);
         let fired = fired.map_err(|error| match error.sql_number() {
-            Some(_) => Failure::OfSchedule(error.to_string()),
-            None => Failure::OfServer(error),
+            // (Somebody's open transaction may hold this schedule only: the others shall not wait for its end.)
+            Some(LOCK_TIME_OUT) => Failure::OfSchedule(error.to_string()),
+            Some(_) if !error.is_transient() => Failure::OfSchedule(error.to_string()),
+            _ => Failure::OfServer(error),
         })?;
         // Somebody else has fired or changed it, or is about to. If anything is left to do, it is due again.
         let Some(changed) = fired.revision else { return Ok(false) };

@@ -30,8 +30,7 @@ use crate::worker::lease::worker_life::Registration;
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
 
-use super::confirmations::{Confirmations, Ran};
-
+use super::confirmations::{Confirmations, Ran, settle_acknowledged};
 use super::large_outputs::{self, LargeOutput, LargeOutputSender, LargeOutputs};
 use super::refused_result_search::RefusedResultSearch;
 
@@ -236,6 +235,7 @@ impl Completion {
                 Ok(mut results) => {
                     limit.answered(jobs);
                     search.accepted(jobs);
+                    settle_acknowledged(&mut unconfirmed[..jobs], &mut results);
                     let any_lost = results.iter().any(|(_, result)| *result == FinishResult::Lost);
                     if any_lost && open > 0 && self.confirmations.had_effect(session, registration, &mut repeats).await
                     {

@@ -53,16 +53,16 @@ impl Confirmations {
         self.state.metrics.refused_results(1);
     }
 
-    /// SQL Server has answered an acknowledgement; `results` are of the jobs that did not end as asked.
+    /// SQL Server has answered an acknowledgement; `results` are of the jobs that did not end as asked. What handlers
+    /// have acknowledged themselves was [settled](settle_acknowledged).
     pub(in crate::worker) fn answered(
         &self,
-        mut jobs: Vec<Ran>,
-        mut results: Vec<(JobId, FinishResult)>,
+        jobs: Vec<Ran>,
+        results: Vec<(JobId, FinishResult)>,
         registration: &Registration,
         took: Duration,
     ) {
         self.acknowledging.accepted();
-        settle_acknowledged(&mut jobs, &mut results);
         let lost = results.iter().filter(|(_, result)| *result == FinishResult::Lost).count();
         self.state.metrics.acknowledged(jobs.len() - lost, took);
         tracing::debug!(batch = jobs.len(), lost, ?took, "acknowledged");
@@ -98,7 +98,7 @@ impl Confirmations {
             }
             let comes_back = finish.fence != Fence::NONE && result != Some(&FinishResult::Dead);
             match &finish.outcome {
-                Outcome::Acknowledged => tally.done(), // not answered: it has no row
+                Outcome::Acknowledged => tally.done(), // not sent: it has no row
                 Outcome::Done { follow_ups, .. } => {
                     tally.done();
                     metrics.job_done(now.saturating_duration_since(*enqueued_at));
@@ -195,8 +195,9 @@ impl Confirmations {
     }
 }
 
-/// Jobs that their handlers have acknowledged were sent as failed: those of which there was nothing left are done.
-fn settle_acknowledged(jobs: &mut [Ran], results: &mut Vec<(JobId, FinishResult)>) {
+/// Jobs that their handlers have acknowledged were sent as failed: those of which there was nothing left are done. To be
+/// asked before anything else is made of lost jobs.
+pub(super) fn settle_acknowledged(jobs: &mut [Ran], results: &mut Vec<(JobId, FinishResult)>) {
     for Ran { finish, .. } in jobs.iter_mut().filter(|job| job.finish.outcome == Outcome::Acknowledged) {
         let lost = results.iter().position(|result| *result == (finish.job_id, FinishResult::Lost));
         finish.outcome = match lost {

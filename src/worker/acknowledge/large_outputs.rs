@@ -26,7 +26,7 @@ use crate::queue::lasting_session::Session;
 use crate::worker::lease::worker_life::Registration;
 use crate::worker::stage_context::StageContext;
 
-use super::confirmations::{Confirmations, Ran};
+use super::confirmations::{Confirmations, Ran, settle_acknowledged};
 use super::finish_retries::Repeats;
 
 /// After how many tries an output counts as impossible to deliver. Each takes the whole command time-out: a link that
@@ -59,8 +59,12 @@ impl LargeOutput {
     }
 
     /// Whether it is to be given up. By the time as well, because a connection that breaks again and again uses up
-    /// tries fast.
+    /// tries fast. Not where there is neither an output nor a sink's work to be the reason: another outcome stays what
+    /// it is, however often it is sent.
     fn is_undeliverable(&self, limit: Duration) -> bool {
+        if !matches!(self.job.finish.outcome, Outcome::Done { .. }) {
+            return false;
+        }
         let tried_for = self.tried_since.map_or(Duration::ZERO, |since| since.elapsed());
         self.tries >= MAX_TRIES && tried_for >= limit * MAX_TRIES
     }
@@ -145,24 +149,25 @@ impl LargeOutputs {
         }
         let finish = failed.as_ref().unwrap_or(&large.job.finish);
         let error = match session.finish_one(&self.state.queue, registration.worker_id, finish).await {
-            Ok(mut result) => {
-                let is_lost = result == Some(FinishResult::Lost);
+            Ok(result) => {
+                let mut results: Vec<_> = result.map(|result| (finish.job_id, result)).into_iter().collect();
+                settle_acknowledged(std::slice::from_mut(&mut large.job), &mut results);
+                let is_lost = matches!(results[..], [(_, FinishResult::Lost)]);
                 if is_lost
                     && large.failed_is_open
                     && self.confirmations.had_effect(session, &registration, repeats).await
                 {
-                    result = None; // that it failed has arrived, and the answer was lost
+                    results.clear(); // that it failed has arrived, and the answer was lost
                     large.job.finish = self.failed(&large, limit);
                 } else if is_lost
                     && large.is_open
                     && self.confirmations.had_effect(session, &registration, repeats).await
                 {
-                    result = None; // the output has arrived after all
+                    results.clear(); // the output has arrived after all
                 } else if let Some(failed) = failed {
                     tracing::warn!(job_id = %failed.job_id, attempt = failed.attempt, "an output could not be delivered");
                     large.job.finish = failed;
                 }
-                let results: Vec<_> = result.map(|result| (large.job.finish.job_id, result)).into_iter().collect();
                 self.confirmations.answered(vec![large.job], results, &registration, started_at.elapsed());
                 return None;
             }
