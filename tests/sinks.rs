@@ -279,6 +279,61 @@ async fn a_deadlock_in_the_sink_is_nobody_s_fault() {
     remove(fixture, &["results"]).await;
 }
 
+/// A list of a failed and a done job is changed by two statements. While the sink runs, an operator cancels both: its rows
+/// are locked in the order of job_id as the operator's are, so that one waits for the other, and not in a circle.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_failed_and_done_jobs_is_locked_in_one_order() {
+    let fixture = Fixture::new("sink_order").await;
+    fixture.sql("CREATE TABLE [$(schema)].[gate] (n int NOT NULL); INSERT [$(schema)].[gate] (n) VALUES (0)").await;
+    give_sink(&fixture, "UPDATE [$(schema)].[gate] SET n = 2;").await;
+    fixture.queue.enqueue_many(&crate::support::numbers(2)).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    let jobs = worker.claim(2).await;
+    let (mut gate, mut operator) = (fixture.session().await, fixture.session().await);
+    gate.sql("BEGIN TRANSACTION; UPDATE [$(schema)].[gate] SET n = 1").await;
+    let (first, second) = (worker.session.number("SELECT @@SPID").await, operator.number("SELECT @@SPID").await);
+    let waits = |spid: i64| {
+        format!("SELECT COUNT(*) FROM sys.dm_tran_locks WHERE request_session_id = {spid} AND request_status = 'WAIT'")
+    };
+
+    let acknowledged = [jobs[0].retry(0, "again"), jobs[1].done()];
+    let finishing = tokio::spawn(async move { worker.finish(&acknowledged).await });
+    while gate.number(&waits(first)).await == 0 {}
+    let ids = format!("INSERT @ids (job_id) VALUES ({}), ({});", jobs[0].job_id, jobs[1].job_id);
+    let cancelling = tokio::spawn(async move {
+        let cancel = "EXEC [$(schema)].[cancel] @queue = N'work', @jobs = @ids";
+        operator.sql(&format!("DECLARE @ids [$(schema)].[id_list]; {ids} {cancel}")).await;
+    });
+    while gate.number(&waits(second)).await == 0 {}
+    gate.sql("COMMIT TRANSACTION").await;
+    assert_eq!(finishing.await.unwrap(), [], "no deadlock: both ended as asked");
+    cancelling.await.unwrap();
+    drop(gate);
+    remove(fixture, &["gate"]).await;
+}
+
+/// The retry that a refused result becomes is an end like any other: what was noted before is there for the next attempt.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_result_keeps_the_checkpoint_that_was_noted_last() {
+    let fixture = Fixture::new("sink_checkpoint").await;
+    fixture.sql(RESULTS).await;
+    give_sink(&fixture, WRITE_RESULTS).await;
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let counted = attempts.clone();
+    let handlers = Handlers::any(move |job, context| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        let (found, first) = (job.checkpoint().is_some(), job.attempt() == 1);
+        assert!(found != first, "the second attempt finds what the first has noted");
+        context.checkpoint("noted")?;
+        Ok(Output::bytes(if found { "good" } else { "bad" }))
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&quick_retries()).start().await.unwrap();
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.retried, attempts.load(Ordering::Relaxed)), (1, 1, 2));
+    remove(fixture, &["results"]).await;
+}
+
 /// Its results would be called bad, one by one, though none of them is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sink_that_is_gone_stops_the_worker_and_fails_no_job() {
