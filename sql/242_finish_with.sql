@@ -30,6 +30,7 @@ SELECT j.job_id
 FROM @jobs AS f
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
 WHERE j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
+ORDER BY f.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- All were locked, in the order of job_id; only those that are done have follow-ups.
 DELETE h FROM @held AS h INNER JOIN @jobs AS f ON f.job_id = h.job_id WHERE f.outcome <> 0;

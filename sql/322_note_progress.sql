@@ -22,6 +22,7 @@ SELECT j.job_id, j.queue_id
 FROM @notes AS n
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = n.job_id
 WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = n.fence
+ORDER BY n.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 UPDATE j

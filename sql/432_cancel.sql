@@ -48,6 +48,7 @@ SELECT j.job_id, j.fence, CASE WHEN j.state = 2 THEN 1 ELSE 0 END, j.worker_id
 FROM @asked AS a
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
 WHERE j.queue_id = @queue_id AND j.state <= 2
+ORDER BY a.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1);
 
 UPDATE j

@@ -1660,6 +1660,7 @@ SELECT j.job_id, j.kind, j.correlation_id, j.fence, f.output
 FROM @jobs AS f
 INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
 WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
+ORDER BY f.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     RETURN 0;
@@ -1879,6 +1880,7 @@ SELECT j.job_id
 FROM @jobs AS f
 INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
 WHERE j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
+ORDER BY f.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- All were locked, in the order of job_id; only those that are done have follow-ups.
 DELETE h FROM @held AS h INNER JOIN @jobs AS f ON f.job_id = h.job_id WHERE f.outcome <> 0;
@@ -2347,6 +2349,7 @@ SELECT j.job_id, j.queue_id
 FROM @notes AS n
 INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = n.job_id
 WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = n.fence
+ORDER BY n.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 UPDATE j
@@ -3190,6 +3193,7 @@ SELECT j.job_id, j.fence, CASE WHEN j.state = 2 THEN 1 ELSE 0 END, j.worker_id
 FROM @asked AS a
 INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
 WHERE j.queue_id = @queue_id AND j.state <= 2
+ORDER BY a.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1);
 
 UPDATE j
