@@ -100,7 +100,7 @@ impl Client {
                 let mut columns = row.into_iter();
                 let job_id = take(columns.next());
                 let fence = take(columns.next());
-                let payload = take(columns.nth(9));
+                let payload = take(columns.nth(7));
                 RawJob { job_id, fence, payload }
             })
             .collect()
