@@ -13,10 +13,8 @@ use tokio::sync::Notify;
 
 use crate::error::Error;
 use crate::ids::{Fence, JobId};
+use crate::maximums::MAX_TABLE_VALUE_BYTES;
 use crate::outcome::cut_to;
-
-/// The most bytes of a checkpoint: what the driver takes for one value in a table-valued parameter.
-pub(crate) const MAX_CHECKPOINT_BYTES: usize = 65_535;
 
 /// The most UTF-16 units of a progress' text.
 const MAX_TEXT_UNITS: usize = 400;
@@ -34,7 +32,7 @@ impl Note {
     ///
     /// [`Error::CheckpointTooLarge`].
     pub(crate) fn checkpoint(checkpoint: Vec<u8>) -> Result<Note, Error> {
-        if checkpoint.len() > MAX_CHECKPOINT_BYTES {
+        if checkpoint.len() > MAX_TABLE_VALUE_BYTES {
             return Err(Error::CheckpointTooLarge { bytes: checkpoint.len() });
         }
         Ok(Note { checkpoint: Some(checkpoint), ..Note::default() })

@@ -83,7 +83,7 @@ pub use report::stats_reader::Monitor;
 pub use stop::StopHandle;
 
 /// How many acknowledgements are under way at once: one collects while the other waits for SQL Server.
-const COMPLETION_LANES: usize = 2;
+const COMPLETION_SESSIONS: usize = 2;
 
 /// A running worker. Made by [`WorkerBuilder::start`], ended by [`run`](Self::run), [`drain`](Self::drain) or
 /// [`shutdown`](Self::shutdown).
@@ -157,7 +157,7 @@ impl Worker {
         let mut stages = Stages::default();
         let resumed = executor.clone();
         stages.spawn(keeper.keep(move || resumed.pump()));
-        for _ in 0..COMPLETION_LANES {
+        for _ in 0..COMPLETION_SESSIONS {
             stages.acknowledging.spawn(completion.clone().run_session(state.session()).in_current_span());
         }
         let large_outputs = stages.spawn(large_outputs.run(state.session()));

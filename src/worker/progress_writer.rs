@@ -5,6 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::error::Error;
+use crate::ids::WorkerId;
+use crate::job_notes::Taken;
 use crate::queue::lasting_session::Session;
 use crate::queue::progress::NOTE_PROGRESS;
 
@@ -47,26 +50,46 @@ async fn write_all(
     let _writing = state.notes.writing().await;
     let mut taken = state.notes.take_all();
     while !taken.is_empty() {
-        let notes = taken.next(size.jobs());
-        let count = notes.len();
-        match session.note_progress(lease.registration().worker_id, notes).await {
-            Ok(()) => {
-                size.answered(count);
+        let asked = taken.next(size.jobs()).len();
+        match write_next(session, lease.registration().worker_id, &mut taken, asked).await {
+            Ok(written) => {
+                size.answered(written);
                 failed.reset();
             }
-            Err(error) if error.is_transient() => {
+            Err(error) => {
                 if error.is_time_out_of(NOTE_PROGRESS) {
-                    size.timed_out(count);
+                    size.timed_out(asked);
                 }
                 let retry_in = failed.next();
                 tracing::warn!(%error, ?retry_in, "what jobs have noted could not be written and is tried again");
                 return Err(retry_in);
             }
-            Err(error) => {
-                tracing::error!(%error, notes = count, "what jobs have noted could not be written: it is lost")
-            }
         }
-        taken.settle(count);
     }
     Ok(())
+}
+
+/// Writes what up to `jobs` of the jobs have noted, and is done with it: it is written, or cannot be, which is logged.
+/// Returns of how many.
+///
+/// # Errors
+///
+/// One that passes: run it again.
+pub(super) async fn write_next(
+    session: &mut Session,
+    worker: WorkerId,
+    taken: &mut Taken<'_>,
+    jobs: usize,
+) -> Result<usize, Error> {
+    let notes = taken.next(jobs);
+    let count = notes.len();
+    match session.note_progress(worker, notes).await {
+        Err(error) if error.is_transient() => return Err(error),
+        Err(error) => {
+            tracing::error!(%error, notes = count, "what jobs have noted could not be written: it is lost");
+        }
+        Ok(()) => {}
+    }
+    taken.settle(count);
+    Ok(count)
 }

@@ -9,9 +9,8 @@
 //! A session takes what is there, up to a batch, waiting at most `finish_linger_ms` for it to fill, and sends it. While
 //! it waits for SQL Server the other session collects. A batch is repeated until SQL Server has answered; it leaves
 //! memory only then. One that is not answered in time, or that the queue's sink refuses, is sent in smaller and smaller
-//! parts. The channel needs no bound
-//! of its own: what is in it counts as in flight, and the prefetcher stops at `max_in_flight` and
-//! `max_in_flight_bytes`.
+//! parts. The channel needs no bound of its own: what is in it counts as in flight, and the prefetcher stops at
+//! `max_in_flight` and `max_in_flight_bytes`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};

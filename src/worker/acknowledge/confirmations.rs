@@ -15,7 +15,7 @@ use crate::queue::lasting_session::Session;
 use crate::worker::growing_pauses::Pauses;
 use crate::worker::held_job::Held;
 use crate::worker::lease::worker_life::Registration;
-use crate::worker::progress_writer;
+use crate::worker::progress_writer::{self, write_next};
 use crate::worker::stage_context::StageContext;
 
 use super::finish_retries::{Acknowledging, Repeats};
@@ -141,15 +141,9 @@ impl Confirmations {
             let _writing = notes.writing().await;
             let (mut taken, mut pauses) = (notes.take(runs.into_iter()), Pauses::for_errors());
             while !taken.is_empty() {
-                let notes = taken.next(progress_writer::BATCH);
-                let count = notes.len();
-                match session.note_progress(registration.worker_id, notes).await {
-                    Ok(()) => taken.settle(count),
-                    Err(error) if error.is_transient() => tokio::time::sleep(pauses.next()).await,
-                    Err(error) => {
-                        tracing::error!(%error, "what jobs have noted could not be written: it is lost");
-                        taken.settle(count);
-                    }
+                let writing = write_next(session, registration.worker_id, &mut taken, progress_writer::BATCH);
+                if writing.await.is_err() {
+                    tokio::time::sleep(pauses.next()).await;
                 }
             }
         };

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strays_are_looked_for_until_no_late_claim_can_arrive() {
+    fn lost_answers_are_looked_for_until_no_late_claim_can_arrive() {
         let mut lost_answers = LostAnswers::default();
         assert!(!lost_answers.are_due());
         lost_answers.answer_lost();

@@ -16,10 +16,11 @@ use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use crate::error::Error;
 use crate::queue::lasting_session::Session;
+use crate::queue::progress::NOTE_PROGRESS;
 use crate::worker::growing_pauses::Pauses;
 use crate::worker::lease::keeper::Lease;
 use crate::worker::lease::worker_life::Registration;
-use crate::worker::progress_writer;
+use crate::worker::progress_writer::{self, write_next};
 use crate::worker::run::executor::Executor;
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
@@ -191,11 +192,9 @@ async fn write_notes(state: &StageContext, session: &mut Session, registration: 
         let _writing = state.notes.writing().await;
         let (mut taken, mut pauses) = (state.notes.take_all(), pauses());
         while !taken.is_empty() {
-            let notes = taken.next(progress_writer::BATCH);
-            let count = notes.len();
-            match session.note_progress(registration.worker_id, notes).await {
-                Ok(()) => taken.settle(count),
-                Err(error) => pause_or_fail("note_progress", &mut pauses, error).await?,
+            let writing = write_next(session, registration.worker_id, &mut taken, progress_writer::BATCH);
+            if let Err(error) = writing.await {
+                pause_or_fail(NOTE_PROGRESS, &mut pauses, error).await?;
             }
         }
         Ok(())
