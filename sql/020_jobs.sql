@@ -1,4 +1,4 @@
--- A job: one row. state: 0 ready, 1 scheduled, 2 claimed, 3 done, 4 dead.
+-- A job: one row. state: 0 ready, 1 scheduled, 2 claimed, 3 done, 4 dead, 5 cancelled, 6 waiting (for its turn in its group).
 -- The states are literals in the filters below and in the procedures: a filtered index is used only where the optimizer can see
 -- that the query's predicate implies the filter, and a variable hides that.
 
@@ -15,7 +15,7 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         queue_id       int              NOT NULL,
         state          tinyint          NOT NULL,
         lifo           bit              NOT NULL,  -- the queue's order when the job came in; chooses the ready index
-        ended          bit              NOT NULL CONSTRAINT jobs_ended DEFAULT 0,  -- 1: done or dead; see jobs_dedup
+        ended          bit              NOT NULL CONSTRAINT jobs_ended DEFAULT 0,  -- 1: done, dead or cancelled; see jobs_dedup
         alone          bit              NOT NULL CONSTRAINT jobs_alone DEFAULT 0,  -- 1: goes only to a worker that holds nothing else, see reap
         payload_utf16  bit              NOT NULL,  -- 1: the payload came as nvarchar
         priority       smallint         NOT NULL,  -- smaller runs first
@@ -77,9 +77,9 @@ BEGIN TRY
             INCLUDE (fence, state) WHERE state = 2
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
-    -- Done (annotated) and dead jobs in the order in which they ended, for peek, purge and requeue; no worker reads it.
+    -- Done (annotated), dead and cancelled jobs in the order in which they ended, for peek, purge and requeue; no worker reads it.
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_finished', 'IndexID') IS NULL
-        CREATE NONCLUSTERED INDEX jobs_finished ON [$(schema)].[jobs] (queue_id, state, finished_at, job_id) WHERE state >= 3
+        CREATE NONCLUSTERED INDEX jobs_finished ON [$(schema)].[jobs] (queue_id, state, finished_at, job_id) WHERE ended = 1
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
     -- One unfinished job for each key of a queue. Jobs without a key are not in it. Not filtered on state: an update of a column that a unique index

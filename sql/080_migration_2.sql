@@ -1,6 +1,9 @@
 -- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it), and note checkpoints while it runs
 -- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own); a claimed one can have been asked to be
 -- cancelled (cancelling, NULL: no), and cancelled ones are counted; a queue can have a sink (NULL: none).
+-- A job can carry headers (a JSON object), belong to a batch, and be of a group of its queue (group_key); of a group only as many jobs as the queue's
+-- group_limit says have the turn (in_turn = 1), and the others wait in state 6 or are scheduled. What a queue limits: group_limit, retry_passes (1: a
+-- job that is retried gives its turn away), max_running (NULL: no limit), rate_jobs in rate_ms (NULL: no limit).
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
 -- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
@@ -30,6 +33,34 @@ BEGIN
             ALTER TABLE [$(schema)].[jobs] ADD cancelling bit NULL;
         IF COL_LENGTH(N'[$(schema)].[samples]', N'cancelled') IS NULL
             ALTER TABLE [$(schema)].[samples] ADD cancelled bigint NULL;
+        IF COL_LENGTH(N'[$(schema)].[jobs]', N'headers') IS NULL
+            ALTER TABLE [$(schema)].[jobs] ADD headers nvarchar(1500) COLLATE Latin1_General_100_BIN2 NULL;
+        IF COL_LENGTH(N'[$(schema)].[jobs]', N'batch_id') IS NULL
+            ALTER TABLE [$(schema)].[jobs] ADD batch_id bigint NULL;
+        IF COL_LENGTH(N'[$(schema)].[jobs]', N'group_key') IS NULL
+            ALTER TABLE [$(schema)].[jobs] ADD group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL;
+        IF COL_LENGTH(N'[$(schema)].[jobs]', N'in_turn') IS NULL
+            ALTER TABLE [$(schema)].[jobs] ADD in_turn bit NULL;
+        IF COL_LENGTH(N'[$(schema)].[archive]', N'headers') IS NULL
+            ALTER TABLE [$(schema)].[archive] ADD headers nvarchar(1500) COLLATE Latin1_General_100_BIN2 NULL;
+        IF COL_LENGTH(N'[$(schema)].[archive]', N'batch_id') IS NULL
+            ALTER TABLE [$(schema)].[archive] ADD batch_id bigint NULL;
+        IF COL_LENGTH(N'[$(schema)].[archive]', N'group_key') IS NULL
+            ALTER TABLE [$(schema)].[archive] ADD group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL;
+        IF COL_LENGTH(N'[$(schema)].[samples]', N'waiting') IS NULL
+            ALTER TABLE [$(schema)].[samples] ADD waiting bigint NULL;
+        IF COL_LENGTH(N'[$(schema)].[samples]', N'open_batches') IS NULL
+            ALTER TABLE [$(schema)].[samples] ADD open_batches bigint NULL;
+        IF COL_LENGTH(N'[$(schema)].[queues]', N'group_limit') IS NULL
+            ALTER TABLE [$(schema)].[queues] ADD group_limit int NOT NULL CONSTRAINT queues_group_limit DEFAULT 1;
+        IF COL_LENGTH(N'[$(schema)].[queues]', N'retry_passes') IS NULL
+            ALTER TABLE [$(schema)].[queues] ADD retry_passes bit NOT NULL CONSTRAINT queues_retry_passes DEFAULT 0;
+        IF COL_LENGTH(N'[$(schema)].[queues]', N'max_running') IS NULL
+            ALTER TABLE [$(schema)].[queues] ADD max_running int NULL;
+        IF COL_LENGTH(N'[$(schema)].[queues]', N'rate_jobs') IS NULL
+            ALTER TABLE [$(schema)].[queues] ADD rate_jobs int NULL;
+        IF COL_LENGTH(N'[$(schema)].[queues]', N'rate_ms') IS NULL
+            ALTER TABLE [$(schema)].[queues] ADD rate_ms bigint NULL;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() = 1222
@@ -37,4 +68,32 @@ BEGIN
         THROW;
     END CATCH;
 END;
+GO
+-- The jobs of a batch, and those that wait for their turn in a group, in the order in which they get it.
+BEGIN TRY
+    DECLARE @online nvarchar(20) = CASE WHEN CAST(SERVERPROPERTY(N'EngineEdition') AS int) IN (3, 5, 8) THEN N', ONLINE = ON' END;
+    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_batch', 'IndexID') IS NULL
+    BEGIN
+        IF @online IS NOT NULL
+            EXEC (N'CREATE NONCLUSTERED INDEX jobs_batch ON [$(schema)].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL
+                    WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF' + @online + N')');
+        ELSE
+            CREATE NONCLUSTERED INDEX jobs_batch ON [$(schema)].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL
+                WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
+    END;
+    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_waiting', 'IndexID') IS NULL
+    BEGIN
+        IF @online IS NOT NULL
+            EXEC (N'CREATE NONCLUSTERED INDEX jobs_waiting ON [$(schema)].[jobs] (queue_id, group_key, job_id) WHERE state = 6
+                    WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF' + @online + N')');
+        ELSE
+            CREATE NONCLUSTERED INDEX jobs_waiting ON [$(schema)].[jobs] (queue_id, group_key, job_id) WHERE state = 6
+                WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
+    END;
+END TRY
+BEGIN CATCH
+    IF ERROR_NUMBER() = 1222
+        THROW 58012, N'a table of schema $(schema) is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
+    THROW;
+END CATCH;
 GO

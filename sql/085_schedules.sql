@@ -18,6 +18,8 @@ IF OBJECT_ID(N'[$(schema)].[schedules]', N'U') IS NULL
         kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,
         dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,  -- NULL: each job has a key of its own, from name and time
         correlation_id uniqueidentifier NULL,
+        headers        nvarchar(1300)   COLLATE Latin1_General_100_BIN2 NULL,
+        group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
         payload_utf16  bit              NOT NULL,
         payload        varbinary(max)   NOT NULL,
         -- Where it stands.

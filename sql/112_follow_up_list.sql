@@ -13,7 +13,10 @@ IF TYPE_ID(N'[$(schema)].[follow_up_list]') IS NULL
         dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
         correlation_id uniqueidentifier NULL,
         kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,
-        time_limit_ms  bigint           NULL
+        time_limit_ms  bigint           NULL,
+        headers        nvarchar(1301)   NULL,
+        group_key      nvarchar(129)    COLLATE Latin1_General_100_BIN2 NULL,
+        batch_id       bigint           NULL
     );
 GO
 -- Granted here as well as in 900_roles: in an upgrade, the workers' finish_one takes this type before that script is run.

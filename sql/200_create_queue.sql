@@ -10,7 +10,12 @@ CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
     @max_attempts int           = NULL,  -- 5 by default; 1 and more
     @keep_done_s  int           = NULL,  -- how many seconds done jobs are kept (annotate, archive), up to ten years; 0: for ever (default)
     @keep_dead_s  int           = NULL,  -- the same of dead jobs
-    @sink         nvarchar(517) = NULL   -- the procedure that finish calls with the jobs that are done, as schema.name; empty: none (default)
+    @sink         nvarchar(517) = NULL,  -- the procedure that finish calls with the jobs that are done, as schema.name; empty: none (default)
+    @group_limit  int           = NULL,  -- how many jobs of one group_key have the turn at once: 1 (default) to 1000
+    @retry_passes bit           = NULL,  -- 1: a job that is retried gives its turn away and gets the next that is free when it is due; 0 (default): it keeps it
+    @max_running  int           = NULL,  -- how many jobs all workers together hold at once: up to 100000; 0: no limit (default)
+    @rate_jobs    int           = NULL,  -- how many jobs all workers together claim in any @rate_ms; 0: no limit (default)
+    @rate_ms      bigint        = NULL   -- with @rate_jobs: 100 to 86400000 (a day)
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -52,6 +57,22 @@ BEGIN
     SET @message = CONCAT(N'keep_dead_s is ', @keep_dead_s, N'; it must be between 1 and 315360000 (ten years), or 0 for ever');
     THROW 58003, @message, 1;
 END;
+IF @group_limit < 1 OR @group_limit > 1000
+BEGIN
+    SET @message = CONCAT(N'group_limit is ', @group_limit, N'; it must be 1 to 1000');
+    THROW 58003, @message, 1;
+END;
+IF @max_running < 0 OR @max_running > 100000
+BEGIN
+    SET @message = CONCAT(N'max_running is ', @max_running, N'; it must be 1 to 100000, or 0 for no limit');
+    THROW 58003, @message, 1;
+END;
+IF @rate_jobs < 0 OR @rate_jobs > 0 AND ISNULL(@rate_ms, 0) NOT BETWEEN 100 AND 86400000 OR ISNULL(@rate_jobs, 0) = 0 AND @rate_ms IS NOT NULL
+BEGIN
+    SET @message = CONCAT(N'rate_jobs is ', @rate_jobs, N', rate_ms ', @rate_ms,
+                          N'; rate_jobs must be 1 or more, with rate_ms between 100 and 86400000 (a day), or 0 for no limit, without rate_ms');
+    THROW 58003, @message, 1;
+END;
 -- The catalog shows only what the caller may use or see: so who sets a sink must have the right to call it, or to see its definition.
 IF @sink <> N''
 BEGIN
@@ -70,22 +91,32 @@ BEGIN
     SET @sink = CONCAT(QUOTENAME(OBJECT_SCHEMA_NAME(@sink_id)), N'.', QUOTENAME(OBJECT_NAME(@sink_id)));
 END;
 
-DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @created bit = 0;
+DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @old_limit int, @created bit = 0;
 
 BEGIN TRANSACTION;
 -- HOLDLOCK on the unique name: two sessions that create the same queue meet here, not at a duplicate key.
-SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink
+SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink,
+       @old_limit = COALESCE(max_running, rate_jobs)
 FROM [$(schema)].[queues] WITH (UPDLOCK, HOLDLOCK)
 WHERE name = @queue;
 
 IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND COALESCE(@sink, @old_sink) <> N''
     THROW 58003, N'a queue with delivery at_most_once cannot have a sink: its jobs are not acknowledged; set one of the two', 1;
 
+IF COALESCE(@delivery, @old_delivery) = 'at_most_once'
+    AND (@max_running > 0 OR @rate_jobs > 0 OR @old_limit IS NOT NULL AND (@max_running IS NULL OR @rate_jobs IS NULL))
+    THROW 58003, N'a queue with delivery at_most_once cannot have max_running or a rate: its jobs are not acknowledged; set one of the two', 1;
+IF @delivery = 'at_most_once' AND @old_delivery <> 'at_most_once'
+    AND EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    THROW 58003, N'a queue that has had groups or jobs of batches cannot have delivery at_most_once: its jobs would not be acknowledged', 1;
+
 IF @queue_id IS NULL
 BEGIN
-    INSERT [$(schema)].[queues] (name, claim_order, completion, delivery, max_attempts, keep_done_s, keep_dead_s, sink)
+    INSERT [$(schema)].[queues] (name, claim_order, completion, delivery, max_attempts, keep_done_s, keep_dead_s, sink, group_limit, retry_passes,
+                                   max_running, rate_jobs, rate_ms)
     VALUES (@queue, ISNULL(@claim_order, 'fifo'), ISNULL(@completion, 'delete'), ISNULL(@delivery, 'at_least_once'), ISNULL(@max_attempts, 5),
-            NULLIF(@keep_done_s, 0), NULLIF(@keep_dead_s, 0), NULLIF(@sink, N''));
+            NULLIF(@keep_done_s, 0), NULLIF(@keep_dead_s, 0), NULLIF(@sink, N''), ISNULL(@group_limit, 1), ISNULL(@retry_passes, 0),
+            NULLIF(@max_running, 0), NULLIF(@rate_jobs, 0), @rate_ms);
     SET @queue_id = CAST(SCOPE_IDENTITY() AS int);
     INSERT [$(schema)].[duties] (queue_id) VALUES (@queue_id);
     SET @created = 1;
@@ -99,7 +130,8 @@ BEGIN
              OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
              OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 1)
              OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 2)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state >= 3))
+             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND ended = 1)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 6))
     BEGIN
         SET @message = CONCAT(N'queue ''', @queue, N''' is ', @old_order, N' and has jobs; work them off and purge before changing it to ', @claim_order);
         THROW 58003, @message, 1;
@@ -111,7 +143,12 @@ BEGIN
         max_attempts = ISNULL(@max_attempts, max_attempts),
         keep_done_s  = CASE WHEN @keep_done_s IS NULL THEN keep_done_s ELSE NULLIF(@keep_done_s, 0) END,
         keep_dead_s  = CASE WHEN @keep_dead_s IS NULL THEN keep_dead_s ELSE NULLIF(@keep_dead_s, 0) END,
-        sink         = CASE WHEN @sink IS NULL THEN sink ELSE NULLIF(@sink, N'') END
+        sink         = CASE WHEN @sink IS NULL THEN sink ELSE NULLIF(@sink, N'') END,
+        group_limit  = ISNULL(@group_limit, group_limit),
+        retry_passes = ISNULL(@retry_passes, retry_passes),
+        max_running  = CASE WHEN @max_running IS NULL THEN max_running ELSE NULLIF(@max_running, 0) END,
+        rate_jobs    = CASE WHEN @rate_jobs IS NULL THEN rate_jobs ELSE NULLIF(@rate_jobs, 0) END,
+        rate_ms      = CASE WHEN @rate_jobs IS NULL THEN rate_ms ELSE @rate_ms END
     WHERE queue_id = @queue_id;
 END;
 COMMIT TRANSACTION;

@@ -5,6 +5,9 @@
 -- A key locks nothing but itself: a new one keeps only its own entry of jobs_dedup locked until the caller's transaction ends, and one that is
 -- found keeps no lock at all (but where it came in between the look and the insert). So an enqueue waits for nobody but an uncommitted enqueue or acknowledgement of the same key. The unique index decides:
 -- where two sessions insert one key at once, the second gets error 2601, which does not doom the caller's transaction, and looks again.
+--
+-- A job of a group waits (state 6) until it gets its turn: at once after this call's commit or, in a caller's transaction, within about a second after
+-- that one's. A batch cannot be sealed before the caller's transaction has ended.
 CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @queue          nvarchar(129),
     @payload        varbinary(max)   = NULL,  -- bytes; JSON as UTF-8
@@ -18,16 +21,19 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @job_id         bigint           = NULL OUTPUT,
     @duplicate      bit              = NULL OUTPUT,
     @kind           varchar(65)      = NULL,  -- what sort of job, for the worker to choose the handler: up to 64 printable ASCII characters
-    @time_limit_ms  bigint           = NULL   -- after this long its handler is told that it is cancelled; NULL: as the worker has it
+    @time_limit_ms  bigint           = NULL,  -- after this long its handler is told that it is cancelled; NULL: as the worker has it
+    @headers        nvarchar(1301)   = NULL,  -- a JSON object of up to 1,300 characters, for the handler
+    @group_key      nvarchar(129)    = NULL,  -- jobs of one key take turns, see create_queue: up to 128 characters
+    @batch_id       bigint           = NULL   -- the batch it belongs to, see create_batch
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 -- The caller's may be another: .NET's TransactionScope has SERIALIZABLE by default, under which the look for the key would lock a range.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @due datetime2(3), @new_id bigint, @tries int = 0, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @is_member bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0, @message nvarchar(2048);
 
-SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END
+SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END, @delivery = delivery
 FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
@@ -50,11 +56,26 @@ BEGIN
     SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
     THROW 58003, @message, 1;
 END;
+IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%' OR @headers LIKE N'%"readpast-%'
+    THROW 58003, N'headers must be a JSON object of up to 1300 characters, without names that begin with readpast-', 1;
+IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256 OR DATALENGTH(@group_key) <> DATALENGTH(LTRIM(RTRIM(@group_key)))
+    THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
+IF @group_key IS NOT NULL OR @batch_id IS NOT NULL
+    SET @is_member = 1;
+IF @is_member = 1 AND @delivery = 'at_most_once'
+    THROW 58003, N'a queue with delivery at_most_once has no groups and no jobs of batches: its jobs are not acknowledged', 1;
 
 -- A time in the past is now: due_at says since when a job has been ready. DATEADD counts in int: whole seconds and the rest.
 SET @due = COALESCE(CASE WHEN @due_at > @now THEN @due_at END, DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
 SET @job_id = NULL;
 SET @duplicate = 0;
+
+IF @is_member = 1
+BEGIN
+    BEGIN TRANSACTION;
+    EXEC [$(schema)].[link_queue] @queue_id;
+    EXEC [$(schema)].[lock_batch] @batch_id;
+END;
 
 WHILE @job_id IS NULL
 BEGIN
@@ -72,11 +93,11 @@ BEGIN
         BEGIN TRY
             INSERT [$(schema)].[jobs] WITH (ROWLOCK)
                 (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16, payload,
-                 time_limit_ms)
+                 time_limit_ms, headers, batch_id, group_key)
             VALUES
-                (@new_id, @queue_id, CASE WHEN @due > @now THEN 1 ELSE 0 END, @lifo, ISNULL(@priority, 0), @max_attempts, @now, @due,
+                (@new_id, @queue_id, CASE WHEN @due > @now THEN 1 WHEN @group_key IS NOT NULL THEN 6 ELSE 0 END, @lifo, ISNULL(@priority, 0), @max_attempts, @now, @due,
                  @correlation_id, @kind, @dedup_key, CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
-                 ISNULL(@payload, CAST(@text AS varbinary(max))), @time_limit_ms);
+                 ISNULL(@payload, CAST(@text AS varbinary(max))), @time_limit_ms, @headers, @batch_id, @group_key);
             SET @job_id = @new_id;
         END TRY
         BEGIN CATCH
@@ -88,6 +109,17 @@ BEGIN
         END CATCH;
         SET XACT_ABORT ON;
     END;
+END;
+
+IF @is_member = 1
+BEGIN
+    IF @duplicate = 0 AND @batch_id IS NOT NULL
+        INSERT [$(schema)].[batch_additions] (batch_id, jobs) VALUES (@batch_id, 1);
+    IF @duplicate = 0 AND @group_key IS NOT NULL AND @due <= @now
+        INSERT [$(schema)].[group_events] (queue_id, group_key, ended) VALUES (@queue_id, @group_key, 0);
+    COMMIT TRANSACTION;
+    IF @group_key IS NOT NULL
+        EXEC [$(schema)].[advance_groups] @queue_id;
 END;
 
 -- Jobs with higher numbers may have been claimed meanwhile: then claims begin beyond this one (see marks). In a caller's transaction, the sweep

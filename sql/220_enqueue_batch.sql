@@ -1,7 +1,8 @@
 -- Enqueues many jobs in one round trip; they get ascending ids in the order of their ordinals.
 -- Takes part in the caller's transaction. Result (unless @report = 0, for triggers): ordinal, job_id, duplicate; a duplicate's
 -- job_id is that of the job that was unfinished at that moment, or of the earlier one in the same batch, that has its key.
--- Jobs with a time limit of their own stand in @time_limits, too, under their ordinal. Left out, it is empty.
+-- Jobs with a time limit, headers, a group or a batch stand in @details, too, under their ordinal. Left out, it is empty. Batches and groups are as
+-- enqueue has them.
 --
 -- Keys lock nothing but themselves, see enqueue. Jobs without a key are added by one INSERT; those with a key one by one in the order of their keys,
 -- so that two batches with keys in common wait for each other and never in a circle. (An INSERT ... SELECT ... ORDER BY promises no order.)
@@ -11,26 +12,29 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue_batch]
     @queue       nvarchar(129),
     @jobs        [$(schema)].[enqueue_list] READONLY,
     @report      bit = 1,
-    @time_limits [$(schema)].[time_limit_list] READONLY
+    @details     [$(schema)].[detail_list] READONLY
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's may be another, see enqueue
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @has_keys bit = 0, @is_own bit = 0, @again bit = 1, @key nvarchar(256), @last_key nvarchar(256),
-    @ordinal int, @new_id bigint, @time_limit_ms int, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @has_details bit = 0, @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @again bit = 1, @key nvarchar(256), @last_key nvarchar(256),
+    @ordinal int, @new_id bigint, @time_limit_ms int, @headers nvarchar(1300), @batch_id bigint, @last_batch bigint, @group_key nvarchar(128), @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @message nvarchar(2048);
 DECLARE @numbered TABLE
 (
     ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,
     own_id        bigint NOT NULL,
     job_id        bigint NOT NULL,
     duplicate     bit    NOT NULL,
-    time_limit_ms int    NULL
+    time_limit_ms int    NULL,
+    headers       nvarchar(1300) NULL,
+    batch_id      bigint         NULL,
+    group_key     nvarchar(128)  COLLATE Latin1_General_100_BIN2 NULL
 );
 -- The first of each key, in the order of the keys.
 DECLARE @keyed TABLE (dedup_key nvarchar(256) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED, ordinal int NOT NULL);
 
-SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END
+SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END, @delivery = delivery
 FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
@@ -49,17 +53,29 @@ IF EXISTS (SELECT 1 FROM @jobs WHERE dedup_key IS NOT NULL)
     SET @has_keys = 1;
 IF @has_keys = 1 AND EXISTS (SELECT 1 FROM @jobs WHERE dedup_key = N'' OR DATALENGTH(dedup_key) <> DATALENGTH(LTRIM(RTRIM(dedup_key))))
     THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
-SELECT TOP (1) @wrong = time_limit_ms FROM @time_limits WHERE time_limit_ms < 1 OR time_limit_ms > 2147483647;
-IF @wrong IS NOT NULL
+IF EXISTS (SELECT 1 FROM @details)
 BEGIN
-    SET @message = CONCAT(N'time_limit_ms is ', @wrong, N'; it must be 1 to 2147483647 (24 days)');
-    THROW 58003, @message, 1;
-END;
-SELECT TOP (1) @wrong = l.ordinal FROM @time_limits AS l WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = l.ordinal);
-IF @wrong IS NOT NULL
-BEGIN
-    SET @message = CONCAT(N'ordinal of a time limit is ', @wrong, N'; it must be the ordinal of a job');
-    THROW 58003, @message, 1;
+    SET @has_details = 1;
+    SELECT TOP (1) @wrong = time_limit_ms FROM @details WHERE time_limit_ms < 1 OR time_limit_ms > 2147483647;
+    IF @wrong IS NOT NULL
+    BEGIN
+        SET @message = CONCAT(N'time_limit_ms is ', @wrong, N'; it must be 1 to 2147483647 (24 days)');
+        THROW 58003, @message, 1;
+    END;
+    IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(headers) > 2600 OR ISJSON(headers) = 0 OR headers NOT LIKE N'{%' OR headers LIKE N'%"readpast-%')
+        THROW 58003, N'headers must be a JSON object of up to 1300 characters, without names that begin with readpast-', 1;
+    IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(group_key) = 0 OR DATALENGTH(group_key) > 256 OR DATALENGTH(group_key) <> DATALENGTH(LTRIM(RTRIM(group_key))))
+        THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
+    SELECT TOP (1) @wrong = d.ordinal FROM @details AS d WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = d.ordinal);
+    IF @wrong IS NOT NULL
+    BEGIN
+        SET @message = CONCAT(N'ordinal in details is ', @wrong, N'; it must be the ordinal of a job');
+        THROW 58003, @message, 1;
+    END;
+    IF EXISTS (SELECT 1 FROM @details WHERE batch_id IS NOT NULL OR group_key IS NOT NULL)
+        SET @has_members = 1;
+    IF @has_members = 1 AND @delivery = 'at_most_once'
+        THROW 58003, N'a queue with delivery at_most_once has no groups and no jobs of batches: its jobs are not acknowledged', 1;
 END;
 
 INSERT @numbered (ordinal, own_id, job_id, duplicate)
@@ -67,30 +83,43 @@ SELECT n.ordinal, NEXT VALUE FOR [$(schema)].[job_ids] OVER (ORDER BY n.ordinal)
 FROM @jobs AS n;
 UPDATE @numbered SET job_id = own_id;
 SET @first_id = (SELECT MIN(job_id) FROM @numbered);
-IF EXISTS (SELECT 1 FROM @time_limits)
+IF @has_details = 1
     UPDATE i
-    SET time_limit_ms = l.time_limit_ms
-    FROM @time_limits AS l
-    INNER JOIN @numbered AS i ON i.ordinal = l.ordinal;
+    SET time_limit_ms = d.time_limit_ms, headers = d.headers, batch_id = d.batch_id, group_key = d.group_key
+    FROM @details AS d
+    INNER JOIN @numbered AS i ON i.ordinal = d.ordinal;
 
 IF @has_keys = 1
-BEGIN
     INSERT @keyed (dedup_key, ordinal)
     SELECT n.dedup_key, MIN(n.ordinal) FROM @jobs AS n WHERE n.dedup_key IS NOT NULL GROUP BY n.dedup_key;
-    IF @@TRANCOUNT = 0
-        SET @is_own = 1;
-END;
+IF (@has_keys = 1 OR @has_members = 1) AND @@TRANCOUNT = 0
+    SET @is_own = 1;
 
 WHILE @again = 1
 BEGIN
     SET @again = 0;
     IF @is_own = 1
         BEGIN TRANSACTION;
+    IF @has_members = 1
+    BEGIN
+        EXEC [$(schema)].[link_queue] @queue_id;
+        -- Before everything else, in the order of their numbers.
+        SET @last_batch = NULL;
+        WHILE 1 = 1
+        BEGIN
+            SET @batch_id = (SELECT MIN(batch_id) FROM @numbered WHERE @last_batch IS NULL OR batch_id > @last_batch);
+            IF @batch_id IS NULL
+                BREAK;
+            EXEC [$(schema)].[lock_batch] @batch_id;
+            SET @last_batch = @batch_id;
+        END;
+    END;
     INSERT [$(schema)].[jobs] WITH (ROWLOCK)
-        (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload, time_limit_ms)
+        (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload, time_limit_ms,
+         headers, batch_id, group_key)
     SELECT i.job_id,
            @queue_id,
-           CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 ELSE 0 END,
+           CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
            @lifo,
            ISNULL(n.priority, 0),
            n.max_attempts,
@@ -101,7 +130,10 @@ BEGIN
            n.kind,
            CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
            ISNULL(n.payload, CAST(n.text AS varbinary(max))),
-           i.time_limit_ms
+           i.time_limit_ms,
+           i.headers,
+           i.batch_id,
+           i.group_key
     FROM @jobs AS n
     INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
     WHERE n.dedup_key IS NULL
@@ -115,7 +147,8 @@ BEGIN
         IF @key IS NULL
             BREAK;
         SET @last_key = @key;
-        SELECT @new_id = own_id, @time_limit_ms = time_limit_ms FROM @numbered WHERE ordinal = @ordinal;
+        SELECT @new_id = own_id, @time_limit_ms = time_limit_ms, @headers = headers, @batch_id = batch_id, @group_key = group_key
+        FROM @numbered WHERE ordinal = @ordinal;
         SET @job_id = NULL;
         WHILE @job_id IS NULL AND @again = 0
         BEGIN
@@ -130,10 +163,10 @@ BEGIN
             BEGIN TRY
                 INSERT [$(schema)].[jobs] WITH (ROWLOCK)
                     (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16,
-                     payload, time_limit_ms)
+                     payload, time_limit_ms, headers, batch_id, group_key)
                 SELECT @new_id,
                        @queue_id,
-                       CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 ELSE 0 END,
+                       CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN @group_key IS NOT NULL THEN 6 ELSE 0 END,
                        @lifo,
                        ISNULL(n.priority, 0),
                        n.max_attempts,
@@ -144,7 +177,10 @@ BEGIN
                        n.dedup_key,
                        CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
                        ISNULL(n.payload, CAST(n.text AS varbinary(max))),
-                       @time_limit_ms
+                       @time_limit_ms,
+                       @headers,
+                       @batch_id,
+                       @group_key
                 FROM @jobs AS n
                 WHERE n.ordinal = @ordinal
                 OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -173,9 +209,18 @@ BEGIN
         INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
         WHERE n.dedup_key = @key;
     END;
+    IF @has_members = 1 AND @again = 0
+    BEGIN
+        INSERT [$(schema)].[batch_additions] (batch_id, jobs)
+        SELECT i.batch_id, COUNT(*) FROM @numbered AS i WHERE i.batch_id IS NOT NULL AND i.duplicate = 0 GROUP BY i.batch_id;
+        INSERT [$(schema)].[group_events] (queue_id, group_key, ended)
+        SELECT @queue_id, i.group_key, 0 FROM @numbered AS i WHERE i.group_key IS NOT NULL AND i.duplicate = 0 GROUP BY i.group_key;
+    END;
     IF @is_own = 1 AND @again = 0
         COMMIT TRANSACTION;
 END;
+IF @has_members = 1
+    EXEC [$(schema)].[advance_groups] @queue_id;
 
 -- Jobs with higher numbers may have been claimed meanwhile, see enqueue. No error here is the caller's: the jobs are there.
 IF @@TRANCOUNT = 0

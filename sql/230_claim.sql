@@ -3,11 +3,12 @@
 -- Results, one for each priority that was looked at (none where nothing is ready), in no particular order (OUTPUT has none): job_id, fence,
 -- attempt, max_attempts, priority, waited_ms (since it was due), age_ms (since it was enqueued), kind, payload_utf16, payload (with
 -- @payloads = 0: its length in bytes, as eight bytes, the highest first), details (JSON: an object with dedup_key, correlation_id, time_limit_ms,
--- checkpointed (true: checkpoints has something for it);
+-- checkpointed (true: checkpoints has something for it), headers, batch_id, group_key;
 -- NULL where the job has none of them: a column of its own for each would cost every other job, too).
 -- Later versions add columns at the end, and members to details.
 -- Return status: 1 when a job waits that must run alone (see reap), otherwise 0. Asked for with @alone = 1, such a job comes first, and
 -- by itself.
+-- A queue with max_running or a rate has claim_limited do it; the return status has 2 added where these limits kept jobs back.
 -- With delivery at_most_once the rows are deleted by the claim; their fence is 0 and there is nothing to finish.
 --
 -- The hints: ROWLOCK, because READPAST skips locked rows only, never locked pages. UPDLOCK, so that two claims do not both read a row
@@ -33,10 +34,11 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @claim_order varchar(4), @delivery varchar(13), @max_attempts int,
-    @paused bit, @alone_waits bit = 0, @room int = @max, @at_least smallint = -32768, @priority smallint, @from_id bigint, @mark_lowered int,
+    @paused bit, @is_limited bit, @alone_waits bit = 0, @status int, @room int = @max, @at_least smallint = -32768, @priority smallint, @from_id bigint, @mark_lowered int,
     @claimed int, @message nvarchar(2048);
 
-SELECT @queue_id = queue_id, @claim_order = claim_order, @delivery = delivery, @max_attempts = max_attempts, @paused = paused
+SELECT @queue_id = queue_id, @claim_order = claim_order, @delivery = delivery, @max_attempts = max_attempts, @paused = paused,
+       @is_limited = CASE WHEN max_running IS NULL AND rate_jobs IS NULL THEN 0 ELSE 1 END
 FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
@@ -64,13 +66,19 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITT
            WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
     SET @alone_waits = 1;
 
+IF @is_limited = 1
+BEGIN
+    EXEC @status = [$(schema)].[claim_limited] @queue_id, @worker_id, @max, @alone, @payloads;
+    RETURN @status + @alone_waits;
+END;
+
 IF @alone = 1 AND @alone_waits = 1
 BEGIN
     WITH next_jobs AS
     (
         SELECT TOP (1)
                job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-               kind, payload_utf16, payload, time_limit_ms, checkpointed
+               kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
         FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
         WHERE queue_id = @queue_id AND state = 0 AND alone = 1
         ORDER BY priority, job_id
@@ -82,11 +90,14 @@ BEGIN
            DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
            CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
            CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
-                OR inserted.checkpointed = 1
+                OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                 THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                  N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
                                  N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
-                                 N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
+                                 N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END,
+                                 N',"headers":', ISNULL(inserted.headers, N'null'),
+                                 N',"batch_id":', ISNULL(CONVERT(nvarchar(20), inserted.batch_id), N'null'),
+                                 N',"group_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.group_key, 'json') + N'"', N'null'), N'}') AS nvarchar(4000))
                 END AS details
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     RETURN @alone_waits;
@@ -99,7 +110,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms, checkpointed
+                   kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
             ORDER BY priority, job_id DESC
@@ -111,18 +122,21 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
                CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
-                    OR inserted.checkpointed = 1
+                    OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
                                      N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
-                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
+                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END,
+                                     N',"headers":', ISNULL(inserted.headers, N'null'),
+                                     N',"batch_id":', ISNULL(CONVERT(nvarchar(20), inserted.batch_id), N'null'),
+                                     N',"group_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.group_key, 'json') + N'"', N'null'), N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms, headers
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
             ORDER BY priority, job_id DESC
@@ -133,9 +147,11 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.kind, deleted.payload_utf16,
                CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
                CASE WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
+                    OR deleted.headers IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(deleted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), deleted.correlation_id) + N'"', N'null'),
-                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), deleted.time_limit_ms), N'null'), N'}') AS nvarchar(4000))
+                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), deleted.time_limit_ms), N'null'),
+                                     N',"headers":', ISNULL(deleted.headers, N'null'), N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     RETURN @alone_waits;
@@ -158,7 +174,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms, checkpointed
+                   kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
@@ -170,11 +186,14 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
                CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
-                    OR inserted.checkpointed = 1
+                    OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
                                      N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
-                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
+                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END,
+                                     N',"headers":', ISNULL(inserted.headers, N'null'),
+                                     N',"batch_id":', ISNULL(CONVERT(nvarchar(20), inserted.batch_id), N'null'),
+                                     N',"group_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.group_key, 'json') + N'"', N'null'), N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE IF @delivery = 'at_least_once'
@@ -182,7 +201,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms, checkpointed
+                   kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         )
@@ -193,18 +212,21 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
                CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
-                    OR inserted.checkpointed = 1
+                    OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
                                      N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
-                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
+                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END,
+                                     N',"headers":', ISNULL(inserted.headers, N'null'),
+                                     N',"batch_id":', ISNULL(CONVERT(nvarchar(20), inserted.batch_id), N'null'),
+                                     N',"group_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.group_key, 'json') + N'"', N'null'), N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE IF @claim_order = 'fifo'
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms, headers
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
@@ -215,16 +237,18 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.kind, deleted.payload_utf16,
                CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
                CASE WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
+                    OR deleted.headers IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(deleted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), deleted.correlation_id) + N'"', N'null'),
-                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), deleted.time_limit_ms), N'null'), N'}') AS nvarchar(4000))
+                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), deleted.time_limit_ms), N'null'),
+                                     N',"headers":', ISNULL(deleted.headers, N'null'), N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms, headers
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         )
@@ -234,9 +258,11 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.kind, deleted.payload_utf16,
                CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
                CASE WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
+                    OR deleted.headers IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(deleted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), deleted.correlation_id) + N'"', N'null'),
-                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), deleted.time_limit_ms), N'null'), N'}') AS nvarchar(4000))
+                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), deleted.time_limit_ms), N'null'),
+                                     N',"headers":', ISNULL(deleted.headers, N'null'), N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     SET @claimed = @@ROWCOUNT;

@@ -3,6 +3,8 @@
 -- for it, or the worker has no handler for its kind.
 -- A job that was asked to be cancelled (cancel) is done if it is done, and cancelled whatever else is asked for.
 --
+-- The ends of jobs of batches are added to the batches' counts, which may end them; where jobs of groups have ended, the next ones get their turn.
+--
 -- Attempts that failed (outcomes 1 and 2) are kept in attempts. Those of a job that is done go with it where the queue deletes done jobs.
 --
 -- Where the queue has a sink, that is called first, in the same transaction, with the jobs that are done (call_sink): what it writes and the
@@ -23,12 +25,15 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517), @first_ready bigint,
-    @message nvarchar(2048), @outcome tinyint, @least tinyint, @fence int, @locked int, @shortest bigint, @longest bigint;
+    @message nvarchar(2048), @outcome tinyint, @least tinyint, @fence int, @locked int, @shortest bigint, @longest bigint,
+    @is_linked bit = 0, @retry_passes bit;
 -- attempt: the one that has failed.
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL);
 DECLARE @failed [$(schema)].[attempt_list];
+DECLARE @members [$(schema)].[member_list];
 
-SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts, @sink = sink
+SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts, @sink = sink,
+       @retry_passes = retry_passes
 FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
@@ -41,6 +46,9 @@ SELECT @outcome = MAX(outcome), @least = MIN(outcome), @fence = MAX(fence), @sho
 FROM @jobs;
 IF @outcome > 3 OR @shortest < 0 OR @longest > 315360000000
     THROW 58003, N'outcome must be 0 (done), 1 (retry), 2 (dead) or 3 (snooze), retry_ms between 0 and 315360000000 (ten years)', 1;
+-- NOLOCK: a job of a batch or a group cannot have been claimed before the row that says so was there.
+IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    SET @is_linked = 1;
 
 BEGIN TRANSACTION;
 -- A list of both done and other jobs is changed by two statements: its rows are locked before, all in the order of job_id.
@@ -53,6 +61,15 @@ IF @least = 0 AND @outcome > 0
 
 IF @sink IS NOT NULL
     EXEC [$(schema)].[call_sink] @sink, @queue_id, @worker_id, @jobs;
+
+-- What they belong to does not change while they are claimed.
+IF @is_linked = 1
+    INSERT @members (job_id, in_turn, batch_id, group_key)
+    SELECT f.job_id, j.in_turn, j.batch_id, j.group_key
+    FROM @jobs AS f
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
+    WHERE j.batch_id IS NOT NULL OR j.group_key IS NOT NULL
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 IF @completion = 'delete'
 BEGIN
@@ -86,10 +103,11 @@ BEGIN
     DELETE j
     OUTPUT deleted.job_id, deleted.queue_id, deleted.priority, deleted.attempt, deleted.fence, deleted.enqueued_at, deleted.due_at,
            deleted.worker_id, deleted.claimed_at, @now, f.run_us, deleted.correlation_id, deleted.kind, deleted.dedup_key,
-           deleted.payload_utf16, deleted.payload, CASE WHEN deleted.cancelling = 1 THEN NULL ELSE deleted.error END, f.output, deleted.time_limit_ms
+           deleted.payload_utf16, deleted.payload, CASE WHEN deleted.cancelling = 1 THEN NULL ELSE deleted.error END, f.output, deleted.time_limit_ms,
+           deleted.headers, deleted.batch_id, deleted.group_key
     INTO [$(schema)].[archive]
          (job_id, queue_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, correlation_id,
-          kind, dedup_key, payload_utf16, payload, error, output, time_limit_ms)
+          kind, dedup_key, payload_utf16, payload, error, output, time_limit_ms, headers, batch_id, group_key)
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
@@ -137,8 +155,29 @@ BEGIN
         EXEC [$(schema)].[note_attempts] @queue_id, @failed;
     END;
 END;
+
+IF @is_linked = 1 AND EXISTS (SELECT 1 FROM @members)
+BEGIN
+    DELETE m FROM @members AS m WHERE NOT EXISTS (SELECT 1 FROM @found AS d WHERE d.job_id = m.job_id);
+    -- A job that is retried goes back to its group.
+    IF @outcome > 0 AND @retry_passes = 1
+        UPDATE j
+        SET state = CASE WHEN j.state = 0 THEN 6 ELSE j.state END, in_turn = NULL
+        FROM @members AS m
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+        WHERE j.state IN (0, 1) AND j.group_key IS NOT NULL
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    UPDATE m
+    SET state = CASE WHEN j.job_id IS NULL THEN 3 WHEN j.state = 1 AND j.in_turn IS NULL THEN 6 ELSE j.state END
+    FROM @members AS m
+    LEFT JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = m.job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    EXEC [$(schema)].[note_ends] @queue_id, @members;
+END;
 COMMIT TRANSACTION;
 
+IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
+    EXEC [$(schema)].[advance_groups] @queue_id;
 IF @outcome > 0
 BEGIN
     SET @first_ready = (SELECT MIN(job_id) FROM @jobs WHERE outcome IN (1, 3) AND ISNULL(retry_ms, 0) = 0);

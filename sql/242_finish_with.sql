@@ -16,15 +16,26 @@ SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[queues] WHERE name = @queue), @next nvarchar(128), @last nvarchar(128), @next_id int,
-    @first_id bigint, @message nvarchar(2048);
+    @first_id bigint, @locked int, @message nvarchar(2048);
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 -- Of the follow-ups.
+DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @queues TABLE (queue_id int NOT NULL PRIMARY KEY CLUSTERED);
+DECLARE @grouped TABLE (queue_id int NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @list [$(schema)].[enqueue_list];
-DECLARE @time_limits [$(schema)].[time_limit_list];
+DECLARE @details [$(schema)].[detail_list];
 
 SET @first_id = NEXT VALUE FOR [$(schema)].[job_ids];  -- below those of the follow-ups
 BEGIN TRANSACTION;
+-- Batches before jobs, see batches. (One that is sealed or not there is found out below.)
+IF EXISTS (SELECT 1 FROM @follow_ups WHERE batch_id IS NOT NULL)
+BEGIN
+    INSERT @batches (batch_id) SELECT u.batch_id FROM @follow_ups AS u WHERE u.batch_id IS NOT NULL GROUP BY u.batch_id;
+    SELECT @locked = COUNT(b.sealed_at)
+    FROM @batches AS u
+    INNER LOOP JOIN [$(schema)].[batches] AS b WITH (ROWLOCK, REPEATABLEREAD, FORCESEEK (batches_pk (batch_id))) ON b.batch_id = u.batch_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+END;
 INSERT @held (job_id)
 SELECT j.job_id
 FROM @jobs AS f
@@ -51,20 +62,21 @@ BEGIN
     SET @last = @next;
 
     DELETE @list;
-    DELETE @time_limits;
+    DELETE @details;
     INSERT @list (ordinal, payload, priority, delay_ms, due_at, max_attempts, dedup_key, correlation_id, kind)
     SELECT u.ordinal, u.payload, u.priority, u.delay_ms, u.due_at, u.max_attempts, u.dedup_key, u.correlation_id, u.kind
     FROM @follow_ups AS u
     INNER JOIN @held AS h ON h.job_id = u.job_id
     WHERE u.queue = @next;
-    INSERT @time_limits (ordinal, time_limit_ms)
-    SELECT u.ordinal, u.time_limit_ms
+    INSERT @details (ordinal, time_limit_ms, headers, group_key, batch_id)
+    SELECT u.ordinal, u.time_limit_ms, u.headers, u.group_key, u.batch_id
     FROM @follow_ups AS u
     INNER JOIN @held AS h ON h.job_id = u.job_id
-    WHERE u.queue = @next AND u.time_limit_ms IS NOT NULL;
+    WHERE u.queue = @next
+        AND (u.time_limit_ms IS NOT NULL OR u.headers IS NOT NULL OR u.group_key IS NOT NULL OR u.batch_id IS NOT NULL);
 
     BEGIN TRY
-        EXEC [$(schema)].[enqueue_batch] @queue = @next, @jobs = @list, @report = 0, @time_limits = @time_limits;
+        EXEC [$(schema)].[enqueue_batch] @queue = @next, @jobs = @list, @report = 0, @details = @details;
     END TRY
     BEGIN CATCH
         SET @message = CONCAT(ERROR_NUMBER(), N': a follow-up in queue ''', @next, N''' cannot be enqueued, error ', ERROR_NUMBER(), N': ',
@@ -74,9 +86,22 @@ BEGIN
         THROW 58020, @message, 1;
     END CATCH;
     INSERT @queues (queue_id) SELECT queue_id FROM [$(schema)].[queues] WHERE name = @next;
+    IF EXISTS (SELECT 1 FROM @details WHERE group_key IS NOT NULL)
+        INSERT @grouped (queue_id) SELECT queue_id FROM [$(schema)].[queues] WHERE name = @next;
 END;
 COMMIT TRANSACTION;
 
+IF @@TRANCOUNT = 0
+BEGIN
+    -- What finish has left, because it was in this transaction.
+    EXEC [$(schema)].[advance_groups] @queue_id;
+    WHILE EXISTS (SELECT 1 FROM @grouped)
+    BEGIN
+        SET @next_id = (SELECT MIN(queue_id) FROM @grouped);
+        EXEC [$(schema)].[advance_groups] @next_id;
+        DELETE @grouped WHERE queue_id = @next_id;
+    END;
+END;
 -- Jobs with higher numbers than the follow-ups' may have been claimed meanwhile, see enqueue. No error here is the caller's: all is committed.
 IF @@TRANCOUNT = 0
 BEGIN

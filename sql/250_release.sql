@@ -9,6 +9,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+DECLARE @members [$(schema)].[member_list];
 DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[workers] WHERE worker_id = @worker_id), @first_ready bigint, @released int;
 
 UPDATE j
@@ -23,13 +24,21 @@ SET @first_ready = (SELECT MIN(job_id) FROM @found);
 
 -- A statement of its own, so that the others' does not change what jobs_dedup depends on.
 IF @released < (SELECT COUNT(*) FROM @jobs)
+BEGIN
+    BEGIN TRANSACTION;
     UPDATE j
     SET state = 5, ended = 1, attempt = j.attempt - 1, finished_at = SYSUTCDATETIME(), cancelling = NULL
-    OUTPUT inserted.job_id INTO @found (job_id)
+    OUTPUT inserted.job_id, 5, inserted.in_turn, inserted.batch_id, inserted.group_key INTO @members (job_id, state, in_turn, batch_id, group_key)
     FROM @jobs AS r
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = r.job_id
     WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence AND j.cancelling = 1
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    EXEC [$(schema)].[note_ends] @queue_id, @members;
+    COMMIT TRANSACTION;
+    INSERT @found (job_id) SELECT job_id FROM @members;
+    IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
+        EXEC [$(schema)].[advance_groups] @queue_id;
+END;
 
 IF @first_ready IS NOT NULL
     EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;

@@ -26,8 +26,12 @@ DECLARE @given_back TABLE
     job_id  bigint  NOT NULL PRIMARY KEY CLUSTERED,
     state   tinyint NOT NULL,
     fence   int     NOT NULL,
-    attempt int     NOT NULL
+    attempt int     NOT NULL,
+    in_turn   bit           NULL,
+    batch_id  bigint        NULL,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL
 );
+DECLARE @members [$(schema)].[member_list];
 DECLARE @failed [$(schema)].[attempt_list];
 
 SELECT @queue_id = queue_id, @max_attempts = max_attempts FROM [$(schema)].[queues] WHERE name = @queue;
@@ -74,7 +78,8 @@ SET state       = CASE WHEN j.cancelling = 1 THEN 5
     error       = CASE WHEN j.cancelling = 1 THEN j.error
                        ELSE CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')') END,
     cancelling  = NULL
-OUTPUT inserted.job_id, inserted.state, inserted.fence, deleted.attempt INTO @given_back (job_id, state, fence, attempt)
+OUTPUT inserted.job_id, inserted.state, inserted.fence, deleted.attempt, inserted.in_turn, inserted.batch_id, inserted.group_key
+INTO @given_back (job_id, state, fence, attempt, in_turn, batch_id, group_key)
 FROM @held AS h
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
     ON j.job_id = h.job_id
@@ -90,8 +95,16 @@ BEGIN
     INNER JOIN @held AS h ON h.job_id = g.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     EXEC [$(schema)].[note_attempts] @queue_id, @failed;
+    INSERT @members (job_id, state, in_turn, batch_id, group_key)
+    SELECT g.job_id, g.state, g.in_turn, g.batch_id, g.group_key
+    FROM @given_back AS g
+    WHERE g.state >= 3 AND (g.batch_id IS NOT NULL OR g.group_key IS NOT NULL);
+    IF @@ROWCOUNT > 0
+        EXEC [$(schema)].[note_ends] @queue_id, @members;
 END;
 COMMIT TRANSACTION;
+IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
+    EXEC [$(schema)].[advance_groups] @queue_id;
 SET @jobs_dead = (SELECT COUNT(*) FROM @given_back WHERE state = 4);
 
 SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);

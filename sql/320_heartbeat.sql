@@ -38,7 +38,7 @@ SELECT CAST(CASE WHEN d.worker_id = @worker_id AND d.until >= @now THEN 1 ELSE 0
        (SELECT TOP (1) v.min_compatible FROM [$(schema)].[schema_version] AS v ORDER BY v.version DESC) AS min_compatible,
        s.ready, s.scheduled, s.claimed, s.dead, s.workers, q.paused,
        DATEDIFF_BIG(MILLISECOND, s.oldest_due_at, s.sampled_at) AS oldest_ready_ms,
-       DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms, s.cancelled
+       DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms, s.cancelled, s.waiting, s.open_batches
 FROM [$(schema)].[queues] AS q
 INNER JOIN [$(schema)].[duties] AS d WITH (NOLOCK) ON d.queue_id = q.queue_id
 LEFT JOIN [$(schema)].[samples] AS s WITH (NOLOCK) ON s.queue_id = q.queue_id

@@ -2,10 +2,10 @@
 -- duties of the queue calls it at its interval; the others get the sample with their heartbeat. Of several callers one at a time pays for a sample.
 --
 -- Cheap at any depth, at the price of precision: of each priority the first 10,000 ready jobs are counted, and where there are more, the
--- rest is estimated from the job_ids, which are dense; of scheduled, claimed, dead and cancelled jobs 100,000 are counted at the most. The oldest
+-- rest is estimated from the job_ids, which are dense; of scheduled, waiting, claimed, dead and cancelled jobs 100,000 are counted at the most. The oldest
 -- ready job is looked for among those that were counted. At most 100 priorities are looked at. Exact numbers: the procedure stats.
 -- Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms (NULL: nothing is ready), sample_age_ms (NULL: there is no
--- sample yet, because another worker is taking the first), cancelled.
+-- sample yet, because another worker is taking the first), cancelled, waiting, open_batches (whose follow-ups go to the queue).
 CREATE OR ALTER PROCEDURE [$(schema)].[sample]
     @queue      nvarchar(129),
     @max_age_ms int = 10000
@@ -114,9 +114,13 @@ BEGIN
         claimed       = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
                          WHERE j.queue_id = @queue_id AND j.state = 2) AS c),
         dead          = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-                         WHERE j.queue_id = @queue_id AND j.state = 4 AND j.state >= 3) AS d),
+                         WHERE j.queue_id = @queue_id AND j.state = 4 AND j.ended = 1) AS d),
         cancelled     = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-                         WHERE j.queue_id = @queue_id AND j.state = 5 AND j.state >= 3) AS d),
+                         WHERE j.queue_id = @queue_id AND j.state = 5 AND j.ended = 1) AS d),
+        waiting       = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+                         WHERE j.queue_id = @queue_id AND j.state = 6) AS w),
+        open_batches  = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) c.batch_id FROM [$(schema)].[batch_counts] AS c WITH (NOLOCK, INDEX (batch_counts_ended))
+                         WHERE c.queue_id = @queue_id AND c.ended_at IS NULL) AS o),
         workers       = (SELECT COUNT_BIG(*) FROM [$(schema)].[workers] AS w WITH (NOLOCK)
                          WHERE w.queue_id = @queue_id AND w.lost_at IS NULL AND w.lease_until >= @now),
         oldest_due_at = @oldest
@@ -125,7 +129,7 @@ END;
 
 SELECT s.ready, s.scheduled, s.claimed, s.dead, s.workers, @paused AS paused,
        DATEDIFF_BIG(MILLISECOND, s.oldest_due_at, s.sampled_at) AS oldest_ready_ms,
-       DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms, s.cancelled
+       DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms, s.cancelled, s.waiting, s.open_batches
 FROM [$(schema)].[samples] AS s
 WHERE s.queue_id = @queue_id;
 GO

@@ -1,16 +1,16 @@
--- Says whether a queue has jobs that are not finished: ready, scheduled or claimed, by any worker. For a worker that drains it.
+-- Says whether a queue has jobs that are not finished: ready, scheduled, waiting or claimed, by any worker. For a worker that drains it.
 -- With @due_within_ms, scheduled jobs that are due later than that do not count.
 --
 -- A few seeks at any depth. Reads without locks (NOLOCK), one state after the other: a job that moves from one to another meanwhile can be
 -- in none of them. So "nothing" counts when it was said twice in a row.
--- Result: unfinished, and what it is: ready, scheduled, claimed; paused; next_due_ms (NULL: nothing is scheduled; negative: it is overdue).
+-- Result: unfinished, and what it is: ready, scheduled, claimed; paused; next_due_ms (NULL: nothing is scheduled; negative: it is overdue); waiting.
 CREATE OR ALTER PROCEDURE [$(schema)].[unfinished]
     @queue         nvarchar(129),
     @due_within_ms bigint = NULL
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @queue_id int, @paused bit, @ready bit = 0, @scheduled bit = 0, @claimed bit = 0, @next_due_at datetime2(3), @next_due_ms bigint,
+DECLARE @queue_id int, @paused bit, @ready bit = 0, @scheduled bit = 0, @claimed bit = 0, @waiting bit = 0, @next_due_at datetime2(3), @next_due_ms bigint,
     @message nvarchar(2048);
 
 SELECT @queue_id = queue_id, @paused = paused FROM [$(schema)].[queues] WHERE name = @queue;
@@ -39,6 +39,11 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_claimed))
            WHERE queue_id = @queue_id AND state = 2)
     SET @claimed = 1;
 
-SELECT CAST(CASE WHEN @ready = 1 OR @scheduled = 1 OR @claimed = 1 THEN 1 ELSE 0 END AS bit) AS unfinished,
-       @ready AS ready, @scheduled AS scheduled, @claimed AS claimed, @paused AS paused, @next_due_ms AS next_due_ms;
+IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_waiting))
+           WHERE queue_id = @queue_id AND state = 6)
+    SET @waiting = 1;
+
+SELECT CAST(CASE WHEN @ready = 1 OR @scheduled = 1 OR @claimed = 1 OR @waiting = 1 THEN 1 ELSE 0 END AS bit) AS unfinished,
+       @ready AS ready, @scheduled AS scheduled, @claimed AS claimed, @paused AS paused, @next_due_ms AS next_due_ms,
+       @waiting AS waiting;
 GO

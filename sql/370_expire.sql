@@ -1,6 +1,7 @@
 -- Deletes up to @max finished jobs that the queue no longer keeps (create_queue: @keep_done_s, @keep_dead_s), the oldest first. Run it until it
 -- returns less than @max; the worker that has the duties of the queue does so every minute. Result: expired.
--- Also deletes up to @max rows of progress whose job is gone or done; expired is the greater of the two numbers.
+-- Also deletes up to @max rows of progress whose job is gone or done, and up to @max batches that have ended a week ago and whose follow-ups belong
+-- to the queue; expired is the greatest of the three numbers.
 -- As purge: first the ids, then the rows in the order of their ids; what others have locked is skipped both times, and goes the next time.
 CREATE OR ALTER PROCEDURE [$(schema)].[expire]
     @queue nvarchar(129),
@@ -10,7 +11,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @keep_dead_s int, @before datetime2(3), @expired int = 0,
-    @number tinyint = 4, @noted int = 0, @message nvarchar(2048);
+    @number tinyint = 4, @noted int = 0, @batches int, @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 -- What was deleted; failed: it may have failed attempts, which a job that is done and was claimed once has not.
@@ -31,7 +32,7 @@ BEGIN
     SET @before = DATEADD(SECOND, -@keep_done_s, @now);
     INSERT @old (job_id)
     SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at <= @before
+    WHERE queue_id = @queue_id AND state = 3 AND ended = 1 AND finished_at <= @before
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT > 0
@@ -71,7 +72,7 @@ WHILE @keep_dead_s IS NOT NULL AND @number <= 5
 BEGIN
     INSERT @old (job_id)
     SELECT TOP (@max - @expired) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at <= @before
+    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at <= @before
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT > 0
@@ -125,5 +126,21 @@ BEGIN
     END CATCH;
 END;
 
-SELECT CASE WHEN @noted > @expired THEN @noted ELSE @expired END AS expired;
+BEGIN TRANSACTION;
+DELETE @old;
+DELETE TOP (@max) c
+OUTPUT deleted.batch_id INTO @old (job_id)
+FROM [$(schema)].[batch_counts] AS c WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (batch_counts_ended))
+WHERE c.queue_id = @queue_id AND c.ended_at < DATEADD(DAY, -7, @now)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+SET @batches = @@ROWCOUNT;
+IF @batches > 0
+    DELETE b
+    FROM @old AS o
+    INNER LOOP JOIN [$(schema)].[batches] AS b WITH (ROWLOCK, FORCESEEK, INDEX (batches_pk)) ON b.batch_id = o.job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+COMMIT TRANSACTION;
+IF @noted > @expired
+    SET @expired = @noted;
+SELECT CASE WHEN @batches > @expired THEN @batches ELSE @expired END AS expired;
 GO

@@ -18,7 +18,7 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 -- An enqueue waits for an uncommitted one of the same key, and the duties must not: it is tried again ten seconds later (fail_schedule).
 SET LOCK_TIMEOUT 1000;
 DECLARE @queue_id int, @payload varbinary(max), @text nvarchar(max), @payload_utf16 bit, @priority smallint, @max_attempts int, @time_limit_ms int,
-    @kind varchar(64), @dedup_key nvarchar(256), @correlation_id uniqueidentifier, @job_id bigint, @duplicate bit, @message nvarchar(2048);
+    @kind varchar(64), @dedup_key nvarchar(256), @correlation_id uniqueidentifier, @headers nvarchar(1300), @group_key nvarchar(128), @job_id bigint, @duplicate bit, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -40,12 +40,13 @@ BEGIN
     BEGIN
         SELECT @payload = CASE WHEN payload_utf16 = 0 THEN payload END, @text = CASE WHEN payload_utf16 = 1 THEN CAST(payload AS nvarchar(max)) END,
             @priority = priority, @max_attempts = max_attempts, @time_limit_ms = time_limit_ms, @kind = kind, @correlation_id = correlation_id,
+            @headers = headers, @group_key = group_key,
             @dedup_key = ISNULL(dedup_key, CONCAT(name, N'@', CONVERT(varchar(19), @fire_at, 126), N'Z'))
         FROM [$(schema)].[schedules]
         WHERE queue_id = @queue_id AND name = @name;
         EXEC [$(schema)].[enqueue] @queue = @queue, @payload = @payload, @text = @text, @priority = @priority, @due_at = @due_at,
             @max_attempts = @max_attempts, @dedup_key = @dedup_key, @correlation_id = @correlation_id, @kind = @kind, @time_limit_ms = @time_limit_ms,
-            @job_id = @job_id OUTPUT, @duplicate = @duplicate OUTPUT;
+            @headers = @headers, @group_key = @group_key, @job_id = @job_id OUTPUT, @duplicate = @duplicate OUTPUT;
     END;
 END;
 COMMIT TRANSACTION;
@@ -53,6 +54,8 @@ COMMIT TRANSACTION;
 -- Only now: see lower_marks.
 IF @duplicate = 0
     EXEC [$(schema)].[lower_marks] @queue_id, @job_id;
+IF @group_key IS NOT NULL
+    EXEC [$(schema)].[advance_groups] @queue_id;
 
 SELECT @revision AS revision, @job_id AS job_id, @duplicate AS duplicate;
 GO

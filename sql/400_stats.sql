@@ -1,7 +1,8 @@
 -- Counts the jobs of one queue or, with NULL, of each. Reads without locks (NOLOCK): it neither waits nor makes anybody wait, and what
 -- it returns is a sample, not a balance. Reads every entry of the small indexes once.
 -- Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled, claimed, done, dead, archived, workers,
--- oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever), sink, cancelled.
+-- oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever), sink, cancelled,
+-- waiting, group_limit, retry_passes, max_running, rate_jobs, rate_ms.
 CREATE OR ALTER PROCEDURE [$(schema)].[stats]
     @queue nvarchar(129) = NULL
 AS
@@ -22,16 +23,19 @@ SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts,
        (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
         WHERE j.queue_id = q.queue_id AND j.state = 2) AS claimed,
        (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = q.queue_id AND j.state = 3 AND j.state >= 3) AS done,
+        WHERE j.queue_id = q.queue_id AND j.state = 3 AND j.ended = 1) AS done,
        (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = q.queue_id AND j.state = 4 AND j.state >= 3) AS dead,
+        WHERE j.queue_id = q.queue_id AND j.state = 4 AND j.ended = 1) AS dead,
        (SELECT COUNT_BIG(*) FROM [$(schema)].[archive] AS a WITH (NOLOCK, INDEX (archive_finished))
         WHERE a.queue_id = q.queue_id) AS archived,
        (SELECT COUNT_BIG(*) FROM [$(schema)].[workers] AS w WITH (NOLOCK)
         WHERE w.queue_id = q.queue_id AND w.lost_at IS NULL AND w.lease_until >= @now) AS workers,
        DATEDIFF_BIG(MILLISECOND, r.oldest, @now) AS oldest_ready_ms, q.keep_done_s, q.keep_dead_s, q.sink,
        (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = q.queue_id AND j.state = 5 AND j.state >= 3) AS cancelled
+        WHERE j.queue_id = q.queue_id AND j.state = 5 AND j.ended = 1) AS cancelled,
+       (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+        WHERE j.queue_id = q.queue_id AND j.state = 6) AS waiting,
+       q.group_limit, q.retry_passes, q.max_running, q.rate_jobs, q.rate_ms
 FROM [$(schema)].[queues] AS q
 CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
              FROM (SELECT COUNT_BIG(*) AS ready, MIN(j.due_at) AS oldest FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))

@@ -1,5 +1,6 @@
 -- Makes dead jobs ready again: one (@job_id), which may also be cancelled, or up to @max, the oldest first. The attempt starts at 0 again, the fence goes on growing.
 -- A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one key, the newest comes back.
+-- A job of a group waits for its turn again. In a batch that has not ended it counts as unfinished again; one that has ended stays so.
 -- With @payload or @text, the one job gets another payload. Run it until it returns less than @max. Result: requeued.
 --
 -- First the ids, by reading alone; then the rows, each before its index entries, as all procedures but claim and promote lock them. Jobs without a
@@ -19,7 +20,8 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @requeued int = 0, 
     @id bigint, @last_id bigint, @first_ready bigint, @message nvarchar(2048);
 -- has_key: NULL when it was tried. IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @dead TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON), has_key bit NULL);
-DECLARE @ready TABLE (job_id bigint NOT NULL);
+-- What one transaction brings back; state: the one that it had.
+DECLARE @back [$(schema)].[member_list];
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -43,7 +45,7 @@ BEGIN
         INSERT @dead (job_id, has_key)
         SELECT TOP (@max - @requeued) j.job_id, CASE WHEN j.dedup_key IS NULL THEN 0 ELSE 1 END
         FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = @queue_id AND j.state = 4 AND j.state >= 3 AND NOT EXISTS (SELECT 1 FROM @dead AS d WHERE d.job_id = j.job_id)
+        WHERE j.queue_id = @queue_id AND j.state = 4 AND j.ended = 1 AND NOT EXISTS (SELECT 1 FROM @dead AS d WHERE d.job_id = j.job_id)
             AND (j.dedup_key IS NULL
                  OR NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS u WITH (NOLOCK, INDEX (jobs_dedup))
                                 WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL AND u.ended = 0)
@@ -69,15 +71,22 @@ BEGIN
 
     IF EXISTS (SELECT 1 FROM @dead WHERE has_key = 0)
     BEGIN
+        DELETE @back;
+        BEGIN TRANSACTION;
         UPDATE j
-        SET state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
-        OUTPUT inserted.job_id INTO @ready (job_id)
+        SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0, in_turn = NULL, due_at = @now
+        OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key INTO @back (job_id, state, batch_id, group_key)
         FROM @dead AS d
         INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = d.job_id
         WHERE d.has_key = 0 AND j.queue_id = @queue_id AND j.state = 4
         OPTION (MAXDOP 1);
         SET @requeued = @requeued + @@ROWCOUNT;
+        EXEC [$(schema)].[note_requeued] @queue_id, @back;
+        COMMIT TRANSACTION;
+        SELECT @id = MIN(job_id) FROM @back;
+        IF @first_ready IS NULL OR @id < @first_ready
+            SET @first_ready = @id;
     END;
 
     SET @last_id = 0;
@@ -89,31 +98,37 @@ BEGIN
             BREAK;
         SET @last_id = @id;
         UPDATE @dead SET has_key = NULL WHERE job_id = @id;
+        DELETE @back;
         SET XACT_ABORT OFF;
         BEGIN TRY
+            BEGIN TRANSACTION;
             IF @payload IS NOT NULL OR @text IS NOT NULL
                 UPDATE j
                 SET payload = ISNULL(@payload, CAST(@text AS varbinary(max))), payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
                     checkpointed = NULL,  -- that was of the old payload
-                    state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
-                OUTPUT inserted.job_id INTO @ready (job_id)
+                    state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0, in_turn = NULL, due_at = @now
+                OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key INTO @back (job_id, state, batch_id, group_key)
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
                 WHERE j.job_id = @id AND j.queue_id = @queue_id AND j.state IN (4, 5)
                 OPTION (MAXDOP 1);
             ELSE
                 UPDATE j
-                SET state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
-                OUTPUT inserted.job_id INTO @ready (job_id)
+                SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0, in_turn = NULL, due_at = @now
+                OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key INTO @back (job_id, state, batch_id, group_key)
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
                 WHERE j.job_id = @id AND j.queue_id = @queue_id AND (j.state = 4 OR (j.state = 5 AND @job_id IS NOT NULL))
                 OPTION (MAXDOP 1);
             SET @requeued = @requeued + @@ROWCOUNT;
+            EXEC [$(schema)].[note_requeued] @queue_id, @back;
+            COMMIT TRANSACTION;
+            SELECT @first_ready = job_id FROM @back WHERE @first_ready IS NULL OR job_id < @first_ready;
         END TRY
         BEGIN CATCH
             -- A producer has enqueued the key meanwhile: the job stays dead. Any other error rolls the caller's transaction back, as everywhere.
             SET XACT_ABORT ON;
             IF ERROR_NUMBER() <> 2601 OR XACT_STATE() = -1
                 THROW;
+            COMMIT TRANSACTION;  -- nothing has changed in it
         END CATCH;
         SET XACT_ABORT ON;
     END;
@@ -122,11 +137,10 @@ BEGIN
         BREAK;
 END;
 
-IF @requeued > 0
-BEGIN
-    SET @first_ready = (SELECT MIN(job_id) FROM @ready);
+IF @first_ready IS NOT NULL
     EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
-END;
+IF @requeued > 0
+    EXEC [$(schema)].[advance_groups] @queue_id;
 
 SELECT @requeued AS requeued;
 GO

@@ -1,7 +1,7 @@
 -- Cancels jobs: one (@job_id) or up to 1,000 (@jobs). Those that wait are cancelled at once: state 5, kept like dead ones; their de-duplication keys
 -- are free. Of those that run, the worker is told with its next heartbeat. Until they end they stay claimed: what is acknowledged as done is done, and
 -- whatever else becomes of the run (an error, a snooze, a release, a lost worker), the job is cancelled then. Jobs that have ended stay as they are.
--- The job's error says who cancelled it, and why.
+-- Those that wait count as cancelled in their batches, and give their turn in their groups away. The job's error says who cancelled it, and why.
 --
 -- It waits for whoever is changing one of the jobs: a job that is just being claimed must not escape. It locks all rows first, in the order of job_id
 -- like everybody, so that no job changes its state between the look and the change.
@@ -15,8 +15,9 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @error nvarchar(4000), @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @error nvarchar(4000), @granted bit, @message nvarchar(2048);
 DECLARE @asked [$(schema)].[id_list];
+DECLARE @members [$(schema)].[member_list];
 DECLARE @held TABLE
 (
     job_id    bigint           NOT NULL PRIMARY KEY CLUSTERED,
@@ -43,16 +44,21 @@ ELSE
 SET @error = CONCAT(N'cancelled by ', ISNULL(ORIGINAL_LOGIN(), USER_NAME()), N': ' + NULLIF(@why, N''));
 
 BEGIN TRANSACTION;
+-- (After 30 seconds all the same: cancelling matters more than a group's order.)
+IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    EXEC [$(schema)].[lock_groups] @queue_id, 30000, @granted OUTPUT;
 INSERT @held (job_id, fence, running, worker_id)
 SELECT j.job_id, j.fence, CASE WHEN j.state = 2 THEN 1 ELSE 0 END, j.worker_id
 FROM @asked AS a
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
-WHERE j.queue_id = @queue_id AND j.state <= 2
+WHERE j.queue_id = @queue_id AND j.ended = 0
 ORDER BY a.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1);
 
 UPDATE j
 SET state = 5, ended = 1, finished_at = @now, error = @error
+OUTPUT inserted.job_id, 5, inserted.in_turn, inserted.batch_id, inserted.group_key
+INTO @members (job_id, state, in_turn, batch_id, group_key)
 FROM @held AS h
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = h.job_id
 WHERE h.running = 0
@@ -75,7 +81,10 @@ BEGIN
                         WHERE c.worker_id = h.worker_id AND c.job_id = h.job_id AND c.fence = h.fence)
     OPTION (MAXDOP 1);
 END;
+EXEC [$(schema)].[note_ends] @queue_id, @members;
 COMMIT TRANSACTION;
+IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
+    EXEC [$(schema)].[advance_groups] @queue_id;
 
 SELECT job_id, fence, running FROM @held;
 GO

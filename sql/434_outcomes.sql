@@ -29,7 +29,7 @@ IF (SELECT COUNT(*) FROM @jobs) > 1000
 SELECT TOP (@max) j.job_id, CAST(CASE j.state WHEN 3 THEN 'done' WHEN 4 THEN 'dead' ELSE 'cancelled' END AS varchar(9)) AS state, j.error, j.output
 FROM @jobs AS a
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
-WHERE j.queue_id = @queue_id AND j.state >= 3
+WHERE j.queue_id = @queue_id AND j.ended = 1
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 -- Not there, not even locked.

@@ -1,5 +1,6 @@
 -- Gives up to 1,000 jobs that have not ended another priority; of a claimed one it counts when it comes back. It waits for whoever is changing one of
 -- the jobs, in the order of job_id like everybody. Result: changed (not those that have this priority already).
+-- A job that waits for its turn in its group gets it in the group's order, whatever its priority.
 CREATE OR ALTER PROCEDURE [$(schema)].[set_priority]
     @queue    nvarchar(129),
     @jobs     [$(schema)].[id_list] READONLY,
@@ -8,7 +9,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @first_ready bigint, @changed int, @message nvarchar(2048);
+DECLARE @queue_id int, @first_ready bigint, @changed int, @granted bit, @message nvarchar(2048);
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
@@ -22,14 +23,18 @@ IF @priority IS NULL
 IF (SELECT COUNT(*) FROM @jobs) > 1000
     THROW 58003, N'jobs must be up to 1000', 1;
 
+BEGIN TRANSACTION;
+IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    EXEC [$(schema)].[lock_groups] @queue_id, 30000, @granted OUTPUT;
 UPDATE j
 SET priority = @priority
 OUTPUT inserted.job_id INTO @found (job_id)
 FROM @jobs AS a
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = a.job_id
-WHERE j.queue_id = @queue_id AND j.state <= 2 AND j.priority <> @priority
+WHERE j.queue_id = @queue_id AND j.ended = 0 AND j.priority <> @priority
 OPTION (MAXDOP 1);
 SET @changed = @@ROWCOUNT;
+COMMIT TRANSACTION;
 
 -- Ready ones may stand below their new priority's mark.
 SET @first_ready = (SELECT MIN(job_id) FROM @found);

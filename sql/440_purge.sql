@@ -1,6 +1,6 @@
 -- Deletes up to @max jobs in one state, the oldest first; run it until it returns less than @max.
--- @state: done, dead, cancelled, archived (@older_than_s seconds and more after they finished), or ready, scheduled (@older_than_s seconds and more
--- after they were enqueued). Claimed jobs cannot be purged. Result: purged.
+-- @state: done, dead, cancelled, archived (@older_than_s seconds and more after they finished), or ready, scheduled, waiting (@older_than_s seconds and
+-- more after they were enqueued). Unfinished ones count as cancelled in their batches. Claimed jobs cannot be purged. Result: purged.
 --
 -- First the ids, by reading alone; then the rows in the order of their ids, each before its index entries, as all procedures but claim and promote
 -- lock them. What others have locked is skipped both times (READPAST).
@@ -18,11 +18,11 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number tinyint, @purged int = 0, @rounds int = 0, @found int, @listed int = 0,
+DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number tinyint, @purged int = 0, @rounds int = 0, @found int, @listed int = 0, @granted bit,
     @at_least smallint, @priority smallint, @enqueued_at datetime2(3), @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
-DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+DECLARE @gone [$(schema)].[member_list];
 
 SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -30,15 +30,15 @@ BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
     THROW 58001, @message, 1;
 END;
-IF @state IS NULL OR @state NOT IN ('done', 'dead', 'cancelled', 'archived', 'ready', 'scheduled')
+IF @state IS NULL OR @state NOT IN ('done', 'dead', 'cancelled', 'archived', 'ready', 'scheduled', 'waiting')
 BEGIN
-    SET @message = CONCAT(N'state is ''', @state, N'''; it must be done, dead, cancelled, archived, ready or scheduled');
+    SET @message = CONCAT(N'state is ''', @state, N'''; it must be done, dead, cancelled, archived, ready, scheduled or waiting');
     THROW 58003, @message, 1;
 END;
 IF @older_than_s IS NULL OR @older_than_s < 0 OR @max IS NULL OR @max < 1
     THROW 58003, N'older_than_s must be 0 or more, max 1 or more', 1;
 SET @before = DATEADD(SECOND, -@older_than_s, SYSUTCDATETIME());
-SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 END;
+SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
 
 -- Again, where fewer were deleted than were found, because others had some of them locked: for as many behind those. Ten times, so that it ends
 -- whatever others do.
@@ -47,10 +47,10 @@ BEGIN
     SET @rounds = @rounds + 1;
 
     -- The second condition is the index's filter, which a variable does not show.
-    IF @number >= 3
+    IF @number IN (3, 4, 5)
         INSERT @old (job_id)
         SELECT TOP (@max - @purged) job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-        WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at <= @before
+        WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at <= @before
             AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
         ORDER BY finished_at, job_id
         OPTION (MAXDOP 1);
@@ -60,6 +60,13 @@ BEGIN
         WHERE queue_id = @queue_id AND finished_at <= @before
             AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
         ORDER BY finished_at, job_id
+        OPTION (MAXDOP 1);
+    ELSE IF @state = 'waiting'
+        INSERT @old (job_id)
+        SELECT TOP (@max - @purged) job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
+        WHERE queue_id = @queue_id AND state = 6 AND enqueued_at <= @before
+            AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
+        ORDER BY group_key, job_id
         OPTION (MAXDOP 1);
     ELSE IF @state = 'scheduled'
         INSERT @old (job_id)
@@ -135,29 +142,40 @@ BEGIN
 
     BEGIN TRANSACTION;
     IF @state = 'archived'
+    BEGIN
         DELETE a
         OUTPUT deleted.job_id INTO @gone (job_id)
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
             ON a.job_id = o.job_id
         OPTION (MAXDOP 1);
+        SET @purged = @purged + @@ROWCOUNT;
+    END;
     ELSE
-        -- A dead job that came back and died again meanwhile is a young one.
+    BEGIN
+        IF @number = 6
+            EXEC [$(schema)].[lock_groups] @queue_id, 30000, @granted OUTPUT;
+        -- A dead job that came back and died again meanwhile is a young one. Unfinished ones (0, 1, 6) are cancelled by this.
         DELETE j
-        OUTPUT deleted.job_id INTO @gone (job_id)
+        OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id, deleted.group_key
+        INTO @gone (job_id, state, in_turn, batch_id, group_key)
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
-        WHERE j.queue_id = @queue_id AND j.state = @number AND (@number < 3 OR j.finished_at <= @before)
+        WHERE j.queue_id = @queue_id AND j.state = @number AND (j.ended = 0 OR j.finished_at <= @before)
         OPTION (MAXDOP 1);
-    SET @purged = @purged + @@ROWCOUNT;
+        SET @purged = @purged + @@ROWCOUNT;
+    END;
     -- Their failed attempts.
     DELETE a
     FROM @gone AS g
     INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
     OPTION (MAXDOP 1);
-    DELETE @gone;
+    EXEC [$(schema)].[note_ends] @queue_id, @gone;
     COMMIT TRANSACTION;
+    IF EXISTS (SELECT 1 FROM @gone WHERE group_key IS NOT NULL)
+        EXEC [$(schema)].[advance_groups] @queue_id;
+    DELETE @gone;
     SET @listed = @listed + @found;
     IF @found = 0 OR @purged = @listed OR @purged >= @max
         BREAK;

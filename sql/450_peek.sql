@@ -1,7 +1,7 @@
 -- Looks at jobs without claiming or waiting (READPAST): jobs that are locked at the moment are left out. Either a page of the jobs in one state,
 -- or one job by its id, whatever its state.
--- @state: ready, scheduled, claimed, done, dead, cancelled, archived. Pages are as the index of the state has them: ready in the order of the claims
--- (those that must run alone, then by priority and id; in a lifo queue the newest first), scheduled by (due_at, job_id), done, dead, cancelled and
+-- @state: ready, scheduled, waiting, claimed, done, dead, cancelled, archived. Pages are as the index of the state has them: ready in the order of the claims
+-- (those that must run alone, then by priority and id; in a lifo queue the newest first), scheduled by (due_at, job_id), waiting by (group_key, job_id), done, dead, cancelled and
 -- archived by (finished_at, job_id), claimed by job_id. The next page begins after the last row of this one, which is named by its job_id (@after) and
 -- what else the order needs. A page may be short; after the last job comes one with no row.
 --
@@ -16,7 +16,7 @@
 -- @next and what stands with it: where the next page begins, to be passed on as @after and so on. NULL: there is no further page.
 --
 -- Result: job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind, dedup_key,
--- correlation_id, payload_utf16, payload, payload_text, error, output, output_text, time_limit_ms. Later versions add columns at the end.
+-- correlation_id, payload_utf16, payload, payload_text, error, output, output_text, time_limit_ms, headers, batch_id, group_key. Later versions add columns at the end.
 -- The texts are for reading in a tool: UTF-16 as it is, bytes if they are printable ASCII (tabs and line ends, too). NULL where they are not: UTF-8
 -- beyond ASCII cannot be decoded before SQL Server 2019.
 CREATE OR ALTER PROCEDURE [$(schema)].[peek]
@@ -37,6 +37,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @next_time      datetime2(3) = NULL OUTPUT,
     @next_priority  smallint     = NULL OUTPUT,
     @next_alone     bit          = NULL OUTPUT,
+    @after_group    nvarchar(128) = NULL,  -- waiting
+    @next_group     nvarchar(128) = NULL OUTPUT,
     @only_ids       bit          = 0      -- 1: the result is job_id alone, for programs that do something to the jobs
 AS
 SET NOCOUNT ON;
@@ -48,7 +50,7 @@ DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL A
 DECLARE @take int = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL THEN @max ELSE @scan END;
 DECLARE @taken int, @end int, @last int;
 DECLARE @number tinyint = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'claimed' THEN 2
-                                      WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 END;
+                                      WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
 -- What the page is read from, with what names each job's place in the order of its state; and which of them match.
 DECLARE @page TABLE
 (
@@ -56,10 +58,11 @@ DECLARE @page TABLE
     job_id   bigint       NOT NULL,
     key_time datetime2(3) NULL,
     priority smallint     NULL,
-    alone    bit          NULL
+    alone    bit          NULL,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL
 );
 DECLARE @matching TABLE (place int NOT NULL PRIMARY KEY CLUSTERED);
-SELECT @next = NULL, @next_time = NULL, @next_priority = NULL, @next_alone = NULL;
+SELECT @next = NULL, @next_time = NULL, @next_priority = NULL, @next_alone = NULL, @next_group = NULL;
 -- What is not plain text, when it is looked for in the characters' own order (BIN2).
 DECLARE @not_text nvarchar(20) = CONCAT(N'%[^ -~', NCHAR(9), NCHAR(10), NCHAR(13), N']%');
 
@@ -69,9 +72,9 @@ BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
     THROW 58001, @message, 1;
 END;
-IF @job_id IS NULL AND (@state IS NULL OR @state NOT IN ('ready', 'scheduled', 'claimed', 'done', 'dead', 'cancelled', 'archived'))
+IF @job_id IS NULL AND (@state IS NULL OR @state NOT IN ('ready', 'scheduled', 'waiting', 'claimed', 'done', 'dead', 'cancelled', 'archived'))
 BEGIN
-    SET @message = CONCAT(N'state is ''', @state, N'''; it must be ready, scheduled, claimed, done, dead, cancelled or archived');
+    SET @message = CONCAT(N'state is ''', @state, N'''; it must be ready, scheduled, waiting, claimed, done, dead, cancelled or archived');
     THROW 58003, @message, 1;
 END;
 IF @job_id IS NOT NULL AND (@state IS NOT NULL OR @after IS NOT NULL)
@@ -83,8 +86,9 @@ IF @max IS NULL OR @max < 0
 IF @scan IS NULL OR @scan < 1 OR @scan > 100000
     THROW 58003, N'scan must be 1 to 100000', 1;
 IF @after IS NOT NULL AND (@state = 'ready' AND @after_priority IS NULL
+                           OR @state = 'waiting' AND @after_group IS NULL
                            OR @state IN ('scheduled', 'done', 'dead', 'cancelled', 'archived') AND @after_time IS NULL)
-    THROW 58003, N'after is not enough for the next page: give after_priority, too (ready), or after_time (scheduled, done, dead, cancelled, archived)', 1;
+    THROW 58003, N'after is not enough for the next page: give after_priority, too (ready), or after_group (waiting), or after_time (scheduled, done, dead, cancelled, archived)', 1;
 
 IF @after IS NULL
 BEGIN
@@ -92,6 +96,7 @@ BEGIN
     SET @after_time = '00010101';
     SET @after_priority = -32768;
     SET @after_alone = 1;
+    SET @after_group = N'';
 END;
 
 IF @job_id IS NOT NULL
@@ -175,18 +180,32 @@ ELSE IF @state = 'claimed'
     WHERE queue_id = @queue_id AND state = 2 AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
+ELSE IF @state = 'waiting'
+BEGIN
+    INSERT @page (job_id, group_key)
+    SELECT TOP (@take) job_id, group_key FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
+    WHERE queue_id = @queue_id AND state = 6 AND group_key = @after_group AND job_id > @after
+    ORDER BY job_id
+    OPTION (MAXDOP 1);
+    SET @found = @@ROWCOUNT;
+    INSERT @page (job_id, group_key)
+    SELECT TOP (@take - @found) job_id, group_key FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
+    WHERE queue_id = @queue_id AND state = 6 AND group_key > @after_group
+    ORDER BY group_key, job_id
+    OPTION (MAXDOP 1);
+END;
 ELSE IF @number >= 3
 BEGIN
     -- The second condition is the index's filter, which a variable does not show.
     INSERT @page (job_id, key_time)
     SELECT TOP (@take) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at = @after_time AND job_id > @after
+    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at = @after_time AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
     SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at > @after_time
+    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at > @after_time
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
 END;
@@ -235,7 +254,7 @@ BEGIN
         SELECT @last = MAX(place) FROM @matching;
 END;
 IF @job_id IS NULL AND @max > 0 AND (@taken = @take OR @last < @end)
-    SELECT @next = job_id, @next_time = key_time, @next_priority = priority, @next_alone = alone FROM @page WHERE place = @last;
+    SELECT @next = job_id, @next_time = key_time, @next_priority = priority, @next_alone = alone, @next_group = group_key FROM @page WHERE place = @last;
 IF @is_filtered = 1
     DELETE p FROM @page AS p WHERE NOT EXISTS (SELECT 1 FROM @matching AS m WHERE m.place = p.place);
 
@@ -258,7 +277,7 @@ IF @is_archived = 1
            CASE WHEN @texts = 0 THEN NULL
                 WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
                     THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
-           j.time_limit_ms
+           j.time_limit_ms, j.headers, j.batch_id, j.group_key
     FROM @page AS p
     INNER LOOP JOIN [$(schema)].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
@@ -267,7 +286,7 @@ IF @is_archived = 1
 ELSE
     SELECT j.job_id,
            CAST(CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done' WHEN 4 THEN 'dead'
-                             ELSE 'cancelled' END
+                             WHEN 5 THEN 'cancelled' ELSE 'waiting' END
                 AS varchar(9)) AS state,
            j.priority, j.alone, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key,
            j.correlation_id, j.payload_utf16, j.payload,
@@ -279,7 +298,7 @@ ELSE
            CASE WHEN @texts = 0 THEN NULL
                 WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
                     THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
-           j.time_limit_ms
+           j.time_limit_ms, j.headers, j.batch_id, j.group_key
     FROM @page AS p
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id

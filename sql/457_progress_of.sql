@@ -2,7 +2,7 @@
 -- Result: job_id, fraction, text, checkpoint_bytes, noted_ms (since it was noted). A job that has noted nothing is not in it.
 CREATE OR ALTER PROCEDURE [$(schema)].[progress_of]
     @queue nvarchar(129),
-    @jobs  [$(schema)].[job_list] READONLY
+    @jobs  [$(schema)].[id_list] READONLY
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;

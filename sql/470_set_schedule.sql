@@ -19,14 +19,16 @@ CREATE OR ALTER PROCEDURE [$(schema)].[set_schedule]
     @kind           varchar(65)      = NULL,
     @time_limit_ms  bigint           = NULL,
     @make_up        int              = 1,      -- of the times that were missed for more than a minute, the last so many are made up for; 0: none
-    @jitter_ms      int              = 0       -- each job starts up to so much later than its time, at random; up to a day
+    @jitter_ms      int              = 0,      -- each job starts up to so much later than its time, at random; up to a day
+    @headers        nvarchar(1301)   = NULL,
+    @group_key      nvarchar(129)    = NULL
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @created bit = 0, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @created bit = 0, @message nvarchar(2048);
 
-SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+SELECT @queue_id = queue_id, @delivery = delivery FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
@@ -62,17 +64,23 @@ BEGIN
     SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
     THROW 58003, @message, 1;
 END;
+IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%' OR @headers LIKE N'%"readpast-%'
+    THROW 58003, N'headers must be a JSON object of up to 1300 characters, without names that begin with readpast-', 1;
+IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256 OR DATALENGTH(@group_key) <> DATALENGTH(LTRIM(RTRIM(@group_key)))
+    THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
+IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
+    THROW 58003, N'a queue with delivery at_most_once has no groups: its jobs are not acknowledged', 1;
 
 BEGIN TRANSACTION;
 -- HOLDLOCK: two sessions that set the same new schedule meet here, not at a duplicate key.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, UPDLOCK, HOLDLOCK) WHERE queue_id = @queue_id AND name = @name)
 BEGIN
     INSERT [$(schema)].[schedules]
-        (queue_id, name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key, correlation_id, payload_utf16,
-         payload, next_at, look_at)
+        (queue_id, name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key, correlation_id, headers, group_key,
+         payload_utf16, payload, next_at, look_at)
     VALUES
         (@queue_id, @name, @cron, @time_zone, @make_up, @jitter_ms, ISNULL(@priority, 0), @max_attempts, @time_limit_ms, @kind, @dedup_key,
-         @correlation_id, CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))), @now, @now);
+         @correlation_id, @headers, @group_key, CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))), @now, @now);
     SET @created = 1;
 END;
 ELSE
@@ -80,6 +88,7 @@ ELSE
     SET next_at = CASE WHEN cron = @cron AND time_zone = @time_zone THEN next_at ELSE @now END, look_at = @now,
         cron = @cron, time_zone = @time_zone, make_up = @make_up, jitter_ms = @jitter_ms, priority = ISNULL(@priority, 0),
         max_attempts = @max_attempts, time_limit_ms = @time_limit_ms, kind = @kind, dedup_key = @dedup_key, correlation_id = @correlation_id,
+        headers = @headers, group_key = @group_key,
         payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END, payload = ISNULL(@payload, CAST(@text AS varbinary(max))),
         revision = revision + 1
     WHERE queue_id = @queue_id AND name = @name;

@@ -1,7 +1,6 @@
 -- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else; procedures that are named
--- nowhere (next_priority, lower_marks, note_attempts, sweep, look, call_sink, tend) are called by the others only. Nobody may touch a table:
--- procedures and tables have
--- one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
+-- nowhere (next_priority, lower_marks, note_attempts, sweep, look, call_sink, tend, claim_limited, link_queue, lock_batch, end_batch, note_ends,
+-- note_requeued, lock_groups, advance_groups) are called by the others only. Nobody may touch a table: procedures and tables have one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
 --
 -- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
 IF DATABASE_PRINCIPAL_ID(N'$(schema)_producer') IS NULL
@@ -21,9 +20,12 @@ GO
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue_batch] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[outcomes] TO [$(schema)_producer];
+GRANT EXECUTE ON OBJECT::[$(schema)].[create_batch] TO [$(schema)_producer];
+GRANT EXECUTE ON OBJECT::[$(schema)].[seal_batch] TO [$(schema)_producer];
+GRANT EXECUTE ON OBJECT::[$(schema)].[list_batches] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_producer];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_producer];
-GRANT EXECUTE ON TYPE::[$(schema)].[time_limit_list] TO [$(schema)_producer];
+GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_producer];
 GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_producer];
 GO
 
@@ -54,10 +56,11 @@ GRANT EXECUTE ON TYPE::[$(schema)].[finish_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[follow_up_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[job_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[attempt_list] TO [$(schema)_worker];
+GRANT EXECUTE ON TYPE::[$(schema)].[member_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[progress_list] TO [$(schema)_worker];
 -- What finish_with and call_sink declare.
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_worker];
-GRANT EXECUTE ON TYPE::[$(schema)].[time_limit_list] TO [$(schema)_worker];
+GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[sink_list] TO [$(schema)_worker];
 GO
 
@@ -76,9 +79,12 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[promote_now] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[set_priority] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[outcomes] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[purge] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[create_batch] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[seal_batch] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[cancel_batch] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[list_batches] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[progress_of] TO [$(schema)_operator];
-GRANT EXECUTE ON TYPE::[$(schema)].[job_list] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[set_schedule] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[delete_schedule] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[pause_schedule] TO [$(schema)_operator];
@@ -89,7 +95,9 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[peek_attempts] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_operator];
-GRANT EXECUTE ON TYPE::[$(schema)].[time_limit_list] TO [$(schema)_operator];
+GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_operator];
+-- What cancel, purge and requeue declare.
+GRANT EXECUTE ON TYPE::[$(schema)].[member_list] TO [$(schema)_operator];
 -- create_queue looks for it, and the catalog shows nobody what they may not use.
 GRANT EXECUTE ON TYPE::[$(schema)].[sink_list] TO [$(schema)_operator];
 GO
@@ -100,8 +108,9 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[sample] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[progress_of] TO [$(schema)_monitor];
-GRANT EXECUTE ON TYPE::[$(schema)].[job_list] TO [$(schema)_monitor];
+GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_schedules] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek_attempts] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[list_batches] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_monitor];
 GO

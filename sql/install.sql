@@ -92,7 +92,7 @@ GO
 -- 020_jobs.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- A job: one row. state: 0 ready, 1 scheduled, 2 claimed, 3 done, 4 dead.
+-- A job: one row. state: 0 ready, 1 scheduled, 2 claimed, 3 done, 4 dead, 5 cancelled, 6 waiting (for its turn in its group).
 -- The states are literals in the filters below and in the procedures: a filtered index is used only where the optimizer can see
 -- that the query's predicate implies the filter, and a variable hides that.
 
@@ -110,7 +110,7 @@ IF OBJECT_ID(N'[readpast].[jobs]', N'U') IS NULL
         queue_id       int              NOT NULL,
         state          tinyint          NOT NULL,
         lifo           bit              NOT NULL,  -- the queue's order when the job came in; chooses the ready index
-        ended          bit              NOT NULL CONSTRAINT jobs_ended DEFAULT 0,  -- 1: done or dead; see jobs_dedup
+        ended          bit              NOT NULL CONSTRAINT jobs_ended DEFAULT 0,  -- 1: done, dead or cancelled; see jobs_dedup
         alone          bit              NOT NULL CONSTRAINT jobs_alone DEFAULT 0,  -- 1: goes only to a worker that holds nothing else, see reap
         payload_utf16  bit              NOT NULL,  -- 1: the payload came as nvarchar
         priority       smallint         NOT NULL,  -- smaller runs first
@@ -173,9 +173,9 @@ BEGIN TRY
             INCLUDE (fence, state) WHERE state = 2
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
-    -- Done (annotated) and dead jobs in the order in which they ended, for peek, purge and requeue; no worker reads it.
+    -- Done (annotated), dead and cancelled jobs in the order in which they ended, for peek, purge and requeue; no worker reads it.
     IF INDEXPROPERTY(OBJECT_ID(N'[readpast].[jobs]'), N'jobs_finished', 'IndexID') IS NULL
-        CREATE NONCLUSTERED INDEX jobs_finished ON [readpast].[jobs] (queue_id, state, finished_at, job_id) WHERE state >= 3
+        CREATE NONCLUSTERED INDEX jobs_finished ON [readpast].[jobs] (queue_id, state, finished_at, job_id) WHERE ended = 1
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
     -- One unfinished job for each key of a queue. Jobs without a key are not in it. Not filtered on state: an update of a column that a unique index
@@ -382,6 +382,9 @@ GO
 -- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it), and note checkpoints while it runs
 -- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own); a claimed one can have been asked to be
 -- cancelled (cancelling, NULL: no), and cancelled ones are counted; a queue can have a sink (NULL: none).
+-- A job can carry headers (a JSON object), belong to a batch, and be of a group of its queue (group_key); of a group only as many jobs as the queue's
+-- group_limit says have the turn (in_turn = 1), and the others wait in state 6 or are scheduled. What a queue limits: group_limit, retry_passes (1: a
+-- job that is retried gives its turn away), max_running (NULL: no limit), rate_jobs in rate_ms (NULL: no limit).
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
 -- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
@@ -411,6 +414,34 @@ BEGIN
             ALTER TABLE [readpast].[jobs] ADD cancelling bit NULL;
         IF COL_LENGTH(N'[readpast].[samples]', N'cancelled') IS NULL
             ALTER TABLE [readpast].[samples] ADD cancelled bigint NULL;
+        IF COL_LENGTH(N'[readpast].[jobs]', N'headers') IS NULL
+            ALTER TABLE [readpast].[jobs] ADD headers nvarchar(1500) COLLATE Latin1_General_100_BIN2 NULL;
+        IF COL_LENGTH(N'[readpast].[jobs]', N'batch_id') IS NULL
+            ALTER TABLE [readpast].[jobs] ADD batch_id bigint NULL;
+        IF COL_LENGTH(N'[readpast].[jobs]', N'group_key') IS NULL
+            ALTER TABLE [readpast].[jobs] ADD group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL;
+        IF COL_LENGTH(N'[readpast].[jobs]', N'in_turn') IS NULL
+            ALTER TABLE [readpast].[jobs] ADD in_turn bit NULL;
+        IF COL_LENGTH(N'[readpast].[archive]', N'headers') IS NULL
+            ALTER TABLE [readpast].[archive] ADD headers nvarchar(1500) COLLATE Latin1_General_100_BIN2 NULL;
+        IF COL_LENGTH(N'[readpast].[archive]', N'batch_id') IS NULL
+            ALTER TABLE [readpast].[archive] ADD batch_id bigint NULL;
+        IF COL_LENGTH(N'[readpast].[archive]', N'group_key') IS NULL
+            ALTER TABLE [readpast].[archive] ADD group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL;
+        IF COL_LENGTH(N'[readpast].[samples]', N'waiting') IS NULL
+            ALTER TABLE [readpast].[samples] ADD waiting bigint NULL;
+        IF COL_LENGTH(N'[readpast].[samples]', N'open_batches') IS NULL
+            ALTER TABLE [readpast].[samples] ADD open_batches bigint NULL;
+        IF COL_LENGTH(N'[readpast].[queues]', N'group_limit') IS NULL
+            ALTER TABLE [readpast].[queues] ADD group_limit int NOT NULL CONSTRAINT queues_group_limit DEFAULT 1;
+        IF COL_LENGTH(N'[readpast].[queues]', N'retry_passes') IS NULL
+            ALTER TABLE [readpast].[queues] ADD retry_passes bit NOT NULL CONSTRAINT queues_retry_passes DEFAULT 0;
+        IF COL_LENGTH(N'[readpast].[queues]', N'max_running') IS NULL
+            ALTER TABLE [readpast].[queues] ADD max_running int NULL;
+        IF COL_LENGTH(N'[readpast].[queues]', N'rate_jobs') IS NULL
+            ALTER TABLE [readpast].[queues] ADD rate_jobs int NULL;
+        IF COL_LENGTH(N'[readpast].[queues]', N'rate_ms') IS NULL
+            ALTER TABLE [readpast].[queues] ADD rate_ms bigint NULL;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() = 1222
@@ -418,6 +449,36 @@ BEGIN
         THROW;
     END CATCH;
 END;
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- The jobs of a batch, and those that wait for their turn in a group, in the order in which they get it.
+BEGIN TRY
+    DECLARE @online nvarchar(20) = CASE WHEN CAST(SERVERPROPERTY(N'EngineEdition') AS int) IN (3, 5, 8) THEN N', ONLINE = ON' END;
+    IF INDEXPROPERTY(OBJECT_ID(N'[readpast].[jobs]'), N'jobs_batch', 'IndexID') IS NULL
+    BEGIN
+        IF @online IS NOT NULL
+            EXEC (N'CREATE NONCLUSTERED INDEX jobs_batch ON [readpast].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL
+                    WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF' + @online + N')');
+        ELSE
+            CREATE NONCLUSTERED INDEX jobs_batch ON [readpast].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL
+                WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
+    END;
+    IF INDEXPROPERTY(OBJECT_ID(N'[readpast].[jobs]'), N'jobs_waiting', 'IndexID') IS NULL
+    BEGIN
+        IF @online IS NOT NULL
+            EXEC (N'CREATE NONCLUSTERED INDEX jobs_waiting ON [readpast].[jobs] (queue_id, group_key, job_id) WHERE state = 6
+                    WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF' + @online + N')');
+        ELSE
+            CREATE NONCLUSTERED INDEX jobs_waiting ON [readpast].[jobs] (queue_id, group_key, job_id) WHERE state = 6
+                WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
+    END;
+END TRY
+BEGIN CATCH
+    IF ERROR_NUMBER() = 1222
+        THROW 58012, N'a table of schema readpast is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
+    THROW;
+END CATCH;
 GO
 
 -- 082_progress.sql
@@ -465,6 +526,8 @@ IF OBJECT_ID(N'[readpast].[schedules]', N'U') IS NULL
         kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,
         dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,  -- NULL: each job has a key of its own, from name and time
         correlation_id uniqueidentifier NULL,
+        headers        nvarchar(1300)   COLLATE Latin1_General_100_BIN2 NULL,
+        group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
         payload_utf16  bit              NOT NULL,
         payload        varbinary(max)   NOT NULL,
         -- Where it stands.
@@ -476,6 +539,124 @@ IF OBJECT_ID(N'[readpast].[schedules]', N'U') IS NULL
         error          nvarchar(2048)   NULL,      -- why it could not be fired the last time that a worker looked
         CONSTRAINT schedules_pk PRIMARY KEY CLUSTERED (queue_id, name) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
         INDEX schedules_due NONCLUSTERED (queue_id, look_at) WHERE paused = 0 WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+    );
+GO
+
+-- 086_batches.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- A batch: jobs that belong together, in any queues, and a follow-up that is enqueued once, when all of them have ended. Jobs come in until it is
+-- sealed. Three tables, so that nobody who acknowledges jobs waits for a producer's transaction:
+-- batches: what it is. Who adds jobs shares a lock on the row until the end of its transaction, so that sealing waits for it.
+-- batch_additions: how many jobs came in, a row for each call; when it is sealed, their sum becomes batch_counts.members.
+-- batch_counts: how its jobs have ended, added to once for each call that ends some.
+-- Locks are taken in the order batches, jobs, batch_counts, and within each by number.
+IF OBJECT_ID(N'[readpast].[batches]', N'U') IS NULL
+    CREATE TABLE [readpast].[batches]
+    (
+        batch_id       bigint           NOT NULL IDENTITY (1, 1),
+        queue_id       int              NOT NULL,  -- of the follow-up
+        name           nvarchar(128)    NULL,      -- for people
+        parent_id      bigint           NULL,      -- the batch that the follow-up belongs to; it was there before, so that there are no circles
+        created_at     datetime2(3)     NOT NULL,
+        sealed_at      datetime2(3)     NULL,
+        -- The follow-up, as enqueue takes it.
+        priority       smallint         NOT NULL,
+        max_attempts   int              NULL,
+        time_limit_ms  int              NULL,
+        kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,
+        correlation_id uniqueidentifier NULL,
+        headers        nvarchar(1300)   COLLATE Latin1_General_100_BIN2 NULL,
+        payload_utf16  bit              NOT NULL,
+        payload        varbinary(max)   NULL,      -- NULL: there is none
+        CONSTRAINT batches_pk PRIMARY KEY CLUSTERED (batch_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
+        INDEX batches_parent NONCLUSTERED (parent_id, batch_id) WHERE parent_id IS NOT NULL
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+    );
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+IF OBJECT_ID(N'[readpast].[batch_additions]', N'U') IS NULL
+    CREATE TABLE [readpast].[batch_additions]
+    (
+        batch_id    bigint NOT NULL,
+        addition_id bigint NOT NULL IDENTITY (1, 1),
+        jobs        int    NOT NULL,
+        CONSTRAINT batch_additions_pk PRIMARY KEY CLUSTERED (batch_id, addition_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+    );
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+IF OBJECT_ID(N'[readpast].[batch_counts]', N'U') IS NULL
+    CREATE TABLE [readpast].[batch_counts]
+    (
+        batch_id     bigint       NOT NULL,
+        queue_id     int          NOT NULL,  -- of the follow-up
+        members      bigint       NULL,      -- how many jobs it has; NULL: it is not sealed yet
+        done         bigint       NOT NULL CONSTRAINT batch_counts_done DEFAULT 0,
+        dead         bigint       NOT NULL CONSTRAINT batch_counts_dead DEFAULT 0,
+        cancelled    bigint       NOT NULL CONSTRAINT batch_counts_cancelled DEFAULT 0,
+        ended_at     datetime2(3) NULL,      -- when the last one had ended; from then on nothing here changes
+        follow_up_id bigint       NULL,      -- the job that was enqueued then
+        CONSTRAINT batch_counts_pk PRIMARY KEY CLUSTERED (batch_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
+        INDEX batch_counts_queue NONCLUSTERED (queue_id, batch_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
+        INDEX batch_counts_ended NONCLUSTERED (queue_id, ended_at, batch_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+    );
+GO
+
+-- 087_groups.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Groups: jobs of a queue with one key, of which no more than the queue's group_limit have the turn at once (ready, claimed or scheduled for their next
+-- attempt); the others wait in state 6, where no claim meets them.
+-- groups: how many have the turn; a row only where there are some. Only advance_groups touches it.
+-- group_events: what advance_groups is to look at. Rows are only added, by whoever enqueues or ends jobs and in the same transaction, so that nobody
+-- waits for anybody here: to a group has come a job (ended = 0), or jobs of it have given their turn away.
+IF OBJECT_ID(N'[readpast].[groups]', N'U') IS NULL
+    CREATE TABLE [readpast].[groups]
+    (
+        queue_id  int           NOT NULL,
+        group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+        in_turn   int           NOT NULL,
+        CONSTRAINT groups_pk PRIMARY KEY CLUSTERED (queue_id, group_key) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+    );
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+IF OBJECT_ID(N'[readpast].[group_events]', N'U') IS NULL
+    CREATE TABLE [readpast].[group_events]
+    (
+        queue_id  int           NOT NULL,
+        event_id  bigint        NOT NULL IDENTITY (1, 1),
+        group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+        ended     int           NOT NULL,
+        CONSTRAINT group_events_pk PRIMARY KEY CLUSTERED (queue_id, event_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+    );
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Queues that have had jobs in batches or groups: where there is no row, acknowledgements do not even look for such jobs. A row for each transaction
+-- that found none committed: nobody waits for another's.
+IF OBJECT_ID(N'[readpast].[linked_queues]', N'U') IS NULL
+    CREATE TABLE [readpast].[linked_queues]
+    (
+        queue_id int    NOT NULL,
+        link_id  bigint NOT NULL IDENTITY (1, 1),
+        CONSTRAINT linked_queues_pk PRIMARY KEY CLUSTERED (queue_id, link_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+    );
+GO
+
+-- 088_claim_rates.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- How many jobs were claimed when, of queues with a rate (see claim_limited): in slots of a hundredth of its interval.
+IF OBJECT_ID(N'[readpast].[claim_rates]', N'U') IS NULL
+    CREATE TABLE [readpast].[claim_rates]
+    (
+        queue_id int    NOT NULL,
+        slot_ms  bigint NOT NULL,  -- when the slot begins: milliseconds since 2000
+        claimed  int    NOT NULL,
+        CONSTRAINT claim_rates_pk PRIMARY KEY CLUSTERED (queue_id, slot_ms) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
 
@@ -499,24 +680,27 @@ IF TYPE_ID(N'[readpast].[enqueue_list]') IS NULL
     );
 GO
 
--- 105_time_limit_list.sql
+-- 105_detail_list.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- The time limits of jobs to enqueue, beside the enqueue_list that has the jobs: only of those that have one of their own.
-IF TYPE_ID(N'[readpast].[time_limit_list]') IS NULL
-    CREATE TYPE [readpast].[time_limit_list] AS TABLE
+-- What few of the jobs to enqueue have, beside the enqueue_list that has the jobs: a row only for those that have any of it.
+IF TYPE_ID(N'[readpast].[detail_list]') IS NULL
+    CREATE TYPE [readpast].[detail_list] AS TABLE
     (
-        ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,  -- the job's
-        time_limit_ms bigint NOT NULL
+        ordinal       int            NOT NULL PRIMARY KEY CLUSTERED,  -- the job's
+        time_limit_ms bigint         NULL,
+        headers       nvarchar(1301) NULL,
+        group_key     nvarchar(129)  COLLATE Latin1_General_100_BIN2 NULL,
+        batch_id      bigint         NULL
     );
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Granted here as well as in 900_roles: in an upgrade, the producers' procedures take this type before that script is run.
 IF DATABASE_PRINCIPAL_ID(N'readpast_producer') IS NOT NULL
-    GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_producer];
+    GRANT EXECUTE ON TYPE::[readpast].[detail_list] TO [readpast_producer];
 IF DATABASE_PRINCIPAL_ID(N'readpast_operator') IS NOT NULL
-    GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_operator];
+    GRANT EXECUTE ON TYPE::[readpast].[detail_list] TO [readpast_operator];
 GO
 
 -- 110_finish_list.sql
@@ -555,7 +739,10 @@ IF TYPE_ID(N'[readpast].[follow_up_list]') IS NULL
         dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
         correlation_id uniqueidentifier NULL,
         kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,
-        time_limit_ms  bigint           NULL
+        time_limit_ms  bigint           NULL,
+        headers        nvarchar(1301)   NULL,
+        group_key      nvarchar(129)    COLLATE Latin1_General_100_BIN2 NULL,
+        batch_id       bigint           NULL
     );
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
@@ -601,6 +788,29 @@ GO
 -- Granted here as well as in 900_roles, which an upgrade runs only after the procedures: finish and reap declare it.
 IF DATABASE_PRINCIPAL_ID(N'readpast_worker') IS NOT NULL
     GRANT EXECUTE ON TYPE::[readpast].[attempt_list] TO [readpast_worker];
+GO
+
+-- 117_member_list.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Jobs of batches or groups that have ended or given their turn away, for note_ends.
+IF TYPE_ID(N'[readpast].[member_list]') IS NULL
+    CREATE TYPE [readpast].[member_list] AS TABLE
+    (
+        job_id    bigint        NOT NULL PRIMARY KEY CLUSTERED,
+        state     tinyint       NULL,      -- what became of it: 3 done, 4 dead, 5 cancelled; anything else: it has not ended
+        in_turn   bit           NULL,      -- 1: it has the turn in its group
+        batch_id  bigint        NULL,
+        group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL
+    );
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Granted here as well as in 900_roles, which an upgrade runs only after the procedures: finish, release and reap declare it.
+IF DATABASE_PRINCIPAL_ID(N'readpast_worker') IS NOT NULL
+    GRANT EXECUTE ON TYPE::[readpast].[member_list] TO [readpast_worker];
+IF DATABASE_PRINCIPAL_ID(N'readpast_operator') IS NOT NULL
+    GRANT EXECUTE ON TYPE::[readpast].[member_list] TO [readpast_operator];
 GO
 
 -- 120_job_list.sql
@@ -662,7 +872,12 @@ CREATE OR ALTER PROCEDURE [readpast].[create_queue]
     @max_attempts int           = NULL,  -- 5 by default; 1 and more
     @keep_done_s  int           = NULL,  -- how many seconds done jobs are kept (annotate, archive), up to ten years; 0: for ever (default)
     @keep_dead_s  int           = NULL,  -- the same of dead jobs
-    @sink         nvarchar(517) = NULL   -- the procedure that finish calls with the jobs that are done, as schema.name; empty: none (default)
+    @sink         nvarchar(517) = NULL,  -- the procedure that finish calls with the jobs that are done, as schema.name; empty: none (default)
+    @group_limit  int           = NULL,  -- how many jobs of one group_key have the turn at once: 1 (default) to 1000
+    @retry_passes bit           = NULL,  -- 1: a job that is retried gives its turn away and gets the next that is free when it is due; 0 (default): it keeps it
+    @max_running  int           = NULL,  -- how many jobs all workers together hold at once: up to 100000; 0: no limit (default)
+    @rate_jobs    int           = NULL,  -- how many jobs all workers together claim in any @rate_ms; 0: no limit (default)
+    @rate_ms      bigint        = NULL   -- with @rate_jobs: 100 to 86400000 (a day)
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -704,6 +919,22 @@ BEGIN
     SET @message = CONCAT(N'keep_dead_s is ', @keep_dead_s, N'; it must be between 1 and 315360000 (ten years), or 0 for ever');
     THROW 58003, @message, 1;
 END;
+IF @group_limit < 1 OR @group_limit > 1000
+BEGIN
+    SET @message = CONCAT(N'group_limit is ', @group_limit, N'; it must be 1 to 1000');
+    THROW 58003, @message, 1;
+END;
+IF @max_running < 0 OR @max_running > 100000
+BEGIN
+    SET @message = CONCAT(N'max_running is ', @max_running, N'; it must be 1 to 100000, or 0 for no limit');
+    THROW 58003, @message, 1;
+END;
+IF @rate_jobs < 0 OR @rate_jobs > 0 AND ISNULL(@rate_ms, 0) NOT BETWEEN 100 AND 86400000 OR ISNULL(@rate_jobs, 0) = 0 AND @rate_ms IS NOT NULL
+BEGIN
+    SET @message = CONCAT(N'rate_jobs is ', @rate_jobs, N', rate_ms ', @rate_ms,
+                          N'; rate_jobs must be 1 or more, with rate_ms between 100 and 86400000 (a day), or 0 for no limit, without rate_ms');
+    THROW 58003, @message, 1;
+END;
 -- The catalog shows only what the caller may use or see: so who sets a sink must have the right to call it, or to see its definition.
 IF @sink <> N''
 BEGIN
@@ -722,22 +953,32 @@ BEGIN
     SET @sink = CONCAT(QUOTENAME(OBJECT_SCHEMA_NAME(@sink_id)), N'.', QUOTENAME(OBJECT_NAME(@sink_id)));
 END;
 
-DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @created bit = 0;
+DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @old_limit int, @created bit = 0;
 
 BEGIN TRANSACTION;
 -- HOLDLOCK on the unique name: two sessions that create the same queue meet here, not at a duplicate key.
-SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink
+SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink,
+       @old_limit = COALESCE(max_running, rate_jobs)
 FROM [readpast].[queues] WITH (UPDLOCK, HOLDLOCK)
 WHERE name = @queue;
 
 IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND COALESCE(@sink, @old_sink) <> N''
     THROW 58003, N'a queue with delivery at_most_once cannot have a sink: its jobs are not acknowledged; set one of the two', 1;
 
+IF COALESCE(@delivery, @old_delivery) = 'at_most_once'
+    AND (@max_running > 0 OR @rate_jobs > 0 OR @old_limit IS NOT NULL AND (@max_running IS NULL OR @rate_jobs IS NULL))
+    THROW 58003, N'a queue with delivery at_most_once cannot have max_running or a rate: its jobs are not acknowledged; set one of the two', 1;
+IF @delivery = 'at_most_once' AND @old_delivery <> 'at_most_once'
+    AND EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    THROW 58003, N'a queue that has had groups or jobs of batches cannot have delivery at_most_once: its jobs would not be acknowledged', 1;
+
 IF @queue_id IS NULL
 BEGIN
-    INSERT [readpast].[queues] (name, claim_order, completion, delivery, max_attempts, keep_done_s, keep_dead_s, sink)
+    INSERT [readpast].[queues] (name, claim_order, completion, delivery, max_attempts, keep_done_s, keep_dead_s, sink, group_limit, retry_passes,
+                                   max_running, rate_jobs, rate_ms)
     VALUES (@queue, ISNULL(@claim_order, 'fifo'), ISNULL(@completion, 'delete'), ISNULL(@delivery, 'at_least_once'), ISNULL(@max_attempts, 5),
-            NULLIF(@keep_done_s, 0), NULLIF(@keep_dead_s, 0), NULLIF(@sink, N''));
+            NULLIF(@keep_done_s, 0), NULLIF(@keep_dead_s, 0), NULLIF(@sink, N''), ISNULL(@group_limit, 1), ISNULL(@retry_passes, 0),
+            NULLIF(@max_running, 0), NULLIF(@rate_jobs, 0), @rate_ms);
     SET @queue_id = CAST(SCOPE_IDENTITY() AS int);
     INSERT [readpast].[duties] (queue_id) VALUES (@queue_id);
     SET @created = 1;
@@ -751,7 +992,8 @@ BEGIN
              OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
              OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 1)
              OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 2)
-             OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state >= 3))
+             OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND ended = 1)
+             OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 6))
     BEGIN
         SET @message = CONCAT(N'queue ''', @queue, N''' is ', @old_order, N' and has jobs; work them off and purge before changing it to ', @claim_order);
         THROW 58003, @message, 1;
@@ -763,7 +1005,12 @@ BEGIN
         max_attempts = ISNULL(@max_attempts, max_attempts),
         keep_done_s  = CASE WHEN @keep_done_s IS NULL THEN keep_done_s ELSE NULLIF(@keep_done_s, 0) END,
         keep_dead_s  = CASE WHEN @keep_dead_s IS NULL THEN keep_dead_s ELSE NULLIF(@keep_dead_s, 0) END,
-        sink         = CASE WHEN @sink IS NULL THEN sink ELSE NULLIF(@sink, N'') END
+        sink         = CASE WHEN @sink IS NULL THEN sink ELSE NULLIF(@sink, N'') END,
+        group_limit  = ISNULL(@group_limit, group_limit),
+        retry_passes = ISNULL(@retry_passes, retry_passes),
+        max_running  = CASE WHEN @max_running IS NULL THEN max_running ELSE NULLIF(@max_running, 0) END,
+        rate_jobs    = CASE WHEN @rate_jobs IS NULL THEN rate_jobs ELSE NULLIF(@rate_jobs, 0) END,
+        rate_ms      = CASE WHEN @rate_jobs IS NULL THEN rate_ms ELSE @rate_ms END
     WHERE queue_id = @queue_id;
 END;
 COMMIT TRANSACTION;
@@ -781,6 +1028,9 @@ GO
 -- A key locks nothing but itself: a new one keeps only its own entry of jobs_dedup locked until the caller's transaction ends, and one that is
 -- found keeps no lock at all (but where it came in between the look and the insert). So an enqueue waits for nobody but an uncommitted enqueue or acknowledgement of the same key. The unique index decides:
 -- where two sessions insert one key at once, the second gets error 2601, which does not doom the caller's transaction, and looks again.
+--
+-- A job of a group waits (state 6) until it gets its turn: at once after this call's commit or, in a caller's transaction, within about a second after
+-- that one's. A batch cannot be sealed before the caller's transaction has ended.
 CREATE OR ALTER PROCEDURE [readpast].[enqueue]
     @queue          nvarchar(129),
     @payload        varbinary(max)   = NULL,  -- bytes; JSON as UTF-8
@@ -794,16 +1044,19 @@ CREATE OR ALTER PROCEDURE [readpast].[enqueue]
     @job_id         bigint           = NULL OUTPUT,
     @duplicate      bit              = NULL OUTPUT,
     @kind           varchar(65)      = NULL,  -- what sort of job, for the worker to choose the handler: up to 64 printable ASCII characters
-    @time_limit_ms  bigint           = NULL   -- after this long its handler is told that it is cancelled; NULL: as the worker has it
+    @time_limit_ms  bigint           = NULL,  -- after this long its handler is told that it is cancelled; NULL: as the worker has it
+    @headers        nvarchar(1301)   = NULL,  -- a JSON object of up to 1,300 characters, for the handler
+    @group_key      nvarchar(129)    = NULL,  -- jobs of one key take turns, see create_queue: up to 128 characters
+    @batch_id       bigint           = NULL   -- the batch it belongs to, see create_batch
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 -- The caller's may be another: .NET's TransactionScope has SERIALIZABLE by default, under which the look for the key would lock a range.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @due datetime2(3), @new_id bigint, @tries int = 0, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @is_member bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0, @message nvarchar(2048);
 
-SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END
+SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END, @delivery = delivery
 FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
@@ -826,11 +1079,26 @@ BEGIN
     SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
     THROW 58003, @message, 1;
 END;
+IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%' OR @headers LIKE N'%"readpast-%'
+    THROW 58003, N'headers must be a JSON object of up to 1300 characters, without names that begin with readpast-', 1;
+IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256 OR DATALENGTH(@group_key) <> DATALENGTH(LTRIM(RTRIM(@group_key)))
+    THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
+IF @group_key IS NOT NULL OR @batch_id IS NOT NULL
+    SET @is_member = 1;
+IF @is_member = 1 AND @delivery = 'at_most_once'
+    THROW 58003, N'a queue with delivery at_most_once has no groups and no jobs of batches: its jobs are not acknowledged', 1;
 
 -- A time in the past is now: due_at says since when a job has been ready. DATEADD counts in int: whole seconds and the rest.
 SET @due = COALESCE(CASE WHEN @due_at > @now THEN @due_at END, DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
 SET @job_id = NULL;
 SET @duplicate = 0;
+
+IF @is_member = 1
+BEGIN
+    BEGIN TRANSACTION;
+    EXEC [readpast].[link_queue] @queue_id;
+    EXEC [readpast].[lock_batch] @batch_id;
+END;
 
 WHILE @job_id IS NULL
 BEGIN
@@ -848,11 +1116,11 @@ BEGIN
         BEGIN TRY
             INSERT [readpast].[jobs] WITH (ROWLOCK)
                 (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16, payload,
-                 time_limit_ms)
+                 time_limit_ms, headers, batch_id, group_key)
             VALUES
-                (@new_id, @queue_id, CASE WHEN @due > @now THEN 1 ELSE 0 END, @lifo, ISNULL(@priority, 0), @max_attempts, @now, @due,
+                (@new_id, @queue_id, CASE WHEN @due > @now THEN 1 WHEN @group_key IS NOT NULL THEN 6 ELSE 0 END, @lifo, ISNULL(@priority, 0), @max_attempts, @now, @due,
                  @correlation_id, @kind, @dedup_key, CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
-                 ISNULL(@payload, CAST(@text AS varbinary(max))), @time_limit_ms);
+                 ISNULL(@payload, CAST(@text AS varbinary(max))), @time_limit_ms, @headers, @batch_id, @group_key);
             SET @job_id = @new_id;
         END TRY
         BEGIN CATCH
@@ -864,6 +1132,17 @@ BEGIN
         END CATCH;
         SET XACT_ABORT ON;
     END;
+END;
+
+IF @is_member = 1
+BEGIN
+    IF @duplicate = 0 AND @batch_id IS NOT NULL
+        INSERT [readpast].[batch_additions] (batch_id, jobs) VALUES (@batch_id, 1);
+    IF @duplicate = 0 AND @group_key IS NOT NULL AND @due <= @now
+        INSERT [readpast].[group_events] (queue_id, group_key, ended) VALUES (@queue_id, @group_key, 0);
+    COMMIT TRANSACTION;
+    IF @group_key IS NOT NULL
+        EXEC [readpast].[advance_groups] @queue_id;
 END;
 
 -- Jobs with higher numbers may have been claimed meanwhile: then claims begin beyond this one (see marks). In a caller's transaction, the sweep
@@ -881,13 +1160,279 @@ BEGIN
 END;
 GO
 
+-- 212_link_queue.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For those who enqueue jobs of batches or groups, in their transaction: notes that the queue has such jobs (see linked_queues).
+CREATE OR ALTER PROCEDURE [readpast].[link_queue]
+    @queue_id int
+AS
+SET NOCOUNT ON;
+-- READPAST: a row that is not committed may be taken back.
+IF NOT EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE queue_id = @queue_id)
+    INSERT [readpast].[linked_queues] (queue_id) VALUES (@queue_id);
+GO
+
+-- 214_lock_batch.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For those who add jobs to a batch, in their transaction: makes sure that it is there and not sealed, and keeps it from being sealed until the
+-- transaction has ended. Without a batch it does nothing.
+CREATE OR ALTER PROCEDURE [readpast].[lock_batch]
+    @batch_id bigint
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @found bit = 0, @sealed_at datetime2(3), @message nvarchar(2048);
+
+IF @batch_id IS NULL
+    RETURN;
+-- REPEATABLEREAD keeps the shared lock until the transaction ends, also where READ_COMMITTED_SNAPSHOT is on.
+SELECT @found = 1, @sealed_at = sealed_at
+FROM [readpast].[batches] WITH (ROWLOCK, REPEATABLEREAD, FORCESEEK (batches_pk (batch_id)))
+WHERE batch_id = @batch_id
+OPTION (MAXDOP 1);
+IF @found = 0
+BEGIN
+    SET @message = CONCAT(N'there is no batch ', @batch_id, N'; create one with [readpast].[create_batch] (a week after its end, a batch is forgotten)');
+    THROW 58021, @message, 1;
+END;
+IF @sealed_at IS NOT NULL
+BEGIN
+    SET @message = CONCAT(N'batch ', @batch_id, N' is sealed: no job can be added to it');
+    THROW 58021, @message, 1;
+END;
+GO
+
+-- 216_end_batch.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For note_ends and seal_batch, in their transaction: ends a batch whose jobs have all ended, and enqueues its follow-up. The caller holds the batch's
+-- row of batch_counts, so that this happens once.
+-- The follow-up has the header readpast-batch: batch_id, done, dead, cancelled.
+CREATE OR ALTER PROCEDURE [readpast].[end_batch]
+    @batch_id bigint
+AS
+SET NOCOUNT ON;
+SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+SET XACT_ABORT ON;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @job_id bigint, @header nvarchar(200);
+
+IF EXISTS (SELECT 1 FROM [readpast].[batches] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE batch_id = @batch_id AND payload IS NOT NULL)
+    SET @job_id = NEXT VALUE FOR [readpast].[job_ids];
+UPDATE [readpast].[batch_counts] WITH (ROWLOCK)
+SET ended_at = @now, follow_up_id = @job_id
+WHERE batch_id = @batch_id;
+IF @job_id IS NULL
+    RETURN;
+
+SELECT @header = CONCAT(N'{"readpast-batch":{"batch_id":', batch_id, N',"done":', done, N',"dead":', dead, N',"cancelled":', cancelled, N'}')
+FROM [readpast].[batch_counts] WITH (ROWLOCK)
+WHERE batch_id = @batch_id;
+INSERT [readpast].[jobs] WITH (ROWLOCK)
+    (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload, time_limit_ms, headers,
+     batch_id)
+SELECT @job_id, b.queue_id, 0, CASE WHEN q.claim_order = 'lifo' THEN 1 ELSE 0 END, b.priority, b.max_attempts, @now, @now, b.correlation_id, b.kind,
+       b.payload_utf16, b.payload, b.time_limit_ms,
+       -- Before the headers of its own, where there are some: behind the opening bracket of theirs, or instead of an empty object.
+       CASE WHEN b.headers IS NULL OR NOT EXISTS (SELECT 1 FROM OPENJSON(b.headers)) THEN @header + N'}'
+            ELSE @header + N',' + STUFF(b.headers, 1, 1, N'') END,
+       b.parent_id
+FROM [readpast].[batches] AS b WITH (ROWLOCK, READCOMMITTEDLOCK)
+INNER JOIN [readpast].[queues] AS q ON q.queue_id = b.queue_id
+WHERE b.batch_id = @batch_id;
+GO
+
+-- 217_lock_groups.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For advance_groups, and for operators' procedures before they lock waiting jobs: no other session gives turns away in this queue until the
+-- transaction ends. @granted: 0, somebody else had the lock for @wait_ms. Only in a transaction.
+CREATE OR ALTER PROCEDURE [readpast].[lock_groups]
+    @queue_id int,
+    @wait_ms  int,
+    @granted  bit OUTPUT
+AS
+SET NOCOUNT ON;
+DECLARE @resource nvarchar(255) = CONCAT(N'readpast.groups.', @queue_id), @result int;
+
+EXEC @result = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = @wait_ms;
+SET @granted = CASE WHEN @result >= 0 THEN 1 ELSE 0 END;
+GO
+
+-- 218_note_ends.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For those who end jobs of batches or groups, in their transaction, whose last statement it is but for the result: adds the ends to the batches' counts,
+-- ends the batches that have no more unfinished jobs, and notes which jobs have given their turn away. The caller holds the jobs' rows.
+-- A job has given its turn away where it had it (in_turn) and has ended or waits for another turn (state 6).
+CREATE OR ALTER PROCEDURE [readpast].[note_ends]
+    @queue_id int,
+    @members  [readpast].[member_list] READONLY
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @batch_id bigint;
+DECLARE @ended TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, done int NOT NULL, dead int NOT NULL, cancelled int NOT NULL);
+DECLARE @complete TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, is_complete bit NOT NULL);
+
+INSERT @ended (batch_id, done, dead, cancelled)
+SELECT m.batch_id, SUM(CASE WHEN m.state = 3 THEN 1 ELSE 0 END), SUM(CASE WHEN m.state = 4 THEN 1 ELSE 0 END), SUM(CASE WHEN m.state = 5 THEN 1 ELSE 0 END)
+FROM @members AS m
+WHERE m.batch_id IS NOT NULL AND m.state IN (3, 4, 5)
+GROUP BY m.batch_id;
+IF @@ROWCOUNT > 0
+BEGIN
+    UPDATE c
+    SET done = c.done + e.done, dead = c.dead + e.dead, cancelled = c.cancelled + e.cancelled
+    OUTPUT inserted.batch_id, CASE WHEN inserted.done + inserted.dead + inserted.cancelled >= inserted.members THEN 1 ELSE 0 END
+    INTO @complete (batch_id, is_complete)
+    FROM @ended AS e
+    INNER LOOP JOIN [readpast].[batch_counts] AS c WITH (ROWLOCK, FORCESEEK, INDEX (batch_counts_pk)) ON c.batch_id = e.batch_id
+    WHERE c.ended_at IS NULL
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    WHILE 1 = 1
+    BEGIN
+        SET @batch_id = (SELECT MIN(batch_id) FROM @complete WHERE is_complete = 1);
+        IF @batch_id IS NULL
+            BREAK;
+        EXEC [readpast].[end_batch] @batch_id;
+        UPDATE @complete SET is_complete = 0 WHERE batch_id = @batch_id;
+    END;
+END;
+
+INSERT [readpast].[group_events] (queue_id, group_key, ended)
+SELECT @queue_id, m.group_key, COUNT(*)
+FROM @members AS m
+WHERE m.group_key IS NOT NULL AND m.in_turn = 1 AND m.state >= 3
+GROUP BY m.group_key;
+GO
+
+-- 219_advance_groups.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For those who enqueue or end jobs of groups, when that is committed, and for promote: gives the turn to waiting jobs of the groups in which something
+-- has happened (group_events), in the order of their ids.
+--
+-- One session of a queue at a time does so (an application lock until its transaction ends), for up to 1,000 events in one transaction. It waits
+-- for nobody else: events and waiting jobs that are locked are not committed, and those who commit them call it again. (Operators, who lock waiting
+-- jobs that are committed, take the application lock first, see lock_groups: else a group's next job could be passed over.) Inside of a caller's
+-- transaction it does nothing: the next promote does it, within about a second. It never fails, because what it is called for has been done.
+CREATE OR ALTER PROCEDURE [readpast].[advance_groups]
+    @queue_id int
+AS
+SET NOCOUNT ON;
+SET ROWCOUNT 0;
+SET XACT_ABORT OFF;
+IF @@TRANCOUNT > 0
+    RETURN;
+DECLARE @limit int, @granted bit, @found int = 1000, @first_ready bigint;
+DECLARE @events TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL, ended int NOT NULL);
+-- in_turn: how many have the turn, without those that gave it away.
+DECLARE @groups TABLE
+(
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
+    is_new    bit NOT NULL,
+    in_turn   int NOT NULL
+);
+DECLARE @next TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
+DECLARE @started TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
+
+BEGIN TRY
+    WHILE @found = 1000
+    BEGIN
+        SET @found = 0;
+        -- Most calls find nothing where others are quicker: they need not wait for them.
+        IF NOT EXISTS (SELECT 1 FROM [readpast].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE queue_id = @queue_id)
+            BREAK;
+        BEGIN TRANSACTION;
+        EXEC [readpast].[lock_groups] @queue_id, 5000, @granted OUTPUT;
+        IF @granted = 1
+        BEGIN
+            SET @limit = (SELECT group_limit FROM [readpast].[queues] WHERE queue_id = @queue_id);
+            DELETE TOP (1000) FROM [readpast].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+            OUTPUT deleted.group_key, deleted.ended INTO @events (group_key, ended)
+            WHERE queue_id = @queue_id
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            SET @found = @@ROWCOUNT;
+
+            INSERT @groups (group_key, is_new, in_turn)
+            SELECT e.group_key, 1, -SUM(e.ended) FROM @events AS e GROUP BY e.group_key;
+            UPDATE k
+            SET is_new = 0, in_turn = g.in_turn + k.in_turn
+            FROM @groups AS k
+            INNER LOOP JOIN [readpast].[groups] AS g WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (groups_pk (queue_id, group_key)))
+                ON g.group_key = k.group_key
+            WHERE g.queue_id = @queue_id
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+            INSERT @next (job_id, group_key)
+            SELECT w.job_id, k.group_key
+            FROM @groups AS k
+            CROSS APPLY (SELECT TOP (@limit) j.job_id
+                         FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
+                         WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
+                         ORDER BY j.job_id) AS w
+            WHERE k.in_turn < @limit
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            -- No more than there is room for.
+            IF @limit > 1
+                DELETE n
+                FROM @next AS n
+                INNER JOIN @groups AS k ON k.group_key = n.group_key
+                WHERE (SELECT COUNT(*) FROM @next AS b WHERE b.group_key = n.group_key AND b.job_id < n.job_id) >= @limit - k.in_turn;
+
+            UPDATE j
+            SET state = 0, in_turn = 1, due_at = SYSUTCDATETIME()
+            OUTPUT inserted.job_id, inserted.group_key INTO @started (job_id, group_key)
+            FROM @next AS n
+            INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
+                ON j.job_id = n.job_id
+            WHERE j.state = 6
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+            UPDATE k
+            SET in_turn = k.in_turn + (SELECT COUNT(*) FROM @started AS s WHERE s.group_key = k.group_key)
+            FROM @groups AS k;
+            DELETE g
+            FROM @groups AS k
+            INNER LOOP JOIN [readpast].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk)) ON g.group_key = k.group_key
+            WHERE k.in_turn <= 0 AND g.queue_id = @queue_id
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            UPDATE g
+            SET in_turn = k.in_turn
+            FROM @groups AS k
+            INNER LOOP JOIN [readpast].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk)) ON g.group_key = k.group_key
+            WHERE k.in_turn > 0 AND k.is_new = 0 AND g.queue_id = @queue_id
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            INSERT [readpast].[groups] (queue_id, group_key, in_turn)
+            SELECT @queue_id, k.group_key, k.in_turn FROM @groups AS k WHERE k.in_turn > 0 AND k.is_new = 1;
+        END;
+        COMMIT TRANSACTION;
+
+        SET @first_ready = (SELECT MIN(job_id) FROM @started);
+        IF EXISTS (SELECT 1 FROM [readpast].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id AND job_id > @first_ready)
+            EXEC [readpast].[lower_marks] @queue_id, @first_ready;
+        DELETE @events;
+        DELETE @groups;
+        DELETE @next;
+        DELETE @started;
+    END;
+END TRY
+BEGIN CATCH
+    IF @@TRANCOUNT > 0
+        ROLLBACK TRANSACTION;
+END CATCH;
+GO
+
 -- 220_enqueue_batch.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Enqueues many jobs in one round trip; they get ascending ids in the order of their ordinals.
 -- Takes part in the caller's transaction. Result (unless @report = 0, for triggers): ordinal, job_id, duplicate; a duplicate's
 -- job_id is that of the job that was unfinished at that moment, or of the earlier one in the same batch, that has its key.
--- Jobs with a time limit of their own stand in @time_limits, too, under their ordinal. Left out, it is empty.
+-- Jobs with a time limit, headers, a group or a batch stand in @details, too, under their ordinal. Left out, it is empty. Batches and groups are as
+-- enqueue has them.
 --
 -- Keys lock nothing but themselves, see enqueue. Jobs without a key are added by one INSERT; those with a key one by one in the order of their keys,
 -- so that two batches with keys in common wait for each other and never in a circle. (An INSERT ... SELECT ... ORDER BY promises no order.)
@@ -897,26 +1442,29 @@ CREATE OR ALTER PROCEDURE [readpast].[enqueue_batch]
     @queue       nvarchar(129),
     @jobs        [readpast].[enqueue_list] READONLY,
     @report      bit = 1,
-    @time_limits [readpast].[time_limit_list] READONLY
+    @details     [readpast].[detail_list] READONLY
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's may be another, see enqueue
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @has_keys bit = 0, @is_own bit = 0, @again bit = 1, @key nvarchar(256), @last_key nvarchar(256),
-    @ordinal int, @new_id bigint, @time_limit_ms int, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @has_details bit = 0, @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @again bit = 1, @key nvarchar(256), @last_key nvarchar(256),
+    @ordinal int, @new_id bigint, @time_limit_ms int, @headers nvarchar(1300), @batch_id bigint, @last_batch bigint, @group_key nvarchar(128), @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @message nvarchar(2048);
 DECLARE @numbered TABLE
 (
     ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,
     own_id        bigint NOT NULL,
     job_id        bigint NOT NULL,
     duplicate     bit    NOT NULL,
-    time_limit_ms int    NULL
+    time_limit_ms int    NULL,
+    headers       nvarchar(1300) NULL,
+    batch_id      bigint         NULL,
+    group_key     nvarchar(128)  COLLATE Latin1_General_100_BIN2 NULL
 );
 -- The first of each key, in the order of the keys.
 DECLARE @keyed TABLE (dedup_key nvarchar(256) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED, ordinal int NOT NULL);
 
-SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END
+SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END, @delivery = delivery
 FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
@@ -935,17 +1483,29 @@ IF EXISTS (SELECT 1 FROM @jobs WHERE dedup_key IS NOT NULL)
     SET @has_keys = 1;
 IF @has_keys = 1 AND EXISTS (SELECT 1 FROM @jobs WHERE dedup_key = N'' OR DATALENGTH(dedup_key) <> DATALENGTH(LTRIM(RTRIM(dedup_key))))
     THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
-SELECT TOP (1) @wrong = time_limit_ms FROM @time_limits WHERE time_limit_ms < 1 OR time_limit_ms > 2147483647;
-IF @wrong IS NOT NULL
+IF EXISTS (SELECT 1 FROM @details)
 BEGIN
-    SET @message = CONCAT(N'time_limit_ms is ', @wrong, N'; it must be 1 to 2147483647 (24 days)');
-    THROW 58003, @message, 1;
-END;
-SELECT TOP (1) @wrong = l.ordinal FROM @time_limits AS l WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = l.ordinal);
-IF @wrong IS NOT NULL
-BEGIN
-    SET @message = CONCAT(N'ordinal of a time limit is ', @wrong, N'; it must be the ordinal of a job');
-    THROW 58003, @message, 1;
+    SET @has_details = 1;
+    SELECT TOP (1) @wrong = time_limit_ms FROM @details WHERE time_limit_ms < 1 OR time_limit_ms > 2147483647;
+    IF @wrong IS NOT NULL
+    BEGIN
+        SET @message = CONCAT(N'time_limit_ms is ', @wrong, N'; it must be 1 to 2147483647 (24 days)');
+        THROW 58003, @message, 1;
+    END;
+    IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(headers) > 2600 OR ISJSON(headers) = 0 OR headers NOT LIKE N'{%' OR headers LIKE N'%"readpast-%')
+        THROW 58003, N'headers must be a JSON object of up to 1300 characters, without names that begin with readpast-', 1;
+    IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(group_key) = 0 OR DATALENGTH(group_key) > 256 OR DATALENGTH(group_key) <> DATALENGTH(LTRIM(RTRIM(group_key))))
+        THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
+    SELECT TOP (1) @wrong = d.ordinal FROM @details AS d WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = d.ordinal);
+    IF @wrong IS NOT NULL
+    BEGIN
+        SET @message = CONCAT(N'ordinal in details is ', @wrong, N'; it must be the ordinal of a job');
+        THROW 58003, @message, 1;
+    END;
+    IF EXISTS (SELECT 1 FROM @details WHERE batch_id IS NOT NULL OR group_key IS NOT NULL)
+        SET @has_members = 1;
+    IF @has_members = 1 AND @delivery = 'at_most_once'
+        THROW 58003, N'a queue with delivery at_most_once has no groups and no jobs of batches: its jobs are not acknowledged', 1;
 END;
 
 INSERT @numbered (ordinal, own_id, job_id, duplicate)
@@ -953,30 +1513,43 @@ SELECT n.ordinal, NEXT VALUE FOR [readpast].[job_ids] OVER (ORDER BY n.ordinal),
 FROM @jobs AS n;
 UPDATE @numbered SET job_id = own_id;
 SET @first_id = (SELECT MIN(job_id) FROM @numbered);
-IF EXISTS (SELECT 1 FROM @time_limits)
+IF @has_details = 1
     UPDATE i
-    SET time_limit_ms = l.time_limit_ms
-    FROM @time_limits AS l
-    INNER JOIN @numbered AS i ON i.ordinal = l.ordinal;
+    SET time_limit_ms = d.time_limit_ms, headers = d.headers, batch_id = d.batch_id, group_key = d.group_key
+    FROM @details AS d
+    INNER JOIN @numbered AS i ON i.ordinal = d.ordinal;
 
 IF @has_keys = 1
-BEGIN
     INSERT @keyed (dedup_key, ordinal)
     SELECT n.dedup_key, MIN(n.ordinal) FROM @jobs AS n WHERE n.dedup_key IS NOT NULL GROUP BY n.dedup_key;
-    IF @@TRANCOUNT = 0
-        SET @is_own = 1;
-END;
+IF (@has_keys = 1 OR @has_members = 1) AND @@TRANCOUNT = 0
+    SET @is_own = 1;
 
 WHILE @again = 1
 BEGIN
     SET @again = 0;
     IF @is_own = 1
         BEGIN TRANSACTION;
+    IF @has_members = 1
+    BEGIN
+        EXEC [readpast].[link_queue] @queue_id;
+        -- Before everything else, in the order of their numbers.
+        SET @last_batch = NULL;
+        WHILE 1 = 1
+        BEGIN
+            SET @batch_id = (SELECT MIN(batch_id) FROM @numbered WHERE @last_batch IS NULL OR batch_id > @last_batch);
+            IF @batch_id IS NULL
+                BREAK;
+            EXEC [readpast].[lock_batch] @batch_id;
+            SET @last_batch = @batch_id;
+        END;
+    END;
     INSERT [readpast].[jobs] WITH (ROWLOCK)
-        (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload, time_limit_ms)
+        (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload, time_limit_ms,
+         headers, batch_id, group_key)
     SELECT i.job_id,
            @queue_id,
-           CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 ELSE 0 END,
+           CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
            @lifo,
            ISNULL(n.priority, 0),
            n.max_attempts,
@@ -987,7 +1560,10 @@ BEGIN
            n.kind,
            CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
            ISNULL(n.payload, CAST(n.text AS varbinary(max))),
-           i.time_limit_ms
+           i.time_limit_ms,
+           i.headers,
+           i.batch_id,
+           i.group_key
     FROM @jobs AS n
     INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
     WHERE n.dedup_key IS NULL
@@ -1001,7 +1577,8 @@ BEGIN
         IF @key IS NULL
             BREAK;
         SET @last_key = @key;
-        SELECT @new_id = own_id, @time_limit_ms = time_limit_ms FROM @numbered WHERE ordinal = @ordinal;
+        SELECT @new_id = own_id, @time_limit_ms = time_limit_ms, @headers = headers, @batch_id = batch_id, @group_key = group_key
+        FROM @numbered WHERE ordinal = @ordinal;
         SET @job_id = NULL;
         WHILE @job_id IS NULL AND @again = 0
         BEGIN
@@ -1016,10 +1593,10 @@ BEGIN
             BEGIN TRY
                 INSERT [readpast].[jobs] WITH (ROWLOCK)
                     (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16,
-                     payload, time_limit_ms)
+                     payload, time_limit_ms, headers, batch_id, group_key)
                 SELECT @new_id,
                        @queue_id,
-                       CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 ELSE 0 END,
+                       CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN @group_key IS NOT NULL THEN 6 ELSE 0 END,
                        @lifo,
                        ISNULL(n.priority, 0),
                        n.max_attempts,
@@ -1030,7 +1607,10 @@ BEGIN
                        n.dedup_key,
                        CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
                        ISNULL(n.payload, CAST(n.text AS varbinary(max))),
-                       @time_limit_ms
+                       @time_limit_ms,
+                       @headers,
+                       @batch_id,
+                       @group_key
                 FROM @jobs AS n
                 WHERE n.ordinal = @ordinal
                 OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -1059,9 +1639,18 @@ BEGIN
         INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
         WHERE n.dedup_key = @key;
     END;
+    IF @has_members = 1 AND @again = 0
+    BEGIN
+        INSERT [readpast].[batch_additions] (batch_id, jobs)
+        SELECT i.batch_id, COUNT(*) FROM @numbered AS i WHERE i.batch_id IS NOT NULL AND i.duplicate = 0 GROUP BY i.batch_id;
+        INSERT [readpast].[group_events] (queue_id, group_key, ended)
+        SELECT @queue_id, i.group_key, 0 FROM @numbered AS i WHERE i.group_key IS NOT NULL AND i.duplicate = 0 GROUP BY i.group_key;
+    END;
     IF @is_own = 1 AND @again = 0
         COMMIT TRANSACTION;
 END;
+IF @has_members = 1
+    EXEC [readpast].[advance_groups] @queue_id;
 
 -- Jobs with higher numbers may have been claimed meanwhile, see enqueue. No error here is the caller's: the jobs are there.
 IF @@TRANCOUNT = 0
@@ -1280,11 +1869,12 @@ GO
 -- Results, one for each priority that was looked at (none where nothing is ready), in no particular order (OUTPUT has none): job_id, fence,
 -- attempt, max_attempts, priority, waited_ms (since it was due), age_ms (since it was enqueued), kind, payload_utf16, payload (with
 -- @payloads = 0: its length in bytes, as eight bytes, the highest first), details (JSON: an object with dedup_key, correlation_id, time_limit_ms,
--- checkpointed (true: checkpoints has something for it);
+-- checkpointed (true: checkpoints has something for it), headers, batch_id, group_key;
 -- NULL where the job has none of them: a column of its own for each would cost every other job, too).
 -- Later versions add columns at the end, and members to details.
 -- Return status: 1 when a job waits that must run alone (see reap), otherwise 0. Asked for with @alone = 1, such a job comes first, and
 -- by itself.
+-- A queue with max_running or a rate has claim_limited do it; the return status has 2 added where these limits kept jobs back.
 -- With delivery at_most_once the rows are deleted by the claim; their fence is 0 and there is nothing to finish.
 --
 -- The hints: ROWLOCK, because READPAST skips locked rows only, never locked pages. UPDLOCK, so that two claims do not both read a row
@@ -1310,10 +1900,11 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @claim_order varchar(4), @delivery varchar(13), @max_attempts int,
-    @paused bit, @alone_waits bit = 0, @room int = @max, @at_least smallint = -32768, @priority smallint, @from_id bigint, @mark_lowered int,
+    @paused bit, @is_limited bit, @alone_waits bit = 0, @status int, @room int = @max, @at_least smallint = -32768, @priority smallint, @from_id bigint, @mark_lowered int,
     @claimed int, @message nvarchar(2048);
 
-SELECT @queue_id = queue_id, @claim_order = claim_order, @delivery = delivery, @max_attempts = max_attempts, @paused = paused
+SELECT @queue_id = queue_id, @claim_order = claim_order, @delivery = delivery, @max_attempts = max_attempts, @paused = paused,
+       @is_limited = CASE WHEN max_running IS NULL AND rate_jobs IS NULL THEN 0 ELSE 1 END
 FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
@@ -1341,13 +1932,19 @@ IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTE
            WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
     SET @alone_waits = 1;
 
+IF @is_limited = 1
+BEGIN
+    EXEC @status = [readpast].[claim_limited] @queue_id, @worker_id, @max, @alone, @payloads;
+    RETURN @status + @alone_waits;
+END;
+
 IF @alone = 1 AND @alone_waits = 1
 BEGIN
     WITH next_jobs AS
     (
         SELECT TOP (1)
                job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-               kind, payload_utf16, payload, time_limit_ms, checkpointed
+               kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
         FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
         WHERE queue_id = @queue_id AND state = 0 AND alone = 1
         ORDER BY priority, job_id
@@ -1359,11 +1956,14 @@ BEGIN
            DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
            CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
            CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
-                OR inserted.checkpointed = 1
+                OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                 THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                  N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
                                  N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
-                                 N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
+                                 N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END,
+                                 N',"headers":', ISNULL(inserted.headers, N'null'),
+                                 N',"batch_id":', ISNULL(CONVERT(nvarchar(20), inserted.batch_id), N'null'),
+                                 N',"group_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.group_key, 'json') + N'"', N'null'), N'}') AS nvarchar(4000))
                 END AS details
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     RETURN @alone_waits;
@@ -1376,7 +1976,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms, checkpointed
+                   kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
             ORDER BY priority, job_id DESC
@@ -1388,18 +1988,21 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
                CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
-                    OR inserted.checkpointed = 1
+                    OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
                                      N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
-                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
+                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END,
+                                     N',"headers":', ISNULL(inserted.headers, N'null'),
+                                     N',"batch_id":', ISNULL(CONVERT(nvarchar(20), inserted.batch_id), N'null'),
+                                     N',"group_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.group_key, 'json') + N'"', N'null'), N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms, headers
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
             ORDER BY priority, job_id DESC
@@ -1410,9 +2013,11 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.kind, deleted.payload_utf16,
                CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
                CASE WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
+                    OR deleted.headers IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(deleted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), deleted.correlation_id) + N'"', N'null'),
-                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), deleted.time_limit_ms), N'null'), N'}') AS nvarchar(4000))
+                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), deleted.time_limit_ms), N'null'),
+                                     N',"headers":', ISNULL(deleted.headers, N'null'), N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     RETURN @alone_waits;
@@ -1435,7 +2040,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms, checkpointed
+                   kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
@@ -1447,11 +2052,14 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
                CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
-                    OR inserted.checkpointed = 1
+                    OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
                                      N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
-                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
+                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END,
+                                     N',"headers":', ISNULL(inserted.headers, N'null'),
+                                     N',"batch_id":', ISNULL(CONVERT(nvarchar(20), inserted.batch_id), N'null'),
+                                     N',"group_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.group_key, 'json') + N'"', N'null'), N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE IF @delivery = 'at_least_once'
@@ -1459,7 +2067,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms, checkpointed
+                   kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         )
@@ -1470,18 +2078,21 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
                CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
-                    OR inserted.checkpointed = 1
+                    OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
                                      N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), inserted.time_limit_ms), N'null'),
-                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END, N'}') AS nvarchar(4000))
+                                     N',"checkpointed":', CASE WHEN inserted.checkpointed = 1 THEN N'true' ELSE N'false' END,
+                                     N',"headers":', ISNULL(inserted.headers, N'null'),
+                                     N',"batch_id":', ISNULL(CONVERT(nvarchar(20), inserted.batch_id), N'null'),
+                                     N',"group_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.group_key, 'json') + N'"', N'null'), N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE IF @claim_order = 'fifo'
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms, headers
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
@@ -1492,16 +2103,18 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.kind, deleted.payload_utf16,
                CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
                CASE WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
+                    OR deleted.headers IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(deleted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), deleted.correlation_id) + N'"', N'null'),
-                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), deleted.time_limit_ms), N'null'), N'}') AS nvarchar(4000))
+                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), deleted.time_limit_ms), N'null'),
+                                     N',"headers":', ISNULL(deleted.headers, N'null'), N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms, headers
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         )
@@ -1511,9 +2124,11 @@ BEGIN
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.kind, deleted.payload_utf16,
                CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
                CASE WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
+                    OR deleted.headers IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(deleted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), deleted.correlation_id) + N'"', N'null'),
-                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), deleted.time_limit_ms), N'null'), N'}') AS nvarchar(4000))
+                                     N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), deleted.time_limit_ms), N'null'),
+                                     N',"headers":', ISNULL(deleted.headers, N'null'), N'}') AS nvarchar(4000))
                     END AS details
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     SET @claimed = @@ROWCOUNT;
@@ -1529,6 +2144,168 @@ BEGIN
 END;
 
 RETURN @alone_waits;
+GO
+
+-- 231_claim_limited.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For claim, of a queue that limits how many of its jobs may be claimed at once (max_running) or in an interval (rate_jobs in rate_ms), whoever claims
+-- them. Result: as claim. Return status: 2 where a limit (or a session that is ending jobs) kept jobs back, otherwise 0.
+--
+-- One session of a queue at a time claims here (an application lock until its transaction ends). So it first claims, then commits, and only then
+-- sends the jobs: a client that reads slowly does not keep the others from claiming.
+-- What is claimed is counted entry by entry, behind the locks of those that end jobs at this moment: an end that is not committed may be taken
+-- back. It waits half a second for them and then claims nothing.
+-- An interval begins at any moment: in none of that length are more than rate_jobs claimed. That is exact to a hundredth of it, on the safe side.
+CREATE OR ALTER PROCEDURE [readpast].[claim_limited]
+    @queue_id  int,
+    @worker_id uniqueidentifier,
+    @max       int,
+    @alone     bit,
+    @payloads  bit
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT OFF;  -- so that a lock's time-out ends nothing but its statement
+SET LOCK_TIMEOUT 500;
+DECLARE @claim_order varchar(4), @max_attempts int, @max_running int, @rate_jobs int, @rate_ms bigint, @resource nvarchar(255), @granted int,
+    @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int, @at_least smallint = -32768, @priority smallint,
+    @from_id bigint, @lowered int;
+DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+
+SELECT @claim_order = claim_order, @max_attempts = max_attempts, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms
+FROM [readpast].[queues] WHERE queue_id = @queue_id;
+SET @allowed = @max;
+
+BEGIN TRANSACTION;
+BEGIN TRY
+    SET @resource = CONCAT(N'readpast.limits.', @queue_id);
+    EXEC @granted = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 500;
+    IF @granted < 0
+        SET @allowed = 0;
+    SET @now = SYSUTCDATETIME();
+
+    IF @max_running IS NOT NULL AND @allowed > 0
+    BEGIN
+        SET @room = @max_running - (SELECT COUNT(*)
+                                    FROM (SELECT TOP (@max_running) j.job_id
+                                          FROM [readpast].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
+                                          WHERE j.queue_id = @queue_id AND j.state = 2) AS c);
+        IF @room < @allowed
+            SET @allowed = @room;
+    END;
+
+    IF @rate_jobs IS NOT NULL AND @allowed > 0
+    BEGIN
+        SET @now_ms = DATEDIFF_BIG(MILLISECOND, '20000101', @now);
+        SET @slot_ms = CASE WHEN @rate_ms >= 100 THEN @rate_ms / 100 ELSE 1 END;
+        -- Slots of the future are from before the clock was set back.
+        DELETE [readpast].[claim_rates] WITH (ROWLOCK)
+        WHERE queue_id = @queue_id AND (slot_ms + @slot_ms <= @now_ms - @rate_ms OR slot_ms > @now_ms + @rate_ms);
+        SET @room = @rate_jobs - (SELECT ISNULL(SUM(claimed), 0) FROM [readpast].[claim_rates] WITH (ROWLOCK) WHERE queue_id = @queue_id);
+        IF @room < @allowed
+            SET @allowed = CASE WHEN @room < 0 THEN 0 ELSE @room END;
+    END;
+
+    SET @room = @allowed;
+    IF @alone = 1 AND @room > 0
+    BEGIN
+        WITH next_jobs AS
+        (
+            SELECT TOP (1) job_id, state, fence, attempt, worker_id, claimed_at, priority
+            FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
+            WHERE queue_id = @queue_id AND state = 0 AND alone = 1
+            ORDER BY priority, job_id
+        )
+        UPDATE next_jobs
+        SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        OUTPUT inserted.job_id INTO @jobs (job_id)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        IF @@ROWCOUNT > 0
+            SET @room = 0;
+    END;
+
+    IF @claim_order = 'lifo' AND @room > 0
+    BEGIN
+        WITH next_jobs AS
+        (
+            SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at, priority
+            FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+            WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
+            ORDER BY priority, job_id DESC
+        )
+        UPDATE next_jobs
+        SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        OUTPUT inserted.job_id INTO @jobs (job_id)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SET @room = 0;
+    END;
+
+    -- As claim does, but that no mark is raised here: the sweep does it.
+    WHILE @room > 0
+    BEGIN
+        EXEC [readpast].[next_priority] @queue_id, @at_least, @priority OUTPUT, @from_id OUTPUT, @lowered OUTPUT;
+        IF @priority IS NULL
+            BREAK;
+        WITH next_jobs AS
+        (
+            SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at
+            FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+            WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
+            ORDER BY job_id
+        )
+        UPDATE next_jobs
+        SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        OUTPUT inserted.job_id INTO @jobs (job_id)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SET @room = @room - @@ROWCOUNT;
+        IF @priority = 32767
+            BREAK;
+        SET @at_least = @priority + 1;
+    END;
+
+    SET @claimed = (SELECT COUNT(*) FROM @jobs);
+    IF @rate_jobs IS NOT NULL AND @claimed > 0
+    BEGIN
+        UPDATE [readpast].[claim_rates] WITH (ROWLOCK)
+        SET claimed = claimed + @claimed
+        WHERE queue_id = @queue_id AND slot_ms = @now_ms - @now_ms % @slot_ms;
+        IF @@ROWCOUNT = 0
+            INSERT [readpast].[claim_rates] (queue_id, slot_ms, claimed) VALUES (@queue_id, @now_ms - @now_ms % @slot_ms, @claimed);
+    END;
+    COMMIT TRANSACTION;
+END TRY
+BEGIN CATCH
+    IF ERROR_NUMBER() <> 1222 OR XACT_STATE() <> 1
+    BEGIN
+        IF @@TRANCOUNT > 0
+            ROLLBACK TRANSACTION;
+        THROW;
+    END;
+    -- Only the count waits for locks: nothing is claimed yet.
+    COMMIT TRANSACTION;
+    RETURN 2;
+END CATCH;
+
+SET LOCK_TIMEOUT -1;
+SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
+       DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms, j.kind, j.payload_utf16,
+       CASE WHEN @payloads = 1 THEN j.payload ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,
+       CASE WHEN j.dedup_key IS NOT NULL OR j.correlation_id IS NOT NULL OR j.time_limit_ms IS NOT NULL
+            OR j.checkpointed = 1 OR j.headers IS NOT NULL OR j.batch_id IS NOT NULL OR j.group_key IS NOT NULL
+            THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(j.dedup_key, 'json') + N'"', N'null'),
+                             N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), j.correlation_id) + N'"', N'null'),
+                             N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), j.time_limit_ms), N'null'),
+                             N',"checkpointed":', CASE WHEN j.checkpointed = 1 THEN N'true' ELSE N'false' END,
+                             N',"headers":', ISNULL(j.headers, N'null'),
+                             N',"batch_id":', ISNULL(CONVERT(nvarchar(20), j.batch_id), N'null'),
+                             N',"group_key":', ISNULL(N'"' + STRING_ESCAPE(j.group_key, 'json') + N'"', N'null'), N'}') AS nvarchar(4000))
+            END AS details
+FROM @jobs AS c
+INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = c.job_id
+WHERE j.state = 2 AND j.worker_id = @worker_id
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+RETURN CASE WHEN @allowed < @max AND @claimed >= @allowed THEN 2 ELSE 0 END;
 GO
 
 -- 232_look.sql
@@ -1693,6 +2470,8 @@ GO
 -- for it, or the worker has no handler for its kind.
 -- A job that was asked to be cancelled (cancel) is done if it is done, and cancelled whatever else is asked for.
 --
+-- The ends of jobs of batches are added to the batches' counts, which may end them; where jobs of groups have ended, the next ones get their turn.
+--
 -- Attempts that failed (outcomes 1 and 2) are kept in attempts. Those of a job that is done go with it where the queue deletes done jobs.
 --
 -- Where the queue has a sink, that is called first, in the same transaction, with the jobs that are done (call_sink): what it writes and the
@@ -1713,12 +2492,15 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517), @first_ready bigint,
-    @message nvarchar(2048), @outcome tinyint, @least tinyint, @fence int, @locked int, @shortest bigint, @longest bigint;
+    @message nvarchar(2048), @outcome tinyint, @least tinyint, @fence int, @locked int, @shortest bigint, @longest bigint,
+    @is_linked bit = 0, @retry_passes bit;
 -- attempt: the one that has failed.
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL);
 DECLARE @failed [readpast].[attempt_list];
+DECLARE @members [readpast].[member_list];
 
-SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts, @sink = sink
+SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts, @sink = sink,
+       @retry_passes = retry_passes
 FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
@@ -1731,6 +2513,9 @@ SELECT @outcome = MAX(outcome), @least = MIN(outcome), @fence = MAX(fence), @sho
 FROM @jobs;
 IF @outcome > 3 OR @shortest < 0 OR @longest > 315360000000
     THROW 58003, N'outcome must be 0 (done), 1 (retry), 2 (dead) or 3 (snooze), retry_ms between 0 and 315360000000 (ten years)', 1;
+-- NOLOCK: a job of a batch or a group cannot have been claimed before the row that says so was there.
+IF EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    SET @is_linked = 1;
 
 BEGIN TRANSACTION;
 -- A list of both done and other jobs is changed by two statements: its rows are locked before, all in the order of job_id.
@@ -1743,6 +2528,15 @@ IF @least = 0 AND @outcome > 0
 
 IF @sink IS NOT NULL
     EXEC [readpast].[call_sink] @sink, @queue_id, @worker_id, @jobs;
+
+-- What they belong to does not change while they are claimed.
+IF @is_linked = 1
+    INSERT @members (job_id, in_turn, batch_id, group_key)
+    SELECT f.job_id, j.in_turn, j.batch_id, j.group_key
+    FROM @jobs AS f
+    INNER LOOP JOIN [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
+    WHERE j.batch_id IS NOT NULL OR j.group_key IS NOT NULL
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 IF @completion = 'delete'
 BEGIN
@@ -1776,10 +2570,11 @@ BEGIN
     DELETE j
     OUTPUT deleted.job_id, deleted.queue_id, deleted.priority, deleted.attempt, deleted.fence, deleted.enqueued_at, deleted.due_at,
            deleted.worker_id, deleted.claimed_at, @now, f.run_us, deleted.correlation_id, deleted.kind, deleted.dedup_key,
-           deleted.payload_utf16, deleted.payload, CASE WHEN deleted.cancelling = 1 THEN NULL ELSE deleted.error END, f.output, deleted.time_limit_ms
+           deleted.payload_utf16, deleted.payload, CASE WHEN deleted.cancelling = 1 THEN NULL ELSE deleted.error END, f.output, deleted.time_limit_ms,
+           deleted.headers, deleted.batch_id, deleted.group_key
     INTO [readpast].[archive]
          (job_id, queue_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, correlation_id,
-          kind, dedup_key, payload_utf16, payload, error, output, time_limit_ms)
+          kind, dedup_key, payload_utf16, payload, error, output, time_limit_ms, headers, batch_id, group_key)
     FROM @jobs AS f
     INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
@@ -1827,8 +2622,29 @@ BEGIN
         EXEC [readpast].[note_attempts] @queue_id, @failed;
     END;
 END;
+
+IF @is_linked = 1 AND EXISTS (SELECT 1 FROM @members)
+BEGIN
+    DELETE m FROM @members AS m WHERE NOT EXISTS (SELECT 1 FROM @found AS d WHERE d.job_id = m.job_id);
+    -- A job that is retried goes back to its group.
+    IF @outcome > 0 AND @retry_passes = 1
+        UPDATE j
+        SET state = CASE WHEN j.state = 0 THEN 6 ELSE j.state END, in_turn = NULL
+        FROM @members AS m
+        INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+        WHERE j.state IN (0, 1) AND j.group_key IS NOT NULL
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    UPDATE m
+    SET state = CASE WHEN j.job_id IS NULL THEN 3 WHEN j.state = 1 AND j.in_turn IS NULL THEN 6 ELSE j.state END
+    FROM @members AS m
+    LEFT JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = m.job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    EXEC [readpast].[note_ends] @queue_id, @members;
+END;
 COMMIT TRANSACTION;
 
+IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
+    EXEC [readpast].[advance_groups] @queue_id;
 IF @outcome > 0
 BEGIN
     SET @first_ready = (SELECT MIN(job_id) FROM @jobs WHERE outcome IN (1, 3) AND ISNULL(retry_ms, 0) = 0);
@@ -1866,15 +2682,26 @@ SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @queue_id int = (SELECT queue_id FROM [readpast].[queues] WHERE name = @queue), @next nvarchar(128), @last nvarchar(128), @next_id int,
-    @first_id bigint, @message nvarchar(2048);
+    @first_id bigint, @locked int, @message nvarchar(2048);
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 -- Of the follow-ups.
+DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @queues TABLE (queue_id int NOT NULL PRIMARY KEY CLUSTERED);
+DECLARE @grouped TABLE (queue_id int NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @list [readpast].[enqueue_list];
-DECLARE @time_limits [readpast].[time_limit_list];
+DECLARE @details [readpast].[detail_list];
 
 SET @first_id = NEXT VALUE FOR [readpast].[job_ids];  -- below those of the follow-ups
 BEGIN TRANSACTION;
+-- Batches before jobs, see batches. (One that is sealed or not there is found out below.)
+IF EXISTS (SELECT 1 FROM @follow_ups WHERE batch_id IS NOT NULL)
+BEGIN
+    INSERT @batches (batch_id) SELECT u.batch_id FROM @follow_ups AS u WHERE u.batch_id IS NOT NULL GROUP BY u.batch_id;
+    SELECT @locked = COUNT(b.sealed_at)
+    FROM @batches AS u
+    INNER LOOP JOIN [readpast].[batches] AS b WITH (ROWLOCK, REPEATABLEREAD, FORCESEEK (batches_pk (batch_id))) ON b.batch_id = u.batch_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+END;
 INSERT @held (job_id)
 SELECT j.job_id
 FROM @jobs AS f
@@ -1901,20 +2728,21 @@ BEGIN
     SET @last = @next;
 
     DELETE @list;
-    DELETE @time_limits;
+    DELETE @details;
     INSERT @list (ordinal, payload, priority, delay_ms, due_at, max_attempts, dedup_key, correlation_id, kind)
     SELECT u.ordinal, u.payload, u.priority, u.delay_ms, u.due_at, u.max_attempts, u.dedup_key, u.correlation_id, u.kind
     FROM @follow_ups AS u
     INNER JOIN @held AS h ON h.job_id = u.job_id
     WHERE u.queue = @next;
-    INSERT @time_limits (ordinal, time_limit_ms)
-    SELECT u.ordinal, u.time_limit_ms
+    INSERT @details (ordinal, time_limit_ms, headers, group_key, batch_id)
+    SELECT u.ordinal, u.time_limit_ms, u.headers, u.group_key, u.batch_id
     FROM @follow_ups AS u
     INNER JOIN @held AS h ON h.job_id = u.job_id
-    WHERE u.queue = @next AND u.time_limit_ms IS NOT NULL;
+    WHERE u.queue = @next
+        AND (u.time_limit_ms IS NOT NULL OR u.headers IS NOT NULL OR u.group_key IS NOT NULL OR u.batch_id IS NOT NULL);
 
     BEGIN TRY
-        EXEC [readpast].[enqueue_batch] @queue = @next, @jobs = @list, @report = 0, @time_limits = @time_limits;
+        EXEC [readpast].[enqueue_batch] @queue = @next, @jobs = @list, @report = 0, @details = @details;
     END TRY
     BEGIN CATCH
         SET @message = CONCAT(ERROR_NUMBER(), N': a follow-up in queue ''', @next, N''' cannot be enqueued, error ', ERROR_NUMBER(), N': ',
@@ -1924,9 +2752,22 @@ BEGIN
         THROW 58020, @message, 1;
     END CATCH;
     INSERT @queues (queue_id) SELECT queue_id FROM [readpast].[queues] WHERE name = @next;
+    IF EXISTS (SELECT 1 FROM @details WHERE group_key IS NOT NULL)
+        INSERT @grouped (queue_id) SELECT queue_id FROM [readpast].[queues] WHERE name = @next;
 END;
 COMMIT TRANSACTION;
 
+IF @@TRANCOUNT = 0
+BEGIN
+    -- What finish has left, because it was in this transaction.
+    EXEC [readpast].[advance_groups] @queue_id;
+    WHILE EXISTS (SELECT 1 FROM @grouped)
+    BEGIN
+        SET @next_id = (SELECT MIN(queue_id) FROM @grouped);
+        EXEC [readpast].[advance_groups] @next_id;
+        DELETE @grouped WHERE queue_id = @next_id;
+    END;
+END;
 -- Jobs with higher numbers than the follow-ups' may have been claimed meanwhile, see enqueue. No error here is the caller's: all is committed.
 IF @@TRANCOUNT = 0
 BEGIN
@@ -1995,6 +2836,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+DECLARE @members [readpast].[member_list];
 DECLARE @queue_id int = (SELECT queue_id FROM [readpast].[workers] WHERE worker_id = @worker_id), @first_ready bigint, @released int;
 
 UPDATE j
@@ -2009,13 +2851,21 @@ SET @first_ready = (SELECT MIN(job_id) FROM @found);
 
 -- A statement of its own, so that the others' does not change what jobs_dedup depends on.
 IF @released < (SELECT COUNT(*) FROM @jobs)
+BEGIN
+    BEGIN TRANSACTION;
     UPDATE j
     SET state = 5, ended = 1, attempt = j.attempt - 1, finished_at = SYSUTCDATETIME(), cancelling = NULL
-    OUTPUT inserted.job_id INTO @found (job_id)
+    OUTPUT inserted.job_id, 5, inserted.in_turn, inserted.batch_id, inserted.group_key INTO @members (job_id, state, in_turn, batch_id, group_key)
     FROM @jobs AS r
     INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = r.job_id
     WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence AND j.cancelling = 1
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    EXEC [readpast].[note_ends] @queue_id, @members;
+    COMMIT TRANSACTION;
+    INSERT @found (job_id) SELECT job_id FROM @members;
+    IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
+        EXEC [readpast].[advance_groups] @queue_id;
+END;
 
 IF @first_ready IS NOT NULL
     EXEC [readpast].[lower_marks] @queue_id, @first_ready;
@@ -2128,8 +2978,12 @@ DECLARE @given_back TABLE
     job_id  bigint  NOT NULL PRIMARY KEY CLUSTERED,
     state   tinyint NOT NULL,
     fence   int     NOT NULL,
-    attempt int     NOT NULL
+    attempt int     NOT NULL,
+    in_turn   bit           NULL,
+    batch_id  bigint        NULL,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL
 );
+DECLARE @members [readpast].[member_list];
 DECLARE @failed [readpast].[attempt_list];
 
 SELECT @queue_id = queue_id, @max_attempts = max_attempts FROM [readpast].[queues] WHERE name = @queue;
@@ -2176,7 +3030,8 @@ SET state       = CASE WHEN j.cancelling = 1 THEN 5
     error       = CASE WHEN j.cancelling = 1 THEN j.error
                        ELSE CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')') END,
     cancelling  = NULL
-OUTPUT inserted.job_id, inserted.state, inserted.fence, deleted.attempt INTO @given_back (job_id, state, fence, attempt)
+OUTPUT inserted.job_id, inserted.state, inserted.fence, deleted.attempt, inserted.in_turn, inserted.batch_id, inserted.group_key
+INTO @given_back (job_id, state, fence, attempt, in_turn, batch_id, group_key)
 FROM @held AS h
 INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
     ON j.job_id = h.job_id
@@ -2192,8 +3047,16 @@ BEGIN
     INNER JOIN @held AS h ON h.job_id = g.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     EXEC [readpast].[note_attempts] @queue_id, @failed;
+    INSERT @members (job_id, state, in_turn, batch_id, group_key)
+    SELECT g.job_id, g.state, g.in_turn, g.batch_id, g.group_key
+    FROM @given_back AS g
+    WHERE g.state >= 3 AND (g.batch_id IS NOT NULL OR g.group_key IS NOT NULL);
+    IF @@ROWCOUNT > 0
+        EXEC [readpast].[note_ends] @queue_id, @members;
 END;
 COMMIT TRANSACTION;
+IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
+    EXEC [readpast].[advance_groups] @queue_id;
 SET @jobs_dead = (SELECT COUNT(*) FROM @given_back WHERE state = 4);
 
 SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
@@ -2315,7 +3178,7 @@ SELECT CAST(CASE WHEN d.worker_id = @worker_id AND d.until >= @now THEN 1 ELSE 0
        (SELECT TOP (1) v.min_compatible FROM [readpast].[schema_version] AS v ORDER BY v.version DESC) AS min_compatible,
        s.ready, s.scheduled, s.claimed, s.dead, s.workers, q.paused,
        DATEDIFF_BIG(MILLISECOND, s.oldest_due_at, s.sampled_at) AS oldest_ready_ms,
-       DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms, s.cancelled
+       DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms, s.cancelled, s.waiting, s.open_batches
 FROM [readpast].[queues] AS q
 INNER JOIN [readpast].[duties] AS d WITH (NOLOCK) ON d.queue_id = q.queue_id
 LEFT JOIN [readpast].[samples] AS s WITH (NOLOCK) ON s.queue_id = q.queue_id
@@ -2425,6 +3288,7 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Makes scheduled jobs ready whose time has come, up to @max. Any number of sessions may run it at once: each skips what another has locked.
+-- A job of a group that has not the turn waits for it then. Also does what advance_groups could not do in producers' transactions.
 -- With @worker_id, it does so only for the worker that has the duties of the queue (see duties), and keeps them for three more seconds.
 -- Result: promoted, elected (the worker has the duties; 1 without @worker_id), schedules_due (there is something to do for due_schedules).
 CREATE OR ALTER PROCEDURE [readpast].[promote]
@@ -2437,7 +3301,7 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @elected bit, @queue_id int, @first_ready bigint, @promoted int, @schedules_due bit = 0,
     @message nvarchar(2048);
-DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 
 SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -2453,24 +3317,31 @@ BEGIN
     RETURN;
 END;
 
+BEGIN TRANSACTION;
 WITH due_jobs AS
 (
-    SELECT TOP (@max) job_id, state
+    SELECT TOP (@max) job_id, state, group_key, in_turn
     FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
     WHERE queue_id = @queue_id AND state = 1 AND due_at <= @now
     ORDER BY due_at
 )
 UPDATE due_jobs
-SET state = 0
-OUTPUT inserted.job_id INTO @due (job_id)
+SET state = CASE WHEN group_key IS NULL OR in_turn = 1 THEN 0 ELSE 6 END
+OUTPUT inserted.job_id, inserted.state, inserted.group_key INTO @due (job_id, state, group_key)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @promoted = @@ROWCOUNT;
+IF @promoted > 0
+    INSERT [readpast].[group_events] (queue_id, group_key, ended)
+    SELECT @queue_id, d.group_key, 0 FROM @due AS d WHERE d.state = 6 GROUP BY d.group_key;
+COMMIT TRANSACTION;
 
 IF @promoted > 0
 BEGIN
-    SET @first_ready = (SELECT MIN(job_id) FROM @due);
-    EXEC [readpast].[lower_marks] @queue_id, @first_ready;
+    SET @first_ready = (SELECT MIN(job_id) FROM @due WHERE state = 0);
+    IF @first_ready IS NOT NULL
+        EXEC [readpast].[lower_marks] @queue_id, @first_ready;
 END;
+EXEC [readpast].[advance_groups] @queue_id;
 EXEC [readpast].[sweep] @queue_id;
 
 IF EXISTS (SELECT 1 FROM [readpast].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (schedules_due))
@@ -2487,10 +3358,10 @@ GO
 -- duties of the queue calls it at its interval; the others get the sample with their heartbeat. Of several callers one at a time pays for a sample.
 --
 -- Cheap at any depth, at the price of precision: of each priority the first 10,000 ready jobs are counted, and where there are more, the
--- rest is estimated from the job_ids, which are dense; of scheduled, claimed, dead and cancelled jobs 100,000 are counted at the most. The oldest
+-- rest is estimated from the job_ids, which are dense; of scheduled, waiting, claimed, dead and cancelled jobs 100,000 are counted at the most. The oldest
 -- ready job is looked for among those that were counted. At most 100 priorities are looked at. Exact numbers: the procedure stats.
 -- Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms (NULL: nothing is ready), sample_age_ms (NULL: there is no
--- sample yet, because another worker is taking the first), cancelled.
+-- sample yet, because another worker is taking the first), cancelled, waiting, open_batches (whose follow-ups go to the queue).
 CREATE OR ALTER PROCEDURE [readpast].[sample]
     @queue      nvarchar(129),
     @max_age_ms int = 10000
@@ -2599,9 +3470,13 @@ BEGIN
         claimed       = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
                          WHERE j.queue_id = @queue_id AND j.state = 2) AS c),
         dead          = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-                         WHERE j.queue_id = @queue_id AND j.state = 4 AND j.state >= 3) AS d),
+                         WHERE j.queue_id = @queue_id AND j.state = 4 AND j.ended = 1) AS d),
         cancelled     = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-                         WHERE j.queue_id = @queue_id AND j.state = 5 AND j.state >= 3) AS d),
+                         WHERE j.queue_id = @queue_id AND j.state = 5 AND j.ended = 1) AS d),
+        waiting       = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+                         WHERE j.queue_id = @queue_id AND j.state = 6) AS w),
+        open_batches  = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) c.batch_id FROM [readpast].[batch_counts] AS c WITH (NOLOCK, INDEX (batch_counts_ended))
+                         WHERE c.queue_id = @queue_id AND c.ended_at IS NULL) AS o),
         workers       = (SELECT COUNT_BIG(*) FROM [readpast].[workers] AS w WITH (NOLOCK)
                          WHERE w.queue_id = @queue_id AND w.lost_at IS NULL AND w.lease_until >= @now),
         oldest_due_at = @oldest
@@ -2610,7 +3485,7 @@ END;
 
 SELECT s.ready, s.scheduled, s.claimed, s.dead, s.workers, @paused AS paused,
        DATEDIFF_BIG(MILLISECOND, s.oldest_due_at, s.sampled_at) AS oldest_ready_ms,
-       DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms, s.cancelled
+       DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms, s.cancelled, s.waiting, s.open_batches
 FROM [readpast].[samples] AS s
 WHERE s.queue_id = @queue_id;
 GO
@@ -2618,19 +3493,19 @@ GO
 -- 360_unfinished.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Says whether a queue has jobs that are not finished: ready, scheduled or claimed, by any worker. For a worker that drains it.
+-- Says whether a queue has jobs that are not finished: ready, scheduled, waiting or claimed, by any worker. For a worker that drains it.
 -- With @due_within_ms, scheduled jobs that are due later than that do not count.
 --
 -- A few seeks at any depth. Reads without locks (NOLOCK), one state after the other: a job that moves from one to another meanwhile can be
 -- in none of them. So "nothing" counts when it was said twice in a row.
--- Result: unfinished, and what it is: ready, scheduled, claimed; paused; next_due_ms (NULL: nothing is scheduled; negative: it is overdue).
+-- Result: unfinished, and what it is: ready, scheduled, claimed; paused; next_due_ms (NULL: nothing is scheduled; negative: it is overdue); waiting.
 CREATE OR ALTER PROCEDURE [readpast].[unfinished]
     @queue         nvarchar(129),
     @due_within_ms bigint = NULL
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @queue_id int, @paused bit, @ready bit = 0, @scheduled bit = 0, @claimed bit = 0, @next_due_at datetime2(3), @next_due_ms bigint,
+DECLARE @queue_id int, @paused bit, @ready bit = 0, @scheduled bit = 0, @claimed bit = 0, @waiting bit = 0, @next_due_at datetime2(3), @next_due_ms bigint,
     @message nvarchar(2048);
 
 SELECT @queue_id = queue_id, @paused = paused FROM [readpast].[queues] WHERE name = @queue;
@@ -2659,8 +3534,13 @@ IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (NOLOCK, INDEX (jobs_claimed))
            WHERE queue_id = @queue_id AND state = 2)
     SET @claimed = 1;
 
-SELECT CAST(CASE WHEN @ready = 1 OR @scheduled = 1 OR @claimed = 1 THEN 1 ELSE 0 END AS bit) AS unfinished,
-       @ready AS ready, @scheduled AS scheduled, @claimed AS claimed, @paused AS paused, @next_due_ms AS next_due_ms;
+IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (NOLOCK, INDEX (jobs_waiting))
+           WHERE queue_id = @queue_id AND state = 6)
+    SET @waiting = 1;
+
+SELECT CAST(CASE WHEN @ready = 1 OR @scheduled = 1 OR @claimed = 1 OR @waiting = 1 THEN 1 ELSE 0 END AS bit) AS unfinished,
+       @ready AS ready, @scheduled AS scheduled, @claimed AS claimed, @paused AS paused, @next_due_ms AS next_due_ms,
+       @waiting AS waiting;
 GO
 
 -- 370_expire.sql
@@ -2668,7 +3548,8 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Deletes up to @max finished jobs that the queue no longer keeps (create_queue: @keep_done_s, @keep_dead_s), the oldest first. Run it until it
 -- returns less than @max; the worker that has the duties of the queue does so every minute. Result: expired.
--- Also deletes up to @max rows of progress whose job is gone or done; expired is the greater of the two numbers.
+-- Also deletes up to @max rows of progress whose job is gone or done, and up to @max batches that have ended a week ago and whose follow-ups belong
+-- to the queue; expired is the greatest of the three numbers.
 -- As purge: first the ids, then the rows in the order of their ids; what others have locked is skipped both times, and goes the next time.
 CREATE OR ALTER PROCEDURE [readpast].[expire]
     @queue nvarchar(129),
@@ -2678,7 +3559,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @keep_dead_s int, @before datetime2(3), @expired int = 0,
-    @number tinyint = 4, @noted int = 0, @message nvarchar(2048);
+    @number tinyint = 4, @noted int = 0, @batches int, @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 -- What was deleted; failed: it may have failed attempts, which a job that is done and was claimed once has not.
@@ -2699,7 +3580,7 @@ BEGIN
     SET @before = DATEADD(SECOND, -@keep_done_s, @now);
     INSERT @old (job_id)
     SELECT TOP (@max) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at <= @before
+    WHERE queue_id = @queue_id AND state = 3 AND ended = 1 AND finished_at <= @before
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT > 0
@@ -2739,7 +3620,7 @@ WHILE @keep_dead_s IS NOT NULL AND @number <= 5
 BEGIN
     INSERT @old (job_id)
     SELECT TOP (@max - @expired) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at <= @before
+    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at <= @before
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT > 0
@@ -2793,7 +3674,23 @@ BEGIN
     END CATCH;
 END;
 
-SELECT CASE WHEN @noted > @expired THEN @noted ELSE @expired END AS expired;
+BEGIN TRANSACTION;
+DELETE @old;
+DELETE TOP (@max) c
+OUTPUT deleted.batch_id INTO @old (job_id)
+FROM [readpast].[batch_counts] AS c WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (batch_counts_ended))
+WHERE c.queue_id = @queue_id AND c.ended_at < DATEADD(DAY, -7, @now)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+SET @batches = @@ROWCOUNT;
+IF @batches > 0
+    DELETE b
+    FROM @old AS o
+    INNER LOOP JOIN [readpast].[batches] AS b WITH (ROWLOCK, FORCESEEK, INDEX (batches_pk)) ON b.batch_id = o.job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+COMMIT TRANSACTION;
+IF @noted > @expired
+    SET @expired = @noted;
+SELECT CASE WHEN @batches > @expired THEN @batches ELSE @expired END AS expired;
 GO
 
 -- 380_due_schedules.sql
@@ -2848,7 +3745,7 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 -- An enqueue waits for an uncommitted one of the same key, and the duties must not: it is tried again ten seconds later (fail_schedule).
 SET LOCK_TIMEOUT 1000;
 DECLARE @queue_id int, @payload varbinary(max), @text nvarchar(max), @payload_utf16 bit, @priority smallint, @max_attempts int, @time_limit_ms int,
-    @kind varchar(64), @dedup_key nvarchar(256), @correlation_id uniqueidentifier, @job_id bigint, @duplicate bit, @message nvarchar(2048);
+    @kind varchar(64), @dedup_key nvarchar(256), @correlation_id uniqueidentifier, @headers nvarchar(1300), @group_key nvarchar(128), @job_id bigint, @duplicate bit, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -2870,12 +3767,13 @@ BEGIN
     BEGIN
         SELECT @payload = CASE WHEN payload_utf16 = 0 THEN payload END, @text = CASE WHEN payload_utf16 = 1 THEN CAST(payload AS nvarchar(max)) END,
             @priority = priority, @max_attempts = max_attempts, @time_limit_ms = time_limit_ms, @kind = kind, @correlation_id = correlation_id,
+            @headers = headers, @group_key = group_key,
             @dedup_key = ISNULL(dedup_key, CONCAT(name, N'@', CONVERT(varchar(19), @fire_at, 126), N'Z'))
         FROM [readpast].[schedules]
         WHERE queue_id = @queue_id AND name = @name;
         EXEC [readpast].[enqueue] @queue = @queue, @payload = @payload, @text = @text, @priority = @priority, @due_at = @due_at,
             @max_attempts = @max_attempts, @dedup_key = @dedup_key, @correlation_id = @correlation_id, @kind = @kind, @time_limit_ms = @time_limit_ms,
-            @job_id = @job_id OUTPUT, @duplicate = @duplicate OUTPUT;
+            @headers = @headers, @group_key = @group_key, @job_id = @job_id OUTPUT, @duplicate = @duplicate OUTPUT;
     END;
 END;
 COMMIT TRANSACTION;
@@ -2883,6 +3781,8 @@ COMMIT TRANSACTION;
 -- Only now: see lower_marks.
 IF @duplicate = 0
     EXEC [readpast].[lower_marks] @queue_id, @job_id;
+IF @group_key IS NOT NULL
+    EXEC [readpast].[advance_groups] @queue_id;
 
 SELECT @revision AS revision, @job_id AS job_id, @duplicate AS duplicate;
 GO
@@ -2921,7 +3821,8 @@ GO
 -- Counts the jobs of one queue or, with NULL, of each. Reads without locks (NOLOCK): it neither waits nor makes anybody wait, and what
 -- it returns is a sample, not a balance. Reads every entry of the small indexes once.
 -- Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled, claimed, done, dead, archived, workers,
--- oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever), sink, cancelled.
+-- oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever), sink, cancelled,
+-- waiting, group_limit, retry_passes, max_running, rate_jobs, rate_ms.
 CREATE OR ALTER PROCEDURE [readpast].[stats]
     @queue nvarchar(129) = NULL
 AS
@@ -2942,16 +3843,19 @@ SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts,
        (SELECT COUNT_BIG(*) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
         WHERE j.queue_id = q.queue_id AND j.state = 2) AS claimed,
        (SELECT COUNT_BIG(*) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = q.queue_id AND j.state = 3 AND j.state >= 3) AS done,
+        WHERE j.queue_id = q.queue_id AND j.state = 3 AND j.ended = 1) AS done,
        (SELECT COUNT_BIG(*) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = q.queue_id AND j.state = 4 AND j.state >= 3) AS dead,
+        WHERE j.queue_id = q.queue_id AND j.state = 4 AND j.ended = 1) AS dead,
        (SELECT COUNT_BIG(*) FROM [readpast].[archive] AS a WITH (NOLOCK, INDEX (archive_finished))
         WHERE a.queue_id = q.queue_id) AS archived,
        (SELECT COUNT_BIG(*) FROM [readpast].[workers] AS w WITH (NOLOCK)
         WHERE w.queue_id = q.queue_id AND w.lost_at IS NULL AND w.lease_until >= @now) AS workers,
        DATEDIFF_BIG(MILLISECOND, r.oldest, @now) AS oldest_ready_ms, q.keep_done_s, q.keep_dead_s, q.sink,
        (SELECT COUNT_BIG(*) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = q.queue_id AND j.state = 5 AND j.state >= 3) AS cancelled
+        WHERE j.queue_id = q.queue_id AND j.state = 5 AND j.ended = 1) AS cancelled,
+       (SELECT COUNT_BIG(*) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+        WHERE j.queue_id = q.queue_id AND j.state = 6) AS waiting,
+       q.group_limit, q.retry_passes, q.max_running, q.rate_jobs, q.rate_ms
 FROM [readpast].[queues] AS q
 CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
              FROM (SELECT COUNT_BIG(*) AS ready, MIN(j.due_at) AS oldest FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
@@ -3004,11 +3908,42 @@ BEGIN
 END;
 GO
 
+-- 429_note_requeued.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For requeue, in its transaction: jobs of batches that have not ended count as unfinished again, and jobs of groups wait for their turn. state: the one
+-- that the job had.
+CREATE OR ALTER PROCEDURE [readpast].[note_requeued]
+    @queue_id int,
+    @members  [readpast].[member_list] READONLY
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @back TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead int NOT NULL, cancelled int NOT NULL);
+
+INSERT @back (batch_id, dead, cancelled)
+SELECT m.batch_id, SUM(CASE WHEN m.state = 4 THEN 1 ELSE 0 END), SUM(CASE WHEN m.state = 5 THEN 1 ELSE 0 END)
+FROM @members AS m
+WHERE m.batch_id IS NOT NULL
+GROUP BY m.batch_id;
+IF @@ROWCOUNT > 0
+    UPDATE c
+    SET dead = c.dead - b.dead, cancelled = c.cancelled - b.cancelled
+    FROM @back AS b
+    INNER LOOP JOIN [readpast].[batch_counts] AS c WITH (ROWLOCK, FORCESEEK, INDEX (batch_counts_pk)) ON c.batch_id = b.batch_id
+    WHERE c.ended_at IS NULL
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+INSERT [readpast].[group_events] (queue_id, group_key, ended)
+SELECT @queue_id, m.group_key, 0 FROM @members AS m WHERE m.group_key IS NOT NULL GROUP BY m.group_key;
+GO
+
 -- 430_requeue.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Makes dead jobs ready again: one (@job_id), which may also be cancelled, or up to @max, the oldest first. The attempt starts at 0 again, the fence goes on growing.
 -- A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one key, the newest comes back.
+-- A job of a group waits for its turn again. In a batch that has not ended it counts as unfinished again; one that has ended stays so.
 -- With @payload or @text, the one job gets another payload. Run it until it returns less than @max. Result: requeued.
 --
 -- First the ids, by reading alone; then the rows, each before its index entries, as all procedures but claim and promote lock them. Jobs without a
@@ -3028,7 +3963,8 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @requeued int = 0, 
     @id bigint, @last_id bigint, @first_ready bigint, @message nvarchar(2048);
 -- has_key: NULL when it was tried. IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @dead TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON), has_key bit NULL);
-DECLARE @ready TABLE (job_id bigint NOT NULL);
+-- What one transaction brings back; state: the one that it had.
+DECLARE @back [readpast].[member_list];
 
 SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -3052,7 +3988,7 @@ BEGIN
         INSERT @dead (job_id, has_key)
         SELECT TOP (@max - @requeued) j.job_id, CASE WHEN j.dedup_key IS NULL THEN 0 ELSE 1 END
         FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = @queue_id AND j.state = 4 AND j.state >= 3 AND NOT EXISTS (SELECT 1 FROM @dead AS d WHERE d.job_id = j.job_id)
+        WHERE j.queue_id = @queue_id AND j.state = 4 AND j.ended = 1 AND NOT EXISTS (SELECT 1 FROM @dead AS d WHERE d.job_id = j.job_id)
             AND (j.dedup_key IS NULL
                  OR NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS u WITH (NOLOCK, INDEX (jobs_dedup))
                                 WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL AND u.ended = 0)
@@ -3078,15 +4014,22 @@ BEGIN
 
     IF EXISTS (SELECT 1 FROM @dead WHERE has_key = 0)
     BEGIN
+        DELETE @back;
+        BEGIN TRANSACTION;
         UPDATE j
-        SET state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
-        OUTPUT inserted.job_id INTO @ready (job_id)
+        SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0, in_turn = NULL, due_at = @now
+        OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key INTO @back (job_id, state, batch_id, group_key)
         FROM @dead AS d
         INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = d.job_id
         WHERE d.has_key = 0 AND j.queue_id = @queue_id AND j.state = 4
         OPTION (MAXDOP 1);
         SET @requeued = @requeued + @@ROWCOUNT;
+        EXEC [readpast].[note_requeued] @queue_id, @back;
+        COMMIT TRANSACTION;
+        SELECT @id = MIN(job_id) FROM @back;
+        IF @first_ready IS NULL OR @id < @first_ready
+            SET @first_ready = @id;
     END;
 
     SET @last_id = 0;
@@ -3098,31 +4041,37 @@ BEGIN
             BREAK;
         SET @last_id = @id;
         UPDATE @dead SET has_key = NULL WHERE job_id = @id;
+        DELETE @back;
         SET XACT_ABORT OFF;
         BEGIN TRY
+            BEGIN TRANSACTION;
             IF @payload IS NOT NULL OR @text IS NOT NULL
                 UPDATE j
                 SET payload = ISNULL(@payload, CAST(@text AS varbinary(max))), payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
                     checkpointed = NULL,  -- that was of the old payload
-                    state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
-                OUTPUT inserted.job_id INTO @ready (job_id)
+                    state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0, in_turn = NULL, due_at = @now
+                OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key INTO @back (job_id, state, batch_id, group_key)
                 FROM [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
                 WHERE j.job_id = @id AND j.queue_id = @queue_id AND j.state IN (4, 5)
                 OPTION (MAXDOP 1);
             ELSE
                 UPDATE j
-                SET state = 0, ended = 0, attempt = 0, alone = 0, due_at = @now
-                OUTPUT inserted.job_id INTO @ready (job_id)
+                SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0, in_turn = NULL, due_at = @now
+                OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key INTO @back (job_id, state, batch_id, group_key)
                 FROM [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
                 WHERE j.job_id = @id AND j.queue_id = @queue_id AND (j.state = 4 OR (j.state = 5 AND @job_id IS NOT NULL))
                 OPTION (MAXDOP 1);
             SET @requeued = @requeued + @@ROWCOUNT;
+            EXEC [readpast].[note_requeued] @queue_id, @back;
+            COMMIT TRANSACTION;
+            SELECT @first_ready = job_id FROM @back WHERE @first_ready IS NULL OR job_id < @first_ready;
         END TRY
         BEGIN CATCH
             -- A producer has enqueued the key meanwhile: the job stays dead. Any other error rolls the caller's transaction back, as everywhere.
             SET XACT_ABORT ON;
             IF ERROR_NUMBER() <> 2601 OR XACT_STATE() = -1
                 THROW;
+            COMMIT TRANSACTION;  -- nothing has changed in it
         END CATCH;
         SET XACT_ABORT ON;
     END;
@@ -3131,11 +4080,10 @@ BEGIN
         BREAK;
 END;
 
-IF @requeued > 0
-BEGIN
-    SET @first_ready = (SELECT MIN(job_id) FROM @ready);
+IF @first_ready IS NOT NULL
     EXEC [readpast].[lower_marks] @queue_id, @first_ready;
-END;
+IF @requeued > 0
+    EXEC [readpast].[advance_groups] @queue_id;
 
 SELECT @requeued AS requeued;
 GO
@@ -3146,7 +4094,7 @@ GO
 -- Cancels jobs: one (@job_id) or up to 1,000 (@jobs). Those that wait are cancelled at once: state 5, kept like dead ones; their de-duplication keys
 -- are free. Of those that run, the worker is told with its next heartbeat. Until they end they stay claimed: what is acknowledged as done is done, and
 -- whatever else becomes of the run (an error, a snooze, a release, a lost worker), the job is cancelled then. Jobs that have ended stay as they are.
--- The job's error says who cancelled it, and why.
+-- Those that wait count as cancelled in their batches, and give their turn in their groups away. The job's error says who cancelled it, and why.
 --
 -- It waits for whoever is changing one of the jobs: a job that is just being claimed must not escape. It locks all rows first, in the order of job_id
 -- like everybody, so that no job changes its state between the look and the change.
@@ -3160,8 +4108,9 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @error nvarchar(4000), @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @error nvarchar(4000), @granted bit, @message nvarchar(2048);
 DECLARE @asked [readpast].[id_list];
+DECLARE @members [readpast].[member_list];
 DECLARE @held TABLE
 (
     job_id    bigint           NOT NULL PRIMARY KEY CLUSTERED,
@@ -3188,16 +4137,21 @@ ELSE
 SET @error = CONCAT(N'cancelled by ', ISNULL(ORIGINAL_LOGIN(), USER_NAME()), N': ' + NULLIF(@why, N''));
 
 BEGIN TRANSACTION;
+-- (After 30 seconds all the same: cancelling matters more than a group's order.)
+IF EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    EXEC [readpast].[lock_groups] @queue_id, 30000, @granted OUTPUT;
 INSERT @held (job_id, fence, running, worker_id)
 SELECT j.job_id, j.fence, CASE WHEN j.state = 2 THEN 1 ELSE 0 END, j.worker_id
 FROM @asked AS a
 INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
-WHERE j.queue_id = @queue_id AND j.state <= 2
+WHERE j.queue_id = @queue_id AND j.ended = 0
 ORDER BY a.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1);
 
 UPDATE j
 SET state = 5, ended = 1, finished_at = @now, error = @error
+OUTPUT inserted.job_id, 5, inserted.in_turn, inserted.batch_id, inserted.group_key
+INTO @members (job_id, state, in_turn, batch_id, group_key)
 FROM @held AS h
 INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = h.job_id
 WHERE h.running = 0
@@ -3220,7 +4174,10 @@ BEGIN
                         WHERE c.worker_id = h.worker_id AND c.job_id = h.job_id AND c.fence = h.fence)
     OPTION (MAXDOP 1);
 END;
+EXEC [readpast].[note_ends] @queue_id, @members;
 COMMIT TRANSACTION;
+IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
+    EXEC [readpast].[advance_groups] @queue_id;
 
 SELECT job_id, fence, running FROM @held;
 GO
@@ -3259,7 +4216,7 @@ IF (SELECT COUNT(*) FROM @jobs) > 1000
 SELECT TOP (@max) j.job_id, CAST(CASE j.state WHEN 3 THEN 'done' WHEN 4 THEN 'dead' ELSE 'cancelled' END AS varchar(9)) AS state, j.error, j.output
 FROM @jobs AS a
 INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
-WHERE j.queue_id = @queue_id AND j.state >= 3
+WHERE j.queue_id = @queue_id AND j.ended = 1
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 -- Not there, not even locked.
@@ -3295,7 +4252,8 @@ GO
 -- 436_promote_now.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Makes one scheduled job ready before its time: a delayed one, or one that waits for its next attempt. It waits for whoever is changing the job.
+-- Makes one scheduled job ready before its time: a delayed one, or one that waits for its next attempt. A job of a group that has not the turn waits
+-- for it then. It waits for whoever is changing the job.
 -- Result: promoted (0: the queue has no such scheduled job).
 CREATE OR ALTER PROCEDURE [readpast].[promote_now]
     @queue  nvarchar(129),
@@ -3304,7 +4262,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @promoted int, @message nvarchar(2048);
+DECLARE @queue_id int, @promoted int, @state tinyint, @group_key nvarchar(128), @message nvarchar(2048);
 
 SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -3313,13 +4271,19 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 
+BEGIN TRANSACTION;
 UPDATE j
-SET state = 0, due_at = SYSUTCDATETIME()
+SET @state = state = CASE WHEN j.group_key IS NULL OR j.in_turn = 1 THEN 0 ELSE 6 END, @group_key = j.group_key, due_at = SYSUTCDATETIME()
 FROM [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
 WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state = 1
 OPTION (MAXDOP 1);
 SET @promoted = @@ROWCOUNT;
-IF @promoted > 0
+IF @state = 6
+    INSERT [readpast].[group_events] (queue_id, group_key, ended) VALUES (@queue_id, @group_key, 0);
+COMMIT TRANSACTION;
+IF @state = 6
+    EXEC [readpast].[advance_groups] @queue_id;
+ELSE IF @promoted > 0
     EXEC [readpast].[lower_marks] @queue_id, @job_id;
 
 SELECT @promoted AS promoted;
@@ -3330,6 +4294,7 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Gives up to 1,000 jobs that have not ended another priority; of a claimed one it counts when it comes back. It waits for whoever is changing one of
 -- the jobs, in the order of job_id like everybody. Result: changed (not those that have this priority already).
+-- A job that waits for its turn in its group gets it in the group's order, whatever its priority.
 CREATE OR ALTER PROCEDURE [readpast].[set_priority]
     @queue    nvarchar(129),
     @jobs     [readpast].[id_list] READONLY,
@@ -3338,7 +4303,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @first_ready bigint, @changed int, @message nvarchar(2048);
+DECLARE @queue_id int, @first_ready bigint, @changed int, @granted bit, @message nvarchar(2048);
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
@@ -3352,14 +4317,18 @@ IF @priority IS NULL
 IF (SELECT COUNT(*) FROM @jobs) > 1000
     THROW 58003, N'jobs must be up to 1000', 1;
 
+BEGIN TRANSACTION;
+IF EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    EXEC [readpast].[lock_groups] @queue_id, 30000, @granted OUTPUT;
 UPDATE j
 SET priority = @priority
 OUTPUT inserted.job_id INTO @found (job_id)
 FROM @jobs AS a
 INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = a.job_id
-WHERE j.queue_id = @queue_id AND j.state <= 2 AND j.priority <> @priority
+WHERE j.queue_id = @queue_id AND j.ended = 0 AND j.priority <> @priority
 OPTION (MAXDOP 1);
 SET @changed = @@ROWCOUNT;
+COMMIT TRANSACTION;
 
 -- Ready ones may stand below their new priority's mark.
 SET @first_ready = (SELECT MIN(job_id) FROM @found);
@@ -3373,8 +4342,8 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Deletes up to @max jobs in one state, the oldest first; run it until it returns less than @max.
--- @state: done, dead, cancelled, archived (@older_than_s seconds and more after they finished), or ready, scheduled (@older_than_s seconds and more
--- after they were enqueued). Claimed jobs cannot be purged. Result: purged.
+-- @state: done, dead, cancelled, archived (@older_than_s seconds and more after they finished), or ready, scheduled, waiting (@older_than_s seconds and
+-- more after they were enqueued). Unfinished ones count as cancelled in their batches. Claimed jobs cannot be purged. Result: purged.
 --
 -- First the ids, by reading alone; then the rows in the order of their ids, each before its index entries, as all procedures but claim and promote
 -- lock them. What others have locked is skipped both times (READPAST).
@@ -3392,11 +4361,11 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number tinyint, @purged int = 0, @rounds int = 0, @found int, @listed int = 0,
+DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number tinyint, @purged int = 0, @rounds int = 0, @found int, @listed int = 0, @granted bit,
     @at_least smallint, @priority smallint, @enqueued_at datetime2(3), @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
-DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+DECLARE @gone [readpast].[member_list];
 
 SELECT @queue_id = queue_id, @claim_order = claim_order FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -3404,15 +4373,15 @@ BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
     THROW 58001, @message, 1;
 END;
-IF @state IS NULL OR @state NOT IN ('done', 'dead', 'cancelled', 'archived', 'ready', 'scheduled')
+IF @state IS NULL OR @state NOT IN ('done', 'dead', 'cancelled', 'archived', 'ready', 'scheduled', 'waiting')
 BEGIN
-    SET @message = CONCAT(N'state is ''', @state, N'''; it must be done, dead, cancelled, archived, ready or scheduled');
+    SET @message = CONCAT(N'state is ''', @state, N'''; it must be done, dead, cancelled, archived, ready, scheduled or waiting');
     THROW 58003, @message, 1;
 END;
 IF @older_than_s IS NULL OR @older_than_s < 0 OR @max IS NULL OR @max < 1
     THROW 58003, N'older_than_s must be 0 or more, max 1 or more', 1;
 SET @before = DATEADD(SECOND, -@older_than_s, SYSUTCDATETIME());
-SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 END;
+SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
 
 -- Again, where fewer were deleted than were found, because others had some of them locked: for as many behind those. Ten times, so that it ends
 -- whatever others do.
@@ -3421,10 +4390,10 @@ BEGIN
     SET @rounds = @rounds + 1;
 
     -- The second condition is the index's filter, which a variable does not show.
-    IF @number >= 3
+    IF @number IN (3, 4, 5)
         INSERT @old (job_id)
         SELECT TOP (@max - @purged) job_id FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-        WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at <= @before
+        WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at <= @before
             AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
         ORDER BY finished_at, job_id
         OPTION (MAXDOP 1);
@@ -3434,6 +4403,13 @@ BEGIN
         WHERE queue_id = @queue_id AND finished_at <= @before
             AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
         ORDER BY finished_at, job_id
+        OPTION (MAXDOP 1);
+    ELSE IF @state = 'waiting'
+        INSERT @old (job_id)
+        SELECT TOP (@max - @purged) job_id FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
+        WHERE queue_id = @queue_id AND state = 6 AND enqueued_at <= @before
+            AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
+        ORDER BY group_key, job_id
         OPTION (MAXDOP 1);
     ELSE IF @state = 'scheduled'
         INSERT @old (job_id)
@@ -3509,29 +4485,40 @@ BEGIN
 
     BEGIN TRANSACTION;
     IF @state = 'archived'
+    BEGIN
         DELETE a
         OUTPUT deleted.job_id INTO @gone (job_id)
         FROM @old AS o
         INNER LOOP JOIN [readpast].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
             ON a.job_id = o.job_id
         OPTION (MAXDOP 1);
+        SET @purged = @purged + @@ROWCOUNT;
+    END;
     ELSE
-        -- A dead job that came back and died again meanwhile is a young one.
+    BEGIN
+        IF @number = 6
+            EXEC [readpast].[lock_groups] @queue_id, 30000, @granted OUTPUT;
+        -- A dead job that came back and died again meanwhile is a young one. Unfinished ones (0, 1, 6) are cancelled by this.
         DELETE j
-        OUTPUT deleted.job_id INTO @gone (job_id)
+        OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id, deleted.group_key
+        INTO @gone (job_id, state, in_turn, batch_id, group_key)
         FROM @old AS o
         INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
-        WHERE j.queue_id = @queue_id AND j.state = @number AND (@number < 3 OR j.finished_at <= @before)
+        WHERE j.queue_id = @queue_id AND j.state = @number AND (j.ended = 0 OR j.finished_at <= @before)
         OPTION (MAXDOP 1);
-    SET @purged = @purged + @@ROWCOUNT;
+        SET @purged = @purged + @@ROWCOUNT;
+    END;
     -- Their failed attempts.
     DELETE a
     FROM @gone AS g
     INNER LOOP JOIN [readpast].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
     OPTION (MAXDOP 1);
-    DELETE @gone;
+    EXEC [readpast].[note_ends] @queue_id, @gone;
     COMMIT TRANSACTION;
+    IF EXISTS (SELECT 1 FROM @gone WHERE group_key IS NOT NULL)
+        EXEC [readpast].[advance_groups] @queue_id;
+    DELETE @gone;
     SET @listed = @listed + @found;
     IF @found = 0 OR @purged = @listed OR @purged >= @max
         BREAK;
@@ -3545,8 +4532,8 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Looks at jobs without claiming or waiting (READPAST): jobs that are locked at the moment are left out. Either a page of the jobs in one state,
 -- or one job by its id, whatever its state.
--- @state: ready, scheduled, claimed, done, dead, cancelled, archived. Pages are as the index of the state has them: ready in the order of the claims
--- (those that must run alone, then by priority and id; in a lifo queue the newest first), scheduled by (due_at, job_id), done, dead, cancelled and
+-- @state: ready, scheduled, waiting, claimed, done, dead, cancelled, archived. Pages are as the index of the state has them: ready in the order of the claims
+-- (those that must run alone, then by priority and id; in a lifo queue the newest first), scheduled by (due_at, job_id), waiting by (group_key, job_id), done, dead, cancelled and
 -- archived by (finished_at, job_id), claimed by job_id. The next page begins after the last row of this one, which is named by its job_id (@after) and
 -- what else the order needs. A page may be short; after the last job comes one with no row.
 --
@@ -3561,7 +4548,7 @@ GO
 -- @next and what stands with it: where the next page begins, to be passed on as @after and so on. NULL: there is no further page.
 --
 -- Result: job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind, dedup_key,
--- correlation_id, payload_utf16, payload, payload_text, error, output, output_text, time_limit_ms. Later versions add columns at the end.
+-- correlation_id, payload_utf16, payload, payload_text, error, output, output_text, time_limit_ms, headers, batch_id, group_key. Later versions add columns at the end.
 -- The texts are for reading in a tool: UTF-16 as it is, bytes if they are printable ASCII (tabs and line ends, too). NULL where they are not: UTF-8
 -- beyond ASCII cannot be decoded before SQL Server 2019.
 CREATE OR ALTER PROCEDURE [readpast].[peek]
@@ -3582,6 +4569,8 @@ CREATE OR ALTER PROCEDURE [readpast].[peek]
     @next_time      datetime2(3) = NULL OUTPUT,
     @next_priority  smallint     = NULL OUTPUT,
     @next_alone     bit          = NULL OUTPUT,
+    @after_group    nvarchar(128) = NULL,  -- waiting
+    @next_group     nvarchar(128) = NULL OUTPUT,
     @only_ids       bit          = 0      -- 1: the result is job_id alone, for programs that do something to the jobs
 AS
 SET NOCOUNT ON;
@@ -3593,7 +4582,7 @@ DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL A
 DECLARE @take int = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL THEN @max ELSE @scan END;
 DECLARE @taken int, @end int, @last int;
 DECLARE @number tinyint = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'claimed' THEN 2
-                                      WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 END;
+                                      WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
 -- What the page is read from, with what names each job's place in the order of its state; and which of them match.
 DECLARE @page TABLE
 (
@@ -3601,10 +4590,11 @@ DECLARE @page TABLE
     job_id   bigint       NOT NULL,
     key_time datetime2(3) NULL,
     priority smallint     NULL,
-    alone    bit          NULL
+    alone    bit          NULL,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL
 );
 DECLARE @matching TABLE (place int NOT NULL PRIMARY KEY CLUSTERED);
-SELECT @next = NULL, @next_time = NULL, @next_priority = NULL, @next_alone = NULL;
+SELECT @next = NULL, @next_time = NULL, @next_priority = NULL, @next_alone = NULL, @next_group = NULL;
 -- What is not plain text, when it is looked for in the characters' own order (BIN2).
 DECLARE @not_text nvarchar(20) = CONCAT(N'%[^ -~', NCHAR(9), NCHAR(10), NCHAR(13), N']%');
 
@@ -3614,9 +4604,9 @@ BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
     THROW 58001, @message, 1;
 END;
-IF @job_id IS NULL AND (@state IS NULL OR @state NOT IN ('ready', 'scheduled', 'claimed', 'done', 'dead', 'cancelled', 'archived'))
+IF @job_id IS NULL AND (@state IS NULL OR @state NOT IN ('ready', 'scheduled', 'waiting', 'claimed', 'done', 'dead', 'cancelled', 'archived'))
 BEGIN
-    SET @message = CONCAT(N'state is ''', @state, N'''; it must be ready, scheduled, claimed, done, dead, cancelled or archived');
+    SET @message = CONCAT(N'state is ''', @state, N'''; it must be ready, scheduled, waiting, claimed, done, dead, cancelled or archived');
     THROW 58003, @message, 1;
 END;
 IF @job_id IS NOT NULL AND (@state IS NOT NULL OR @after IS NOT NULL)
@@ -3628,8 +4618,9 @@ IF @max IS NULL OR @max < 0
 IF @scan IS NULL OR @scan < 1 OR @scan > 100000
     THROW 58003, N'scan must be 1 to 100000', 1;
 IF @after IS NOT NULL AND (@state = 'ready' AND @after_priority IS NULL
+                           OR @state = 'waiting' AND @after_group IS NULL
                            OR @state IN ('scheduled', 'done', 'dead', 'cancelled', 'archived') AND @after_time IS NULL)
-    THROW 58003, N'after is not enough for the next page: give after_priority, too (ready), or after_time (scheduled, done, dead, cancelled, archived)', 1;
+    THROW 58003, N'after is not enough for the next page: give after_priority, too (ready), or after_group (waiting), or after_time (scheduled, done, dead, cancelled, archived)', 1;
 
 IF @after IS NULL
 BEGIN
@@ -3637,6 +4628,7 @@ BEGIN
     SET @after_time = '00010101';
     SET @after_priority = -32768;
     SET @after_alone = 1;
+    SET @after_group = N'';
 END;
 
 IF @job_id IS NOT NULL
@@ -3720,18 +4712,32 @@ ELSE IF @state = 'claimed'
     WHERE queue_id = @queue_id AND state = 2 AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
+ELSE IF @state = 'waiting'
+BEGIN
+    INSERT @page (job_id, group_key)
+    SELECT TOP (@take) job_id, group_key FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
+    WHERE queue_id = @queue_id AND state = 6 AND group_key = @after_group AND job_id > @after
+    ORDER BY job_id
+    OPTION (MAXDOP 1);
+    SET @found = @@ROWCOUNT;
+    INSERT @page (job_id, group_key)
+    SELECT TOP (@take - @found) job_id, group_key FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
+    WHERE queue_id = @queue_id AND state = 6 AND group_key > @after_group
+    ORDER BY group_key, job_id
+    OPTION (MAXDOP 1);
+END;
 ELSE IF @number >= 3
 BEGIN
     -- The second condition is the index's filter, which a variable does not show.
     INSERT @page (job_id, key_time)
     SELECT TOP (@take) job_id, finished_at FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at = @after_time AND job_id > @after
+    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at = @after_time AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
     SELECT TOP (@take - @found) job_id, finished_at FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = @number AND state >= 3 AND finished_at > @after_time
+    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at > @after_time
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
 END;
@@ -3780,7 +4786,7 @@ BEGIN
         SELECT @last = MAX(place) FROM @matching;
 END;
 IF @job_id IS NULL AND @max > 0 AND (@taken = @take OR @last < @end)
-    SELECT @next = job_id, @next_time = key_time, @next_priority = priority, @next_alone = alone FROM @page WHERE place = @last;
+    SELECT @next = job_id, @next_time = key_time, @next_priority = priority, @next_alone = alone, @next_group = group_key FROM @page WHERE place = @last;
 IF @is_filtered = 1
     DELETE p FROM @page AS p WHERE NOT EXISTS (SELECT 1 FROM @matching AS m WHERE m.place = p.place);
 
@@ -3803,7 +4809,7 @@ IF @is_archived = 1
            CASE WHEN @texts = 0 THEN NULL
                 WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
                     THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
-           j.time_limit_ms
+           j.time_limit_ms, j.headers, j.batch_id, j.group_key
     FROM @page AS p
     INNER LOOP JOIN [readpast].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
@@ -3812,7 +4818,7 @@ IF @is_archived = 1
 ELSE
     SELECT j.job_id,
            CAST(CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done' WHEN 4 THEN 'dead'
-                             ELSE 'cancelled' END
+                             WHEN 5 THEN 'cancelled' ELSE 'waiting' END
                 AS varchar(9)) AS state,
            j.priority, j.alone, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key,
            j.correlation_id, j.payload_utf16, j.payload,
@@ -3824,7 +4830,7 @@ ELSE
            CASE WHEN @texts = 0 THEN NULL
                 WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
                     THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
-           j.time_limit_ms
+           j.time_limit_ms, j.headers, j.batch_id, j.group_key
     FROM @page AS p
     INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
@@ -3869,7 +4875,7 @@ GO
 -- Result: job_id, fraction, text, checkpoint_bytes, noted_ms (since it was noted). A job that has noted nothing is not in it.
 CREATE OR ALTER PROCEDURE [readpast].[progress_of]
     @queue nvarchar(129),
-    @jobs  [readpast].[job_list] READONLY
+    @jobs  [readpast].[id_list] READONLY
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -3945,14 +4951,16 @@ CREATE OR ALTER PROCEDURE [readpast].[set_schedule]
     @kind           varchar(65)      = NULL,
     @time_limit_ms  bigint           = NULL,
     @make_up        int              = 1,      -- of the times that were missed for more than a minute, the last so many are made up for; 0: none
-    @jitter_ms      int              = 0       -- each job starts up to so much later than its time, at random; up to a day
+    @jitter_ms      int              = 0,      -- each job starts up to so much later than its time, at random; up to a day
+    @headers        nvarchar(1301)   = NULL,
+    @group_key      nvarchar(129)    = NULL
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @created bit = 0, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @created bit = 0, @message nvarchar(2048);
 
-SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+SELECT @queue_id = queue_id, @delivery = delivery FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
@@ -3988,17 +4996,23 @@ BEGIN
     SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
     THROW 58003, @message, 1;
 END;
+IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%' OR @headers LIKE N'%"readpast-%'
+    THROW 58003, N'headers must be a JSON object of up to 1300 characters, without names that begin with readpast-', 1;
+IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256 OR DATALENGTH(@group_key) <> DATALENGTH(LTRIM(RTRIM(@group_key)))
+    THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
+IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
+    THROW 58003, N'a queue with delivery at_most_once has no groups: its jobs are not acknowledged', 1;
 
 BEGIN TRANSACTION;
 -- HOLDLOCK: two sessions that set the same new schedule meet here, not at a duplicate key.
 IF NOT EXISTS (SELECT 1 FROM [readpast].[schedules] WITH (ROWLOCK, UPDLOCK, HOLDLOCK) WHERE queue_id = @queue_id AND name = @name)
 BEGIN
     INSERT [readpast].[schedules]
-        (queue_id, name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key, correlation_id, payload_utf16,
-         payload, next_at, look_at)
+        (queue_id, name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key, correlation_id, headers, group_key,
+         payload_utf16, payload, next_at, look_at)
     VALUES
         (@queue_id, @name, @cron, @time_zone, @make_up, @jitter_ms, ISNULL(@priority, 0), @max_attempts, @time_limit_ms, @kind, @dedup_key,
-         @correlation_id, CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))), @now, @now);
+         @correlation_id, @headers, @group_key, CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))), @now, @now);
     SET @created = 1;
 END;
 ELSE
@@ -4006,6 +5020,7 @@ ELSE
     SET next_at = CASE WHEN cron = @cron AND time_zone = @time_zone THEN next_at ELSE @now END, look_at = @now,
         cron = @cron, time_zone = @time_zone, make_up = @make_up, jitter_ms = @jitter_ms, priority = ISNULL(@priority, 0),
         max_attempts = @max_attempts, time_limit_ms = @time_limit_ms, kind = @kind, dedup_key = @dedup_key, correlation_id = @correlation_id,
+        headers = @headers, group_key = @group_key,
         payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END, payload = ISNULL(@payload, CAST(@text AS varbinary(max))),
         revision = revision + 1
     WHERE queue_id = @queue_id AND name = @name;
@@ -4145,7 +5160,7 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Shows the schedules of a queue, by name. Reads without locks.
 -- Result: name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key, correlation_id, payload_utf16, payload,
--- paused, next_at, last_at, error. (next_at: for about a second after it was set or resumed, when that was.)
+-- paused, next_at, last_at, error, headers, group_key. (next_at: for about a second after it was set or resumed, when that was.)
 CREATE OR ALTER PROCEDURE [readpast].[list_schedules]
     @queue nvarchar(129)
 AS
@@ -4161,19 +5176,257 @@ BEGIN
 END;
 
 SELECT s.name, s.cron, s.time_zone, s.make_up, s.jitter_ms, s.priority, s.max_attempts, s.time_limit_ms, s.kind, s.dedup_key, s.correlation_id,
-       s.payload_utf16, s.payload, s.paused, s.next_at, s.last_at, s.error
+       s.payload_utf16, s.payload, s.paused, s.next_at, s.last_at, s.error, s.headers, s.group_key
 FROM [readpast].[schedules] AS s WITH (NOLOCK)
 WHERE s.queue_id = @queue_id
 ORDER BY s.name;
+GO
+
+-- 490_create_batch.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Creates a batch: jobs that belong together, in any queues, to be enqueued with its number (@batch_id of enqueue; batch_id in enqueue_batch's @details).
+-- When it is sealed (seal_batch) and all of its jobs have ended, its follow-up is enqueued, once, with the header readpast-batch that has the counts.
+-- Takes part in the caller's transaction. No result set: the number comes back in @batch_id.
+--
+-- Batches nest: the follow-up of this one can belong to another, @parent_id, which then does not end before. The parent must be there already, so that
+-- there are no circles.
+-- A call that is repeated because its answer was lost makes a second batch. One without a parent does no harm; one with a parent keeps that from
+-- ending until it is sealed or cancelled, too.
+CREATE OR ALTER PROCEDURE [readpast].[create_batch]
+    @queue          nvarchar(129),            -- of the follow-up
+    @name           nvarchar(129)    = NULL,  -- for people: up to 128 characters
+    @payload        varbinary(max)   = NULL,  -- the follow-up: as enqueue has it; neither a payload nor a text: there is none
+    @text           nvarchar(max)    = NULL,
+    @priority       smallint         = 0,
+    @max_attempts   int              = NULL,
+    @correlation_id uniqueidentifier = NULL,
+    @kind           varchar(65)      = NULL,
+    @time_limit_ms  bigint           = NULL,
+    @headers        nvarchar(1301)   = NULL,
+    @parent_id      bigint           = NULL,
+    @batch_id       bigint           = NULL OUTPUT
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @message nvarchar(2048);
+
+SELECT @queue_id = queue_id, @delivery = delivery FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF DATALENGTH(@name) > 256
+    THROW 58003, N'name must have up to 128 characters', 1;
+IF @payload IS NOT NULL AND @text IS NOT NULL
+    THROW 58003, N'a follow-up has either a payload or a text', 1;
+-- As enqueue has it: what it refuses must not be found out when the batch ends.
+IF @max_attempts < 1
+    THROW 58003, N'max_attempts must be 1 or more', 1;
+IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 64 OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
+    THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
+IF @time_limit_ms < 1 OR @time_limit_ms > 2147483647
+BEGIN
+    SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
+    THROW 58003, @message, 1;
+END;
+IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%' OR @headers LIKE N'%"readpast-%'
+    THROW 58003, N'headers must be a JSON object of up to 1300 characters, without names that begin with readpast-', 1;
+IF @parent_id IS NOT NULL AND @payload IS NULL AND @text IS NULL
+    THROW 58003, N'a batch belongs to another by its follow-up: with parent_id it needs a payload or a text', 1;
+IF @parent_id IS NOT NULL AND @delivery = 'at_most_once'
+    THROW 58003, N'a queue with delivery at_most_once has no jobs of batches: its jobs are not acknowledged', 1;
+
+BEGIN TRANSACTION;
+EXEC [readpast].[lock_batch] @parent_id;
+INSERT [readpast].[batches] WITH (ROWLOCK)
+    (queue_id, name, parent_id, created_at, priority, max_attempts, time_limit_ms, kind, correlation_id, headers, payload_utf16, payload)
+VALUES
+    (@queue_id, @name, @parent_id, @now, ISNULL(@priority, 0), @max_attempts, @time_limit_ms, @kind, @correlation_id, @headers,
+     CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))));
+SET @batch_id = CAST(SCOPE_IDENTITY() AS bigint);
+INSERT [readpast].[batch_counts] WITH (ROWLOCK) (batch_id, queue_id) VALUES (@batch_id, @queue_id);
+IF @parent_id IS NOT NULL
+BEGIN
+    INSERT [readpast].[batch_additions] WITH (ROWLOCK) (batch_id, jobs) VALUES (@parent_id, 1);
+    EXEC [readpast].[link_queue] @queue_id;
+END;
+COMMIT TRANSACTION;
+GO
+
+-- 492_seal_batch.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Seals a batch: no job can be added any more, and it ends when all that it has have ended, at once where they have. Waits for the transactions in which
+-- jobs are being added. Takes part in the caller's transaction. Sealing it twice has no further effect.
+-- Result: members, ended.
+CREATE OR ALTER PROCEDURE [readpast].[seal_batch]
+    @batch_id bigint,
+    @report   bit = 1
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @members bigint, @is_complete bit = 0, @message nvarchar(2048);
+
+BEGIN TRANSACTION;
+UPDATE [readpast].[batches] WITH (ROWLOCK)
+SET sealed_at = SYSUTCDATETIME()
+WHERE batch_id = @batch_id AND sealed_at IS NULL
+OPTION (MAXDOP 1);
+IF @@ROWCOUNT > 0
+BEGIN
+    -- All of them are committed now, or this transaction's own.
+    SET @members = (SELECT ISNULL(SUM(CAST(a.jobs AS bigint)), 0)
+                    FROM [readpast].[batch_additions] AS a WITH (ROWLOCK, READCOMMITTEDLOCK)
+                    WHERE a.batch_id = @batch_id);
+    DELETE [readpast].[batch_additions] WITH (ROWLOCK) WHERE batch_id = @batch_id;
+    UPDATE [readpast].[batch_counts] WITH (ROWLOCK)
+    SET members = @members, @is_complete = CASE WHEN done + dead + cancelled >= @members THEN 1 ELSE 0 END
+    WHERE batch_id = @batch_id;
+    IF @is_complete = 1
+        EXEC [readpast].[end_batch] @batch_id;
+END;
+ELSE IF NOT EXISTS (SELECT 1 FROM [readpast].[batches] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE batch_id = @batch_id)
+BEGIN
+    SET @message = CONCAT(N'there is no batch ', @batch_id, N'; create one with [readpast].[create_batch] (a week after its end, a batch is forgotten)');
+    THROW 58021, @message, 1;
+END;
+COMMIT TRANSACTION;
+
+IF @report = 1
+    SELECT c.members, CAST(CASE WHEN c.ended_at IS NULL THEN 0 ELSE 1 END AS bit) AS ended
+    FROM [readpast].[batch_counts] AS c WITH (ROWLOCK, READCOMMITTEDLOCK)
+    WHERE c.batch_id = @batch_id;
+GO
+
+-- 494_cancel_batch.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Cancels a batch: seals it and cancels up to @max of its unfinished jobs, as cancel does, whatever their queues; then those of the batches whose
+-- follow-ups belong to it. When all of them have ended, the follow-up is enqueued all the same, and its counts say what happened. Run it until it
+-- returns nothing. Jobs that others have locked are left to the next call.
+-- Results, one for each queue: as cancel.
+CREATE OR ALTER PROCEDURE [readpast].[cancel_batch]
+    @batch_id bigint,
+    @why      nvarchar(1001) = NULL,
+    @max      int            = 1000
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @next bigint, @queue_id int, @queue nvarchar(128), @found int = 0;
+DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, is_seen bit NOT NULL);
+DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL);
+DECLARE @list [readpast].[id_list];
+
+IF @max IS NULL OR @max < 1 OR @max > 1000
+    THROW 58003, N'max must be 1 to 1000', 1;
+
+INSERT @batches (batch_id, is_seen) VALUES (@batch_id, 0);
+WHILE @found < @max
+BEGIN
+    SET @next = (SELECT MIN(batch_id) FROM @batches WHERE is_seen = 0);
+    IF @next IS NULL
+        BREAK;
+    UPDATE @batches SET is_seen = 1 WHERE batch_id = @next;
+    EXEC [readpast].[seal_batch] @batch_id = @next, @report = 0;
+
+    INSERT @jobs (job_id, queue_id)
+    SELECT TOP (@max - @found) j.job_id, j.queue_id
+    FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_batch))
+    WHERE j.batch_id = @next AND j.batch_id IS NOT NULL AND j.ended = 0 AND j.cancelling IS NULL
+    ORDER BY j.job_id
+    OPTION (MAXDOP 1);
+    SET @found = @found + @@ROWCOUNT;
+
+    INSERT @batches (batch_id, is_seen)
+    SELECT b.batch_id, 0
+    FROM [readpast].[batches] AS b WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (batches_parent))
+    WHERE b.parent_id = @next AND b.parent_id IS NOT NULL
+    OPTION (MAXDOP 1);
+END;
+
+WHILE EXISTS (SELECT 1 FROM @jobs)
+BEGIN
+    SET @queue_id = (SELECT MIN(queue_id) FROM @jobs);
+    SET @queue = (SELECT name FROM [readpast].[queues] WHERE queue_id = @queue_id);
+    DELETE @list;
+    INSERT @list (job_id) SELECT job_id FROM @jobs WHERE queue_id = @queue_id;
+    EXEC [readpast].[cancel] @queue = @queue, @why = @why, @jobs = @list;
+    DELETE @jobs WHERE queue_id = @queue_id;
+END;
+GO
+
+-- 496_list_batches.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Batches: one by its number, or a page of those whose follow-ups belong to a queue, the newest first; the next page begins below the last number of
+-- this one (@before). A few seeks for each; reads without locks (NOLOCK).
+-- Result: batch_id, name, parent_id, queue (of the follow-up), created_at, sealed_at, ended_at, members, done, dead, cancelled, follow_up_id
+-- (NULL: it is not enqueued yet, or there is none).
+CREATE OR ALTER PROCEDURE [readpast].[list_batches]
+    @batch_id bigint        = NULL,
+    @queue    nvarchar(129) = NULL,
+    @open     bit           = 0,     -- 1: only those that have not ended
+    @before   bigint        = NULL,
+    @max      int           = 100
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @queue_id int, @message nvarchar(2048);
+DECLARE @page TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+
+IF @batch_id IS NULL
+BEGIN
+    SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+    IF @queue_id IS NULL
+    BEGIN
+        SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+        THROW 58001, @message, 1;
+    END;
+END;
+IF @max IS NULL OR @max < 0 OR @max > 1000
+    THROW 58003, N'max must be 0 to 1000', 1;
+SET @before = ISNULL(@before, 9223372036854775807);
+
+IF @batch_id IS NOT NULL
+    INSERT @page (batch_id) VALUES (@batch_id);
+ELSE IF @open = 1
+    INSERT @page (batch_id)
+    SELECT TOP (@max) c.batch_id
+    FROM [readpast].[batch_counts] AS c WITH (NOLOCK, INDEX (batch_counts_ended))
+    WHERE c.queue_id = @queue_id AND c.ended_at IS NULL AND c.batch_id < @before
+    ORDER BY c.batch_id DESC
+    OPTION (MAXDOP 1);
+ELSE
+    INSERT @page (batch_id)
+    SELECT TOP (@max) c.batch_id
+    FROM [readpast].[batch_counts] AS c WITH (NOLOCK, INDEX (batch_counts_queue))
+    WHERE c.queue_id = @queue_id AND c.batch_id < @before
+    ORDER BY c.batch_id DESC
+    OPTION (MAXDOP 1);
+
+SELECT b.batch_id, b.name, b.parent_id, q.name AS queue, b.created_at, b.sealed_at, c.ended_at,
+       COALESCE(c.members, (SELECT SUM(CAST(a.jobs AS bigint)) FROM [readpast].[batch_additions] AS a WITH (NOLOCK) WHERE a.batch_id = b.batch_id), 0)
+           AS members,
+       c.done, c.dead, c.cancelled, c.follow_up_id
+FROM @page AS p
+INNER LOOP JOIN [readpast].[batches] AS b WITH (NOLOCK, FORCESEEK (batches_pk (batch_id))) ON b.batch_id = p.batch_id
+INNER LOOP JOIN [readpast].[batch_counts] AS c WITH (NOLOCK, FORCESEEK (batch_counts_pk (batch_id))) ON c.batch_id = p.batch_id
+INNER JOIN [readpast].[queues] AS q ON q.queue_id = b.queue_id
+ORDER BY p.batch_id DESC
+OPTION (MAXDOP 1);
 GO
 
 -- 900_roles.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else; procedures that are named
--- nowhere (next_priority, lower_marks, note_attempts, sweep, look, call_sink, tend) are called by the others only. Nobody may touch a table:
--- procedures and tables have
--- one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
+-- nowhere (next_priority, lower_marks, note_attempts, sweep, look, call_sink, tend, claim_limited, link_queue, lock_batch, end_batch, note_ends,
+-- note_requeued, lock_groups, advance_groups) are called by the others only. Nobody may touch a table: procedures and tables have one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
 --
 -- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
 IF DATABASE_PRINCIPAL_ID(N'readpast_producer') IS NULL
@@ -4200,9 +5453,12 @@ GO
 GRANT EXECUTE ON OBJECT::[readpast].[enqueue] TO [readpast_producer];
 GRANT EXECUTE ON OBJECT::[readpast].[enqueue_batch] TO [readpast_producer];
 GRANT EXECUTE ON OBJECT::[readpast].[outcomes] TO [readpast_producer];
+GRANT EXECUTE ON OBJECT::[readpast].[create_batch] TO [readpast_producer];
+GRANT EXECUTE ON OBJECT::[readpast].[seal_batch] TO [readpast_producer];
+GRANT EXECUTE ON OBJECT::[readpast].[list_batches] TO [readpast_producer];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_producer];
 GRANT EXECUTE ON TYPE::[readpast].[enqueue_list] TO [readpast_producer];
-GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_producer];
+GRANT EXECUTE ON TYPE::[readpast].[detail_list] TO [readpast_producer];
 GRANT EXECUTE ON TYPE::[readpast].[id_list] TO [readpast_producer];
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
@@ -4234,10 +5490,11 @@ GRANT EXECUTE ON TYPE::[readpast].[finish_list] TO [readpast_worker];
 GRANT EXECUTE ON TYPE::[readpast].[follow_up_list] TO [readpast_worker];
 GRANT EXECUTE ON TYPE::[readpast].[job_list] TO [readpast_worker];
 GRANT EXECUTE ON TYPE::[readpast].[attempt_list] TO [readpast_worker];
+GRANT EXECUTE ON TYPE::[readpast].[member_list] TO [readpast_worker];
 GRANT EXECUTE ON TYPE::[readpast].[progress_list] TO [readpast_worker];
 -- What finish_with and call_sink declare.
 GRANT EXECUTE ON TYPE::[readpast].[enqueue_list] TO [readpast_worker];
-GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_worker];
+GRANT EXECUTE ON TYPE::[readpast].[detail_list] TO [readpast_worker];
 GRANT EXECUTE ON TYPE::[readpast].[sink_list] TO [readpast_worker];
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
@@ -4257,9 +5514,12 @@ GRANT EXECUTE ON OBJECT::[readpast].[promote_now] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[set_priority] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[outcomes] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[purge] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[create_batch] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[seal_batch] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[cancel_batch] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[list_batches] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[peek] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[progress_of] TO [readpast_operator];
-GRANT EXECUTE ON TYPE::[readpast].[job_list] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[set_schedule] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[delete_schedule] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[pause_schedule] TO [readpast_operator];
@@ -4270,7 +5530,9 @@ GRANT EXECUTE ON OBJECT::[readpast].[peek_attempts] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_operator];
 GRANT EXECUTE ON TYPE::[readpast].[enqueue_list] TO [readpast_operator];
 GRANT EXECUTE ON TYPE::[readpast].[id_list] TO [readpast_operator];
-GRANT EXECUTE ON TYPE::[readpast].[time_limit_list] TO [readpast_operator];
+GRANT EXECUTE ON TYPE::[readpast].[detail_list] TO [readpast_operator];
+-- What cancel, purge and requeue declare.
+GRANT EXECUTE ON TYPE::[readpast].[member_list] TO [readpast_operator];
 -- create_queue looks for it, and the catalog shows nobody what they may not use.
 GRANT EXECUTE ON TYPE::[readpast].[sink_list] TO [readpast_operator];
 GO
@@ -4282,9 +5544,10 @@ GRANT EXECUTE ON OBJECT::[readpast].[sample] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[unfinished] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[peek] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[progress_of] TO [readpast_monitor];
-GRANT EXECUTE ON TYPE::[readpast].[job_list] TO [readpast_monitor];
+GRANT EXECUTE ON TYPE::[readpast].[id_list] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[list_schedules] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[peek_attempts] TO [readpast_monitor];
+GRANT EXECUTE ON OBJECT::[readpast].[list_batches] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_monitor];
 GO
 

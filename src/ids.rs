@@ -15,6 +15,16 @@ impl fmt::Display for JobId {
     }
 }
 
+/// The number of a batch, given by SQL Server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BatchId(pub i64);
+
+impl fmt::Display for BatchId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Counts the claims of a job. An acknowledgement with an old fence changes nothing, so that a late worker cannot end a
 /// job that another worker runs by now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, InvalidPayload};
-use crate::ids::{Fence, JobId};
+use crate::headers::Headers;
+use crate::ids::{BatchId, Fence, JobId};
 use crate::maximums::{MAX_VALUE_BYTES, TEN_YEARS};
 
 /// A claimed job, as a handler gets it.
@@ -43,6 +44,12 @@ pub(crate) struct Details {
     pub(crate) checkpointed: bool,
     #[serde(skip)]
     pub(crate) checkpoint: Option<Vec<u8>>,
+    #[serde(default)]
+    pub(crate) headers: Option<Headers>,
+    #[serde(default)]
+    pub(crate) batch_id: Option<BatchId>,
+    #[serde(default)]
+    pub(crate) group_key: Option<String>,
 }
 
 impl Job {
@@ -94,6 +101,27 @@ impl Job {
     /// The producer's own id for what the job belongs to.
     pub fn correlation_id(&self) -> Option<Uuid> {
         self.details.as_ref()?.correlation_id
+    }
+
+    /// A header that the producer has attached ([`NewJob::header`]); `None`: there is none of this name, or it is not
+    /// text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.details.as_ref()?.headers.as_ref()?.text(name)
+    }
+
+    /// All headers, by name. A producer in T-SQL may have attached values that are not text.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &serde_json::Value)> {
+        self.details.iter().filter_map(|details| details.headers.as_ref()).flat_map(Headers::iter)
+    }
+
+    /// The batch that it belongs to ([`NewJob::batch`]).
+    pub fn batch_id(&self) -> Option<BatchId> {
+        self.details.as_ref()?.batch_id
+    }
+
+    /// The key of the group that it belongs to ([`NewJob::group_key`]).
+    pub fn group_key(&self) -> Option<&str> {
+        self.details.as_ref()?.group_key.as_deref()
     }
 
     /// What sort of job it is, as far as the producer said.
@@ -159,6 +187,9 @@ impl Job {
             time_limit_ms,
             checkpointed: false,
             checkpoint: None,
+            headers: job.headers,
+            batch_id: job.batch,
+            group_key: job.group_key,
         };
         Job {
             id: JobId(1),
@@ -238,10 +269,16 @@ pub struct NewJob {
     pub(crate) correlation_id: Option<Uuid>,
     pub(crate) kind: Option<String>,
     pub(crate) time_limit: Option<Duration>,
+    pub(crate) headers: Option<Headers>,
+    pub(crate) group_key: Option<String>,
+    pub(crate) batch: Option<BatchId>,
 }
 
 /// The longest de-duplication key, in UTF-16 units: the width of the column.
 const MAX_DEDUP_KEY_UNITS: usize = 256;
+
+/// The longest group key, in UTF-16 units: the width of the column.
+const MAX_GROUP_KEY_UNITS: usize = 128;
 
 /// The longest kind: the width of the column.
 const MAX_KIND_LENGTH: usize = 64;
@@ -255,6 +292,23 @@ pub(crate) const ALLOWED_KIND: &str = "1 to 64 printable ASCII characters, no sp
 /// Whether this can be the kind of a job.
 pub(crate) fn is_kind(kind: &str) -> bool {
     (1..=MAX_KIND_LENGTH).contains(&kind.len()) && kind.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// Refuses what is not 1 to `max_units` UTF-16 units without spaces at its ends: SQL Server takes texts that differ only
+/// there for equal.
+///
+/// # Errors
+///
+/// What is wrong with `name`, and what is allowed.
+pub(crate) fn check_name(name: &str, text: &str, max_units: usize) -> Result<(), String> {
+    let units = text.encode_utf16().count();
+    if units == 0 || units > max_units {
+        return Err(format!("{name} has {units} UTF-16 units; it must have 1 to {max_units}"));
+    }
+    if text.trim() != text {
+        return Err(format!("{name} is '{text}'; it must not have spaces at its ends"));
+    }
+    Ok(())
 }
 
 impl NewJob {
@@ -284,6 +338,9 @@ impl NewJob {
             correlation_id: None,
             kind: None,
             time_limit: None,
+            headers: None,
+            group_key: None,
+            batch: None,
         }
     }
 
@@ -355,6 +412,42 @@ impl NewJob {
         self
     }
 
+    /// Attaches a header for the handler, such as a tenant: a name and a text. Given twice, the last one counts. All of
+    /// them together, as JSON, may have 1,300 UTF-16 units; names that begin with `readpast-` are readpast's own.
+    ///
+    /// ```
+    /// use readpast::{Job, NewJob};
+    ///
+    /// let job = Job::for_test(NewJob::text("a.png").header("tenant", "acme"));
+    /// assert_eq!(job.header("tenant"), Some("acme"));
+    /// ```
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> NewJob {
+        self.headers.get_or_insert_default().set(name.into(), value.into());
+        self
+    }
+
+    /// Puts the job into a group: jobs of the queue with the same key (1 to 128 UTF-16 units, without spaces at its ends,
+    /// compared by code point) run one at a time, in the order in which they were enqueued, or as many at once as
+    /// [`QueueOptions::group_limit`](crate::QueueOptions::group_limit) says.
+    ///
+    /// A [delayed](NewJob::delay) job joins its group when it is due. A job that is retried keeps its turn, unless
+    /// [`QueueOptions::retry_passes`](crate::QueueOptions::retry_passes) says otherwise; a dead one lets the next go.
+    pub fn group_key(mut self, key: impl Into<String>) -> NewJob {
+        self.group_key = Some(key.into());
+        self
+    }
+
+    /// Adds the job to a batch, which must not be sealed ([`Queue::create_batch`](crate::Queue::create_batch)).
+    pub fn batch(mut self, batch: BatchId) -> NewJob {
+        self.batch = Some(batch);
+        self
+    }
+
+    /// Whether it has something that few jobs have, which is sent beside the list of the jobs.
+    pub(crate) fn has_details(&self) -> bool {
+        self.time_limit.is_some() || self.headers.is_some() || self.group_key.is_some() || self.batch.is_some()
+    }
+
     /// Refuses here what SQL Server would refuse or cut, before anything is sent.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |reason: String| Err(Error::InvalidJob { reason });
@@ -377,15 +470,15 @@ impl NewJob {
         if let Some(max_attempts) = self.max_attempts.filter(|max| i32::try_from(*max).is_err() || *max == 0) {
             return invalid(format!("max_attempts is {max_attempts}; it must be 1 to {}", i32::MAX));
         }
-        if let Some(key) = &self.dedup_key {
-            let units = key.encode_utf16().count();
-            if units == 0 || units > MAX_DEDUP_KEY_UNITS {
-                return invalid(format!("dedup_key has {units} UTF-16 units; it must have 1 to {MAX_DEDUP_KEY_UNITS}"));
+        for (name, key, max_units) in
+            [("dedup_key", &self.dedup_key, MAX_DEDUP_KEY_UNITS), ("group_key", &self.group_key, MAX_GROUP_KEY_UNITS)]
+        {
+            if let Some(key) = key {
+                check_name(name, key, max_units).or_else(invalid)?;
             }
-            // SQL Server takes keys that differ in spaces at their end for equal.
-            if key.trim() != key {
-                return invalid(format!("dedup_key is '{key}'; it must not have spaces at its ends"));
-            }
+        }
+        if let Some(headers) = &self.headers {
+            headers.check().or_else(invalid)?;
         }
         if let Some(kind) = self.kind.as_deref().filter(|kind| !is_kind(kind)) {
             return invalid(format!("kind is '{kind}'; it must be {ALLOWED_KIND}"));

@@ -106,6 +106,7 @@ mod finish_in;
 mod flag;
 mod follow_up;
 mod handler;
+mod headers;
 mod ids;
 mod job;
 mod job_notes;
@@ -127,12 +128,12 @@ pub use error::{Error, InvalidPayload};
 pub use finish_in::{Finished, finish_in};
 pub use follow_up::FollowUp;
 pub use handler::{BoxError, Context, Handlers, IntoOutput, JobError, Json, KindOptions, Output, TypedJob};
-pub use ids::{Fence, JobId, WorkerId};
+pub use ids::{BatchId, Fence, JobId, WorkerId};
 pub use job::{Job, NewJob};
 pub use outcome::Outcome;
 pub use queue::{
     Cancelled, ClaimOrder, CompletionPolicy, Delivery, FailedAttempt, JobCursor, JobEnd, JobFilter, JobPage,
-    JobProgress, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, ScheduleRow, enqueue_in,
+    JobProgress, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, Rate, ScheduleRow, enqueue_in,
 };
 pub use schedule::Schedule;
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};

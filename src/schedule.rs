@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cron_times::Times;
 use crate::error::Error;
-use crate::job::NewJob;
+use crate::job::{NewJob, check_name};
 
 /// The longest name, in UTF-16 units: the width of the column.
 const MAX_NAME_UNITS: usize = 128;
@@ -93,13 +93,7 @@ impl Schedule {
     /// Refuses what could not be fired, before anything is sent.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |reason: String| Err(Error::InvalidSchedule { reason });
-        let units = self.name.encode_utf16().count();
-        if units == 0 || units > MAX_NAME_UNITS {
-            return invalid(format!("its name has {units} UTF-16 units; it must have 1 to {MAX_NAME_UNITS}"));
-        }
-        if self.name.trim() != self.name {
-            return invalid(format!("its name is '{}'; it must not have spaces at its ends", self.name));
-        }
+        check_name("its name", &self.name, MAX_NAME_UNITS).or_else(invalid)?;
         Times::read(&self.cron, &self.time_zone).map_err(|reason| Error::InvalidSchedule { reason })?;
         if self.make_up > MAX_MAKE_UP {
             return invalid(format!("make_up is {}; it must be 0 to {MAX_MAKE_UP}", self.make_up));
@@ -109,6 +103,9 @@ impl Schedule {
         }
         if self.job.delay.is_some() || self.job.due_at.is_some() {
             return invalid("its job has delay or due_at; when it is due is for the schedule to say".to_string());
+        }
+        if self.job.batch.is_some() {
+            return invalid("its job has a batch; a batch is sealed at some time, and a schedule goes on".to_string());
         }
         match self.job.check() {
             Err(Error::InvalidJob { reason }) => invalid(format!("its job: {reason}")),

@@ -140,10 +140,10 @@ async fn a_schema_without_time_limits_is_said_to_be_too_old_for_a_job_with_one()
     let mut producer = fixture.session().await; // not with the scripts' XACT_ABORT
     let job = || NewJob::text("x");
     let limited = || job().time_limit(Duration::from_secs(1));
-    let time_limit_list = numbered().into_iter().find(|(name, _)| name == "105_time_limit_list.sql").unwrap().1;
+    let detail_list = numbered().into_iter().find(|(name, _)| name == "105_detail_list.sql").unwrap().1;
     for upgrade_has_begun in [false, true] {
         if upgrade_has_begun {
-            session.script(&time_limit_list).await.unwrap();
+            session.script(&detail_list).await.unwrap();
         }
         for jobs in [vec![limited()], vec![job(), limited()]] {
             producer.client.begin_transaction().await.unwrap();

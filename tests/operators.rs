@@ -133,9 +133,10 @@ async fn among_a_million_dead_jobs_nothing_is_read_that_is_not_needed() {
 async fn a_page_of_any_state_seeks_past_equal_times_and_priorities() {
     let count = 5_000;
     let mut counted = Counted::new("equal_keys").await;
-    let columns = "state, alone, priority, enqueued_at, due_at, finished_at";
-    for (state, alone, first_id) in [(0, 0, 0), (0, 1, 100_000), (1, 0, 200_000), (3, 0, 300_000)] {
-        let values = format!("{state}, {alone}, 3, '2020-01-01', '2020-01-01', '2020-01-01'");
+    let columns = "state, ended, alone, priority, enqueued_at, due_at, finished_at, group_key";
+    for (state, alone, first_id) in [(0, 0, 0), (0, 1, 100_000), (1, 0, 200_000), (3, 0, 300_000), (6, 0, 500_000)] {
+        let ended = i32::from(state == 3);
+        let values = format!("{state}, {ended}, {alone}, 3, '2020-01-01', '2020-01-01', '2020-01-01', N'k'");
         counted.add(first_id, count, columns, &values).await;
     }
     counted
@@ -155,6 +156,7 @@ async fn a_page_of_any_state_seeks_past_equal_times_and_priorities() {
         ("scheduled", 200_000, time),
         ("done", 300_000, time),
         ("archived", 400_000, time),
+        ("waiting", 500_000, "@after_group = N'k'"),
     ] {
         let after = first_id + count / 2;
         let page = format!("EXEC [$(schema)].[peek] @queue = N'work', @state = '{state}', @after = {after}, {key}");
@@ -219,8 +221,11 @@ async fn pages_have_each_job_once_in_the_order_of_its_state() {
             .sql(
                 "WITH numbered AS (SELECT *, ROW_NUMBER() OVER (ORDER BY job_id) AS n FROM [$(schema)].[jobs])
                  UPDATE numbered
-                 SET state       = CASE WHEN n <= 24 THEN 0 WHEN n <= 36 THEN 1 WHEN n <= 48 THEN 2 WHEN n <= 60 THEN 3 ELSE 4 END,
+                 SET state       = CASE WHEN n <= 24 THEN 0 WHEN n <= 36 THEN 1 WHEN n <= 48 THEN 2 WHEN n <= 60 THEN 3
+                                        WHEN n <= 72 THEN 4 ELSE 6 END,
                      alone       = CASE WHEN n BETWEEN 13 AND 24 THEN 1 ELSE 0 END,
+                     ended       = CASE WHEN n BETWEEN 49 AND 72 THEN 1 ELSE 0 END,
+                     group_key   = CONCAT(N'key ', n % 5),
                      worker_id   = NEWID(),
                      claimed_at  = enqueued_at,
                      due_at      = DATEADD(MILLISECOND, n % 3, '2020-01-01'),
@@ -245,6 +250,7 @@ async fn pages_have_each_job_once_in_the_order_of_its_state() {
         pages_have_all(&fixture, JobState::Claimed, &by("state = 2", "job_id")).await;
         pages_have_all(&fixture, JobState::Done, &by("state = 3", "finished_at, job_id")).await;
         pages_have_all(&fixture, JobState::Dead, &by("state = 4", "finished_at, job_id")).await;
+        pages_have_all(&fixture, JobState::Waiting, &by("state = 6", "group_key, job_id")).await;
         let archived = "SELECT job_id FROM [$(schema)].[archive] ORDER BY finished_at, job_id";
         pages_have_all(&fixture, JobState::Archived, archived).await;
         fixture.remove().await;

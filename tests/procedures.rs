@@ -430,7 +430,7 @@ async fn claim_returns_what_a_worker_needs() {
     let details: serde_json::Value = serde_json::from_str(&text(&row, "details").unwrap()).unwrap();
     let correlation_id = "C0000000-0000-0000-0000-00000000000C";
     let expected = serde_json::json!({"dedup_key": "a \"key\" \\ \u{1}", "correlation_id": correlation_id, "time_limit_ms": 5000,
-                           "checkpointed": false});
+                           "checkpointed": false, "headers": null, "batch_id": null, "group_key": null});
     assert_eq!(details, expected);
     fixture.remove().await;
 }
@@ -1351,6 +1351,9 @@ async fn peek_shows_everything_about_a_job() {
         "output",
         "output_text",
         "time_limit_ms",
+        "headers",
+        "batch_id",
+        "group_key",
     ];
     assert_eq!(columns, expected);
     assert_eq!(

@@ -77,6 +77,13 @@ async fn touches_nothing_else(fixture: &Fixture, login: &Login) {
         "attempts",
         "cancellations",
         "schedules",
+        "batches",
+        "batch_additions",
+        "batch_counts",
+        "groups",
+        "group_events",
+        "linked_queues",
+        "claim_rates",
         "schema_version",
     ];
     for table in tables {

@@ -124,13 +124,13 @@ async fn producers_in_t_sql_give_limits_by_an_optional_parameter() {
     let mut session = fixture.session().await;
     session.sql("EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @time_limit_ms = 2147483647").await;
     session.sql("EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x'").await;
-    let jobs = "DECLARE @jobs [$(schema)].[enqueue_list], @time_limits [$(schema)].[time_limit_list];
+    let jobs = "DECLARE @jobs [$(schema)].[enqueue_list], @details [$(schema)].[detail_list];
                 INSERT @jobs (ordinal, text, dedup_key)
                 VALUES (1, N'x', NULL), (2, N'x', NULL), (3, N'x', N'a'), (4, N'x', N'b');";
     session
         .sql(&format!(
-            "{jobs} INSERT @time_limits VALUES (2, 1), (3, 5000);
-             EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs, @time_limits = @time_limits"
+            "{jobs} INSERT @details (ordinal, time_limit_ms) VALUES (2, 1), (3, 5000);
+             EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs, @details = @details"
         ))
         .await;
     assert_eq!(limits(&mut session).await, [Some(i32::MAX), None, None, Some(1), Some(5_000), None]);
@@ -138,11 +138,11 @@ async fn producers_in_t_sql_give_limits_by_an_optional_parameter() {
     for (rows, expected) in [
         ("(2, 0)", "time_limit_ms is 0; it must be 1 to 2147483647 (24 days)"),
         ("(1, 1), (2, 2147483648)", "time_limit_ms is 2147483648; it must be 1 to 2147483647 (24 days)"),
-        ("(5, 1)", "ordinal of a time limit is 5; it must be the ordinal of a job"),
+        ("(5, 1)", "ordinal in details is 5; it must be the ordinal of a job"),
     ] {
         let batch = format!(
-            "{jobs} INSERT @time_limits VALUES {rows};
-             EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs, @time_limits = @time_limits"
+            "{jobs} INSERT @details (ordinal, time_limit_ms) VALUES {rows};
+             EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs, @details = @details"
         );
         assert_eq!(session.refusal(&batch).await, (REFUSED, expected.to_owned()));
     }

@@ -71,12 +71,12 @@ const BY_LIMIT: Labels = &[("queue", &[]), ("by", &LIMITS)];
 
 const OUTCOMES: [&str; 4] = ["done", "retry", "snooze", "dead"];
 const REASONS: [&str; 2] = ["unknown_kind", "kind_limit"];
-const STATES: [&str; 5] = ["ready", "scheduled", "claimed", "dead", "cancelled"];
+const STATES: [&str; 6] = ["ready", "scheduled", "waiting", "claimed", "dead", "cancelled"];
 pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
 
 /// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the
 /// connection.
-pub(crate) const PROCEDURES: [&str; 45] = [
+pub(crate) const PROCEDURES: [&str; 49] = [
     "connect",
     "install",
     "schema_info",
@@ -121,6 +121,10 @@ pub(crate) const PROCEDURES: [&str; 45] = [
     "run_schedule_now",
     "list_schedules",
     "peek_attempts",
+    "create_batch",
+    "seal_batch",
+    "cancel_batch",
+    "list_batches",
     "other",
 ];
 

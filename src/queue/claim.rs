@@ -34,6 +34,8 @@ pub(crate) struct ClaimAnswer {
     /// A job waits that must run alone, because workers were lost while they held it. Asked for with `alone`, it is
     /// what `jobs` has.
     pub(crate) alone_waits: bool,
+    /// A limit of the queue's kept jobs back.
+    pub(crate) limited: bool,
     /// For the next claim.
     pub(crate) end: Option<ClaimEnd>,
 }
@@ -53,6 +55,10 @@ impl ClaimEnd {
         Some(ClaimEnd { priority: last.priority, job_id: last.id, lowered: lowered? })
     }
 }
+
+/// What the return status of `claim` is the sum of.
+const ALONE_WAITS: u32 = 1;
+const LIMITED: u32 = 2;
 
 /// How many columns of a claimed job stand between its attempt and its payload.
 const CLAIMED_BETWEEN: usize = 6;
@@ -83,7 +89,8 @@ impl Session {
         }
         command.bind_out_param("@lowered", request.seen.map_or(0, |seen| seen.lowered));
         let answer = self.run("claim", command).await?;
-        let alone_waits = answer.return_code() == 1;
+        let status = answer.return_code();
+        let (alone_waits, limited) = (status & ALONE_WAITS != 0, status & LIMITED != 0);
         let lowered = answer.try_return_value("@lowered").ok().flatten();
         let mut jobs = Vec::new();
         for row in all_rows("claim", answer) {
@@ -102,7 +109,7 @@ impl Session {
             ClaimOrder::Lifo => jobs.sort_unstable_by_key(|job| (job.priority, std::cmp::Reverse(job.id))),
             ClaimOrder::Any => {}
         }
-        Ok(ClaimAnswer { jobs, alone_waits, end })
+        Ok(ClaimAnswer { jobs, alone_waits, limited, end })
     }
 
     /// Reads the checkpoints of those jobs that have one, which are few.

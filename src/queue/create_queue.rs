@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use super::lasting_session::Session;
-use super::parameters::int;
+use super::parameters::{int, ms};
 use super::result_columns::{Columns, word};
 use crate::error::Error;
 use crate::maximums::TEN_YEARS;
@@ -32,6 +32,11 @@ pub struct QueueOptions {
     keep_dead: Option<Keep>,
     /// `Some(None)`: it is taken away.
     sink: Option<Option<String>>,
+    group_limit: Option<u32>,
+    retry_passes: Option<bool>,
+    /// `Some(None)`: there is none any more.
+    max_running: Option<Option<u32>>,
+    rate: Option<Option<Rate>>,
 }
 
 impl QueueOptions {
@@ -98,10 +103,74 @@ impl QueueOptions {
         self
     }
 
+    /// How many jobs of one group ([`NewJob::group_key`](crate::NewJob::group_key)) run at once: 1 to 1,000, across all
+    /// workers. Default: 1, so that they run in their order. A group that has jobs goes by a new limit when the next of
+    /// them comes or ends.
+    pub fn group_limit(mut self, jobs: u32) -> QueueOptions {
+        self.group_limit = Some(jobs);
+        self
+    }
+
+    /// Whether a job of a group that is retried or snoozed gives its turn away, and gets the next one that is free when
+    /// it is due. Default: no, it keeps its turn, and those behind it wait.
+    pub fn retry_passes(mut self, passes: bool) -> QueueOptions {
+        self.retry_passes = Some(passes);
+        self
+    }
+
+    /// How many jobs all workers of the queue together hold at once: 1 to 100,000; `None`: as many as they like
+    /// (default). A held job is one that was claimed and is not acknowledged yet.
+    ///
+    /// Claims of the queue then go one after the other and count what is held. Not for queues with
+    /// [`Delivery::AtMostOnce`].
+    pub fn max_running(mut self, jobs: impl Into<Option<u32>>) -> QueueOptions {
+        self.max_running = Some(jobs.into());
+        self
+    }
+
+    /// How many jobs all workers of the queue together claim in any interval of a length, by SQL Server's clock; `None`:
+    /// as many as they like (default). Claims of the queue then go one after the other. Not for queues with
+    /// [`Delivery::AtMostOnce`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use readpast::{QueueOptions, Rate};
+    ///
+    /// let options = QueueOptions::default().max_running(8).rate(Rate::new(100, Duration::from_secs(60)));
+    /// ```
+    pub fn rate(mut self, rate: impl Into<Option<Rate>>) -> QueueOptions {
+        self.rate = Some(rate.into());
+        self
+    }
+
     /// Takes the [`sink`](Self::sink) away.
     pub fn without_sink(mut self) -> QueueOptions {
         self.sink = Some(None);
         self
+    }
+}
+
+/// So many jobs in any interval of a length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
+pub struct Rate {
+    /// 1 and more.
+    pub jobs: u32,
+    /// 100 ms to a day, in whole milliseconds: a part of one counts as one. It is kept to a hundredth, on the safe side.
+    #[serde(rename = "interval_s", serialize_with = "crate::json_formats::seconds_of")]
+    pub interval: Duration,
+}
+
+impl Rate {
+    /// `jobs` in any `interval`.
+    pub fn new(jobs: u32, interval: Duration) -> Rate {
+        Rate { jobs, interval }
+    }
+
+    /// From the columns `rate_jobs` and `rate_ms`.
+    pub(super) fn of(jobs: Option<u32>, interval: Option<Duration>) -> Option<Rate> {
+        Some(Rate { jobs: jobs?, interval: interval? })
     }
 }
 
@@ -221,6 +290,32 @@ impl Session {
                 return Err(Error::Refused { message: "sink is ''; it must be the name of a procedure".to_owned() });
             }
             Some(Some(sink)) => command.bind_param("@sink", sink.as_str()),
+        }
+        if let Some(group_limit) = options.group_limit {
+            command.bind_param("@group_limit", int(group_limit));
+        }
+        if let Some(retry_passes) = options.retry_passes {
+            command.bind_param("@retry_passes", retry_passes);
+        }
+        match options.max_running {
+            None => {}
+            Some(Some(0)) => {
+                let message = "max_running is 0; it must be 1 to 100000, or None for no limit".to_string();
+                return Err(Error::Refused { message });
+            }
+            Some(max_running) => command.bind_param("@max_running", int(max_running.unwrap_or(0))),
+        }
+        match options.rate {
+            None => {}
+            Some(None) => command.bind_param("@rate_jobs", 0),
+            Some(Some(rate)) if rate.jobs == 0 => {
+                let message = "rate has 0 jobs; it must have 1 or more, or be None for no limit".to_string();
+                return Err(Error::Refused { message });
+            }
+            Some(Some(rate)) => {
+                command.bind_param("@rate_jobs", int(rate.jobs));
+                command.bind_param("@rate_ms", ms(rate.interval));
+            }
         }
         let mut row = self.row("create_queue", command).await?;
         row.required::<i32>("queue_id")?;

@@ -15,6 +15,9 @@ pub(crate) struct QueueSample {
     pub(crate) claimed: u64,
     pub(crate) dead: u64,
     pub(crate) cancelled: u64,
+    pub(crate) waiting: u64,
+    /// Batches that have not ended and whose follow-ups go to the queue.
+    pub(crate) open_batches: u64,
     /// Workers with a lease.
     pub(crate) workers: u64,
     pub(crate) paused: bool,
@@ -27,7 +30,7 @@ pub(crate) struct QueueSample {
 impl QueueSample {
     /// Jobs that are not finished, held by any worker or by none.
     pub(crate) fn unfinished(&self) -> u64 {
-        self.ready + self.scheduled + self.claimed
+        self.ready + self.scheduled + self.waiting + self.claimed
     }
 }
 
@@ -54,12 +57,16 @@ pub(super) fn read_sample(row: &mut Columns) -> Result<Option<QueueSample>, Erro
     let count = |column: Option<i64>| column.and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
     let age = row.optional_ms("sample_age_ms")?;
     let cancelled: Option<i64> = row.optional("cancelled")?;
+    let waiting: Option<i64> = row.optional("waiting")?;
+    let open_batches: Option<i64> = row.optional("open_batches")?;
     Ok(age.map(|age| QueueSample {
         ready: count(ready),
         scheduled: count(scheduled),
         claimed: count(claimed),
         dead: count(dead),
         cancelled: count(cancelled),
+        waiting: count(waiting),
+        open_batches: count(open_batches),
         workers: count(workers),
         paused,
         oldest_ready,

@@ -17,6 +17,7 @@ use super::schema::SCHEMA_VERSION;
 use crate::config::check_schema;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
+use crate::headers::Headers;
 use crate::ids::JobId;
 use crate::job::NewJob;
 use crate::maximums::MAX_TABLE_VALUE_BYTES;
@@ -27,7 +28,7 @@ const ENQUEUE_BATCH: &str = "enqueue_batch";
 
 /// The table types that `enqueue_batch` takes.
 const ENQUEUE_LIST: &str = "enqueue_list";
-const TIME_LIMIT_LIST: &str = "time_limit_list";
+const DETAIL_LIST: &str = "detail_list";
 
 /// The most jobs of one chunk: a transaction that locks few rows, and no more work to repeat after an error than that.
 const MAX_CHUNK_JOBS: usize = 1_000;
@@ -180,7 +181,7 @@ pub(super) fn chunks(mut jobs: &[NewJob]) -> impl Iterator<Item = &[NewJob]> {
 ///
 /// [`Error::InvalidJob`] before anything is sent; [`Error::UnknownQueue`], [`Error::NotInstalled`],
 /// [`Error::PermissionDenied`] and SQL Server's other errors; [`Error::SchemaTooOld`] for a job with a
-/// [time limit](NewJob::time_limit) where the schema has version 1, with which all others can be enqueued. After
+/// time limit, headers, a group or a batch where the schema has version 1, with which all others can be enqueued. After
 /// [`Error::ConnectionLost`] or [`Error::Protocol`], drop the client.
 ///
 /// # Cancel safety
@@ -224,19 +225,24 @@ where
     answer.await.map_err(|error| of_older_schema(Error::from_driver(error, "the caller's connection", schema)))
 }
 
-/// The version of the schema that has added the time limits of jobs.
-const TIME_LIMITS_SINCE: i32 = 2;
+/// The version of the schema that has added what stands in `detail_list`.
+const DETAILS_SINCE: i32 = 2;
+
+/// The parameters of `enqueue` that came with it.
+const DETAIL_PARAMETERS: [&str; 4] = ["@time_limit_ms", "@headers", "@group_key", "@batch_id"];
 
 /// The same error, or what it means where it names what an older schema lacks: a parameter (8145) or a table type. In a
 /// caller's transaction nobody has asked for the version.
 fn of_older_schema(error: Error) -> Error {
-    let lacks_time_limits = match &error {
-        Error::Sql { number: 8145, message, .. } => message.contains("@time_limit"),
-        Error::NotInstalled { message, .. } => message.contains(TIME_LIMIT_LIST),
+    let lacks_details = match &error {
+        Error::Sql { number: 8145, message, .. } => {
+            message.contains("@details") || DETAIL_PARAMETERS.iter().any(|name| message.contains(name))
+        }
+        Error::NotInstalled { message, .. } => message.contains(DETAIL_LIST),
         _ => false,
     };
-    if lacks_time_limits {
-        return Error::SchemaTooOld { found: TIME_LIMITS_SINCE - 1, wanted: SCHEMA_VERSION };
+    if lacks_details {
+        return Error::SchemaTooOld { found: DETAILS_SINCE - 1, wanted: SCHEMA_VERSION };
     }
     error
 }
@@ -284,6 +290,15 @@ fn enqueue_command<'a>(schema: &str, queue: &'a str, job: &'a NewJob) -> Result<
     if let Some(limit) = job.time_limit {
         command.bind_param("@time_limit_ms", ms(limit));
     }
+    if let Some(headers) = &job.headers {
+        command.bind_param("@headers", headers.json());
+    }
+    if let Some(key) = &job.group_key {
+        command.bind_param("@group_key", key.as_str());
+    }
+    if let Some(batch) = job.batch {
+        command.bind_param("@batch_id", batch.0);
+    }
     // The values do not matter: they give the parameters their types.
     command.bind_out_param("@job_id", 0_i64);
     command.bind_out_param("@duplicate", false);
@@ -300,30 +315,32 @@ fn read_enqueued(result: &CommandResult) -> Result<Enqueued, Error> {
 /// The names of the table types that `enqueue_batch` takes.
 struct Lists {
     jobs: String,
-    time_limits: String,
+    details: String,
 }
 
 impl Lists {
     fn of(schema: &str) -> Lists {
-        Lists { jobs: table_type(schema, ENQUEUE_LIST), time_limits: table_type(schema, TIME_LIMIT_LIST) }
+        Lists { jobs: table_type(schema, ENQUEUE_LIST), details: table_type(schema, DETAIL_LIST) }
     }
 }
 
 /// The call of `enqueue_batch` for a chunk.
 fn batch_command<'a>(schema: &str, queue: &'a str, lists: &'a Lists, jobs: &'a [NewJob]) -> Result<Command<'a>, Error> {
     let mut rows = Vec::with_capacity(jobs.len());
-    let mut time_limits = Vec::new();
+    let mut details = Vec::new();
     for (ordinal, job) in (1..).zip(jobs) {
         let due_at = due_at(job)?;
         rows.push(EnqueueRow { ordinal, job, due_at });
-        time_limits.extend(job.time_limit.map(|limit| TimeLimitRow { ordinal, time_limit_ms: ms(limit) }));
+        if job.has_details() {
+            details.push(DetailRow { ordinal, job });
+        }
     }
     let mut command = Command::new(procedure(schema, ENQUEUE_BATCH));
     command.bind_param("@queue", queue);
     command.bind_table_with_dbtype("@jobs", &lists.jobs, rows);
     // Left out it is empty. Each list costs a round trip more.
-    if !time_limits.is_empty() {
-        command.bind_table_with_dbtype("@time_limits", &lists.time_limits, time_limits);
+    if !details.is_empty() {
+        command.bind_table_with_dbtype("@details", &lists.details, details);
     }
     Ok(command)
 }
@@ -371,20 +388,23 @@ impl<'a> TableValueRow<'a> for EnqueueRow<'a> {
     }
 }
 
-/// One row of the table type `time_limit_list`.
-struct TimeLimitRow {
+/// One row of the table type `detail_list`.
+struct DetailRow<'a> {
     ordinal: i32,
-    time_limit_ms: i64,
+    job: &'a NewJob,
 }
 
-impl<'a> TableValueRow<'a> for TimeLimitRow {
+impl<'a> TableValueRow<'a> for DetailRow<'a> {
     fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
         row.add_field(self.ordinal);
-        row.add_field(self.time_limit_ms);
+        row.add_field(self.job.time_limit.map(ms));
+        row.add_field(self.job.headers.as_ref().map(Headers::json));
+        row.add_field(self.job.group_key.as_deref());
+        row.add_field(self.job.batch.map(|batch| batch.0));
     }
 
     fn get_db_type() -> &'static str {
-        TIME_LIMIT_LIST
+        DETAIL_LIST
     }
 }
 

@@ -7,6 +7,7 @@ use super::finish::Finish;
 use super::parameters::{int, ms};
 use crate::error::Error;
 use crate::follow_up::FollowUp;
+use crate::headers::Headers;
 use crate::ids::JobId;
 
 pub(super) const FOLLOW_UP_LIST: &str = "follow_up_list";
@@ -43,6 +44,9 @@ impl<'a> TableValueRow<'a> for FollowUpRow<'a> {
         row.add_field(job.correlation_id);
         row.add_field(job.kind.as_deref());
         row.add_field(job.time_limit.map(ms));
+        row.add_field(job.headers.as_ref().map(Headers::json));
+        row.add_field(job.group_key.as_deref());
+        row.add_field(job.batch.map(|batch| batch.0));
     }
 
     fn get_db_type() -> &'static str {

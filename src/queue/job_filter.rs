@@ -62,7 +62,8 @@ impl JobFilter {
             None => Ok(JobState::UNFINISHED),
             Some(state) if JobState::UNFINISHED.contains(state) => Ok(slice::from_ref(state)),
             Some(state) => {
-                let message = format!("the filter's state is {state}; it must be ready, scheduled or claimed, or none");
+                let message =
+                    format!("the filter's state is {state}; it must be ready, scheduled, waiting or claimed, or none");
                 Err(Error::Refused { message })
             }
         }

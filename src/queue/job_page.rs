@@ -29,7 +29,7 @@ pub struct JobCursor {
 }
 
 /// Where a job stands in the order of its state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JobPlace {
     pub(super) job_id: JobId,
@@ -39,4 +39,6 @@ pub(crate) struct JobPlace {
     pub(super) priority: Option<i16>,
     /// Ready.
     pub(super) alone: Option<bool>,
+    /// Waiting: its group.
+    pub(super) group: Option<String>,
 }

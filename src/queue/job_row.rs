@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::job_state::JobState;
 use super::result_columns::Columns;
 use crate::error::Error;
-use crate::ids::{Fence, JobId, WorkerId};
+use crate::ids::{BatchId, Fence, JobId, WorkerId};
 use crate::job::decode_text;
 use crate::json_formats::{hex, rfc3339};
 
@@ -62,6 +62,12 @@ pub struct JobRow {
     pub error: Option<String>,
     /// What the handler left behind.
     pub output: Option<Vec<u8>>,
+    /// Its headers.
+    pub headers: Option<serde_json::Map<String, serde_json::Value>>,
+    /// The batch that it belongs to.
+    pub batch_id: Option<BatchId>,
+    /// The group that it belongs to.
+    pub group_key: Option<String>,
 }
 
 impl JobRow {
@@ -104,6 +110,9 @@ impl JobRow {
                 row.optional::<String>("output_text")?; // nor this
                 row.optional_count_ms("time_limit_ms")?
             },
+            headers: row.optional_json("headers")?,
+            batch_id: row.optional("batch_id")?.map(BatchId),
+            group_key: row.optional("group_key")?,
         };
         Ok(read)
     }
@@ -115,7 +124,7 @@ impl Serialize for JobRow {
         let payload_hex = payload_text.is_none().then(|| hex(&self.payload));
         let output_text = self.output_text();
         let output_hex = self.output.as_deref().filter(|_| output_text.is_none()).map(hex);
-        let mut job = serializer.serialize_struct("JobRow", 21)?;
+        let mut job = serializer.serialize_struct("JobRow", 24)?;
         job.serialize_field("job_id", &self.job_id)?;
         job.serialize_field("state", &self.state)?;
         job.serialize_field("kind", &self.kind)?;
@@ -132,6 +141,9 @@ impl Serialize for JobRow {
         job.serialize_field("time_limit_s", &self.time_limit.map(|limit| limit.as_secs_f64()))?;
         job.serialize_field("dedup_key", &self.dedup_key)?;
         job.serialize_field("correlation_id", &self.correlation_id)?;
+        job.serialize_field("headers", &self.headers)?;
+        job.serialize_field("batch_id", &self.batch_id)?;
+        job.serialize_field("group_key", &self.group_key)?;
         job.serialize_field("payload_text", &payload_text)?;
         job.serialize_field("payload_hex", &payload_hex)?;
         job.serialize_field("error", &self.error)?;

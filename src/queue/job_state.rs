@@ -15,6 +15,8 @@ pub enum JobState {
     Ready,
     /// Waits for its time.
     Scheduled,
+    /// Waits for its turn in its group ([`NewJob::group_key`](crate::NewJob::group_key)).
+    Waiting,
     /// Held by a worker.
     Claimed,
     /// Run, and kept in the table (completion policy `annotate`).
@@ -32,6 +34,7 @@ impl JobState {
     pub(super) const ALL: &[JobState] = &[
         JobState::Ready,
         JobState::Scheduled,
+        JobState::Waiting,
         JobState::Claimed,
         JobState::Done,
         JobState::Dead,
@@ -40,11 +43,13 @@ impl JobState {
     ];
 
     /// Those of jobs that have not ended, in the order in which a job goes through them.
-    pub(super) const UNFINISHED: &[JobState] = &[JobState::Scheduled, JobState::Ready, JobState::Claimed];
+    pub(super) const UNFINISHED: &[JobState] =
+        &[JobState::Scheduled, JobState::Waiting, JobState::Ready, JobState::Claimed];
 
-    pub(super) const WORDS: [(&'static str, JobState); 7] = [
+    pub(super) const WORDS: [(&'static str, JobState); 8] = [
         ("ready", JobState::Ready),
         ("scheduled", JobState::Scheduled),
+        ("waiting", JobState::Waiting),
         ("claimed", JobState::Claimed),
         ("done", JobState::Done),
         ("dead", JobState::Dead),

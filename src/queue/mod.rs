@@ -8,7 +8,7 @@
 //! | `connector`, `idle_connections`, `lasting_session`, `pool` | making a connection; trusting it; owning one; lending several |
 //! | `parameters`, `id_list`, `result_columns`, `datetime2` | what is sent to procedures and what comes back |
 //! | `schema`, `script_batches` | installing, and checking what is installed |
-//! | `create_queue`, `stats`, `operators`, `schedules`, `cancel`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state`, `failed_attempt` | what operators call |
+//! | `create_queue`, `stats`, `operators`, `schedules`, `cancel`, `peek` with `job_filter`, `id_pages`, `job_page`, `job_row`, `job_state`, `failed_attempt` | what operators call |
 //! | `enqueue`, `enqueue_retries`, `job_end` with `waiters` | what producers call |
 //! | the others | what workers call, a file for each procedure or two |
 //!
@@ -21,6 +21,7 @@ mod enqueue_retries;
 mod failed_attempt;
 mod follow_up_list;
 mod id_list;
+mod id_pages;
 mod idle_connections;
 mod job_end;
 mod job_filter;
@@ -72,7 +73,7 @@ use crate::metrics::Exporter;
 use crate::schedule::Schedule;
 
 pub use cancel::Cancelled;
-pub use create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions};
+pub use create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions, Rate};
 pub use enqueue::enqueue_in;
 pub use failed_attempt::FailedAttempt;
 pub use job_end::JobEnd;
@@ -90,6 +91,7 @@ pub(crate) use wait_for_ready_jobs::Awaited;
 
 use connector::Connector;
 use depth_sample::QueueSample;
+use id_pages::IdPages;
 use lasting_session::Session;
 use pool::{Lent, Pool};
 use waiters::Waiters;
@@ -559,7 +561,7 @@ impl Queue {
     }
 
     /// Cancels all jobs that have not ended and match the filter, as [`cancel`](Queue::cancel) does with one. Where the
-    /// filter names no state, these are scheduled, ready and running ones. Returns how many.
+    /// filter names no state, these are scheduled, waiting, ready and running ones. Returns how many.
     ///
     /// It lists them page by page as [`list`](Queue::list) does, and cancels each page: jobs that are enqueued meanwhile
     /// may be among them or not.
@@ -585,18 +587,9 @@ impl Queue {
     pub async fn cancel_all(&self, filter: &JobFilter, why: &str) -> Result<Cancelled, Error> {
         let mut session = self.session().await?;
         let mut total = Cancelled::default();
-        for state in filter.unfinished_states()? {
-            let mut place = None;
-            loop {
-                let (jobs, next) = session.peek_ids(&self.name, *state, filter, place.as_ref(), OPERATOR_BATCH).await?;
-                if !jobs.is_empty() {
-                    total.add(self.cancel_some(&mut session, &jobs, why).await?);
-                }
-                if next.is_none() {
-                    break;
-                }
-                place = next;
-            }
+        let mut pages = IdPages::new(&self.name, filter)?;
+        while let Some(jobs) = pages.next(&mut session).await? {
+            total.add(self.cancel_some(&mut session, &jobs, why).await?);
         }
         Ok(total)
     }
@@ -691,18 +684,9 @@ impl Queue {
     pub async fn set_priority(&self, filter: &JobFilter, priority: i16) -> Result<u64, Error> {
         let mut session = self.session().await?;
         let mut total = 0;
-        for state in filter.unfinished_states()? {
-            let mut place = None;
-            loop {
-                let (jobs, next) = session.peek_ids(&self.name, *state, filter, place.as_ref(), OPERATOR_BATCH).await?;
-                if !jobs.is_empty() {
-                    total += u64::from(session.set_priority(&self.name, &jobs, priority).await?);
-                }
-                if next.is_none() {
-                    break;
-                }
-                place = next;
-            }
+        let mut pages = IdPages::new(&self.name, filter)?;
+        while let Some(jobs) = pages.next(&mut session).await? {
+            total += u64::from(session.set_priority(&self.name, &jobs, priority).await?);
         }
         Ok(total)
     }
@@ -864,7 +848,7 @@ impl Queue {
                 let begin = states.iter().position(|listed| listed == state).ok_or_else(|| Error::Refused {
                     message: format!("the page of {} jobs cannot begin at a place of {} jobs", states[0], state),
                 })?;
-                (begin, *after)
+                (begin, after.clone())
             }
         };
         let mut session = self.session().await?;
@@ -873,8 +857,9 @@ impl Queue {
             let (jobs, next) = session.peek(&self.name, *state, filter, place.take().as_ref(), max).await?;
             page.jobs = jobs;
             let next_state = states.get(index + 1).map(|state| JobCursor { state: *state, after: None });
+            let is_last = next.is_none();
             page.next = next.map(|place| JobCursor { state: *state, after: Some(place) }).or(next_state);
-            if !page.jobs.is_empty() || next.is_some() {
+            if !page.jobs.is_empty() || !is_last {
                 break; // otherwise the state is done with, and the next may have some
             }
         }

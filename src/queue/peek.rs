@@ -67,12 +67,14 @@ impl Session {
             command.bind_param("@after_time", ColumnData::DateTime2(after.time.and_then(to_datetime2)));
             command.bind_param("@after_priority", after.priority);
             command.bind_param("@after_alone", after.alone);
+            command.bind_param("@after_group", after.group.as_deref());
         }
         // The values do not matter: they give the parameters their types.
         command.bind_out_param("@next", None::<i64>);
         command.bind_out_param("@next_time", ColumnData::DateTime2(None));
         command.bind_out_param("@next_priority", None::<i16>);
         command.bind_out_param("@next_alone", None::<bool>);
+        command.bind_out_param("@next_group", None::<String>);
         let answer = self.run(PEEK, command).await?;
         let next = next_place(&answer)?;
         Ok((into_rows(PEEK, answer), next))
@@ -108,5 +110,6 @@ fn next_place(answer: &CommandResult) -> Result<Option<JobPlace>, Error> {
         time,
         priority: answer.try_return_value("@next_priority").map_err(driver)?,
         alone: answer.try_return_value("@next_alone").map_err(driver)?,
+        group: answer.try_return_value::<&str>("@next_group").map_err(driver)?.map(str::to_owned),
     }))
 }

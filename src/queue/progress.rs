@@ -1,11 +1,11 @@
 //! What jobs note about themselves while they run: written by their worker, read by the next attempt and by operators.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Serialize;
 use tiberius::{SqlTableDataRow, TableValueRow};
 
+use super::id_list::id_rows;
 use super::lasting_session::Session;
 use super::parameters::table_type;
 use super::release::job_rows;
@@ -59,12 +59,10 @@ impl Session {
 
     /// How far jobs are that have noted something.
     pub(crate) async fn progress_of(&mut self, queue: &str, jobs: &[JobId]) -> Result<Vec<JobProgress>, Error> {
-        let jobs: BTreeSet<JobId> = jobs.iter().copied().collect();
-        let jobs: Vec<(JobId, Fence)> = jobs.into_iter().map(|job_id| (job_id, Fence::NONE)).collect();
-        let list = table_type(self.schema(), "job_list");
+        let list = table_type(self.schema(), "id_list");
         let mut command = self.command("progress_of");
         command.bind_param("@queue", queue);
-        command.bind_table_with_dbtype("@jobs", &list, job_rows(&jobs));
+        command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs));
         let mut found = Vec::new();
         for mut row in self.rows("progress_of", command).await? {
             found.push(JobProgress {

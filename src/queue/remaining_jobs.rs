@@ -14,6 +14,8 @@ pub(crate) struct Unfinished {
     pub(crate) scheduled: bool,
     /// Jobs are claimed, by any worker.
     pub(crate) claimed: bool,
+    /// Jobs wait for their turn in their groups.
+    pub(crate) waiting: bool,
     pub(crate) paused: bool,
     /// How long until the first scheduled job is due.
     pub(crate) next_due: Option<Duration>,
@@ -22,7 +24,7 @@ pub(crate) struct Unfinished {
 impl Unfinished {
     /// Whether nothing is left that counts.
     pub(crate) fn is_empty(&self) -> bool {
-        !(self.ready || self.scheduled || self.claimed)
+        !(self.ready || self.scheduled || self.claimed || self.waiting)
     }
 }
 
@@ -41,6 +43,7 @@ impl Session {
             claimed: row.required("claimed")?,
             paused: row.required("paused")?,
             next_due: row.optional_ms("next_due_ms")?,
+            waiting: row.required("waiting")?,
         })
     }
 }

@@ -58,6 +58,12 @@ impl Columns {
         u32::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))
     }
 
+    /// The next column, a count or NULL.
+    pub(crate) fn optional_count(&mut self, name: &str) -> Result<Option<u32>, Error> {
+        let number: Option<i32> = self.optional(name)?;
+        number.map(|number| u32::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))).transpose()
+    }
+
     /// The next column, a count that may exceed an int.
     pub(crate) fn big_count(&mut self, name: &str) -> Result<u64, Error> {
         let number: i64 = self.required(name)?;

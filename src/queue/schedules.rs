@@ -59,6 +59,10 @@ pub struct ScheduleRow {
     pub last_at: Option<SystemTime>,
     /// Why it could not be fired when a worker looked last; it is tried again every ten seconds.
     pub error: Option<String>,
+    /// The headers of its jobs.
+    pub headers: Option<serde_json::Map<String, serde_json::Value>>,
+    /// The group that its jobs belong to.
+    pub group_key: Option<String>,
 }
 
 impl ScheduleRow {
@@ -70,7 +74,7 @@ impl ScheduleRow {
             make_up: row.count("make_up")?,
             jitter: row.optional_count_ms("jitter_ms")?.unwrap_or_default(),
             priority: row.required("priority")?,
-            max_attempts: row.optional::<i32>("max_attempts")?.and_then(|max| u32::try_from(max).ok()),
+            max_attempts: row.optional_count("max_attempts")?,
             time_limit: row.optional_count_ms("time_limit_ms")?,
             kind: row.optional("kind")?,
             dedup_key: row.optional("dedup_key")?,
@@ -81,6 +85,8 @@ impl ScheduleRow {
             next_at: row.required_time("next_at")?,
             last_at: row.optional_time("last_at")?,
             error: row.optional("error")?,
+            headers: row.optional_json("headers")?,
+            group_key: row.optional("group_key")?,
         })
     }
 }
@@ -89,7 +95,7 @@ impl Serialize for ScheduleRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let payload_text = decode_text(&self.payload, self.payload_utf16).ok();
         let payload_hex = payload_text.is_none().then(|| hex(&self.payload));
-        let mut schedule = serializer.serialize_struct("ScheduleRow", 17)?;
+        let mut schedule = serializer.serialize_struct("ScheduleRow", 19)?;
         schedule.serialize_field("name", &self.name)?;
         schedule.serialize_field("cron", &self.cron)?;
         schedule.serialize_field("time_zone", &self.time_zone)?;
@@ -107,6 +113,8 @@ impl Serialize for ScheduleRow {
         schedule.serialize_field("next_at", &rfc3339(self.next_at))?;
         schedule.serialize_field("last_at", &self.last_at.map(rfc3339))?;
         schedule.serialize_field("error", &self.error)?;
+        schedule.serialize_field("headers", &self.headers)?;
+        schedule.serialize_field("group_key", &self.group_key)?;
         schedule.end()
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, read_keep};
+use super::create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, Rate, read_keep};
 use super::lasting_session::Session;
 use crate::error::Error;
 use crate::json_formats;
@@ -29,6 +29,8 @@ pub struct QueueStats {
     pub ready: u64,
     /// Jobs that wait for their time.
     pub scheduled: u64,
+    /// Jobs that wait for their turn in their groups.
+    pub waiting: u64,
     /// Jobs that workers hold.
     pub claimed: u64,
     /// Done jobs that are kept (`annotate`).
@@ -53,6 +55,17 @@ pub struct QueueStats {
     /// The procedure that is called with the jobs that are done, if there is one
     /// ([`QueueOptions::sink`](crate::QueueOptions::sink)).
     pub sink: Option<String>,
+    /// How many jobs of one group run at once ([`QueueOptions::group_limit`](crate::QueueOptions::group_limit)).
+    pub group_limit: u32,
+    /// Whether a job that is retried gives its turn away
+    /// ([`QueueOptions::retry_passes`](crate::QueueOptions::retry_passes)).
+    pub retry_passes: bool,
+    /// How many jobs all workers together hold at once; `None`: there is no limit
+    /// ([`QueueOptions::max_running`](crate::QueueOptions::max_running)).
+    pub max_running: Option<u32>,
+    /// How many jobs all workers together claim in how long; `None`: there is no limit
+    /// ([`QueueOptions::rate`](crate::QueueOptions::rate)).
+    pub rate: Option<Rate>,
 }
 
 impl Session {
@@ -80,6 +93,11 @@ impl Session {
             keep_dead: read_keep(&mut row, "keep_dead_s")?,
             sink: row.optional("sink")?,
             cancelled: row.big_count("cancelled")?,
+            waiting: row.big_count("waiting")?,
+            group_limit: row.count("group_limit")?,
+            retry_passes: row.required("retry_passes")?,
+            max_running: row.optional_count("max_running")?,
+            rate: Rate::of(row.optional_count("rate_jobs")?, row.optional_ms("rate_ms")?),
         })
     }
 }

@@ -175,7 +175,7 @@ BEGIN TRY
 
     -- Done (annotated) and dead jobs in the order in which they ended, for peek, purge and requeue; no worker reads it.
     IF INDEXPROPERTY(OBJECT_ID(N'[readpast].[jobs]'), N'jobs_finished', 'IndexID') IS NULL
-        CREATE NONCLUSTERED INDEX jobs_finished ON [readpast].[jobs] (queue_id, state, finished_at, job_id) WHERE state >= 3
+        CREATE NONCLUSTERED INDEX jobs_finished ON [readpast].[jobs] (queue_id, state, finished_at, job_id) WHERE ended = 1
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
     -- One unfinished job for each key of a queue. Jobs without a key are not in it. Not filtered on state: an update of a column that a unique index
@@ -456,7 +456,7 @@ BEGIN
              OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
              OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 1)
              OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 2)
-             OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state >= 3))
+             OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND ended = 1))
     BEGIN
         SET @message = CONCAT(N'queue ''', @queue, N''' is ', @old_order, N' and has jobs; work them off and purge before changing it to ', @claim_order);
         THROW 58003, @message, 1;
@@ -1868,7 +1868,7 @@ BEGIN
         claimed       = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
                          WHERE j.queue_id = @queue_id AND j.state = 2) AS c),
         dead          = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-                         WHERE j.queue_id = @queue_id AND j.state = 4 AND j.state >= 3) AS d),
+                         WHERE j.queue_id = @queue_id AND j.state = 4 AND j.ended = 1) AS d),
         workers       = (SELECT COUNT_BIG(*) FROM [readpast].[workers] AS w WITH (NOLOCK)
                          WHERE w.queue_id = @queue_id AND w.lost_at IS NULL AND w.lease_until >= @now),
         oldest_due_at = @oldest
@@ -1949,7 +1949,7 @@ BEGIN
     SET @before = DATEADD(SECOND, -@keep_done_s, @now);
     INSERT @old (job_id)
     SELECT TOP (@max) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at <= @before
+    WHERE queue_id = @queue_id AND state = 3 AND ended = 1 AND finished_at <= @before
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT > 0
@@ -1986,7 +1986,7 @@ BEGIN
     SET @before = DATEADD(SECOND, -@keep_dead_s, @now);
     INSERT @old (job_id)
     SELECT TOP (@max - @expired) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at <= @before
+    WHERE queue_id = @queue_id AND state = 4 AND ended = 1 AND finished_at <= @before
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT > 0
@@ -2031,9 +2031,9 @@ SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts,
        (SELECT COUNT_BIG(*) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
         WHERE j.queue_id = q.queue_id AND j.state = 2) AS claimed,
        (SELECT COUNT_BIG(*) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = q.queue_id AND j.state = 3 AND j.state >= 3) AS done,
+        WHERE j.queue_id = q.queue_id AND j.state = 3 AND j.ended = 1) AS done,
        (SELECT COUNT_BIG(*) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = q.queue_id AND j.state = 4 AND j.state >= 3) AS dead,
+        WHERE j.queue_id = q.queue_id AND j.state = 4 AND j.ended = 1) AS dead,
        (SELECT COUNT_BIG(*) FROM [readpast].[archive] AS a WITH (NOLOCK, INDEX (archive_finished))
         WHERE a.queue_id = q.queue_id) AS archived,
        (SELECT COUNT_BIG(*) FROM [readpast].[workers] AS w WITH (NOLOCK)
@@ -2135,7 +2135,7 @@ BEGIN
         INSERT @dead (job_id, has_key)
         SELECT TOP (@max - @requeued) j.job_id, CASE WHEN j.dedup_key IS NULL THEN 0 ELSE 1 END
         FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = @queue_id AND j.state = 4 AND j.state >= 3 AND NOT EXISTS (SELECT 1 FROM @dead AS d WHERE d.job_id = j.job_id)
+        WHERE j.queue_id = @queue_id AND j.state = 4 AND j.ended = 1 AND NOT EXISTS (SELECT 1 FROM @dead AS d WHERE d.job_id = j.job_id)
             AND (j.dedup_key IS NULL
                  OR NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS u WITH (NOLOCK, INDEX (jobs_dedup))
                                 WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL AND u.ended = 0)
@@ -2266,14 +2266,14 @@ BEGIN
     IF @state = 'done'
         INSERT @old (job_id)
         SELECT TOP (@max - @purged) job_id FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-        WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at <= @before
+        WHERE queue_id = @queue_id AND state = 3 AND ended = 1 AND finished_at <= @before
             AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
         ORDER BY finished_at, job_id
         OPTION (MAXDOP 1);
     ELSE IF @state = 'dead'
         INSERT @old (job_id)
         SELECT TOP (@max - @purged) job_id FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-        WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at <= @before
+        WHERE queue_id = @queue_id AND state = 4 AND ended = 1 AND finished_at <= @before
             AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
         ORDER BY finished_at, job_id
         OPTION (MAXDOP 1);
@@ -2528,13 +2528,13 @@ ELSE IF @state = 'done'
 BEGIN
     INSERT @page (job_id)
     SELECT TOP (@max) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at = @after_time AND job_id > @after
+    WHERE queue_id = @queue_id AND state = 3 AND ended = 1 AND finished_at = @after_time AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id)
     SELECT TOP (@max - @found) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 3 AND state >= 3 AND finished_at > @after_time
+    WHERE queue_id = @queue_id AND state = 3 AND ended = 1 AND finished_at > @after_time
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
 END;
@@ -2542,13 +2542,13 @@ ELSE IF @state = 'dead'
 BEGIN
     INSERT @page (job_id)
     SELECT TOP (@max) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at = @after_time AND job_id > @after
+    WHERE queue_id = @queue_id AND state = 4 AND ended = 1 AND finished_at = @after_time AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id)
     SELECT TOP (@max - @found) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 4 AND state >= 3 AND finished_at > @after_time
+    WHERE queue_id = @queue_id AND state = 4 AND ended = 1 AND finished_at > @after_time
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
 END;

@@ -167,7 +167,7 @@ impl Prefetcher {
             }
         }
         let asked_at = Instant::now();
-        let ClaimAnswer { jobs, alone_waits, end } = self.session.claim(request).await?;
+        let ClaimAnswer { jobs, alone_waits, limited: _, end } = self.session.claim(request).await?;
         self.seen = end;
         registration.hold(jobs.iter().map(|job| (job.id(), job.fence())));
         let claimed_at = Instant::now();

@@ -87,12 +87,13 @@ struct WaitsFor<'a>(&'a Unfinished);
 
 impl fmt::Display for WaitsFor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WaitsFor(Unfinished { ready, scheduled, claimed, paused, next_due: _ }) = self;
+        let WaitsFor(Unfinished { ready, scheduled, claimed, waiting, paused, next_due: _ }) = self;
         let reasons = [
             (*ready && *paused, "the queue to be resumed"),
             (*ready && !paused, "jobs that another session has locked, or that must run alone"),
             (*claimed, "jobs that other workers hold"),
             (*scheduled, "jobs that are scheduled"),
+            (*waiting, "jobs that wait for their turn in their groups"),
         ];
         let named: Vec<&str> = reasons.into_iter().filter(|(is_so, _)| *is_so).map(|(_, reason)| reason).collect();
         f.write_str(&named.join("; "))
@@ -105,15 +106,18 @@ mod tests {
 
     #[test]
     fn what_is_waited_for_is_said_in_words() {
-        let left = Unfinished { ready: true, scheduled: true, claimed: false, paused: true, next_due: None };
+        let left =
+            Unfinished { ready: true, scheduled: true, claimed: false, waiting: false, paused: true, next_due: None };
         assert_eq!(WaitsFor(&left).to_string(), "the queue to be resumed; jobs that are scheduled");
-        let left = Unfinished { ready: false, scheduled: false, claimed: true, paused: false, next_due: None };
+        let left =
+            Unfinished { ready: false, scheduled: false, claimed: true, waiting: false, paused: false, next_due: None };
         assert_eq!(WaitsFor(&left).to_string(), "jobs that other workers hold");
     }
 
     #[test]
     fn a_wait_is_told_after_a_while_and_begins_anew_when_a_job_was_run() {
-        let left = Unfinished { ready: false, scheduled: true, claimed: false, paused: false, next_due: None };
+        let left =
+            Unfinished { ready: false, scheduled: true, claimed: false, waiting: false, paused: false, next_due: None };
         let mut waiting = Waiting::default();
         waiting.goes_on(&left, 3);
         assert!(waiting.told_at.is_none());

@@ -1,0 +1,17 @@
+-- What few of the jobs to enqueue have, beside the enqueue_list that has the jobs: a row only for those that have any of it.
+IF TYPE_ID(N'[$(schema)].[detail_list]') IS NULL
+    CREATE TYPE [$(schema)].[detail_list] AS TABLE
+    (
+        ordinal       int            NOT NULL PRIMARY KEY CLUSTERED,  -- the job's
+        time_limit_ms bigint         NULL,
+        headers       nvarchar(1301) NULL,
+        group_key     nvarchar(129)  COLLATE Latin1_General_100_BIN2 NULL,
+        batch_id      bigint         NULL
+    );
+GO
+-- Granted here as well as in 900_roles: in an upgrade, the producers' procedures take this type before that script is run.
+IF DATABASE_PRINCIPAL_ID(N'$(schema)_producer') IS NOT NULL
+    GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_producer];
+IF DATABASE_PRINCIPAL_ID(N'$(schema)_operator') IS NOT NULL
+    GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_operator];
+GO

@@ -1,0 +1,27 @@
+-- For those who add jobs to a batch, in their transaction: makes sure that it is there and not sealed, and keeps it from being sealed until the
+-- transaction has ended. Without a batch it does nothing.
+CREATE OR ALTER PROCEDURE [$(schema)].[lock_batch]
+    @batch_id bigint
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @found bit = 0, @sealed_at datetime2(3), @message nvarchar(2048);
+
+IF @batch_id IS NULL
+    RETURN;
+-- REPEATABLEREAD keeps the shared lock until the transaction ends, also where READ_COMMITTED_SNAPSHOT is on.
+SELECT @found = 1, @sealed_at = sealed_at
+FROM [$(schema)].[batches] WITH (ROWLOCK, REPEATABLEREAD, FORCESEEK (batches_pk (batch_id)))
+WHERE batch_id = @batch_id
+OPTION (MAXDOP 1);
+IF @found = 0
+BEGIN
+    SET @message = CONCAT(N'there is no batch ', @batch_id, N'; create one with [$(schema)].[create_batch] (a week after its end, a batch is forgotten)');
+    THROW 58021, @message, 1;
+END;
+IF @sealed_at IS NOT NULL
+BEGIN
+    SET @message = CONCAT(N'batch ', @batch_id, N' is sealed: no job can be added to it');
+    THROW 58021, @message, 1;
+END;
+GO

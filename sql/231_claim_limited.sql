@@ -1,0 +1,158 @@
+-- For claim, of a queue that limits how many of its jobs may be claimed at once (max_running) or in an interval (rate_jobs in rate_ms), whoever claims
+-- them. Result: as claim. Return status: 2 where a limit (or a session that is ending jobs) kept jobs back, otherwise 0.
+--
+-- One session of a queue at a time claims here (an application lock until its transaction ends). So it first claims, then commits, and only then
+-- sends the jobs: a client that reads slowly does not keep the others from claiming.
+-- What is claimed is counted entry by entry, behind the locks of those that end jobs at this moment: an end that is not committed may be taken
+-- back. It waits half a second for them and then claims nothing.
+-- An interval begins at any moment: in none of that length are more than rate_jobs claimed. That is exact to a hundredth of it, on the safe side.
+CREATE OR ALTER PROCEDURE [$(schema)].[claim_limited]
+    @queue_id  int,
+    @worker_id uniqueidentifier,
+    @max       int,
+    @alone     bit,
+    @payloads  bit
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT OFF;  -- so that a lock's time-out ends nothing but its statement
+SET LOCK_TIMEOUT 500;
+DECLARE @claim_order varchar(4), @max_attempts int, @max_running int, @rate_jobs int, @rate_ms bigint, @resource nvarchar(255), @granted int,
+    @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int, @at_least smallint = -32768, @priority smallint,
+    @from_id bigint, @lowered int;
+DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+
+SELECT @claim_order = claim_order, @max_attempts = max_attempts, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms
+FROM [$(schema)].[queues] WHERE queue_id = @queue_id;
+SET @allowed = @max;
+
+BEGIN TRANSACTION;
+BEGIN TRY
+    SET @resource = CONCAT(N'$(schema).limits.', @queue_id);
+    EXEC @granted = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 500;
+    IF @granted < 0
+        SET @allowed = 0;
+    SET @now = SYSUTCDATETIME();
+
+    IF @max_running IS NOT NULL AND @allowed > 0
+    BEGIN
+        SET @room = @max_running - (SELECT COUNT(*)
+                                    FROM (SELECT TOP (@max_running) j.job_id
+                                          FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
+                                          WHERE j.queue_id = @queue_id AND j.state = 2) AS c);
+        IF @room < @allowed
+            SET @allowed = @room;
+    END;
+
+    IF @rate_jobs IS NOT NULL AND @allowed > 0
+    BEGIN
+        SET @now_ms = DATEDIFF_BIG(MILLISECOND, '20000101', @now);
+        SET @slot_ms = CASE WHEN @rate_ms >= 100 THEN @rate_ms / 100 ELSE 1 END;
+        -- Slots of the future are from before the clock was set back.
+        DELETE [$(schema)].[claim_rates] WITH (ROWLOCK)
+        WHERE queue_id = @queue_id AND (slot_ms + @slot_ms <= @now_ms - @rate_ms OR slot_ms > @now_ms + @rate_ms);
+        SET @room = @rate_jobs - (SELECT ISNULL(SUM(claimed), 0) FROM [$(schema)].[claim_rates] WITH (ROWLOCK) WHERE queue_id = @queue_id);
+        IF @room < @allowed
+            SET @allowed = CASE WHEN @room < 0 THEN 0 ELSE @room END;
+    END;
+
+    SET @room = @allowed;
+    IF @alone = 1 AND @room > 0
+    BEGIN
+        WITH next_jobs AS
+        (
+            SELECT TOP (1) job_id, state, fence, attempt, worker_id, claimed_at, priority
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
+            WHERE queue_id = @queue_id AND state = 0 AND alone = 1
+            ORDER BY priority, job_id
+        )
+        UPDATE next_jobs
+        SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        OUTPUT inserted.job_id INTO @jobs (job_id)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        IF @@ROWCOUNT > 0
+            SET @room = 0;
+    END;
+
+    IF @claim_order = 'lifo' AND @room > 0
+    BEGIN
+        WITH next_jobs AS
+        (
+            SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at, priority
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+            WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
+            ORDER BY priority, job_id DESC
+        )
+        UPDATE next_jobs
+        SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        OUTPUT inserted.job_id INTO @jobs (job_id)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SET @room = 0;
+    END;
+
+    -- As claim does, but that no mark is raised here: the sweep does it.
+    WHILE @room > 0
+    BEGIN
+        EXEC [$(schema)].[next_priority] @queue_id, @at_least, @priority OUTPUT, @from_id OUTPUT, @lowered OUTPUT;
+        IF @priority IS NULL
+            BREAK;
+        WITH next_jobs AS
+        (
+            SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+            WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
+            ORDER BY job_id
+        )
+        UPDATE next_jobs
+        SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        OUTPUT inserted.job_id INTO @jobs (job_id)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SET @room = @room - @@ROWCOUNT;
+        IF @priority = 32767
+            BREAK;
+        SET @at_least = @priority + 1;
+    END;
+
+    SET @claimed = (SELECT COUNT(*) FROM @jobs);
+    IF @rate_jobs IS NOT NULL AND @claimed > 0
+    BEGIN
+        UPDATE [$(schema)].[claim_rates] WITH (ROWLOCK)
+        SET claimed = claimed + @claimed
+        WHERE queue_id = @queue_id AND slot_ms = @now_ms - @now_ms % @slot_ms;
+        IF @@ROWCOUNT = 0
+            INSERT [$(schema)].[claim_rates] (queue_id, slot_ms, claimed) VALUES (@queue_id, @now_ms - @now_ms % @slot_ms, @claimed);
+    END;
+    COMMIT TRANSACTION;
+END TRY
+BEGIN CATCH
+    IF ERROR_NUMBER() <> 1222 OR XACT_STATE() <> 1
+    BEGIN
+        IF @@TRANCOUNT > 0
+            ROLLBACK TRANSACTION;
+        THROW;
+    END;
+    -- Only the count waits for locks: nothing is claimed yet.
+    COMMIT TRANSACTION;
+    RETURN 2;
+END CATCH;
+
+SET LOCK_TIMEOUT -1;
+SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
+       DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms, j.kind, j.payload_utf16,
+       CASE WHEN @payloads = 1 THEN j.payload ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,
+       CASE WHEN j.dedup_key IS NOT NULL OR j.correlation_id IS NOT NULL OR j.time_limit_ms IS NOT NULL
+            OR j.checkpointed = 1 OR j.headers IS NOT NULL OR j.batch_id IS NOT NULL OR j.group_key IS NOT NULL
+            THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(j.dedup_key, 'json') + N'"', N'null'),
+                             N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), j.correlation_id) + N'"', N'null'),
+                             N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), j.time_limit_ms), N'null'),
+                             N',"checkpointed":', CASE WHEN j.checkpointed = 1 THEN N'true' ELSE N'false' END,
+                             N',"headers":', ISNULL(j.headers, N'null'),
+                             N',"batch_id":', ISNULL(CONVERT(nvarchar(20), j.batch_id), N'null'),
+                             N',"group_key":', ISNULL(N'"' + STRING_ESCAPE(j.group_key, 'json') + N'"', N'null'), N'}') AS nvarchar(4000))
+            END AS details
+FROM @jobs AS c
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = c.job_id
+WHERE j.state = 2 AND j.worker_id = @worker_id
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+RETURN CASE WHEN @allowed < @max AND @claimed >= @allowed THEN 2 ELSE 0 END;
+GO

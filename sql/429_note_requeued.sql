@@ -1,0 +1,26 @@
+-- For requeue, in its transaction: jobs of batches that have not ended count as unfinished again, and jobs of groups wait for their turn. state: the one
+-- that the job had.
+CREATE OR ALTER PROCEDURE [$(schema)].[note_requeued]
+    @queue_id int,
+    @members  [$(schema)].[member_list] READONLY
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @back TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead int NOT NULL, cancelled int NOT NULL);
+
+INSERT @back (batch_id, dead, cancelled)
+SELECT m.batch_id, SUM(CASE WHEN m.state = 4 THEN 1 ELSE 0 END), SUM(CASE WHEN m.state = 5 THEN 1 ELSE 0 END)
+FROM @members AS m
+WHERE m.batch_id IS NOT NULL
+GROUP BY m.batch_id;
+IF @@ROWCOUNT > 0
+    UPDATE c
+    SET dead = c.dead - b.dead, cancelled = c.cancelled - b.cancelled
+    FROM @back AS b
+    INNER LOOP JOIN [$(schema)].[batch_counts] AS c WITH (ROWLOCK, FORCESEEK, INDEX (batch_counts_pk)) ON c.batch_id = b.batch_id
+    WHERE c.ended_at IS NULL
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+INSERT [$(schema)].[group_events] (queue_id, group_key, ended)
+SELECT @queue_id, m.group_key, 0 FROM @members AS m WHERE m.group_key IS NOT NULL GROUP BY m.group_key;
+GO

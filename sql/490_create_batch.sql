@@ -1,0 +1,70 @@
+-- Creates a batch: jobs that belong together, in any queues, to be enqueued with its number (@batch_id of enqueue; batch_id in enqueue_batch's @details).
+-- When it is sealed (seal_batch) and all of its jobs have ended, its follow-up is enqueued, once, with the header readpast-batch that has the counts.
+-- Takes part in the caller's transaction. No result set: the number comes back in @batch_id.
+--
+-- Batches nest: the follow-up of this one can belong to another, @parent_id, which then does not end before. The parent must be there already, so that
+-- there are no circles.
+-- A call that is repeated because its answer was lost makes a second batch. One without a parent does no harm; one with a parent keeps that from
+-- ending until it is sealed or cancelled, too.
+CREATE OR ALTER PROCEDURE [$(schema)].[create_batch]
+    @queue          nvarchar(129),            -- of the follow-up
+    @name           nvarchar(129)    = NULL,  -- for people: up to 128 characters
+    @payload        varbinary(max)   = NULL,  -- the follow-up: as enqueue has it; neither a payload nor a text: there is none
+    @text           nvarchar(max)    = NULL,
+    @priority       smallint         = 0,
+    @max_attempts   int              = NULL,
+    @correlation_id uniqueidentifier = NULL,
+    @kind           varchar(65)      = NULL,
+    @time_limit_ms  bigint           = NULL,
+    @headers        nvarchar(1301)   = NULL,
+    @parent_id      bigint           = NULL,
+    @batch_id       bigint           = NULL OUTPUT
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @message nvarchar(2048);
+
+SELECT @queue_id = queue_id, @delivery = delivery FROM [$(schema)].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF DATALENGTH(@name) > 256
+    THROW 58003, N'name must have up to 128 characters', 1;
+IF @payload IS NOT NULL AND @text IS NOT NULL
+    THROW 58003, N'a follow-up has either a payload or a text', 1;
+-- As enqueue has it: what it refuses must not be found out when the batch ends.
+IF @max_attempts < 1
+    THROW 58003, N'max_attempts must be 1 or more', 1;
+IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 64 OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
+    THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
+IF @time_limit_ms < 1 OR @time_limit_ms > 2147483647
+BEGIN
+    SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
+    THROW 58003, @message, 1;
+END;
+IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%' OR @headers LIKE N'%"readpast-%'
+    THROW 58003, N'headers must be a JSON object of up to 1300 characters, without names that begin with readpast-', 1;
+IF @parent_id IS NOT NULL AND @payload IS NULL AND @text IS NULL
+    THROW 58003, N'a batch belongs to another by its follow-up: with parent_id it needs a payload or a text', 1;
+IF @parent_id IS NOT NULL AND @delivery = 'at_most_once'
+    THROW 58003, N'a queue with delivery at_most_once has no jobs of batches: its jobs are not acknowledged', 1;
+
+BEGIN TRANSACTION;
+EXEC [$(schema)].[lock_batch] @parent_id;
+INSERT [$(schema)].[batches] WITH (ROWLOCK)
+    (queue_id, name, parent_id, created_at, priority, max_attempts, time_limit_ms, kind, correlation_id, headers, payload_utf16, payload)
+VALUES
+    (@queue_id, @name, @parent_id, @now, ISNULL(@priority, 0), @max_attempts, @time_limit_ms, @kind, @correlation_id, @headers,
+     CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))));
+SET @batch_id = CAST(SCOPE_IDENTITY() AS bigint);
+INSERT [$(schema)].[batch_counts] WITH (ROWLOCK) (batch_id, queue_id) VALUES (@batch_id, @queue_id);
+IF @parent_id IS NOT NULL
+BEGIN
+    INSERT [$(schema)].[batch_additions] WITH (ROWLOCK) (batch_id, jobs) VALUES (@parent_id, 1);
+    EXEC [$(schema)].[link_queue] @queue_id;
+END;
+COMMIT TRANSACTION;
+GO

@@ -1,0 +1,54 @@
+-- Cancels a batch: seals it and cancels up to @max of its unfinished jobs, as cancel does, whatever their queues; then those of the batches whose
+-- follow-ups belong to it. When all of them have ended, the follow-up is enqueued all the same, and its counts say what happened. Run it until it
+-- returns nothing. Jobs that others have locked are left to the next call.
+-- Results, one for each queue: as cancel.
+CREATE OR ALTER PROCEDURE [$(schema)].[cancel_batch]
+    @batch_id bigint,
+    @why      nvarchar(1001) = NULL,
+    @max      int            = 1000
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @next bigint, @queue_id int, @queue nvarchar(128), @found int = 0;
+DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, is_seen bit NOT NULL);
+DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL);
+DECLARE @list [$(schema)].[id_list];
+
+IF @max IS NULL OR @max < 1 OR @max > 1000
+    THROW 58003, N'max must be 1 to 1000', 1;
+
+INSERT @batches (batch_id, is_seen) VALUES (@batch_id, 0);
+WHILE @found < @max
+BEGIN
+    SET @next = (SELECT MIN(batch_id) FROM @batches WHERE is_seen = 0);
+    IF @next IS NULL
+        BREAK;
+    UPDATE @batches SET is_seen = 1 WHERE batch_id = @next;
+    EXEC [$(schema)].[seal_batch] @batch_id = @next, @report = 0;
+
+    INSERT @jobs (job_id, queue_id)
+    SELECT TOP (@max - @found) j.job_id, j.queue_id
+    FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_batch))
+    WHERE j.batch_id = @next AND j.batch_id IS NOT NULL AND j.ended = 0 AND j.cancelling IS NULL
+    ORDER BY j.job_id
+    OPTION (MAXDOP 1);
+    SET @found = @found + @@ROWCOUNT;
+
+    INSERT @batches (batch_id, is_seen)
+    SELECT b.batch_id, 0
+    FROM [$(schema)].[batches] AS b WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (batches_parent))
+    WHERE b.parent_id = @next AND b.parent_id IS NOT NULL
+    OPTION (MAXDOP 1);
+END;
+
+WHILE EXISTS (SELECT 1 FROM @jobs)
+BEGIN
+    SET @queue_id = (SELECT MIN(queue_id) FROM @jobs);
+    SET @queue = (SELECT name FROM [$(schema)].[queues] WHERE queue_id = @queue_id);
+    DELETE @list;
+    INSERT @list (job_id) SELECT job_id FROM @jobs WHERE queue_id = @queue_id;
+    EXEC [$(schema)].[cancel] @queue = @queue, @why = @why, @jobs = @list;
+    DELETE @jobs WHERE queue_id = @queue_id;
+END;
+GO
