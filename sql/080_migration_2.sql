@@ -2,7 +2,8 @@
 -- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own); a claimed one can have been asked to be
 -- cancelled (cancelling, NULL: no), and cancelled ones are counted; a queue can have a sink (NULL: none).
 -- A job can carry headers (a JSON object), belong to a batch, and be of a group of its queue (group_key); of a group only as many jobs as the queue's
--- group_limit says have the turn (in_turn = 1), and the others wait in state 6 or are scheduled. What a queue limits: group_limit, retry_passes (1: a
+-- group_limit says have the turn (in_turn = 1), and the others wait in state 6 or are scheduled. Most jobs have nothing of all this, nor a key or a
+-- correlation id: plain = 1 says so to claim, which then has one column to look at. What a queue limits: group_limit, retry_passes (1: a
 -- job that is retried gives its turn away), max_running (NULL: no limit), rate_jobs in rate_ms (NULL: no limit).
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
@@ -41,6 +42,8 @@ BEGIN
             ALTER TABLE [$(schema)].[jobs] ADD group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL;
         IF COL_LENGTH(N'[$(schema)].[jobs]', N'in_turn') IS NULL
             ALTER TABLE [$(schema)].[jobs] ADD in_turn bit NULL;
+        IF COL_LENGTH(N'[$(schema)].[jobs]', N'plain') IS NULL
+            ALTER TABLE [$(schema)].[jobs] ADD plain bit NULL;
         IF COL_LENGTH(N'[$(schema)].[archive]', N'headers') IS NULL
             ALTER TABLE [$(schema)].[archive] ADD headers nvarchar(1500) COLLATE Latin1_General_100_BIN2 NULL;
         IF COL_LENGTH(N'[$(schema)].[archive]', N'batch_id') IS NULL

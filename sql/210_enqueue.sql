@@ -93,11 +93,12 @@ BEGIN
         BEGIN TRY
             INSERT [$(schema)].[jobs] WITH (ROWLOCK)
                 (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16, payload,
-                 time_limit_ms, headers, batch_id, group_key)
+                 time_limit_ms, headers, batch_id, group_key, plain)
             VALUES
                 (@new_id, @queue_id, CASE WHEN @due > @now THEN 1 WHEN @group_key IS NOT NULL THEN 6 ELSE 0 END, @lifo, ISNULL(@priority, 0), @max_attempts, @now, @due,
                  @correlation_id, @kind, @dedup_key, CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
-                 ISNULL(@payload, CAST(@text AS varbinary(max))), @time_limit_ms, @headers, @batch_id, @group_key);
+                 ISNULL(@payload, CAST(@text AS varbinary(max))), @time_limit_ms, @headers, @batch_id, @group_key,
+                 CASE WHEN @is_member = 0 AND @dedup_key IS NULL AND @correlation_id IS NULL AND @time_limit_ms IS NULL AND @headers IS NULL THEN 1 END);
             SET @job_id = @new_id;
         END TRY
         BEGIN CATCH

@@ -116,7 +116,7 @@ BEGIN
     END;
     INSERT [$(schema)].[jobs] WITH (ROWLOCK)
         (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload, time_limit_ms,
-         headers, batch_id, group_key)
+         headers, batch_id, group_key, plain)
     SELECT i.job_id,
            @queue_id,
            CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
@@ -133,7 +133,8 @@ BEGIN
            i.time_limit_ms,
            i.headers,
            i.batch_id,
-           i.group_key
+           i.group_key,
+           CASE WHEN @has_details = 0 AND n.correlation_id IS NULL THEN 1 END
     FROM @jobs AS n
     INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
     WHERE n.dedup_key IS NULL

@@ -78,7 +78,7 @@ BEGIN
     (
         SELECT TOP (1)
                job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-               kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
+               kind, payload_utf16, payload, plain, time_limit_ms, checkpointed, headers, batch_id, group_key
         FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
         WHERE queue_id = @queue_id AND state = 0 AND alone = 1
         ORDER BY priority, job_id
@@ -89,7 +89,8 @@ BEGIN
            inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
            DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
            CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-           CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+           CASE WHEN inserted.plain = 1 THEN NULL
+                WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
                 OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                 THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                  N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
@@ -110,7 +111,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
+                   kind, payload_utf16, payload, plain, time_limit_ms, checkpointed, headers, batch_id, group_key
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
             ORDER BY priority, job_id DESC
@@ -121,7 +122,8 @@ BEGIN
                inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-               CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+               CASE WHEN inserted.plain = 1 THEN NULL
+                    WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
                     OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
@@ -136,7 +138,7 @@ BEGIN
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms, headers
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, plain, time_limit_ms, headers
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
             ORDER BY priority, job_id DESC
@@ -146,7 +148,8 @@ BEGIN
                deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.kind, deleted.payload_utf16,
                CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
-               CASE WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
+               CASE WHEN deleted.plain = 1 THEN NULL
+                    WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
                     OR deleted.headers IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(deleted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), deleted.correlation_id) + N'"', N'null'),
@@ -174,7 +177,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
+                   kind, payload_utf16, payload, plain, time_limit_ms, checkpointed, headers, batch_id, group_key
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
@@ -185,7 +188,8 @@ BEGIN
                inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-               CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+               CASE WHEN inserted.plain = 1 THEN NULL
+                    WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
                     OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
@@ -201,7 +205,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
+                   kind, payload_utf16, payload, plain, time_limit_ms, checkpointed, headers, batch_id, group_key
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         )
@@ -211,7 +215,8 @@ BEGIN
                inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-               CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+               CASE WHEN inserted.plain = 1 THEN NULL
+                    WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
                     OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
@@ -226,7 +231,7 @@ BEGIN
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms, headers
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, plain, time_limit_ms, headers
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
@@ -236,7 +241,8 @@ BEGIN
                deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.kind, deleted.payload_utf16,
                CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
-               CASE WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
+               CASE WHEN deleted.plain = 1 THEN NULL
+                    WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
                     OR deleted.headers IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(deleted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), deleted.correlation_id) + N'"', N'null'),
@@ -248,7 +254,7 @@ BEGIN
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms, headers
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, plain, time_limit_ms, headers
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         )
@@ -257,7 +263,8 @@ BEGIN
                deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.kind, deleted.payload_utf16,
                CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
-               CASE WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
+               CASE WHEN deleted.plain = 1 THEN NULL
+                    WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
                     OR deleted.headers IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(deleted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), deleted.correlation_id) + N'"', N'null'),

@@ -139,7 +139,8 @@ SET LOCK_TIMEOUT -1;
 SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
        DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms, j.kind, j.payload_utf16,
        CASE WHEN @payloads = 1 THEN j.payload ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,
-       CASE WHEN j.dedup_key IS NOT NULL OR j.correlation_id IS NOT NULL OR j.time_limit_ms IS NOT NULL
+       CASE WHEN j.plain = 1 THEN NULL
+            WHEN j.dedup_key IS NOT NULL OR j.correlation_id IS NOT NULL OR j.time_limit_ms IS NOT NULL
             OR j.checkpointed = 1 OR j.headers IS NOT NULL OR j.batch_id IS NOT NULL OR j.group_key IS NOT NULL
             THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(j.dedup_key, 'json') + N'"', N'null'),
                              N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), j.correlation_id) + N'"', N'null'),

@@ -11,8 +11,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[reap]
     @queue        nvarchar(129),
     @max          int = 1000,
     @report       bit = 1,
-    @jobs_reaped  int = NULL OUTPUT,
-    @jobs_dead    int = NULL OUTPUT,  -- of these
+    @jobs_ready   int = NULL OUTPUT,
+    @jobs_dead    int = NULL OUTPUT,
     @workers_lost int = NULL OUTPUT
 AS
 SET NOCOUNT ON;
@@ -85,8 +85,7 @@ INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCO
     ON j.job_id = h.job_id
 WHERE j.state = 2 AND j.worker_id = h.worker_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
-SET @jobs_reaped = @@ROWCOUNT;
-IF @jobs_reaped > 0
+IF @@ROWCOUNT > 0
 BEGIN
     INSERT @failed (job_id, fence, attempt, worker_id, worker, error)
     SELECT g.job_id, g.fence, g.attempt, h.worker_id, h.name,
@@ -105,6 +104,7 @@ END;
 COMMIT TRANSACTION;
 IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
     EXEC [$(schema)].[advance_groups] @queue_id;
+SET @jobs_ready = (SELECT COUNT(*) FROM @given_back WHERE state = 0);
 SET @jobs_dead = (SELECT COUNT(*) FROM @given_back WHERE state = 4);
 
 SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
@@ -123,7 +123,7 @@ DELETE [$(schema)].[cancellations] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) W
 
 IF @report = 1
 BEGIN
-    SELECT @workers_lost AS workers_lost, @jobs_reaped - @jobs_dead AS jobs_ready, @jobs_dead AS jobs_dead;
+    SELECT @workers_lost AS workers_lost, @jobs_ready AS jobs_ready, @jobs_dead AS jobs_dead;
     SELECT worker_id, name FROM @lost;
 END;
 GO

@@ -1,7 +1,7 @@
 -- Registers a worker for a queue and starts its lease. Run again with the same id, it renews the lease.
 -- With @take_over = 1, other workers of the queue with the same name are marked lost and their jobs given back at once: for a process
 -- that is the only one of its name and knows that its predecessor is gone.
--- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs of lost workers that were given back), has_sink, workers_lost
+-- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs of lost workers that are ready again or dead), has_sink, workers_lost
 -- (that were marked lost: its namesakes, and all whose lease had run out) and jobs_dead (of those taken over).
 CREATE OR ALTER PROCEDURE [$(schema)].[register_worker]
     @queue     nvarchar(129),
@@ -13,7 +13,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048), @taken_over int = 0, @jobs_dead int = 0,
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048), @jobs_ready int = 0, @jobs_dead int = 0,
     @namesakes int = 0, @run_out int = 0;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
@@ -40,11 +40,11 @@ BEGIN
     WHERE queue_id = @queue_id AND name = @name AND worker_id <> @worker_id AND lost_at IS NULL;
     SET @namesakes = @@ROWCOUNT;
 
-    EXEC [$(schema)].[reap] @queue = @queue, @report = 0, @jobs_reaped = @taken_over OUTPUT, @jobs_dead = @jobs_dead OUTPUT,
+    EXEC [$(schema)].[reap] @queue = @queue, @report = 0, @jobs_ready = @jobs_ready OUTPUT, @jobs_dead = @jobs_dead OUTPUT,
         @workers_lost = @run_out OUTPUT;
 END;
 
-SELECT claim_order, completion, delivery, max_attempts, paused, @taken_over AS taken_over,
+SELECT claim_order, completion, delivery, max_attempts, paused, @jobs_ready + @jobs_dead AS taken_over,
        CAST(CASE WHEN sink IS NULL THEN 0 ELSE 1 END AS bit) AS has_sink,
        @namesakes + @run_out AS workers_lost, @jobs_dead AS jobs_dead
 FROM [$(schema)].[queues] WHERE queue_id = @queue_id;

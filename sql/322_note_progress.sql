@@ -26,7 +26,7 @@ ORDER BY n.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 UPDATE j
-SET checkpointed = 1
+SET checkpointed = 1, plain = NULL
 FROM @notes AS n
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = n.job_id
 WHERE n.[checkpoint] IS NOT NULL AND j.checkpointed IS NULL AND j.state = 2 AND j.worker_id = @worker_id AND j.fence = n.fence

@@ -184,7 +184,7 @@ pub enum Error {
 
     /// The queue's sink, or the enqueueing of a follow-up, failed in the transaction of an acknowledgement (58020),
     /// which was rolled back as a whole. A [`Worker`](crate::Worker) finds the job whose result is refused, and retries
-    /// it; it stops where the sink cannot be called at all.
+    /// it; it stops where the sink cannot be called at all, or what the sink uses is not there.
     #[error("{message}")]
     #[non_exhaustive]
     ResultRefused {
@@ -392,8 +392,10 @@ impl InvalidPayload {
 /// trusted.
 const LOGIN_NUMBERS: [i32; 6] = [18452, 18456, 18470, 18486, 18487, 18488];
 
-/// Procedures that are not there, have other parameters than they are called with, or may not be called.
-const CANNOT_BE_CALLED: [i32; 6] = [201, 206, 229, 2812, 8144, 8145];
+/// Of a sink that is broken, whatever the job: it is not there, has other parameters than it is called with, or may not
+/// be called (201, 206, 229, 2812, 8144, 8145), or a column, table or database that it uses is not there (207, 208, 911,
+/// 916).
+const BROKEN_SINK: [i32; 10] = [201, 206, 207, 208, 229, 911, 916, 2812, 8144, 8145];
 
 impl Error {
     /// Whether the same call may succeed a little later: by itself, as after a deadlock, a time-out, a lost or refused
@@ -440,10 +442,10 @@ impl Error {
     }
 
     /// Whether one of the jobs of an acknowledgement is to blame that its sink refused: not where the error passes, and
-    /// not where the sink cannot be called.
+    /// not where the sink is broken.
     pub(crate) fn blames_a_job(&self) -> bool {
         match self {
-            Error::ResultRefused { number, .. } => !self.is_transient() && !CANNOT_BE_CALLED.contains(number),
+            Error::ResultRefused { number, .. } => !self.is_transient() && !BROKEN_SINK.contains(number),
             _ => false,
         }
     }
@@ -547,12 +549,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_s_error_is_a_job_s_unless_it_passes_or_the_sink_cannot_be_called() {
+    fn a_sink_s_error_is_a_job_s_unless_it_passes_or_the_sink_is_broken() {
         let error = |number: i32| of_sink(format!("{number}: the sink failed: text"));
         assert_eq!(error(547).to_string(), "the sink failed: text");
         assert!(error(547).blames_a_job() && !error(547).is_transient() && !error(547).leaves_open());
         assert!(error(1205).is_transient() && !error(1205).blames_a_job() && !error(1205).leaves_open());
-        assert!(!error(2812).blames_a_job() && !error(2812).is_transient());
+        for broken in [2812, 208] {
+            assert!(!error(broken).blames_a_job() && !error(broken).is_transient());
+        }
         assert!(!Error::Refused { message: String::new() }.blames_a_job());
     }
 

@@ -9,7 +9,7 @@ use readpast::{
     QueueOptions, Worker,
 };
 
-use crate::support::{Claimed, Finish, Fixture, JobCounts, WorkerSession, changed, until};
+use crate::support::{Claimed, Finish, Fixture, JobCounts, WorkerSession, changed, number, until};
 
 const WHY: &str = "the customer has left";
 
@@ -144,7 +144,9 @@ async fn a_job_that_is_given_back_or_whose_worker_is_lost_is_cancelled_if_that_w
     assert!(worker.session.numbers(&release).await.is_empty(), "both were this worker's");
     assert_eq!(fixture.job_counts().await, JobCounts { ready: 1, claimed: 2, cancelled: 1, ..JobCounts::default() });
     assert_eq!(worker.session.numbers(&release).await, [one, other], "the second time neither is");
-    worker.lose(&fixture).await;
+    fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
+    let reaped = worker.session.row("EXEC [$(schema)].[reap] @queue = N'work'").await;
+    assert_eq!((number(&reaped, "jobs_ready"), number(&reaped, "jobs_dead")), (1, 0), "a cancelled one is neither");
     assert_eq!(fixture.job_counts().await, JobCounts { ready: 2, cancelled: 2, ..JobCounts::default() });
     let expected = (JobState::Cancelled, format!("cancelled by {}: {WHY}", login(&fixture).await));
     assert_eq!(row(&fixture, jobs[2].job_id).await, expected);

@@ -383,7 +383,8 @@ GO
 -- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own); a claimed one can have been asked to be
 -- cancelled (cancelling, NULL: no), and cancelled ones are counted; a queue can have a sink (NULL: none).
 -- A job can carry headers (a JSON object), belong to a batch, and be of a group of its queue (group_key); of a group only as many jobs as the queue's
--- group_limit says have the turn (in_turn = 1), and the others wait in state 6 or are scheduled. What a queue limits: group_limit, retry_passes (1: a
+-- group_limit says have the turn (in_turn = 1), and the others wait in state 6 or are scheduled. Most jobs have nothing of all this, nor a key or a
+-- correlation id: plain = 1 says so to claim, which then has one column to look at. What a queue limits: group_limit, retry_passes (1: a
 -- job that is retried gives its turn away), max_running (NULL: no limit), rate_jobs in rate_ms (NULL: no limit).
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
@@ -422,6 +423,8 @@ BEGIN
             ALTER TABLE [readpast].[jobs] ADD group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL;
         IF COL_LENGTH(N'[readpast].[jobs]', N'in_turn') IS NULL
             ALTER TABLE [readpast].[jobs] ADD in_turn bit NULL;
+        IF COL_LENGTH(N'[readpast].[jobs]', N'plain') IS NULL
+            ALTER TABLE [readpast].[jobs] ADD plain bit NULL;
         IF COL_LENGTH(N'[readpast].[archive]', N'headers') IS NULL
             ALTER TABLE [readpast].[archive] ADD headers nvarchar(1500) COLLATE Latin1_General_100_BIN2 NULL;
         IF COL_LENGTH(N'[readpast].[archive]', N'batch_id') IS NULL
@@ -1116,11 +1119,12 @@ BEGIN
         BEGIN TRY
             INSERT [readpast].[jobs] WITH (ROWLOCK)
                 (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16, payload,
-                 time_limit_ms, headers, batch_id, group_key)
+                 time_limit_ms, headers, batch_id, group_key, plain)
             VALUES
                 (@new_id, @queue_id, CASE WHEN @due > @now THEN 1 WHEN @group_key IS NOT NULL THEN 6 ELSE 0 END, @lifo, ISNULL(@priority, 0), @max_attempts, @now, @due,
                  @correlation_id, @kind, @dedup_key, CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
-                 ISNULL(@payload, CAST(@text AS varbinary(max))), @time_limit_ms, @headers, @batch_id, @group_key);
+                 ISNULL(@payload, CAST(@text AS varbinary(max))), @time_limit_ms, @headers, @batch_id, @group_key,
+                 CASE WHEN @is_member = 0 AND @dedup_key IS NULL AND @correlation_id IS NULL AND @time_limit_ms IS NULL AND @headers IS NULL THEN 1 END);
             SET @job_id = @new_id;
         END TRY
         BEGIN CATCH
@@ -1546,7 +1550,7 @@ BEGIN
     END;
     INSERT [readpast].[jobs] WITH (ROWLOCK)
         (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload, time_limit_ms,
-         headers, batch_id, group_key)
+         headers, batch_id, group_key, plain)
     SELECT i.job_id,
            @queue_id,
            CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
@@ -1563,7 +1567,8 @@ BEGIN
            i.time_limit_ms,
            i.headers,
            i.batch_id,
-           i.group_key
+           i.group_key,
+           CASE WHEN @has_details = 0 AND n.correlation_id IS NULL THEN 1 END
     FROM @jobs AS n
     INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
     WHERE n.dedup_key IS NULL
@@ -1944,7 +1949,7 @@ BEGIN
     (
         SELECT TOP (1)
                job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-               kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
+               kind, payload_utf16, payload, plain, time_limit_ms, checkpointed, headers, batch_id, group_key
         FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
         WHERE queue_id = @queue_id AND state = 0 AND alone = 1
         ORDER BY priority, job_id
@@ -1955,7 +1960,8 @@ BEGIN
            inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
            DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
            CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-           CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+           CASE WHEN inserted.plain = 1 THEN NULL
+                WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
                 OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                 THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                  N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
@@ -1976,7 +1982,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
+                   kind, payload_utf16, payload, plain, time_limit_ms, checkpointed, headers, batch_id, group_key
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
             ORDER BY priority, job_id DESC
@@ -1987,7 +1993,8 @@ BEGIN
                inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-               CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+               CASE WHEN inserted.plain = 1 THEN NULL
+                    WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
                     OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
@@ -2002,7 +2009,7 @@ BEGIN
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms, headers
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, plain, time_limit_ms, headers
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
             ORDER BY priority, job_id DESC
@@ -2012,7 +2019,8 @@ BEGIN
                deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.kind, deleted.payload_utf16,
                CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
-               CASE WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
+               CASE WHEN deleted.plain = 1 THEN NULL
+                    WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
                     OR deleted.headers IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(deleted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), deleted.correlation_id) + N'"', N'null'),
@@ -2040,7 +2048,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
+                   kind, payload_utf16, payload, plain, time_limit_ms, checkpointed, headers, batch_id, group_key
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
@@ -2051,7 +2059,8 @@ BEGIN
                inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-               CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+               CASE WHEN inserted.plain = 1 THEN NULL
+                    WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
                     OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
@@ -2067,7 +2076,7 @@ BEGIN
         (
             SELECT TOP (@room)
                    job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at, claimed_at, dedup_key, correlation_id,
-                   kind, payload_utf16, payload, time_limit_ms, checkpointed, headers, batch_id, group_key
+                   kind, payload_utf16, payload, plain, time_limit_ms, checkpointed, headers, batch_id, group_key
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         )
@@ -2077,7 +2086,8 @@ BEGIN
                inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind, inserted.payload_utf16,
                CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-               CASE WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
+               CASE WHEN inserted.plain = 1 THEN NULL
+                    WHEN inserted.dedup_key IS NOT NULL OR inserted.correlation_id IS NOT NULL OR inserted.time_limit_ms IS NOT NULL
                     OR inserted.checkpointed = 1 OR inserted.headers IS NOT NULL OR inserted.batch_id IS NOT NULL OR inserted.group_key IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(inserted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), inserted.correlation_id) + N'"', N'null'),
@@ -2092,7 +2102,7 @@ BEGIN
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms, headers
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, plain, time_limit_ms, headers
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
@@ -2102,7 +2112,8 @@ BEGIN
                deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.kind, deleted.payload_utf16,
                CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
-               CASE WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
+               CASE WHEN deleted.plain = 1 THEN NULL
+                    WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
                     OR deleted.headers IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(deleted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), deleted.correlation_id) + N'"', N'null'),
@@ -2114,7 +2125,7 @@ BEGIN
         WITH next_jobs AS
         (
             SELECT TOP (@room)
-                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, time_limit_ms, headers
+                   job_id, attempt, max_attempts, priority, due_at, enqueued_at, dedup_key, correlation_id, kind, payload_utf16, payload, plain, time_limit_ms, headers
             FROM [readpast].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         )
@@ -2123,7 +2134,8 @@ BEGIN
                deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.kind, deleted.payload_utf16,
                CASE WHEN @payloads = 1 THEN deleted.payload ELSE CAST(DATALENGTH(deleted.payload) AS binary(8)) END AS payload,
-               CASE WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
+               CASE WHEN deleted.plain = 1 THEN NULL
+                    WHEN deleted.dedup_key IS NOT NULL OR deleted.correlation_id IS NOT NULL OR deleted.time_limit_ms IS NOT NULL
                     OR deleted.headers IS NOT NULL
                     THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(deleted.dedup_key, 'json') + N'"', N'null'),
                                      N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), deleted.correlation_id) + N'"', N'null'),
@@ -2290,7 +2302,8 @@ SET LOCK_TIMEOUT -1;
 SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
        DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms, j.kind, j.payload_utf16,
        CASE WHEN @payloads = 1 THEN j.payload ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,
-       CASE WHEN j.dedup_key IS NOT NULL OR j.correlation_id IS NOT NULL OR j.time_limit_ms IS NOT NULL
+       CASE WHEN j.plain = 1 THEN NULL
+            WHEN j.dedup_key IS NOT NULL OR j.correlation_id IS NOT NULL OR j.time_limit_ms IS NOT NULL
             OR j.checkpointed = 1 OR j.headers IS NOT NULL OR j.batch_id IS NOT NULL OR j.group_key IS NOT NULL
             THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(j.dedup_key, 'json') + N'"', N'null'),
                              N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), j.correlation_id) + N'"', N'null'),
@@ -2963,8 +2976,8 @@ CREATE OR ALTER PROCEDURE [readpast].[reap]
     @queue        nvarchar(129),
     @max          int = 1000,
     @report       bit = 1,
-    @jobs_reaped  int = NULL OUTPUT,
-    @jobs_dead    int = NULL OUTPUT,  -- of these
+    @jobs_ready   int = NULL OUTPUT,
+    @jobs_dead    int = NULL OUTPUT,
     @workers_lost int = NULL OUTPUT
 AS
 SET NOCOUNT ON;
@@ -3037,8 +3050,7 @@ INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOM
     ON j.job_id = h.job_id
 WHERE j.state = 2 AND j.worker_id = h.worker_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
-SET @jobs_reaped = @@ROWCOUNT;
-IF @jobs_reaped > 0
+IF @@ROWCOUNT > 0
 BEGIN
     INSERT @failed (job_id, fence, attempt, worker_id, worker, error)
     SELECT g.job_id, g.fence, g.attempt, h.worker_id, h.name,
@@ -3057,6 +3069,7 @@ END;
 COMMIT TRANSACTION;
 IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
     EXEC [readpast].[advance_groups] @queue_id;
+SET @jobs_ready = (SELECT COUNT(*) FROM @given_back WHERE state = 0);
 SET @jobs_dead = (SELECT COUNT(*) FROM @given_back WHERE state = 4);
 
 SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
@@ -3075,7 +3088,7 @@ DELETE [readpast].[cancellations] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WH
 
 IF @report = 1
 BEGIN
-    SELECT @workers_lost AS workers_lost, @jobs_reaped - @jobs_dead AS jobs_ready, @jobs_dead AS jobs_dead;
+    SELECT @workers_lost AS workers_lost, @jobs_ready AS jobs_ready, @jobs_dead AS jobs_dead;
     SELECT worker_id, name FROM @lost;
 END;
 GO
@@ -3086,7 +3099,7 @@ GO
 -- Registers a worker for a queue and starts its lease. Run again with the same id, it renews the lease.
 -- With @take_over = 1, other workers of the queue with the same name are marked lost and their jobs given back at once: for a process
 -- that is the only one of its name and knows that its predecessor is gone.
--- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs of lost workers that were given back), has_sink, workers_lost
+-- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs of lost workers that are ready again or dead), has_sink, workers_lost
 -- (that were marked lost: its namesakes, and all whose lease had run out) and jobs_dead (of those taken over).
 CREATE OR ALTER PROCEDURE [readpast].[register_worker]
     @queue     nvarchar(129),
@@ -3098,7 +3111,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048), @taken_over int = 0, @jobs_dead int = 0,
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048), @jobs_ready int = 0, @jobs_dead int = 0,
     @namesakes int = 0, @run_out int = 0;
 
 SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
@@ -3125,11 +3138,11 @@ BEGIN
     WHERE queue_id = @queue_id AND name = @name AND worker_id <> @worker_id AND lost_at IS NULL;
     SET @namesakes = @@ROWCOUNT;
 
-    EXEC [readpast].[reap] @queue = @queue, @report = 0, @jobs_reaped = @taken_over OUTPUT, @jobs_dead = @jobs_dead OUTPUT,
+    EXEC [readpast].[reap] @queue = @queue, @report = 0, @jobs_ready = @jobs_ready OUTPUT, @jobs_dead = @jobs_dead OUTPUT,
         @workers_lost = @run_out OUTPUT;
 END;
 
-SELECT claim_order, completion, delivery, max_attempts, paused, @taken_over AS taken_over,
+SELECT claim_order, completion, delivery, max_attempts, paused, @jobs_ready + @jobs_dead AS taken_over,
        CAST(CASE WHEN sink IS NULL THEN 0 ELSE 1 END AS bit) AS has_sink,
        @namesakes + @run_out AS workers_lost, @jobs_dead AS jobs_dead
 FROM [readpast].[queues] WHERE queue_id = @queue_id;
@@ -3216,7 +3229,7 @@ ORDER BY n.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 UPDATE j
-SET checkpointed = 1
+SET checkpointed = 1, plain = NULL
 FROM @notes AS n
 INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = n.job_id
 WHERE n.[checkpoint] IS NOT NULL AND j.checkpointed IS NULL AND j.state = 2 AND j.worker_id = @worker_id AND j.fence = n.fence
