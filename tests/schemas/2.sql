@@ -2531,8 +2531,21 @@ IF EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id
     SET @is_linked = 1;
 
 BEGIN TRANSACTION;
--- A list of both done and other jobs is changed by two statements: its rows are locked before, all in the order of job_id.
-IF @least = 0 AND @outcome > 0
+-- All rows are locked before, in the order of job_id: where a list of both done and other jobs is changed by two statements, and where jobs may
+-- belong to batches or groups. What they belong to must not be read before: a call that was given up, and now comes again, may be ending them at the
+-- same time, and then end or roll back.
+IF @is_linked = 1
+BEGIN
+    INSERT @members (job_id, in_turn, batch_id, group_key)
+    SELECT j.job_id, j.in_turn, j.batch_id, j.group_key
+    FROM @jobs AS f
+    INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
+    WHERE j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
+    ORDER BY f.job_id  -- so that the join keeps to it
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    DELETE @members WHERE batch_id IS NULL AND group_key IS NULL;
+END;
+ELSE IF @least = 0 AND @outcome > 0
     SELECT @locked = COUNT(*)
     FROM @jobs AS f
     INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
@@ -2541,15 +2554,6 @@ IF @least = 0 AND @outcome > 0
 
 IF @sink IS NOT NULL
     EXEC [readpast].[call_sink] @sink, @queue_id, @worker_id, @jobs;
-
--- What they belong to does not change while they are claimed.
-IF @is_linked = 1
-    INSERT @members (job_id, in_turn, batch_id, group_key)
-    SELECT f.job_id, j.in_turn, j.batch_id, j.group_key
-    FROM @jobs AS f
-    INNER LOOP JOIN [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
-    WHERE j.batch_id IS NOT NULL OR j.group_key IS NOT NULL
-    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 IF @completion = 'delete'
 BEGIN
@@ -2638,7 +2642,6 @@ END;
 
 IF @is_linked = 1 AND EXISTS (SELECT 1 FROM @members)
 BEGIN
-    DELETE m FROM @members AS m WHERE NOT EXISTS (SELECT 1 FROM @found AS d WHERE d.job_id = m.job_id);
     -- A job that is retried goes back to its group.
     IF @outcome > 0 AND @retry_passes = 1
         UPDATE j
