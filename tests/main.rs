@@ -22,6 +22,7 @@ mod fencing;
 mod fleets;
 mod follow_ups;
 mod ghosts;
+mod groups;
 mod handler_transaction;
 mod handlers;
 mod install;
