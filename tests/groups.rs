@@ -11,7 +11,7 @@ use readpast::{
 };
 
 use crate::support::child::{ChildWorker, Ledger};
-use crate::support::{Claimed, Fixture, WorkerSession, changed, number, until};
+use crate::support::{Claimed, Fixture, WorkerSession, changed, number, numbers, until};
 
 /// Enqueues jobs of these keys; returns their ids.
 async fn enqueue(fixture: &Fixture, keys: &[&str]) -> Vec<i64> {
@@ -543,7 +543,11 @@ async fn keys_and_settings_that_are_not_allowed_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drain_waits_for_the_jobs_behind_those_that_run() {
     let fixture = Fixture::new("drained").await;
-    enqueue(&fixture, &["a", "a", "a", "b", "b"]).await;
+    enqueue(&fixture, &["a", "a", "b", "b"]).await;
+    // This one has the turn only when the worker promotes.
+    let in_transaction =
+        "BEGIN TRANSACTION; EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @group_key = N'c'";
+    fixture.sql(&format!("{in_transaction}; COMMIT TRANSACTION")).await;
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 5);
     fixture.remove().await;
@@ -565,6 +569,51 @@ async fn a_worker_starts_the_next_job_of_a_group_when_the_last_one_has_ended() {
     enqueue(&fixture, &keys).await;
     until("all are done", || monitor.stats().done == 40).await;
     worker.shutdown().await.unwrap();
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_gets_its_turn_is_found_however_far_claims_have_come() {
+    let fixture = Fixture::new("marks").await;
+    let jobs = enqueue(&fixture, &["a", "a"]).await;
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    let first = worker.claim(10).await.remove(0);
+    let mark = "UPDATE [$(schema)].[marks] SET job_id = 1000000; SELECT lowered FROM [$(schema)].[marks]";
+    let lowered = worker.session.number(mark).await;
+    worker.finish(&[first.done()]).await;
+    claim_only(&mut worker, jobs[1]).await;
+    // Claims that have read the mark before must not raise it now, though it was low enough.
+    let jobs = enqueue(&fixture, &["b", "b"]).await;
+    let first = claim_only(&mut worker, jobs[0]).await;
+    worker.finish(&[first.done()]).await;
+    assert!(worker.session.number("SELECT lowered FROM [$(schema)].[marks]").await > lowered + 1);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acknowledgement_with_follow_ups_gives_turns_in_each_queue() {
+    let fixture = Fixture::new("finish_with").await;
+    fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'other'").await;
+    let jobs = enqueue(&fixture, &["a", "a"]).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let first = claim_only(&mut worker, jobs[0]).await;
+    fixture
+        .sql(&format!(
+            "DECLARE @jobs [$(schema)].[finish_list], @follow_ups [$(schema)].[follow_up_list];
+             INSERT @jobs (job_id, fence, outcome) VALUES ({id}, {fence}, 0);
+             INSERT @follow_ups (ordinal, job_id, queue, payload, group_key)
+             VALUES (1, {id}, N'work', 0x, N'b'), (2, {id}, N'other', 0x, N'b'), (3, {id}, N'other', 0x, N'b');
+             EXEC [$(schema)].[finish_with] @queue = N'work', @worker_id = '{worker}', @jobs = @jobs, @follow_ups = @follow_ups",
+            id = first.job_id,
+            fence = first.fence,
+            worker = worker.id,
+        ))
+        .await;
+    let claimed = worker.claim(10).await;
+    assert_eq!(claimed.iter().map(|job| job.details["group_key"].as_str().unwrap()).collect::<Vec<_>>(), ["a", "b"]);
+    let ready = "SELECT COUNT(*) FROM [$(schema)].[jobs] WHERE queue_id = 2 AND state = 0";
+    assert_eq!(fixture.session().await.number(ready).await, 1);
     fixture.remove().await;
 }
 

@@ -50,6 +50,7 @@ mod poison_jobs;
 mod procedures;
 mod producers;
 mod prometheus;
+mod queue_limits;
 mod readme;
 mod readpast;
 mod retention;
