@@ -91,12 +91,12 @@ BEGIN
     SET @sink = CONCAT(QUOTENAME(OBJECT_SCHEMA_NAME(@sink_id)), N'.', QUOTENAME(OBJECT_NAME(@sink_id)));
 END;
 
-DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @old_limit int, @created bit = 0;
+DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @old_running int, @old_rate int, @created bit = 0;
 
 BEGIN TRANSACTION;
 -- HOLDLOCK on the unique name: two sessions that create the same queue meet here, not at a duplicate key.
 SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink,
-       @old_limit = COALESCE(max_running, rate_jobs)
+       @old_running = max_running, @old_rate = rate_jobs
 FROM [$(schema)].[queues] WITH (UPDLOCK, HOLDLOCK)
 WHERE name = @queue;
 
@@ -104,7 +104,7 @@ IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND COALESCE(@sink, @old_
     THROW 58003, N'a queue with delivery at_most_once cannot have a sink: its jobs are not acknowledged; set one of the two', 1;
 
 IF COALESCE(@delivery, @old_delivery) = 'at_most_once'
-    AND (@max_running > 0 OR @rate_jobs > 0 OR @old_limit IS NOT NULL AND (@max_running IS NULL OR @rate_jobs IS NULL))
+    AND (COALESCE(@max_running, @old_running) > 0 OR COALESCE(@rate_jobs, @old_rate) > 0)
     THROW 58003, N'a queue with delivery at_most_once cannot have max_running or a rate: its jobs are not acknowledged; set one of the two', 1;
 IF @delivery = 'at_most_once' AND @old_delivery <> 'at_most_once'
     AND EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)

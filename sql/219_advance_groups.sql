@@ -1,10 +1,12 @@
 -- For those who enqueue or end jobs of groups, when that is committed, and for promote: gives the turn to waiting jobs of the groups in which something
 -- has happened (group_events), in the order of their ids.
 --
--- One session of a queue at a time does so (an application lock until its transaction ends), for up to 1,000 events in one transaction. It waits
+-- One session of a queue at a time does so (an application lock until its transaction ends), for up to 1,000 turns in one transaction. It waits
 -- for nobody else: events and waiting jobs that are locked are not committed, and those who commit them call it again. (Operators, who lock waiting
--- jobs that are committed, take the application lock first, see lock_groups: else a group's next job could be passed over.) Inside of a caller's
--- transaction it does nothing: the next promote does it, within about a second. It never fails, because what it is called for has been done.
+-- jobs that are committed, take the application lock first, see lock_groups: else a group's next job could be passed over. A session that only looks
+-- whether a job is one of those it changes holds it for a moment: then the turn waits for the next call.) Inside of a caller's transaction it does
+-- nothing: the next promote does it, within about a second. So it does where another session has had the application lock for a second. It never
+-- fails, because what it is called for has been done.
 CREATE OR ALTER PROCEDURE [$(schema)].[advance_groups]
     @queue_id int
 AS
@@ -13,7 +15,7 @@ SET ROWCOUNT 0;
 SET XACT_ABORT OFF;
 IF @@TRANCOUNT > 0
     RETURN;
-DECLARE @limit int, @granted bit, @found int = 1000, @first_ready bigint;
+DECLARE @limit int, @most int, @granted bit, @is_full bit = 1, @first_ready bigint;
 DECLARE @events TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL, ended int NOT NULL);
 -- in_turn: how many have the turn, without those that gave it away.
 DECLARE @groups TABLE
@@ -24,24 +26,26 @@ DECLARE @groups TABLE
 );
 DECLARE @next TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
 DECLARE @started TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
+DECLARE @counts TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED, started int NOT NULL);
 
 BEGIN TRY
-    WHILE @found = 1000
+    WHILE @is_full = 1
     BEGIN
-        SET @found = 0;
+        SET @is_full = 0;
         -- Most calls find nothing where others are quicker: they need not wait for them.
         IF NOT EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE queue_id = @queue_id)
             BREAK;
         BEGIN TRANSACTION;
-        EXEC [$(schema)].[lock_groups] @queue_id, 5000, @granted OUTPUT;
+        EXEC [$(schema)].[lock_groups] @queue_id, 1000, @granted OUTPUT;
         IF @granted = 1
         BEGIN
             SET @limit = (SELECT group_limit FROM [$(schema)].[queues] WHERE queue_id = @queue_id);
-            DELETE TOP (1000) FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+            SET @most = 1000 / @limit;
+            DELETE TOP (@most) FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
             OUTPUT deleted.group_key, deleted.ended INTO @events (group_key, ended)
             WHERE queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            SET @found = @@ROWCOUNT;
+            SET @is_full = CASE WHEN @@ROWCOUNT = @most THEN 1 ELSE 0 END;
 
             INSERT @groups (group_key, is_new, in_turn)
             SELECT e.group_key, 1, -SUM(e.ended) FROM @events AS e GROUP BY e.group_key;
@@ -56,18 +60,11 @@ BEGIN TRY
             INSERT @next (job_id, group_key)
             SELECT w.job_id, k.group_key
             FROM @groups AS k
-            CROSS APPLY (SELECT TOP (@limit) j.job_id
+            CROSS APPLY (SELECT TOP (CASE WHEN k.in_turn < @limit THEN @limit - k.in_turn ELSE 0 END) j.job_id
                          FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
                          WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
                          ORDER BY j.job_id) AS w
-            WHERE k.in_turn < @limit
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            -- No more than there is room for.
-            IF @limit > 1
-                DELETE n
-                FROM @next AS n
-                INNER JOIN @groups AS k ON k.group_key = n.group_key
-                WHERE (SELECT COUNT(*) FROM @next AS b WHERE b.group_key = n.group_key AND b.job_id < n.job_id) >= @limit - k.in_turn;
 
             UPDATE j
             SET state = 0, in_turn = 1, due_at = SYSUTCDATETIME()
@@ -78,9 +75,17 @@ BEGIN TRY
             WHERE j.state = 6
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
+            -- Those that could not be had: for the next call.
+            INSERT [$(schema)].[group_events] (queue_id, group_key, ended)
+            SELECT @queue_id, n.group_key, 0 FROM @next AS n WHERE NOT EXISTS (SELECT 1 FROM @started AS s WHERE s.job_id = n.job_id)
+            GROUP BY n.group_key;
+
+            INSERT @counts (group_key, started)
+            SELECT s.group_key, COUNT(*) FROM @started AS s GROUP BY s.group_key;
             UPDATE k
-            SET in_turn = k.in_turn + (SELECT COUNT(*) FROM @started AS s WHERE s.group_key = k.group_key)
-            FROM @groups AS k;
+            SET in_turn = k.in_turn + c.started
+            FROM @counts AS c
+            INNER JOIN @groups AS k ON k.group_key = c.group_key;
             DELETE g
             FROM @groups AS k
             INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk)) ON g.group_key = k.group_key
@@ -97,13 +102,15 @@ BEGIN TRY
         END;
         COMMIT TRANSACTION;
 
+        -- Whatever the marks are: a claim that has read them before the commit would raise them over these jobs.
         SET @first_ready = (SELECT MIN(job_id) FROM @started);
-        IF EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id AND job_id > @first_ready)
+        IF @first_ready IS NOT NULL
             EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
         DELETE @events;
         DELETE @groups;
         DELETE @next;
         DELETE @started;
+        DELETE @counts;
     END;
 END TRY
 BEGIN CATCH

@@ -55,6 +55,8 @@ BEGIN TRY
             SET @allowed = CASE WHEN @room < 0 THEN 0 ELSE @room END;
     END;
 
+    -- From here on it waits as claim does: not for jobs that others have locked.
+    SET LOCK_TIMEOUT -1;
     SET @room = @allowed;
     IF @alone = 1 AND @room > 0
     BEGIN
@@ -135,7 +137,6 @@ BEGIN CATCH
     RETURN 2;
 END CATCH;
 
-SET LOCK_TIMEOUT -1;
 SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
        DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms, j.kind, j.payload_utf16,
        CASE WHEN @payloads = 1 THEN j.payload ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,

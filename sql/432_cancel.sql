@@ -44,9 +44,8 @@ ELSE
 SET @error = CONCAT(N'cancelled by ', ISNULL(ORIGINAL_LOGIN(), USER_NAME()), N': ' + NULLIF(@why, N''));
 
 BEGIN TRANSACTION;
--- (After 30 seconds all the same: cancelling matters more than a group's order.)
 IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
-    EXEC [$(schema)].[lock_groups] @queue_id, 30000, @granted OUTPUT;
+    EXEC [$(schema)].[lock_groups] @queue_id, -1, @granted OUTPUT;
 INSERT @held (job_id, fence, running, worker_id)
 SELECT j.job_id, j.fence, CASE WHEN j.state = 2 THEN 1 ELSE 0 END, j.worker_id
 FROM @asked AS a

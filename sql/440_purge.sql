@@ -8,7 +8,8 @@
 -- No index has the age of ready jobs, but their ids grow with it: within a priority, the first job that is not old enough ends the search (a page of
 -- @max jobs that begins with an old one is searched to its end). So a million jobs of which none is old enough cost a look at each priority. Jobs
 -- whose enqueueing had to wait for another with its key, or for a clock that was set back, may be older than their ids say: they go a little later.
--- Scheduled jobs stand by the time that they are due, which says nothing about their age: with an age, all of them may be read.
+-- Scheduled jobs stand by the time that they are due and waiting ones by their groups, which says nothing about their age: with an age, all of them
+-- may be read.
 CREATE OR ALTER PROCEDURE [$(schema)].[purge]
     @queue        nvarchar(129),
     @state        varchar(32),
@@ -154,7 +155,7 @@ BEGIN
     ELSE
     BEGIN
         IF @number = 6
-            EXEC [$(schema)].[lock_groups] @queue_id, 30000, @granted OUTPUT;
+            EXEC [$(schema)].[lock_groups] @queue_id, -1, @granted OUTPUT;
         -- A dead job that came back and died again meanwhile is a young one. Unfinished ones (0, 1, 6) are cancelled by this.
         DELETE j
         OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id, deleted.group_key

@@ -72,7 +72,7 @@ const BY_LIMIT: Labels = &[("queue", &[]), ("by", &LIMITS)];
 const OUTCOMES: [&str; 4] = ["done", "retry", "snooze", "dead"];
 const REASONS: [&str; 2] = ["unknown_kind", "kind_limit"];
 const STATES: [&str; 6] = ["ready", "scheduled", "waiting", "claimed", "dead", "cancelled"];
-pub(crate) const LIMITS: [&str; 4] = ["starved", "claim", "cpu", "finish"];
+pub(crate) const LIMITS: [&str; 5] = ["starved", "claim", "cpu", "finish", "queue_limit"];
 
 /// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the
 /// connection.
@@ -354,7 +354,7 @@ const LIMITED_RATIO: Metric = Metric {
     kind: Kind::Gauge,
     unit: Unit::Percent,
     labels: BY_LIMIT,
-    help: "What limited the workers of this process in the last seconds, as shares of the time that add up to 1: too few jobs, claims, cores or finishes",
+    help: "What limited the workers of this process in the last seconds, as shares of the time that add up to 1: too few jobs, claims, cores, finishes or the queue's own limits",
     buckets: &[],
 };
 

@@ -173,7 +173,7 @@ fn recording_allocates_nothing() {
         queue.answered("claim", time);
         queue.answered("finish", time);
         queue.enqueued(&[], time);
-        sample.sampled([0; 5], None, 0, false);
+        sample.sampled([0; 6], None, 0, false);
         sample.aged(Duration::ZERO);
     });
     assert_eq!(allocated.count_total, 0);
@@ -194,13 +194,13 @@ fn the_levels_of_two_workers_of_a_queue_add_up_and_go_with_them() {
     first.levels(&Levels {
         running: 2,
         lease_age: Duration::from_secs(9),
-        limited: [1.0, 0.0, 0.0, 0.0],
+        limited: [1.0, 0.0, 0.0, 0.0, 0.0],
         ..Levels::default()
     });
     second.levels(&Levels {
         running: 5,
         lease_age: Duration::from_secs(8),
-        limited: [0.0, 0.0, 1.0, 0.0],
+        limited: [0.0, 0.0, 1.0, 0.0, 0.0],
         ..Levels::default()
     });
     other.levels(&Levels { running: 1, ..Levels::default() });

@@ -1,17 +1,20 @@
 //! What a worker knows about jobs that are to come: somebody has seen that there may be some, or a claim has found
-//! none.
+//! none, or only what the queue's limits allow.
 //!
 //! ```text
-//! watcher, maintenance, drain ──there may be jobs──▶ prefetch ──a claim found nothing──▶ drain
+//! watcher, maintenance, drain, completion ──there may be jobs──▶ prefetch ──a claim found nothing──▶ drain
 //! ```
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Two signals, one to the prefetcher and one from it.
+/// Two signals, one to the prefetcher and one from it, and what its last claim has met.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     expected: Notify,
     found_nothing: Notify,
+    limited: AtomicBool,
 }
 
 impl Arrivals {
@@ -28,6 +31,16 @@ impl Arrivals {
     /// A claim has found nothing, and nothing is in flight.
     pub(super) fn found_nothing(&self) {
         self.found_nothing.notify_one();
+    }
+
+    /// The last claim was kept from jobs by the queue's own limits, or not.
+    pub(super) fn set_limited(&self, limited: bool) {
+        self.limited.store(limited, Ordering::Relaxed);
+    }
+
+    /// Whether claims are kept from jobs by the queue's own limits: then an acknowledged job makes room for another.
+    pub(super) fn are_limited(&self) -> bool {
+        self.limited.load(Ordering::Relaxed)
     }
 
     /// Returns when a claim has found nothing while nothing was in flight. For the drain alone.

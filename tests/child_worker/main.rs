@@ -4,8 +4,9 @@
 //!
 //! Settings come from the environment (`READPAST_…`). Every start and every end of a job is appended to the ledger, one
 //! line by one `write`, so that what stands there has happened, however the process ends. A payload begins with what
-//! the handler is to do: a number of microseconds to sleep, `abort`, which ends the process at once, or `echo`, which
-//! gives the payload back as the output. Its standard output says `ready` when it claims and, at its end, what it did;
+//! the handler is to do: a number of microseconds to sleep, `abort`, which ends the process at once, `echo`, which gives
+//! the payload back as the output, `fail` or `panic` with a number of attempts, which it does that often before it
+//! succeeds, or `dead`. Its standard output says `ready` when it claims and, at its end, what it did;
 //! the end of its standard input asks it to stop.
 
 use std::error::Error;
@@ -13,7 +14,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::time::Duration;
 
-use readpast::{BoxError, Config, Handlers, Job, Output, Queue, Worker};
+use readpast::{BoxError, Config, Handlers, Job, JobError, Output, Queue, Worker};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 #[tokio::main]
@@ -58,6 +59,19 @@ fn work(ledger: &Ledger, job: &Job) -> Result<Option<Output>, BoxError> {
         "echo" => {
             ledger.note("end", job)?;
             return Ok(Some(Output::bytes(job.payload())));
+        }
+        "fail" | "panic" if job.attempt() > text.split(' ').nth(1).unwrap_or_default().parse()? => {}
+        "fail" => {
+            ledger.note("end", job)?;
+            return Err("as it was told".into());
+        }
+        "panic" => {
+            ledger.note("end", job)?;
+            std::panic::resume_unwind(Box::new("as it was told")); // says nothing on standard error
+        }
+        "dead" => {
+            ledger.note("end", job)?;
+            return Err(JobError::dead("as it was told").into());
         }
         "0" => {}
         micros => std::thread::sleep(Duration::from_micros(micros.parse()?)),

@@ -956,12 +956,12 @@ BEGIN
     SET @sink = CONCAT(QUOTENAME(OBJECT_SCHEMA_NAME(@sink_id)), N'.', QUOTENAME(OBJECT_NAME(@sink_id)));
 END;
 
-DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @old_limit int, @created bit = 0;
+DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @old_running int, @old_rate int, @created bit = 0;
 
 BEGIN TRANSACTION;
 -- HOLDLOCK on the unique name: two sessions that create the same queue meet here, not at a duplicate key.
 SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink,
-       @old_limit = COALESCE(max_running, rate_jobs)
+       @old_running = max_running, @old_rate = rate_jobs
 FROM [readpast].[queues] WITH (UPDLOCK, HOLDLOCK)
 WHERE name = @queue;
 
@@ -969,7 +969,7 @@ IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND COALESCE(@sink, @old_
     THROW 58003, N'a queue with delivery at_most_once cannot have a sink: its jobs are not acknowledged; set one of the two', 1;
 
 IF COALESCE(@delivery, @old_delivery) = 'at_most_once'
-    AND (@max_running > 0 OR @rate_jobs > 0 OR @old_limit IS NOT NULL AND (@max_running IS NULL OR @rate_jobs IS NULL))
+    AND (COALESCE(@max_running, @old_running) > 0 OR COALESCE(@rate_jobs, @old_rate) > 0)
     THROW 58003, N'a queue with delivery at_most_once cannot have max_running or a rate: its jobs are not acknowledged; set one of the two', 1;
 IF @delivery = 'at_most_once' AND @old_delivery <> 'at_most_once'
     AND EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
@@ -1251,7 +1251,8 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- For advance_groups, and for operators' procedures before they lock waiting jobs: no other session gives turns away in this queue until the
--- transaction ends. @granted: 0, somebody else had the lock for @wait_ms. Only in a transaction.
+-- transaction ends. Only in a transaction. @granted: 0, somebody else had the lock for @wait_ms (-1: it waits for as long as it takes, like for the jobs
+-- themselves, and fails where that would be for ever).
 CREATE OR ALTER PROCEDURE [readpast].[lock_groups]
     @queue_id int,
     @wait_ms  int,
@@ -1262,6 +1263,8 @@ DECLARE @resource nvarchar(255) = CONCAT(N'readpast.groups.', @queue_id), @resul
 
 EXEC @result = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = @wait_ms;
 SET @granted = CASE WHEN @result >= 0 THEN 1 ELSE 0 END;
+IF @granted = 0 AND @wait_ms < 0
+    THROW 58013, N'another session changes groups of this queue in a transaction that waits for this one; run it again', 1;
 GO
 
 -- 218_note_ends.sql
@@ -1318,10 +1321,12 @@ GO
 -- For those who enqueue or end jobs of groups, when that is committed, and for promote: gives the turn to waiting jobs of the groups in which something
 -- has happened (group_events), in the order of their ids.
 --
--- One session of a queue at a time does so (an application lock until its transaction ends), for up to 1,000 events in one transaction. It waits
+-- One session of a queue at a time does so (an application lock until its transaction ends), for up to 1,000 turns in one transaction. It waits
 -- for nobody else: events and waiting jobs that are locked are not committed, and those who commit them call it again. (Operators, who lock waiting
--- jobs that are committed, take the application lock first, see lock_groups: else a group's next job could be passed over.) Inside of a caller's
--- transaction it does nothing: the next promote does it, within about a second. It never fails, because what it is called for has been done.
+-- jobs that are committed, take the application lock first, see lock_groups: else a group's next job could be passed over. A session that only looks
+-- whether a job is one of those it changes holds it for a moment: then the turn waits for the next call.) Inside of a caller's transaction it does
+-- nothing: the next promote does it, within about a second. So it does where another session has had the application lock for a second. It never
+-- fails, because what it is called for has been done.
 CREATE OR ALTER PROCEDURE [readpast].[advance_groups]
     @queue_id int
 AS
@@ -1330,7 +1335,7 @@ SET ROWCOUNT 0;
 SET XACT_ABORT OFF;
 IF @@TRANCOUNT > 0
     RETURN;
-DECLARE @limit int, @granted bit, @found int = 1000, @first_ready bigint;
+DECLARE @limit int, @most int, @granted bit, @is_full bit = 1, @first_ready bigint;
 DECLARE @events TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL, ended int NOT NULL);
 -- in_turn: how many have the turn, without those that gave it away.
 DECLARE @groups TABLE
@@ -1341,24 +1346,26 @@ DECLARE @groups TABLE
 );
 DECLARE @next TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
 DECLARE @started TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
+DECLARE @counts TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED, started int NOT NULL);
 
 BEGIN TRY
-    WHILE @found = 1000
+    WHILE @is_full = 1
     BEGIN
-        SET @found = 0;
+        SET @is_full = 0;
         -- Most calls find nothing where others are quicker: they need not wait for them.
         IF NOT EXISTS (SELECT 1 FROM [readpast].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE queue_id = @queue_id)
             BREAK;
         BEGIN TRANSACTION;
-        EXEC [readpast].[lock_groups] @queue_id, 5000, @granted OUTPUT;
+        EXEC [readpast].[lock_groups] @queue_id, 1000, @granted OUTPUT;
         IF @granted = 1
         BEGIN
             SET @limit = (SELECT group_limit FROM [readpast].[queues] WHERE queue_id = @queue_id);
-            DELETE TOP (1000) FROM [readpast].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+            SET @most = 1000 / @limit;
+            DELETE TOP (@most) FROM [readpast].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
             OUTPUT deleted.group_key, deleted.ended INTO @events (group_key, ended)
             WHERE queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            SET @found = @@ROWCOUNT;
+            SET @is_full = CASE WHEN @@ROWCOUNT = @most THEN 1 ELSE 0 END;
 
             INSERT @groups (group_key, is_new, in_turn)
             SELECT e.group_key, 1, -SUM(e.ended) FROM @events AS e GROUP BY e.group_key;
@@ -1373,18 +1380,11 @@ BEGIN TRY
             INSERT @next (job_id, group_key)
             SELECT w.job_id, k.group_key
             FROM @groups AS k
-            CROSS APPLY (SELECT TOP (@limit) j.job_id
+            CROSS APPLY (SELECT TOP (CASE WHEN k.in_turn < @limit THEN @limit - k.in_turn ELSE 0 END) j.job_id
                          FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
                          WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
                          ORDER BY j.job_id) AS w
-            WHERE k.in_turn < @limit
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            -- No more than there is room for.
-            IF @limit > 1
-                DELETE n
-                FROM @next AS n
-                INNER JOIN @groups AS k ON k.group_key = n.group_key
-                WHERE (SELECT COUNT(*) FROM @next AS b WHERE b.group_key = n.group_key AND b.job_id < n.job_id) >= @limit - k.in_turn;
 
             UPDATE j
             SET state = 0, in_turn = 1, due_at = SYSUTCDATETIME()
@@ -1395,9 +1395,17 @@ BEGIN TRY
             WHERE j.state = 6
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
+            -- Those that could not be had: for the next call.
+            INSERT [readpast].[group_events] (queue_id, group_key, ended)
+            SELECT @queue_id, n.group_key, 0 FROM @next AS n WHERE NOT EXISTS (SELECT 1 FROM @started AS s WHERE s.job_id = n.job_id)
+            GROUP BY n.group_key;
+
+            INSERT @counts (group_key, started)
+            SELECT s.group_key, COUNT(*) FROM @started AS s GROUP BY s.group_key;
             UPDATE k
-            SET in_turn = k.in_turn + (SELECT COUNT(*) FROM @started AS s WHERE s.group_key = k.group_key)
-            FROM @groups AS k;
+            SET in_turn = k.in_turn + c.started
+            FROM @counts AS c
+            INNER JOIN @groups AS k ON k.group_key = c.group_key;
             DELETE g
             FROM @groups AS k
             INNER LOOP JOIN [readpast].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk)) ON g.group_key = k.group_key
@@ -1414,13 +1422,15 @@ BEGIN TRY
         END;
         COMMIT TRANSACTION;
 
+        -- Whatever the marks are: a claim that has read them before the commit would raise them over these jobs.
         SET @first_ready = (SELECT MIN(job_id) FROM @started);
-        IF EXISTS (SELECT 1 FROM [readpast].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id AND job_id > @first_ready)
+        IF @first_ready IS NOT NULL
             EXEC [readpast].[lower_marks] @queue_id, @first_ready;
         DELETE @events;
         DELETE @groups;
         DELETE @next;
         DELETE @started;
+        DELETE @counts;
     END;
 END TRY
 BEGIN CATCH
@@ -2218,6 +2228,8 @@ BEGIN TRY
             SET @allowed = CASE WHEN @room < 0 THEN 0 ELSE @room END;
     END;
 
+    -- From here on it waits as claim does: not for jobs that others have locked.
+    SET LOCK_TIMEOUT -1;
     SET @room = @allowed;
     IF @alone = 1 AND @room > 0
     BEGIN
@@ -2298,7 +2310,6 @@ BEGIN CATCH
     RETURN 2;
 END CATCH;
 
-SET LOCK_TIMEOUT -1;
 SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
        DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms, j.kind, j.payload_utf16,
        CASE WHEN @payloads = 1 THEN j.payload ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,
@@ -4153,9 +4164,8 @@ ELSE
 SET @error = CONCAT(N'cancelled by ', ISNULL(ORIGINAL_LOGIN(), USER_NAME()), N': ' + NULLIF(@why, N''));
 
 BEGIN TRANSACTION;
--- (After 30 seconds all the same: cancelling matters more than a group's order.)
 IF EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
-    EXEC [readpast].[lock_groups] @queue_id, 30000, @granted OUTPUT;
+    EXEC [readpast].[lock_groups] @queue_id, -1, @granted OUTPUT;
 INSERT @held (job_id, fence, running, worker_id)
 SELECT j.job_id, j.fence, CASE WHEN j.state = 2 THEN 1 ELSE 0 END, j.worker_id
 FROM @asked AS a
@@ -4335,7 +4345,7 @@ IF (SELECT COUNT(*) FROM @jobs) > 1000
 
 BEGIN TRANSACTION;
 IF EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
-    EXEC [readpast].[lock_groups] @queue_id, 30000, @granted OUTPUT;
+    EXEC [readpast].[lock_groups] @queue_id, -1, @granted OUTPUT;
 UPDATE j
 SET priority = @priority
 OUTPUT inserted.job_id INTO @found (job_id)
@@ -4367,7 +4377,8 @@ GO
 -- No index has the age of ready jobs, but their ids grow with it: within a priority, the first job that is not old enough ends the search (a page of
 -- @max jobs that begins with an old one is searched to its end). So a million jobs of which none is old enough cost a look at each priority. Jobs
 -- whose enqueueing had to wait for another with its key, or for a clock that was set back, may be older than their ids say: they go a little later.
--- Scheduled jobs stand by the time that they are due, which says nothing about their age: with an age, all of them may be read.
+-- Scheduled jobs stand by the time that they are due and waiting ones by their groups, which says nothing about their age: with an age, all of them
+-- may be read.
 CREATE OR ALTER PROCEDURE [readpast].[purge]
     @queue        nvarchar(129),
     @state        varchar(32),
@@ -4513,7 +4524,7 @@ BEGIN
     ELSE
     BEGIN
         IF @number = 6
-            EXEC [readpast].[lock_groups] @queue_id, 30000, @granted OUTPUT;
+            EXEC [readpast].[lock_groups] @queue_id, -1, @granted OUTPUT;
         -- A dead job that came back and died again meanwhile is a young one. Unfinished ones (0, 1, 6) are cancelled by this.
         DELETE j
         OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id, deleted.group_key

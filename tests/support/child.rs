@@ -168,6 +168,16 @@ impl Ledger {
         jobs
     }
 
+    /// All starts (true) and ends of jobs, in the order in which they happened.
+    pub fn events(&self) -> Vec<(bool, i64)> {
+        let text = std::fs::read_to_string(&self.path).expect("the ledger can be read");
+        let event = |line: &str| {
+            let mut words = line.split(' ');
+            (words.next() == Some("start"), words.next().expect("a job's id").parse().expect("a number"))
+        };
+        text.lines().map(event).collect()
+    }
+
     /// How many lines there are: two for each run that came to its end.
     pub fn lines(&self) -> usize {
         let mut counted = self.counted.lock();

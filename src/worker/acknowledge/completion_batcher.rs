@@ -6,14 +6,15 @@
 //!                └──large outputs──▶ a session of their own, one a call (large_outputs.rs)
 //! ```
 //!
-//! A session takes what is there, up to a batch, waiting at most `finish_linger_ms` for it to fill, and sends it. While
+//! A session takes what is there, up to a batch, waiting at most `finish_linger_ms` for it to fill, and sends it; at
+//! once where other jobs wait for the end of one, because it is of a group or the queue limits its claims. While
 //! it waits for SQL Server the other session collects. A batch is repeated until SQL Server has answered; it leaves
 //! memory only then. One that is not answered in time, or that the queue's sink refuses, is sent in smaller and smaller
 //! parts. The channel needs no bound of its own: what is in it counts as in flight, and the prefetcher stops at
 //! `max_in_flight` and `max_in_flight_bytes`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, Notify, mpsc};
@@ -59,6 +60,7 @@ pub(in crate::worker) struct CompletionSender {
     ended: mpsc::UnboundedSender<Ended>,
     large: LargeOutputSender,
     filling: Arc<Filling>,
+    state: Arc<StageContext>,
 }
 
 /// How full the channel is.
@@ -66,8 +68,10 @@ struct Filling {
     /// Jobs in the channel, about: a session that takes a job at once counts it before its sender does.
     queued: AtomicIsize,
     batch_size: isize,
-    /// The channel has got a full batch.
-    full: Notify,
+    /// A job in the channel is to be acknowledged at once.
+    urgent: AtomicBool,
+    /// The channel has got a full batch, or an urgent job.
+    ready: Notify,
 }
 
 impl CompletionSender {
@@ -80,10 +84,15 @@ impl CompletionSender {
             }
             ended => ended,
         };
+        let urgent = matches!(&ended, Ended::Ran(ran) if ran.in_group) || self.state.arrivals.are_limited();
         // Refused only when the completion was ended (a stop at once): the job is then the reaper's.
         let _ = self.ended.send(ended);
-        if self.filling.queued.fetch_add(1, Ordering::AcqRel) + 1 == self.filling.batch_size {
-            self.filling.full.notify_one();
+        let fills = self.filling.queued.fetch_add(1, Ordering::AcqRel) + 1 == self.filling.batch_size;
+        if urgent {
+            self.filling.urgent.store(true, Ordering::Release);
+        }
+        if urgent || fills {
+            self.filling.ready.notify_one();
         }
     }
 }
@@ -112,7 +121,12 @@ pub(in crate::worker) fn channel(state: &Arc<StageContext>) -> (CompletionSender
     let confirmations = Arc::new(Confirmations::new(state.clone()));
     let (large, large_outputs) = large_outputs::channel(state, &confirmations);
     let batch_size = state.config.finish_batch_size as isize;
-    let filling = Arc::new(Filling { queued: AtomicIsize::new(0), batch_size, full: Notify::new() });
+    let filling = Arc::new(Filling {
+        queued: AtomicIsize::new(0),
+        batch_size,
+        urgent: AtomicBool::new(false),
+        ready: Notify::new(),
+    });
     let completion = Completion {
         state: state.clone(),
         confirmations,
@@ -120,7 +134,7 @@ pub(in crate::worker) fn channel(state: &Arc<StageContext>) -> (CompletionSender
         filling: filling.clone(),
         large: large.clone(),
     };
-    (CompletionSender { ended: sender, large, filling }, Arc::new(completion), large_outputs)
+    (CompletionSender { ended: sender, large, filling, state: state.clone() }, Arc::new(completion), large_outputs)
 }
 
 impl Completion {
@@ -171,7 +185,8 @@ impl Completion {
         batch
     }
 
-    /// Takes what is there, and what comes until the batch is full, the time has come or the worker stops.
+    /// Takes what is there, and what comes until the batch is full or has an urgent job, the time has come or the worker
+    /// stops.
     async fn fill(&self, batch: &mut Vec<Ended>, ended: &mut Receiver, until: tokio::time::Instant) {
         let StageContext { config, stop, .. } = &*self.state;
         let most = config.finish_batch_size;
@@ -185,8 +200,12 @@ impl Completion {
             if !lingers || batch.len() >= most || !stop.is_running() {
                 return;
             }
+            if self.filling.urgent.swap(false, Ordering::AcqRel) {
+                lingers = false; // once more: the job may have come after the last look
+                continue;
+            }
             tokio::select! {
-                () = self.filling.full.notified() => {}
+                () = self.filling.ready.notified() => {}
                 () = tokio::time::sleep_until(until) => lingers = false,
                 () = stop.reached(Phase::Stopping) => {}
             }

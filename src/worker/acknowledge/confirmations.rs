@@ -25,6 +25,8 @@ pub(in crate::worker) struct Ran {
     pub(in crate::worker) finish: Finish,
     /// By the local clock.
     pub(in crate::worker) enqueued_at: Instant,
+    /// Others of its group wait for its end.
+    pub(in crate::worker) in_group: bool,
     pub(in crate::worker) held: Held,
 }
 
@@ -80,8 +82,12 @@ impl Confirmations {
         let runs = || jobs.iter().map(|job| (job.finish.job_id, job.finish.fence));
         registration.forget(runs());
         self.state.notes.forget(runs());
+        let next_in_turn = jobs.iter().any(|job| job.in_group);
         drop(jobs); // what they hold is given back before anybody looks
         self.state.in_flight.confirmed();
+        if next_in_turn || self.state.arrivals.are_limited() {
+            self.state.arrivals.expect();
+        }
     }
 
     fn count(&self, registration: &Registration, jobs: &[Ran], results: &[(JobId, FinishResult)]) {

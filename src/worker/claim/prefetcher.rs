@@ -65,6 +65,8 @@ struct Answer {
     jobs: Vec<Claimed>,
     /// A job waits that must run alone.
     alone_waits: bool,
+    /// A limit of the queue's kept jobs back.
+    limited: bool,
     took: Duration,
 }
 
@@ -167,27 +169,29 @@ impl Prefetcher {
             }
         }
         let asked_at = Instant::now();
-        let ClaimAnswer { jobs, alone_waits, limited: _, end } = self.session.claim(request).await?;
+        let ClaimAnswer { jobs, alone_waits, limited, end } = self.session.claim(request).await?;
         self.seen = end;
         registration.hold(jobs.iter().map(|job| (job.id(), job.fence())));
         let claimed_at = Instant::now();
         let held = Held::claimed(registration, &state.in_flight, jobs).into_iter();
         let jobs = held.map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect();
-        Ok(Some(Answer { jobs, alone_waits, took: claimed_at - asked_at }))
+        Ok(Some(Answer { jobs, alone_waits, limited, took: claimed_at - asked_at }))
     }
 
     /// Learns from a claim's answer, hands the jobs over, and waits where there were fewer than asked for.
     async fn answered(&mut self, answer: Answer, room: usize, held_nothing: bool) {
         let StageContext { config, in_flight, tally, limited_by, arrivals, metrics, .. } = &*self.state.clone();
-        let Answer { jobs, alone_waits, took } = answer;
+        let Answer { jobs, alone_waits, limited, took } = answer;
         let claimed = jobs.len();
+        arrivals.set_limited(limited);
+        let too_few = if limited { Limit::QueueLimit } else { Limit::Starved };
         self.alone.answered(alone_waits, held_nothing && claimed > 0, Duration::from_millis(config.lease_ms));
         self.demand.claimed(took);
         self.demand.claimed_payloads(claimed, jobs.iter().map(|claimed| claimed.job.payload().len()).sum());
         metrics.claimed(claimed, took);
         tally.claimed(true);
         if claimed < room {
-            limited_by.correct(Limit::Starved);
+            limited_by.correct(too_few);
         } else if in_flight.unstarted() > claimed {
             limited_by.correct(Limit::Cpu); // the threads have not waited for this claim
         }
@@ -203,8 +207,8 @@ impl Prefetcher {
             arrivals.found_nothing();
         }
         if claimed < room && !(held_nothing && alone_waits) {
-            limited_by.begin(Limit::Starved);
-            self.wait_for_jobs(claimed).await;
+            limited_by.begin(too_few);
+            self.wait_for_jobs(claimed, limited).await;
         }
     }
 
@@ -328,23 +332,25 @@ impl Prefetcher {
     }
 
     /// Waits until there may be jobs to claim, after a claim that got fewer than it asked for.
-    async fn wait_for_jobs(&mut self, claimed: usize) {
+    async fn wait_for_jobs(&mut self, claimed: usize, limited: bool) {
         let state = self.state.clone();
         let StageContext { in_flight, tally, arrivals, stop, .. } = &*state;
         let pause = self.empty.next();
-        if claimed == 0 {
+        let watches = claimed == 0 && !limited;
+        if watches {
             self.watcher.begin(pause);
         }
         // Where a few came, more may follow soon; where none came, the watcher says when, and nobody relies on it
-        // alone.
-        let more_may_follow = tokio::time::sleep(if claimed > 0 { pause } else { CLAIM_ANYWAY });
+        // alone. Where the queue's limits are used up, the watcher would see jobs at once, and only a claim can tell
+        // whether others have made room.
+        let more_may_follow = tokio::time::sleep(if watches { CLAIM_ANYWAY } else { pause });
         tokio::pin!(more_may_follow);
         loop {
             tokio::select! {
                 () = &mut more_may_follow => break,
                 never = self.session.close_when_idle() => match never {},
                 () = arrivals.expected() => break,
-                Ok(()) = self.enqueued.changed() => {
+                Ok(()) = self.enqueued.changed(), if !limited => {
                     self.empty.reset();
                     break;
                 }

@@ -1,12 +1,13 @@
 //! What limits a worker right now: where its time goes while not every thread has a job.
 //!
 //! The prefetcher is always in one of few situations, and says so at each change ([`LimitedBy::begin`]): claiming,
-//! waiting for room, waiting for jobs to come. Each stretch of time is put down to one of four limits:
+//! waiting for room, waiting for jobs to come. Each stretch of time is put down to one of five limits:
 //!
 //! | the threads were | the prefetcher | the limit |
 //! |---|---|---|
 //! | busy (nine tenths of the time and more), or had jobs waiting for them | whatever it did | [`Limit::Cpu`] |
 //! | partly idle | had got fewer jobs than it asked for | [`Limit::Starved`] |
+//! | partly idle | had got fewer jobs than it asked for, because of the queue's own limits | [`Limit::QueueLimit`] |
 //! | partly idle | waited for the answer to a claim that brought all it asked for, or that failed | [`Limit::Claim`] |
 //! | partly idle | was held back by ended jobs that are not acknowledged, or by what jobs weigh in memory | [`Limit::Finish`] |
 //!
@@ -31,7 +32,7 @@ const WINDOW: usize = 3;
 const BUSY: f64 = 0.9;
 
 /// Time by limit, in the order of [`Limit::ALL`].
-type Totals = [Duration; 4];
+type Totals = [Duration; Limit::ALL.len()];
 
 /// Where the time of a worker goes.
 #[derive(Debug)]
@@ -79,14 +80,14 @@ impl LimitedBy {
     }
 
     /// The shares of the last seconds, in the order of [`Limit::ALL`], and the largest of them.
-    pub(in crate::worker) fn shares(&self) -> ([f64; 4], Limit) {
+    pub(in crate::worker) fn shares(&self) -> ([f64; Limit::ALL.len()], Limit) {
         let state = self.state.lock();
         let now = self.totals(&state);
         let then = state.readings.front().copied().unwrap_or_default();
         drop(state);
         let spent: Vec<f64> = now.iter().zip(then).map(|(now, then)| (*now - then).as_secs_f64()).collect();
         let all: f64 = spent.iter().sum();
-        let mut shares = [0.0; 4];
+        let mut shares = [0.0; Limit::ALL.len()];
         let mut largest = Limit::Starved;
         for (index, limit) in Limit::ALL.into_iter().enumerate() {
             shares[index] = if all > 0.0 { spent[index] / all } else { 0.0 };
@@ -152,7 +153,7 @@ mod tests {
             passed(&limited_by, ms);
         }
         let (shares, largest) = limited_by.shares();
-        assert_eq!(shares.map(|share| (share * 10.0).round()), [1.0, 3.0, 0.0, 6.0]);
+        assert_eq!(shares.map(|share| (share * 10.0).round()), [1.0, 3.0, 0.0, 6.0, 0.0]);
         assert_eq!(largest, Limit::Finish);
     }
 
@@ -186,7 +187,7 @@ mod tests {
         passed(&limited_by, 2_000);
         limited_by.correct(Limit::Starved);
         let (shares, largest) = limited_by.shares();
-        assert_eq!(shares.map(|share| (share * 3.0).round()), [2.0, 1.0, 0.0, 0.0]);
+        assert_eq!(shares.map(|share| (share * 3.0).round()), [2.0, 1.0, 0.0, 0.0, 0.0]);
         assert_eq!(largest, Limit::Starved);
     }
 

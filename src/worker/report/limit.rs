@@ -14,9 +14,13 @@ pub enum Limit {
     /// Acknowledgements are slow or fail, and what waits for them uses up `max_in_flight` or `max_in_flight_bytes`; or
     /// the jobs are so large that fewer than there are threads fit into the latter.
     Finish,
+    /// The queue's own limits ([`QueueOptions::max_running`](crate::QueueOptions::max_running),
+    /// [`rate`](crate::QueueOptions::rate)): jobs are ready, but may not be claimed yet.
+    QueueLimit,
 }
 
 impl Limit {
     /// In the order of the metric's label values.
-    pub(in crate::worker) const ALL: [Limit; 4] = [Limit::Starved, Limit::Claim, Limit::Cpu, Limit::Finish];
+    pub(in crate::worker) const ALL: [Limit; 5] =
+        [Limit::Starved, Limit::Claim, Limit::Cpu, Limit::Finish, Limit::QueueLimit];
 }

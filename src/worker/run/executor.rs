@@ -166,7 +166,7 @@ impl Executor {
             Some(error) => {
                 let outcome = failure(&JobError::retry(error), &state.config.retry, attempt);
                 let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
-                Ended::Ran(Ran { finish, enqueued_at: Instant::now(), held })
+                Ended::Ran(Ran { finish, enqueued_at: Instant::now(), in_group: false, held })
             }
             None => Ended::Unstarted { job_id, fence, held },
         });
@@ -365,9 +365,10 @@ impl Runs {
         }
         let output_bytes = finish.outcome.bytes();
         tally.ran(run, output_bytes);
+        let in_group = job.group_key().is_some();
         drop(job);
         held.ended(output_bytes);
-        self.completion.send(Ended::Ran(Ran { finish, enqueued_at, held }));
+        self.completion.send(Ended::Ran(Ran { finish, enqueued_at, in_group, held }));
         ended_at
     }
 
@@ -394,10 +395,11 @@ impl Runs {
     fn put_off(&self, claimed: Claimed, outcome: Outcome) {
         let Claimed { job, mut held, claimed_at, permit } = claimed;
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
+        let in_group = job.group_key().is_some();
         drop((job, permit));
         held.ended(0);
         let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
-        self.completion.send(Ended::Ran(Ran { finish, enqueued_at: claimed_at, held }));
+        self.completion.send(Ended::Ran(Ran { finish, enqueued_at: claimed_at, in_group, held }));
     }
 
     fn drop_lost(&self, claimed: Claimed) {
