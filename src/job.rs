@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, InvalidPayload};
-use crate::headers::Headers;
+use crate::headers::{self, Headers};
 use crate::ids::{BatchId, Fence, JobId};
 use crate::maximums::{MAX_VALUE_BYTES, TEN_YEARS};
 
@@ -44,7 +44,7 @@ pub(crate) struct Details {
     pub(crate) checkpointed: bool,
     #[serde(skip)]
     pub(crate) checkpoint: Option<Vec<u8>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "headers::read_member")]
     pub(crate) headers: Option<Headers>,
     #[serde(default)]
     pub(crate) batch_id: Option<BatchId>,
@@ -441,11 +441,6 @@ impl NewJob {
     pub fn batch(mut self, batch: BatchId) -> NewJob {
         self.batch = Some(batch);
         self
-    }
-
-    /// Whether it has something that few jobs have, which is sent beside the list of the jobs.
-    pub(crate) fn has_details(&self) -> bool {
-        self.time_limit.is_some() || self.headers.is_some() || self.group_key.is_some() || self.batch.is_some()
     }
 
     /// Refuses here what SQL Server would refuse or cut, before anything is sent.

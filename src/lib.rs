@@ -119,6 +119,8 @@ mod queue;
 #[doc = include_str!("../docs/runbook.md")]
 pub mod runbook {}
 mod schedule;
+#[cfg_attr(not(feature = "opentelemetry"), path = "no_trace_context.rs")]
+mod trace_context;
 mod worker;
 
 pub use config::{Config, ConnectionConfig, MetricsConfig, PortInUse, QueueConfig, RetryConfig, WorkerConfig};

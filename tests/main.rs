@@ -24,6 +24,7 @@ mod follow_ups;
 mod ghosts;
 mod handler_transaction;
 mod handlers;
+mod headers;
 mod install;
 mod key_locks;
 mod killed_workers;
