@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use opentelemetry::trace::{SpanId, TraceId, TracerProvider};
+use opentelemetry::trace::{SpanId, TraceContextExt, TraceId, TracerProvider};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 use readpast::{BoxError, Config, Context, Handlers, Job, JobState, NewJob, Output, Queue, QueueOptions, Worker};
@@ -89,10 +89,12 @@ async fn producer_attempts_and_follow_up_are_one_trace() {
     let of_producer: Vec<_> = runs.iter().filter(|run| run.parent_span_id == id(&producer)).collect();
     assert_eq!((runs.len(), of_producer.len()), (5, 4), "{runs:#?}");
     let follow_up = runs.iter().find(|run| run.parent_span_id != id(&producer)).unwrap();
-    assert!(of_producer.iter().any(|run| id(run) == follow_up.parent_span_id), "a child of the attempt: {runs:#?}");
     let inside = spans(trace, "in the handler");
     assert_eq!(inside.len(), 5);
     assert!(inside.iter().all(|span| runs.iter().any(|run| id(run) == span.parent_span_id)), "{inside:#?}");
+    // Where the handler was when it said so.
+    let origin = inside.iter().find(|span| id(span) == follow_up.parent_span_id).expect("the follow-up is its child");
+    assert!(of_producer.iter().any(|run| id(run) == origin.parent_span_id), "{runs:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,14 +104,16 @@ async fn without_a_span_a_job_goes_without_headers_and_is_the_worker_s() {
     queue.enqueue(&NewJob::text("c")).await.unwrap();
     let listed = queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
     assert!(listed.iter().all(|job| job.headers.is_none()), "{listed:?}");
-    drain(&queue, |_, _| Ok(Output::default())).await;
-    let worker =
-        EXPORTER.get().unwrap().get_finished_spans().unwrap().into_iter().find(|span| {
-            span.name == "worker" && span.attributes.iter().any(|field| field.value.as_str() == "no_span")
-        });
-    let worker = worker.expect("it has ended");
-    let runs = spans(worker.span_context.trace_id(), "job");
-    assert_eq!(runs.iter().filter(|run| run.parent_span_id == id(&worker)).count(), 3, "{runs:#?}");
+    let (sender, traces) = std::sync::mpsc::channel();
+    drain(&queue, move |_, _| {
+        sender.send(opentelemetry::Context::current().span().span_context().trace_id())?;
+        Ok(Output::default())
+    })
+    .await;
+    let runs = spans(traces.recv().unwrap(), "job");
+    assert_eq!(runs.len(), 3, "one trace, the worker's");
+    assert!(runs.iter().all(|run| run.parent_span_id == runs[0].parent_span_id && !run.parent_span_is_remote));
+    assert_ne!(runs[0].parent_span_id, SpanId::INVALID);
 }
 
 /// A job that is passed on, or a message whose trace comes from elsewhere.
