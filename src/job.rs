@@ -413,7 +413,11 @@ impl NewJob {
     }
 
     /// Attaches a header for the handler, such as a tenant: a name and a text. Given twice, the last one counts. All of
-    /// them together, as JSON, may have 1,300 UTF-16 units; names that begin with `readpast-` are readpast's own.
+    /// them together, as JSON, may have 1,300 UTF-16 units; names that begin with `readpast-` are readpast's own. They
+    /// stay with the job for as long as it is kept, and operators see them: no secrets.
+    ///
+    /// With the feature `opentelemetry`, a job that has no trace of its own gets that in which it is enqueued, see
+    /// [Traces](crate#traces).
     ///
     /// ```
     /// use readpast::{Job, NewJob};
