@@ -122,7 +122,7 @@
 //!
 //! [`Queue`], [`NewJob`], [`Schedule`] and [`enqueue_in`] are for producers; [`Worker`], [`Handlers`], [`Job`], [`Context`],
 //! [`Json`], [`Output`], [`finish_in`] and [`JobError`] for workers; [`TypedJob`], [`Config`] and [`Error`] for both.
-//! [`tiberius`] is the driver underneath, for [`enqueue_in`] and [`finish_in`]. [`metrics`] lists what a process tells
+//! [`tiberius`] is the driver underneath, for [`enqueue_in`] and [`finish_in`](finish_in()). [`metrics`] lists what a process tells
 //! Prometheus, and [`runbook`] says what to do about each alert.
 
 #![forbid(unsafe_code)]
@@ -174,11 +174,11 @@ pub use queue::{
 pub use schedule::Schedule;
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
 
-/// The traits that [`enqueue_in`], [`finish_in`] and the driver ask of a connection.
+/// The traits that [`enqueue_in`], [`finish_in`](finish_in()) and the driver ask of a connection.
 pub use futures_io;
 /// The library of the thread pool, for [`WorkerBuilder::thread_pool`].
 pub use rayon;
-/// The driver, for [`enqueue_in`] and [`finish_in`].
+/// The driver, for [`enqueue_in`] and [`finish_in`](finish_in()).
 pub use tiberius;
 /// The type of [`NewJob::correlation_id`] and [`WorkerId`].
 pub use uuid::Uuid;
