@@ -62,8 +62,10 @@ BEGIN
         SET @message = CONCAT(N'time_limit_ms is ', @wrong, N'; it must be 1 to 2147483647 (24 days)');
         THROW 58003, @message, 1;
     END;
-    IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(headers) > 2600 OR ISJSON(headers) = 0 OR headers NOT LIKE N'{%' OR headers LIKE N'%"readpast-%')
-        THROW 58003, N'headers must be a JSON object of up to 1300 characters, without names that begin with readpast-', 1;
+    IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(headers) > 2600 OR ISJSON(headers) = 0 OR headers NOT LIKE N'{%')
+        THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
+    IF EXISTS (SELECT 1 FROM @details AS d CROSS APPLY OPENJSON(d.headers) AS h WHERE h.[key] LIKE N'readpast-%')
+        THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
     IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(group_key) = 0 OR DATALENGTH(group_key) > 256 OR DATALENGTH(group_key) <> DATALENGTH(LTRIM(RTRIM(group_key))))
         THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
     SELECT TOP (1) @wrong = d.ordinal FROM @details AS d WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = d.ordinal);

@@ -45,8 +45,14 @@ BEGIN
     SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
     THROW 58003, @message, 1;
 END;
-IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%' OR @headers LIKE N'%"readpast-%'
-    THROW 58003, N'headers must be a JSON object of up to 1300 characters, without names that begin with readpast-', 1;
+IF @headers IS NOT NULL
+BEGIN
+    IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%'
+        THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
+    -- A statement of its own: OPENJSON fails where it is not JSON.
+    IF EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE [key] LIKE N'readpast-%')
+        THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
+END;
 IF @parent_id IS NOT NULL AND @payload IS NULL AND @text IS NULL
     THROW 58003, N'a batch belongs to another by its follow-up: with parent_id it needs a payload or a text', 1;
 IF @parent_id IS NOT NULL AND @delivery = 'at_most_once'

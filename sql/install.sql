@@ -1082,8 +1082,14 @@ BEGIN
     SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
     THROW 58003, @message, 1;
 END;
-IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%' OR @headers LIKE N'%"readpast-%'
-    THROW 58003, N'headers must be a JSON object of up to 1300 characters, without names that begin with readpast-', 1;
+IF @headers IS NOT NULL
+BEGIN
+    IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%'
+        THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
+    -- A statement of its own: OPENJSON fails where it is not JSON.
+    IF EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE [key] LIKE N'readpast-%')
+        THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
+END;
 IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256 OR DATALENGTH(@group_key) <> DATALENGTH(LTRIM(RTRIM(@group_key)))
     THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
 IF @group_key IS NOT NULL OR @batch_id IS NOT NULL
@@ -1506,8 +1512,10 @@ BEGIN
         SET @message = CONCAT(N'time_limit_ms is ', @wrong, N'; it must be 1 to 2147483647 (24 days)');
         THROW 58003, @message, 1;
     END;
-    IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(headers) > 2600 OR ISJSON(headers) = 0 OR headers NOT LIKE N'{%' OR headers LIKE N'%"readpast-%')
-        THROW 58003, N'headers must be a JSON object of up to 1300 characters, without names that begin with readpast-', 1;
+    IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(headers) > 2600 OR ISJSON(headers) = 0 OR headers NOT LIKE N'{%')
+        THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
+    IF EXISTS (SELECT 1 FROM @details AS d CROSS APPLY OPENJSON(d.headers) AS h WHERE h.[key] LIKE N'readpast-%')
+        THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
     IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(group_key) = 0 OR DATALENGTH(group_key) > 256 OR DATALENGTH(group_key) <> DATALENGTH(LTRIM(RTRIM(group_key))))
         THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
     SELECT TOP (1) @wrong = d.ordinal FROM @details AS d WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = d.ordinal);
@@ -5023,8 +5031,14 @@ BEGIN
     SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
     THROW 58003, @message, 1;
 END;
-IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%' OR @headers LIKE N'%"readpast-%'
-    THROW 58003, N'headers must be a JSON object of up to 1300 characters, without names that begin with readpast-', 1;
+IF @headers IS NOT NULL
+BEGIN
+    IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%'
+        THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
+    -- A statement of its own: OPENJSON fails where it is not JSON.
+    IF EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE [key] LIKE N'readpast-%')
+        THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
+END;
 IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256 OR DATALENGTH(@group_key) <> DATALENGTH(LTRIM(RTRIM(@group_key)))
     THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
 IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
@@ -5154,7 +5168,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @payload varbinary(max), @text nvarchar(max), @priority smallint, @max_attempts int,
-    @time_limit_ms int, @kind varchar(64), @dedup_key nvarchar(256), @correlation_id uniqueidentifier, @job_id bigint, @duplicate bit,
+    @time_limit_ms int, @kind varchar(64), @dedup_key nvarchar(256), @correlation_id uniqueidentifier, @headers nvarchar(1300), @group_key nvarchar(128), @job_id bigint, @duplicate bit,
     @message nvarchar(2048);
 
 SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
@@ -5166,6 +5180,7 @@ END;
 
 SELECT @payload = CASE WHEN payload_utf16 = 0 THEN payload END, @text = CASE WHEN payload_utf16 = 1 THEN CAST(payload AS nvarchar(max)) END,
     @priority = priority, @max_attempts = max_attempts, @time_limit_ms = time_limit_ms, @kind = kind, @correlation_id = correlation_id,
+    @headers = headers, @group_key = group_key,
     @dedup_key = ISNULL(dedup_key, CONCAT(name, N'@', CONVERT(varchar(23), @now, 126), N'Z'))
 FROM [readpast].[schedules]
 WHERE queue_id = @queue_id AND name = @name;
@@ -5176,7 +5191,7 @@ BEGIN
 END;
 
 EXEC [readpast].[enqueue] @queue = @queue, @payload = @payload, @text = @text, @priority = @priority, @max_attempts = @max_attempts,
-    @dedup_key = @dedup_key, @correlation_id = @correlation_id, @kind = @kind, @time_limit_ms = @time_limit_ms,
+    @dedup_key = @dedup_key, @correlation_id = @correlation_id, @kind = @kind, @time_limit_ms = @time_limit_ms, @headers = @headers, @group_key = @group_key,
     @job_id = @job_id OUTPUT, @duplicate = @duplicate OUTPUT;
 
 SELECT @job_id AS job_id, @duplicate AS duplicate;
@@ -5259,8 +5274,14 @@ BEGIN
     SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
     THROW 58003, @message, 1;
 END;
-IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%' OR @headers LIKE N'%"readpast-%'
-    THROW 58003, N'headers must be a JSON object of up to 1300 characters, without names that begin with readpast-', 1;
+IF @headers IS NOT NULL
+BEGIN
+    IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%'
+        THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
+    -- A statement of its own: OPENJSON fails where it is not JSON.
+    IF EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE [key] LIKE N'readpast-%')
+        THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
+END;
 IF @parent_id IS NOT NULL AND @payload IS NULL AND @text IS NULL
     THROW 58003, N'a batch belongs to another by its follow-up: with parent_id it needs a payload or a text', 1;
 IF @parent_id IS NOT NULL AND @delivery = 'at_most_once'

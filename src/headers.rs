@@ -1,6 +1,7 @@
 //! Headers: a small JSON object that a producer attaches to a job.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// The longest that all headers of a job may be as JSON, in UTF-16 units: what the procedures take.
@@ -10,8 +11,7 @@ const MAX_UNITS: usize = 1_300;
 const RESERVED: &str = "readpast-";
 
 /// A job's headers by name. (Boxed: few jobs have any.)
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Headers(Box<Map<String, Value>>);
 
 impl Headers {
@@ -30,6 +30,17 @@ impl Headers {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// Adds those that are called otherwise, and replaces the others.
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) fn extend(&mut self, others: &Headers) {
+        self.0.extend((*others.0).clone());
+    }
+
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// As the procedures take them.
@@ -52,4 +63,25 @@ impl Headers {
         }
         Ok(())
     }
+}
+
+/// Reads headers as SQL Server has them.
+///
+/// It takes for JSON some that Rust has no value for, such as the number 1e999, half of a character (`"\ud800"`), or
+/// brackets in brackets 128 deep. A producer in T-SQL must not be able to stop all workers with one such job, nor to hide
+/// a page of jobs from operators: these headers count as none.
+pub(crate) fn read(json: &str) -> Option<Map<String, Value>> {
+    match serde_json::from_str(json) {
+        Ok(headers) => Some(headers),
+        Err(error) => {
+            tracing::warn!(%error, "a job's headers cannot be read; it has none for its handler");
+            None
+        }
+    }
+}
+
+/// [`read`] of a member of a larger object.
+pub(crate) fn read_member<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Headers>, D::Error> {
+    let json = Option::<Box<RawValue>>::deserialize(deserializer)?;
+    Ok(json.and_then(|json| read(json.get())).map(|headers| Headers(Box::new(headers))))
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, InvalidPayload};
-use crate::headers::Headers;
+use crate::headers::{self, Headers};
 use crate::ids::{BatchId, Fence, JobId};
 use crate::maximums::{MAX_VALUE_BYTES, TEN_YEARS};
 
@@ -44,7 +44,7 @@ pub(crate) struct Details {
     pub(crate) checkpointed: bool,
     #[serde(skip)]
     pub(crate) checkpoint: Option<Vec<u8>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "headers::read_member")]
     pub(crate) headers: Option<Headers>,
     #[serde(default)]
     pub(crate) batch_id: Option<BatchId>,
@@ -413,7 +413,11 @@ impl NewJob {
     }
 
     /// Attaches a header for the handler, such as a tenant: a name and a text. Given twice, the last one counts. All of
-    /// them together, as JSON, may have 1,300 UTF-16 units; names that begin with `readpast-` are readpast's own.
+    /// them together, as JSON, may have 1,300 UTF-16 units; names that begin with `readpast-` are readpast's own. They
+    /// stay with the job for as long as it is kept, and operators see them: no secrets.
+    ///
+    /// With the feature `opentelemetry`, a job that has no trace of its own gets that in which it is enqueued, see
+    /// [Traces](crate#traces).
     ///
     /// ```
     /// use readpast::{Job, NewJob};
@@ -441,11 +445,6 @@ impl NewJob {
     pub fn batch(mut self, batch: BatchId) -> NewJob {
         self.batch = Some(batch);
         self
-    }
-
-    /// Whether it has something that few jobs have, which is sent beside the list of the jobs.
-    pub(crate) fn has_details(&self) -> bool {
-        self.time_limit.is_some() || self.headers.is_some() || self.group_key.is_some() || self.batch.is_some()
     }
 
     /// Refuses here what SQL Server would refuse or cut, before anything is sent.

@@ -84,11 +84,45 @@
 //! settings that cannot work together: `heartbeat_interval_ms` must be less than half of `lease_ms`,
 //! `connect_timeout_ms` and `command_timeout_ms` at most `lease_ms`. Wall clocks of workers have no part in anything.
 //!
+//! # Traces
+//!
+//! A worker runs each job in a [`tracing`](https://docs.rs/tracing) span named `job`, of the level `INFO`; where no
+//! subscriber wants it, there is none. With the crate's feature `opentelemetry`, that span continues the trace in which
+//! the job was enqueued, over all its attempts, and so do those of its follow-ups ([`Output::enqueue`]): the headers
+//! `traceparent` and `tracestate` say which it is. The program sets up OpenTelemetry as for any other use of
+//! `tracing-opentelemetry` (0.34):
+//!
+#![cfg_attr(feature = "opentelemetry", doc = "```no_run")]
+#![cfg_attr(not(feature = "opentelemetry"), doc = "```ignore")]
+//! use opentelemetry::trace::TracerProvider;
+//! use opentelemetry_sdk::propagation::TraceContextPropagator;
+//! use opentelemetry_sdk::trace::SdkTracerProvider;
+//! use readpast::NewJob;
+//! use tracing::Instrument;
+//! use tracing_subscriber::layer::SubscriberExt;
+//!
+//! # async fn example(queue: readpast::Queue) -> Result<(), Box<dyn std::error::Error>> {
+//! let provider = SdkTracerProvider::builder().build(); // with an exporter
+//! let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("thumbnails"));
+//! tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer))?;
+//! // Without a propagator, OpenTelemetry passes nothing on.
+//! opentelemetry::global::set_text_map_propagator(TraceContextPropagator::new());
+//!
+//! let job = NewJob::text("a.png").header("tenant", "acme");
+//! queue.enqueue(&job).instrument(tracing::info_span!("upload")).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A producer that uses something else gives the header itself: `.header("traceparent", "00-…")` or, in T-SQL,
+//! `@headers = N'{"traceparent": "00-…"}'`; that is then what counts. A trace never refuses a job: where the headers
+//! would become too long, it goes without. It needs version 2 of the schema, for all jobs that are enqueued in a span.
+//!
 //! # Where things are
 //!
 //! [`Queue`], [`NewJob`], [`Schedule`] and [`enqueue_in`] are for producers; [`Worker`], [`Handlers`], [`Job`], [`Context`],
 //! [`Json`], [`Output`], [`finish_in`] and [`JobError`] for workers; [`TypedJob`], [`Config`] and [`Error`] for both.
-//! [`tiberius`] is the driver underneath, for [`enqueue_in`] and [`finish_in`]. [`metrics`] lists what a process tells
+//! [`tiberius`] is the driver underneath, for [`enqueue_in`] and [`finish_in`](finish_in()). [`metrics`] lists what a process tells
 //! Prometheus, and [`runbook`] says what to do about each alert.
 
 #![forbid(unsafe_code)]
@@ -119,6 +153,8 @@ mod queue;
 #[doc = include_str!("../docs/runbook.md")]
 pub mod runbook {}
 mod schedule;
+#[cfg_attr(not(feature = "opentelemetry"), path = "no_trace_context.rs")]
+mod trace_context;
 mod worker;
 
 pub use config::{Config, ConnectionConfig, MetricsConfig, PortInUse, QueueConfig, RetryConfig, WorkerConfig};
@@ -138,11 +174,11 @@ pub use queue::{
 pub use schedule::Schedule;
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
 
-/// The traits that [`enqueue_in`], [`finish_in`] and the driver ask of a connection.
+/// The traits that [`enqueue_in`], [`finish_in`](finish_in()) and the driver ask of a connection.
 pub use futures_io;
 /// The library of the thread pool, for [`WorkerBuilder::thread_pool`].
 pub use rayon;
-/// The driver, for [`enqueue_in`] and [`finish_in`].
+/// The driver, for [`enqueue_in`] and [`finish_in`](finish_in()).
 pub use tiberius;
 /// The type of [`NewJob::correlation_id`] and [`WorkerId`].
 pub use uuid::Uuid;

@@ -15,7 +15,7 @@ pub enum Outcome {
         /// The jobs that are enqueued with its acknowledgement.
         follow_ups: Vec<FollowUp>,
     },
-    /// It is done, and its handler has acknowledged it itself: [`finish_in`](crate::finish_in).
+    /// It is done, and its handler has acknowledged it itself: [`finish_in`](crate::finish_in()).
     Acknowledged,
     /// It failed and runs again, unless its attempts are used up: then it is dead.
     Retry {

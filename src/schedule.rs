@@ -5,9 +5,7 @@ use std::time::Duration;
 use crate::cron_times::Times;
 use crate::error::Error;
 use crate::job::{NewJob, check_name};
-
-/// The longest name, in UTF-16 units: the width of the column.
-const MAX_NAME_UNITS: usize = 128;
+use crate::maximums::MAX_NAME_UNITS;
 
 /// The most times that are made up for: each is a call of its own.
 const MAX_MAKE_UP: u32 = 1_000;

@@ -26,6 +26,7 @@ mod ghosts;
 mod groups;
 mod handler_transaction;
 mod handlers;
+mod headers;
 mod install;
 mod key_locks;
 mod killed_workers;

@@ -1,7 +1,8 @@
 //! Section `queue`: which queue.
 
-use super::ranges::{MAX_NAME_UNITS, refused_text};
+use super::ranges::refused_text;
 use crate::error::Error;
+use crate::maximums::MAX_NAME_UNITS;
 
 /// Which queue: section `queue`.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,9 +6,6 @@ use std::ops::RangeInclusive;
 use crate::connection_string::may_hold_password;
 use crate::error::Error;
 
-/// The widest name of a queue or a worker: `nvarchar(128)`.
-pub(super) const MAX_NAME_UNITS: usize = 128;
-
 pub(crate) fn check_range<T: PartialOrd + Display>(key: &str, value: T, range: RangeInclusive<T>) -> Result<(), Error> {
     if range.contains(&value) {
         return Ok(());

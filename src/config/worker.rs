@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::connection::Timeouts;
-use super::ranges::{MAX_NAME_UNITS, check_at_most, check_range, refused, refused_text};
+use super::ranges::{check_at_most, check_range, refused, refused_text};
 use crate::error::Error;
-use crate::maximums::TEN_YEARS;
+use crate::maximums::{MAX_NAME_UNITS, TEN_YEARS};
 
 /// How a worker works: section `worker`.
 #[derive(Debug, Clone, PartialEq)]

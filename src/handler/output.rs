@@ -1,5 +1,7 @@
 //! What a job that is done leaves behind.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use super::job_error::{BoxError, JobError};
@@ -9,6 +11,7 @@ use crate::job::NewJob;
 use crate::maximums::{MAX_TABLE_VALUE_BYTES, MAX_VALUE_BYTES};
 use crate::outcome::Outcome;
 use crate::queue::enqueue;
+use crate::trace_context::TraceContext;
 
 /// What a job leaves behind: bytes, and jobs that follow it.
 ///
@@ -54,7 +57,8 @@ impl Output {
     ///     Ok(pages.fold(Output::default(), |output, page| output.enqueue("pages", page)))
     /// }
     /// ```
-    pub fn enqueue(mut self, queue: impl Into<String>, job: NewJob) -> Output {
+    pub fn enqueue(mut self, queue: impl Into<String>, mut job: NewJob) -> Output {
+        job.headers = TraceContext::current().headers_of(&job).map(Cow::into_owned);
         self.follow_ups.push(FollowUp { queue: queue.into(), job });
         self
     }

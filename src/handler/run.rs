@@ -12,6 +12,7 @@ use super::output::Output;
 use super::retry_delay::retry_delay;
 use crate::config::RetryConfig;
 use crate::outcome::{Outcome, cut};
+use crate::trace_context::continue_trace;
 
 /// A job that has run.
 pub(crate) struct Ran {
@@ -21,12 +22,14 @@ pub(crate) struct Ran {
 }
 
 impl Handler {
-    /// Runs the job of `context` in a span that is a child of `worker`.
+    /// Runs the job of `context` in a span that is a child of `worker`; to OpenTelemetry, of the span in which the job was
+    /// enqueued.
     pub(crate) fn run(&self, context: &Context, worker: &tracing::Span) -> Ran {
         let (job_id, attempt, kind) = (context.job().id(), context.attempt(), self.kind().map(|kind| &**kind));
         // Entered, not named as the parent: this thread may have another subscriber than the one that made it, which
         // would panic at a span that it does not know.
         let span = worker.in_scope(|| tracing::info_span!("job", %job_id, attempt, kind));
+        continue_trace(&span, context.job());
         // Not in what is caught: a panic of the subscriber is no failure of the job.
         let entered = span.enter();
         let result = catch_unwind(AssertUnwindSafe(|| (self.function)(context)));

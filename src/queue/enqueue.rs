@@ -17,10 +17,10 @@ use super::schema::SCHEMA_VERSION;
 use crate::config::check_schema;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
-use crate::headers::Headers;
 use crate::ids::JobId;
 use crate::job::NewJob;
 use crate::maximums::MAX_TABLE_VALUE_BYTES;
+use crate::trace_context::TraceContext;
 
 /// The calls by name.
 const ENQUEUE: &str = "enqueue";
@@ -290,7 +290,7 @@ fn enqueue_command<'a>(schema: &str, queue: &'a str, job: &'a NewJob) -> Result<
     if let Some(limit) = job.time_limit {
         command.bind_param("@time_limit_ms", ms(limit));
     }
-    if let Some(headers) = &job.headers {
+    if let Some(headers) = TraceContext::current().headers_of(job) {
         command.bind_param("@headers", headers.json());
     }
     if let Some(key) = &job.group_key {
@@ -328,11 +328,13 @@ impl Lists {
 fn batch_command<'a>(schema: &str, queue: &'a str, lists: &'a Lists, jobs: &'a [NewJob]) -> Result<Command<'a>, Error> {
     let mut rows = Vec::with_capacity(jobs.len());
     let mut details = Vec::new();
+    let trace = TraceContext::current();
     for (ordinal, job) in (1..).zip(jobs) {
         let due_at = due_at(job)?;
         rows.push(EnqueueRow { ordinal, job, due_at });
-        if job.has_details() {
-            details.push(DetailRow { ordinal, job });
+        let headers = trace.headers_of(job).map(|headers| headers.json());
+        if job.time_limit.is_some() || headers.is_some() || job.group_key.is_some() || job.batch.is_some() {
+            details.push(DetailRow { ordinal, job, headers });
         }
     }
     let mut command = Command::new(procedure(schema, ENQUEUE_BATCH));
@@ -392,13 +394,14 @@ impl<'a> TableValueRow<'a> for EnqueueRow<'a> {
 struct DetailRow<'a> {
     ordinal: i32,
     job: &'a NewJob,
+    headers: Option<String>,
 }
 
 impl<'a> TableValueRow<'a> for DetailRow<'a> {
     fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
         row.add_field(self.ordinal);
         row.add_field(self.job.time_limit.map(ms));
-        row.add_field(self.job.headers.as_ref().map(Headers::json));
+        row.add_field(self.headers.clone());
         row.add_field(self.job.group_key.as_deref());
         row.add_field(self.job.batch.map(|batch| batch.0));
     }

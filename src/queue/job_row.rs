@@ -62,7 +62,7 @@ pub struct JobRow {
     pub error: Option<String>,
     /// What the handler left behind.
     pub output: Option<Vec<u8>>,
-    /// Its headers.
+    /// Its headers; `None` also where a producer in T-SQL has attached some that cannot be read.
     pub headers: Option<serde_json::Map<String, serde_json::Value>>,
     /// The batch that it belongs to.
     pub batch_id: Option<BatchId>,
@@ -110,7 +110,7 @@ impl JobRow {
                 row.optional::<String>("output_text")?; // nor this
                 row.optional_count_ms("time_limit_ms")?
             },
-            headers: row.optional_json("headers")?,
+            headers: row.optional_headers("headers")?,
             batch_id: row.optional("batch_id")?.map(BatchId),
             group_key: row.optional("group_key")?,
         };

@@ -3,10 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use tiberius::{ColumnData, CommandResult, FromSqlOwned, Row};
 
 use super::datetime2::from_datetime2;
 use crate::error::Error;
+use crate::headers;
 
 /// The rows of the one result set that a procedure answers with.
 pub(crate) fn into_rows(call: &'static str, result: CommandResult) -> Vec<Columns> {
@@ -126,6 +128,11 @@ impl Columns {
                 .map_err(|error| self.unexpected(name, &format!("it is not as expected: {error}")))
         };
         text.map(parse).transpose()
+    }
+
+    /// The headers of a job, as far as they can be read.
+    pub(crate) fn optional_headers(&mut self, name: &str) -> Result<Option<Map<String, Value>>, Error> {
+        Ok(self.optional::<String>(name)?.and_then(|json| headers::read(&json)))
     }
 
     /// Leaves out the next columns.

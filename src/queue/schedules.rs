@@ -13,6 +13,7 @@ use super::parameters::{int, ms};
 use super::result_columns::Columns;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
+use crate::headers::Headers;
 use crate::ids::JobId;
 use crate::job::decode_text;
 use crate::json_formats::{hex, rfc3339};
@@ -59,7 +60,7 @@ pub struct ScheduleRow {
     pub last_at: Option<SystemTime>,
     /// Why it could not be fired when a worker looked last; it is tried again every ten seconds.
     pub error: Option<String>,
-    /// The headers of its jobs.
+    /// The headers of its jobs; `None` also where they were set in T-SQL and cannot be read.
     pub headers: Option<serde_json::Map<String, serde_json::Value>>,
     /// The group that its jobs belong to.
     pub group_key: Option<String>,
@@ -85,7 +86,7 @@ impl ScheduleRow {
             next_at: row.required_time("next_at")?,
             last_at: row.optional_time("last_at")?,
             error: row.optional("error")?,
-            headers: row.optional_json("headers")?,
+            headers: row.optional_headers("headers")?,
             group_key: row.optional("group_key")?,
         })
     }
@@ -174,6 +175,8 @@ impl Session {
         command.bind_param("@correlation_id", job.correlation_id);
         command.bind_param("@kind", job.kind.as_deref());
         command.bind_param("@time_limit_ms", job.time_limit.map(ms));
+        command.bind_param("@headers", job.headers.as_ref().map(Headers::json));
+        command.bind_param("@group_key", job.group_key.as_deref());
         command.bind_param("@make_up", int(schedule.make_up));
         command.bind_param("@jitter_ms", int(ms(schedule.jitter)));
         self.row("set_schedule", command).await?.required("created")
