@@ -51,8 +51,10 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_i
     SET @is_linked = 1;
 
 BEGIN TRANSACTION;
--- A list of both done and other jobs is changed by two statements: its rows are locked before, all in the order of job_id.
-IF @least = 0 AND @outcome > 0
+-- A list of both done and other jobs is changed by two statements: its rows are locked before, all in the order of job_id. So are those that are looked
+-- at below for what they belong to, where the archive, in which they are found again, does not tell whether this call has ended them, or another one
+-- with the same list at the same time.
+IF (@least = 0 AND @outcome > 0) OR (@is_linked = 1 AND @completion = 'archive')
     SELECT @locked = COUNT(*)
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id

@@ -6,6 +6,7 @@ mod support;
 mod at_most_once;
 mod attempts;
 mod bad_input;
+mod batches;
 mod bytes_in_flight;
 mod caller_transaction;
 mod cancelling;

@@ -452,16 +452,16 @@ END;
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- The jobs of a batch, and those that wait for their turn in a group, in the order in which they get it.
+-- The unfinished jobs of a batch, and those that wait for their turn in a group, in the order in which they get it.
 BEGIN TRY
     DECLARE @online nvarchar(20) = CASE WHEN CAST(SERVERPROPERTY(N'EngineEdition') AS int) IN (3, 5, 8) THEN N', ONLINE = ON' END;
     IF INDEXPROPERTY(OBJECT_ID(N'[readpast].[jobs]'), N'jobs_batch', 'IndexID') IS NULL
     BEGIN
         IF @online IS NOT NULL
-            EXEC (N'CREATE NONCLUSTERED INDEX jobs_batch ON [readpast].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL
+            EXEC (N'CREATE NONCLUSTERED INDEX jobs_batch ON [readpast].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL AND ended = 0
                     WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF' + @online + N')');
         ELSE
-            CREATE NONCLUSTERED INDEX jobs_batch ON [readpast].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL
+            CREATE NONCLUSTERED INDEX jobs_batch ON [readpast].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL AND ended = 0
                 WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
     END;
     IF INDEXPROPERTY(OBJECT_ID(N'[readpast].[jobs]'), N'jobs_waiting', 'IndexID') IS NULL
@@ -584,6 +584,19 @@ IF OBJECT_ID(N'[readpast].[batch_additions]', N'U') IS NULL
         jobs        int    NOT NULL,
         CONSTRAINT batch_additions_pk PRIMARY KEY CLUSTERED (batch_id, addition_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Sealing deletes all rows of a batch at once: those who add jobs to others must not wait for the table.
+BEGIN TRY
+    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[readpast].[batch_additions]') AND lock_escalation_desc <> N'DISABLE')
+        ALTER TABLE [readpast].[batch_additions] SET (LOCK_ESCALATION = DISABLE);
+END TRY
+BEGIN CATCH
+    IF ERROR_NUMBER() = 1222
+        THROW 58012, N'a table of schema readpast is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
+    THROW;
+END CATCH;
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -1234,8 +1247,8 @@ INSERT [readpast].[jobs] WITH (ROWLOCK)
      batch_id)
 SELECT @job_id, b.queue_id, 0, CASE WHEN q.claim_order = 'lifo' THEN 1 ELSE 0 END, b.priority, b.max_attempts, @now, @now, b.correlation_id, b.kind,
        b.payload_utf16, b.payload, b.time_limit_ms,
-       -- Before the headers of its own, where there are some: behind the opening bracket of theirs, or instead of an empty object.
-       CASE WHEN b.headers IS NULL OR NOT EXISTS (SELECT 1 FROM OPENJSON(b.headers)) THEN @header + N'}'
+       -- Before the headers of its own, where there are some: behind the opening bracket of theirs, or instead of an object without a name in it.
+       CASE WHEN b.headers IS NULL OR b.headers NOT LIKE N'%"%' THEN @header + N'}'
             ELSE @header + N',' + STUFF(b.headers, 1, 1, N'') END,
        b.parent_id
 FROM [readpast].[batches] AS b WITH (ROWLOCK, READCOMMITTEDLOCK)
@@ -2518,8 +2531,10 @@ IF EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id
     SET @is_linked = 1;
 
 BEGIN TRANSACTION;
--- A list of both done and other jobs is changed by two statements: its rows are locked before, all in the order of job_id.
-IF @least = 0 AND @outcome > 0
+-- A list of both done and other jobs is changed by two statements: its rows are locked before, all in the order of job_id. So are those that are looked
+-- at below for what they belong to, where the archive, in which they are found again, does not tell whether this call has ended them, or another one
+-- with the same list at the same time.
+IF (@least = 0 AND @outcome > 0) OR (@is_linked = 1 AND @completion = 'archive')
     SELECT @locked = COUNT(*)
     FROM @jobs AS f
     INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
@@ -5306,8 +5321,9 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Cancels a batch: seals it and cancels up to @max of its unfinished jobs, as cancel does, whatever their queues; then those of the batches whose
--- follow-ups belong to it. When all of them have ended, the follow-up is enqueued all the same, and its counts say what happened. Run it until it
--- returns nothing. Jobs that others have locked are left to the next call.
+-- follow-ups belong to it. When all of them have ended, the follow-up is enqueued all the same, and its counts say what happened; so is that of a batch
+-- below it whose last job was running. Run it until it returns nothing, outside of a transaction: it would lock counts before jobs.
+-- Reads without locks (NOLOCK) which jobs there are, because one that is just being claimed must not escape; cancel waits for it.
 -- Results, one for each queue: as cancel.
 CREATE OR ALTER PROCEDURE [readpast].[cancel_batch]
     @batch_id bigint,
@@ -5336,7 +5352,7 @@ BEGIN
 
     INSERT @jobs (job_id, queue_id)
     SELECT TOP (@max - @found) j.job_id, j.queue_id
-    FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_batch))
+    FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_batch))
     WHERE j.batch_id = @next AND j.batch_id IS NOT NULL AND j.ended = 0 AND j.cancelling IS NULL
     ORDER BY j.job_id
     OPTION (MAXDOP 1);
