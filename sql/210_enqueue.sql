@@ -121,9 +121,9 @@ END;
 IF @is_member = 1
 BEGIN
     IF @duplicate = 0 AND @batch_id IS NOT NULL
-        INSERT [$(schema)].[batch_additions] (batch_id, jobs) VALUES (@batch_id, 1);
+        INSERT [$(schema)].[batch_additions] WITH (ROWLOCK) (batch_id, jobs) VALUES (@batch_id, 1);
     IF @duplicate = 0 AND @group_key IS NOT NULL AND @due <= @now
-        INSERT [$(schema)].[group_events] (queue_id, group_key, ended) VALUES (@queue_id, @group_key, 0);
+        INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended) VALUES (@queue_id, @group_key, 0);
     COMMIT TRANSACTION;
     IF @group_key IS NOT NULL
         EXEC [$(schema)].[advance_groups] @queue_id;

@@ -36,7 +36,7 @@ BEGIN
     END;
 END;
 
-INSERT [$(schema)].[group_events] (queue_id, group_key, ended)
+INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
 SELECT @queue_id, m.group_key, COUNT(*)
 FROM @members AS m
 WHERE m.group_key IS NOT NULL AND m.in_turn = 1 AND m.state >= 3

@@ -8,11 +8,13 @@
 -- nothing: the next promote does it, within about a second. So it does where another session has had the application lock for a second. It never
 -- fails, because what it is called for has been done.
 CREATE OR ALTER PROCEDURE [$(schema)].[advance_groups]
-    @queue_id int
+    @queue_id int,
+    @wait_ms  int = 200  -- for the application lock
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;
-SET XACT_ABORT OFF;
+SET XACT_ABORT ON;  -- a client that gives the call up must not leave the lock behind
+SET LOCK_TIMEOUT 1000;
 IF @@TRANCOUNT > 0
     RETURN;
 DECLARE @limit int, @most int, @granted bit, @is_full bit = 1, @first_ready bigint;
@@ -36,17 +38,18 @@ BEGIN TRY
         IF NOT EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE queue_id = @queue_id)
             BREAK;
         BEGIN TRANSACTION;
-        EXEC [$(schema)].[lock_groups] @queue_id, 1000, @granted OUTPUT;
+        EXEC [$(schema)].[lock_groups] @queue_id, @wait_ms, @granted OUTPUT;
+        SET @limit = (SELECT group_limit FROM [$(schema)].[queues] WHERE queue_id = @queue_id);
+        SET @most = 1000 / @limit;
         IF @granted = 1
-        BEGIN
-            SET @limit = (SELECT group_limit FROM [$(schema)].[queues] WHERE queue_id = @queue_id);
-            SET @most = 1000 / @limit;
             DELETE TOP (@most) FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
             OUTPUT deleted.group_key, deleted.ended INTO @events (group_key, ended)
             WHERE queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            SET @is_full = CASE WHEN @@ROWCOUNT = @most THEN 1 ELSE 0 END;
+        SET @is_full = CASE WHEN @granted = 1 AND @@ROWCOUNT = @most THEN 1 ELSE 0 END;
 
+        IF EXISTS (SELECT 1 FROM @events)
+        BEGIN
             INSERT @groups (group_key, is_new, in_turn)
             SELECT e.group_key, 1, -SUM(e.ended) FROM @events AS e GROUP BY e.group_key;
             UPDATE k
@@ -76,7 +79,7 @@ BEGIN TRY
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
             -- Those that could not be had: for the next call.
-            INSERT [$(schema)].[group_events] (queue_id, group_key, ended)
+            INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
             SELECT @queue_id, n.group_key, 0 FROM @next AS n WHERE NOT EXISTS (SELECT 1 FROM @started AS s WHERE s.job_id = n.job_id)
             GROUP BY n.group_key;
 

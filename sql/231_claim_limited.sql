@@ -14,12 +14,12 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim_limited]
     @payloads  bit
 AS
 SET NOCOUNT ON;
-SET XACT_ABORT OFF;  -- so that a lock's time-out ends nothing but its statement
-SET LOCK_TIMEOUT 500;
+SET XACT_ABORT ON;
 DECLARE @claim_order varchar(4), @max_attempts int, @max_running int, @rate_jobs int, @rate_ms bigint, @resource nvarchar(255), @granted int,
     @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int, @at_least smallint = -32768, @priority smallint,
     @from_id bigint, @lowered int;
 DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+DECLARE @unmarked TABLE (priority smallint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @claim_order = claim_order, @max_attempts = max_attempts, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms
 FROM [$(schema)].[queues] WHERE queue_id = @queue_id;
@@ -35,10 +35,15 @@ BEGIN TRY
 
     IF @max_running IS NOT NULL AND @allowed > 0
     BEGIN
+        SET XACT_ABORT OFF;  -- so that a lock's time-out ends nothing but its statement
+        SET LOCK_TIMEOUT 500;
         SET @room = @max_running - (SELECT COUNT(*)
                                     FROM (SELECT TOP (@max_running) j.job_id
                                           FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
                                           WHERE j.queue_id = @queue_id AND j.state = 2) AS c);
+        -- From here on it waits as claim does: not for jobs that others have locked.
+        SET LOCK_TIMEOUT -1;
+        SET XACT_ABORT ON;
         IF @room < @allowed
             SET @allowed = @room;
     END;
@@ -55,8 +60,6 @@ BEGIN TRY
             SET @allowed = CASE WHEN @room < 0 THEN 0 ELSE @room END;
     END;
 
-    -- From here on it waits as claim does: not for jobs that others have locked.
-    SET LOCK_TIMEOUT -1;
     SET @room = @allowed;
     IF @alone = 1 AND @room > 0
     BEGIN
@@ -91,12 +94,14 @@ BEGIN TRY
         SET @room = 0;
     END;
 
-    -- As claim does, but that no mark is raised here: the sweep does it.
+    -- As claim does.
     WHILE @room > 0
     BEGIN
         EXEC [$(schema)].[next_priority] @queue_id, @at_least, @priority OUTPUT, @from_id OUTPUT, @lowered OUTPUT;
         IF @priority IS NULL
             BREAK;
+        IF @lowered IS NULL
+            INSERT @unmarked (priority) VALUES (@priority);
         WITH next_jobs AS
         (
             SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at
@@ -136,6 +141,13 @@ BEGIN CATCH
     COMMIT TRANSACTION;
     RETURN 2;
 END CATCH;
+
+-- As claim does: the sweep raises them. Only now, and not in a caller's transaction, which would keep them locked.
+IF @@TRANCOUNT = 0
+    INSERT [$(schema)].[marks] (queue_id, priority, job_id, lowered)
+    SELECT @queue_id, u.priority, 0, 0
+    FROM @unmarked AS u
+    WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (UPDLOCK, HOLDLOCK) WHERE queue_id = @queue_id AND priority = u.priority);
 
 SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
        DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms, j.kind, j.payload_utf16,

@@ -42,7 +42,7 @@ OUTPUT inserted.job_id, inserted.state, inserted.group_key INTO @due (job_id, st
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @promoted = @@ROWCOUNT;
 IF @promoted > 0
-    INSERT [$(schema)].[group_events] (queue_id, group_key, ended)
+    INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
     SELECT @queue_id, d.group_key, 0 FROM @due AS d WHERE d.state = 6 GROUP BY d.group_key;
 COMMIT TRANSACTION;
 
@@ -52,7 +52,7 @@ BEGIN
     IF @first_ready IS NOT NULL
         EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 END;
-EXEC [$(schema)].[advance_groups] @queue_id;
+EXEC [$(schema)].[advance_groups] @queue_id, 0;
 EXEC [$(schema)].[sweep] @queue_id;
 
 IF EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (schedules_due))

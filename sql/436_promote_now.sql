@@ -25,7 +25,7 @@ WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state = 1
 OPTION (MAXDOP 1);
 SET @promoted = @@ROWCOUNT;
 IF @state = 6
-    INSERT [$(schema)].[group_events] (queue_id, group_key, ended) VALUES (@queue_id, @group_key, 0);
+    INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended) VALUES (@queue_id, @group_key, 0);
 COMMIT TRANSACTION;
 IF @state = 6
     EXEC [$(schema)].[advance_groups] @queue_id;

@@ -1,6 +1,7 @@
 -- Cancels a batch: seals it and cancels up to @max of its unfinished jobs, as cancel does, whatever their queues; then those of the batches whose
--- follow-ups belong to it. When all of them have ended, the follow-up is enqueued all the same, and its counts say what happened. Run it until it
--- returns nothing. Jobs that others have locked are left to the next call.
+-- follow-ups belong to it. When all of them have ended, the follow-up is enqueued all the same, and its counts say what happened; so is that of a batch
+-- below it whose last job was running. Run it until it returns nothing, outside of a transaction: it would lock counts before jobs.
+-- Reads without locks (NOLOCK) which jobs there are, because one that is just being claimed must not escape; cancel waits for it.
 -- Results, one for each queue: as cancel.
 CREATE OR ALTER PROCEDURE [$(schema)].[cancel_batch]
     @batch_id bigint,
@@ -10,7 +11,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @next bigint, @queue_id int, @queue nvarchar(128), @found int = 0;
+DECLARE @next bigint, @queue_id int, @queue nvarchar(128);
 DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, is_seen bit NOT NULL);
 DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL);
 DECLARE @list [$(schema)].[id_list];
@@ -19,28 +20,27 @@ IF @max IS NULL OR @max < 1 OR @max > 1000
     THROW 58003, N'max must be 1 to 1000', 1;
 
 INSERT @batches (batch_id, is_seen) VALUES (@batch_id, 0);
-WHILE @found < @max
+-- All of them first: one that has no jobs ends when it is sealed, and its follow-up is a job of another.
+WHILE 1 = 1
 BEGIN
     SET @next = (SELECT MIN(batch_id) FROM @batches WHERE is_seen = 0);
     IF @next IS NULL
         BREAK;
     UPDATE @batches SET is_seen = 1 WHERE batch_id = @next;
     EXEC [$(schema)].[seal_batch] @batch_id = @next, @report = 0;
-
-    INSERT @jobs (job_id, queue_id)
-    SELECT TOP (@max - @found) j.job_id, j.queue_id
-    FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_batch))
-    WHERE j.batch_id = @next AND j.batch_id IS NOT NULL AND j.ended = 0 AND j.cancelling IS NULL
-    ORDER BY j.job_id
-    OPTION (MAXDOP 1);
-    SET @found = @found + @@ROWCOUNT;
-
     INSERT @batches (batch_id, is_seen)
     SELECT b.batch_id, 0
     FROM [$(schema)].[batches] AS b WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (batches_parent))
     WHERE b.parent_id = @next AND b.parent_id IS NOT NULL
     OPTION (MAXDOP 1);
 END;
+
+INSERT @jobs (job_id, queue_id)
+SELECT TOP (@max) j.job_id, j.queue_id
+FROM @batches AS b
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_batch (batch_id))) ON j.batch_id = b.batch_id
+WHERE j.batch_id IS NOT NULL AND j.ended = 0 AND j.cancelling IS NULL
+OPTION (MAXDOP 1);
 
 WHILE EXISTS (SELECT 1 FROM @jobs)
 BEGIN

@@ -455,16 +455,16 @@ END;
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- The jobs of a batch, and those that wait for their turn in a group, in the order in which they get it.
+-- The unfinished jobs of a batch, and those that wait for their turn in a group, in the order in which they get it.
 BEGIN TRY
     DECLARE @online nvarchar(20) = CASE WHEN CAST(SERVERPROPERTY(N'EngineEdition') AS int) IN (3, 5, 8) THEN N', ONLINE = ON' END;
     IF INDEXPROPERTY(OBJECT_ID(N'[readpast].[jobs]'), N'jobs_batch', 'IndexID') IS NULL
     BEGIN
         IF @online IS NOT NULL
-            EXEC (N'CREATE NONCLUSTERED INDEX jobs_batch ON [readpast].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL
+            EXEC (N'CREATE NONCLUSTERED INDEX jobs_batch ON [readpast].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL AND ended = 0
                     WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF' + @online + N')');
         ELSE
-            CREATE NONCLUSTERED INDEX jobs_batch ON [readpast].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL
+            CREATE NONCLUSTERED INDEX jobs_batch ON [readpast].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL AND ended = 0
                 WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
     END;
     IF INDEXPROPERTY(OBJECT_ID(N'[readpast].[jobs]'), N'jobs_waiting', 'IndexID') IS NULL
@@ -590,6 +590,19 @@ IF OBJECT_ID(N'[readpast].[batch_additions]', N'U') IS NULL
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
+-- Sealing deletes all rows of a batch at once: those who add jobs to others must not wait for the table.
+BEGIN TRY
+    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[readpast].[batch_additions]') AND lock_escalation_desc <> N'DISABLE')
+        ALTER TABLE [readpast].[batch_additions] SET (LOCK_ESCALATION = DISABLE);
+END TRY
+BEGIN CATCH
+    IF ERROR_NUMBER() = 1222
+        THROW 58012, N'a table of schema readpast is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
+    THROW;
+END CATCH;
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
 IF OBJECT_ID(N'[readpast].[batch_counts]', N'U') IS NULL
     CREATE TABLE [readpast].[batch_counts]
     (
@@ -605,6 +618,23 @@ IF OBJECT_ID(N'[readpast].[batch_counts]', N'U') IS NULL
         INDEX batch_counts_queue NONCLUSTERED (queue_id, batch_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
         INDEX batch_counts_ended NONCLUSTERED (queue_id, ended_at, batch_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- A table lock, to which the locks of one statement escalate, is not skipped by READPAST.
+BEGIN TRY
+    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[readpast].[batches]') AND lock_escalation_desc <> N'DISABLE')
+        ALTER TABLE [readpast].[batches] SET (LOCK_ESCALATION = DISABLE);
+    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[readpast].[batch_additions]') AND lock_escalation_desc <> N'DISABLE')
+        ALTER TABLE [readpast].[batch_additions] SET (LOCK_ESCALATION = DISABLE);
+    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[readpast].[batch_counts]') AND lock_escalation_desc <> N'DISABLE')
+        ALTER TABLE [readpast].[batch_counts] SET (LOCK_ESCALATION = DISABLE);
+END TRY
+BEGIN CATCH
+    IF ERROR_NUMBER() = 1222
+        THROW 58012, N'a table of schema readpast is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
+    THROW;
+END CATCH;
 GO
 
 -- 087_groups.sql
@@ -647,6 +677,21 @@ IF OBJECT_ID(N'[readpast].[linked_queues]', N'U') IS NULL
         link_id  bigint NOT NULL IDENTITY (1, 1),
         CONSTRAINT linked_queues_pk PRIMARY KEY CLUSTERED (queue_id, link_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- A table lock, to which the locks of one statement escalate, is not skipped by READPAST.
+BEGIN TRY
+    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[readpast].[groups]') AND lock_escalation_desc <> N'DISABLE')
+        ALTER TABLE [readpast].[groups] SET (LOCK_ESCALATION = DISABLE);
+    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[readpast].[group_events]') AND lock_escalation_desc <> N'DISABLE')
+        ALTER TABLE [readpast].[group_events] SET (LOCK_ESCALATION = DISABLE);
+END TRY
+BEGIN CATCH
+    IF ERROR_NUMBER() = 1222
+        THROW 58012, N'a table of schema readpast is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
+    THROW;
+END CATCH;
 GO
 
 -- 088_claim_rates.sql
@@ -1147,9 +1192,9 @@ END;
 IF @is_member = 1
 BEGIN
     IF @duplicate = 0 AND @batch_id IS NOT NULL
-        INSERT [readpast].[batch_additions] (batch_id, jobs) VALUES (@batch_id, 1);
+        INSERT [readpast].[batch_additions] WITH (ROWLOCK) (batch_id, jobs) VALUES (@batch_id, 1);
     IF @duplicate = 0 AND @group_key IS NOT NULL AND @due <= @now
-        INSERT [readpast].[group_events] (queue_id, group_key, ended) VALUES (@queue_id, @group_key, 0);
+        INSERT [readpast].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended) VALUES (@queue_id, @group_key, 0);
     COMMIT TRANSACTION;
     IF @group_key IS NOT NULL
         EXEC [readpast].[advance_groups] @queue_id;
@@ -1178,9 +1223,13 @@ CREATE OR ALTER PROCEDURE [readpast].[link_queue]
     @queue_id int
 AS
 SET NOCOUNT ON;
+SET XACT_ABORT ON;
+-- While an installation is under way, those who end jobs may be of the version before, which knows nothing of batches and groups.
+IF NOT EXISTS (SELECT 1 FROM [readpast].[schema_version] WITH (NOLOCK) WHERE version >= 2)
+    THROW 58011, N'the schema readpast is being upgraded: jobs of batches and groups can be enqueued when that is completed', 1;
 -- READPAST: a row that is not committed may be taken back.
 IF NOT EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE queue_id = @queue_id)
-    INSERT [readpast].[linked_queues] (queue_id) VALUES (@queue_id);
+    INSERT [readpast].[linked_queues] WITH (ROWLOCK) (queue_id) VALUES (@queue_id);
 GO
 
 -- 214_lock_batch.sql
@@ -1244,8 +1293,8 @@ INSERT [readpast].[jobs] WITH (ROWLOCK)
      batch_id)
 SELECT @job_id, b.queue_id, 0, CASE WHEN q.claim_order = 'lifo' THEN 1 ELSE 0 END, b.priority, b.max_attempts, @now, @now, b.correlation_id, b.kind,
        b.payload_utf16, b.payload, b.time_limit_ms,
-       -- Before the headers of its own, where there are some: behind the opening bracket of theirs, or instead of an empty object.
-       CASE WHEN b.headers IS NULL OR NOT EXISTS (SELECT 1 FROM OPENJSON(b.headers)) THEN @header + N'}'
+       -- Before the headers of its own, where there are some: behind the opening bracket of theirs, or instead of an object without a name in it.
+       CASE WHEN b.headers IS NULL OR b.headers NOT LIKE N'%"%' THEN @header + N'}'
             ELSE @header + N',' + STUFF(b.headers, 1, 1, N'') END,
        b.parent_id
 FROM [readpast].[batches] AS b WITH (ROWLOCK, READCOMMITTEDLOCK)
@@ -1314,7 +1363,7 @@ BEGIN
     END;
 END;
 
-INSERT [readpast].[group_events] (queue_id, group_key, ended)
+INSERT [readpast].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
 SELECT @queue_id, m.group_key, COUNT(*)
 FROM @members AS m
 WHERE m.group_key IS NOT NULL AND m.in_turn = 1 AND m.state >= 3
@@ -1334,11 +1383,13 @@ GO
 -- nothing: the next promote does it, within about a second. So it does where another session has had the application lock for a second. It never
 -- fails, because what it is called for has been done.
 CREATE OR ALTER PROCEDURE [readpast].[advance_groups]
-    @queue_id int
+    @queue_id int,
+    @wait_ms  int = 200  -- for the application lock
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;
-SET XACT_ABORT OFF;
+SET XACT_ABORT ON;  -- a client that gives the call up must not leave the lock behind
+SET LOCK_TIMEOUT 1000;
 IF @@TRANCOUNT > 0
     RETURN;
 DECLARE @limit int, @most int, @granted bit, @is_full bit = 1, @first_ready bigint;
@@ -1362,17 +1413,18 @@ BEGIN TRY
         IF NOT EXISTS (SELECT 1 FROM [readpast].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE queue_id = @queue_id)
             BREAK;
         BEGIN TRANSACTION;
-        EXEC [readpast].[lock_groups] @queue_id, 1000, @granted OUTPUT;
+        EXEC [readpast].[lock_groups] @queue_id, @wait_ms, @granted OUTPUT;
+        SET @limit = (SELECT group_limit FROM [readpast].[queues] WHERE queue_id = @queue_id);
+        SET @most = 1000 / @limit;
         IF @granted = 1
-        BEGIN
-            SET @limit = (SELECT group_limit FROM [readpast].[queues] WHERE queue_id = @queue_id);
-            SET @most = 1000 / @limit;
             DELETE TOP (@most) FROM [readpast].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
             OUTPUT deleted.group_key, deleted.ended INTO @events (group_key, ended)
             WHERE queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            SET @is_full = CASE WHEN @@ROWCOUNT = @most THEN 1 ELSE 0 END;
+        SET @is_full = CASE WHEN @granted = 1 AND @@ROWCOUNT = @most THEN 1 ELSE 0 END;
 
+        IF EXISTS (SELECT 1 FROM @events)
+        BEGIN
             INSERT @groups (group_key, is_new, in_turn)
             SELECT e.group_key, 1, -SUM(e.ended) FROM @events AS e GROUP BY e.group_key;
             UPDATE k
@@ -1402,7 +1454,7 @@ BEGIN TRY
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
             -- Those that could not be had: for the next call.
-            INSERT [readpast].[group_events] (queue_id, group_key, ended)
+            INSERT [readpast].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
             SELECT @queue_id, n.group_key, 0 FROM @next AS n WHERE NOT EXISTS (SELECT 1 FROM @started AS s WHERE s.job_id = n.job_id)
             GROUP BY n.group_key;
 
@@ -1664,9 +1716,9 @@ BEGIN
     END;
     IF @has_members = 1 AND @again = 0
     BEGIN
-        INSERT [readpast].[batch_additions] (batch_id, jobs)
+        INSERT [readpast].[batch_additions] WITH (ROWLOCK) (batch_id, jobs)
         SELECT i.batch_id, COUNT(*) FROM @numbered AS i WHERE i.batch_id IS NOT NULL AND i.duplicate = 0 GROUP BY i.batch_id;
-        INSERT [readpast].[group_events] (queue_id, group_key, ended)
+        INSERT [readpast].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
         SELECT @queue_id, i.group_key, 0 FROM @numbered AS i WHERE i.group_key IS NOT NULL AND i.duplicate = 0 GROUP BY i.group_key;
     END;
     IF @is_own = 1 AND @again = 0
@@ -2195,12 +2247,12 @@ CREATE OR ALTER PROCEDURE [readpast].[claim_limited]
     @payloads  bit
 AS
 SET NOCOUNT ON;
-SET XACT_ABORT OFF;  -- so that a lock's time-out ends nothing but its statement
-SET LOCK_TIMEOUT 500;
+SET XACT_ABORT ON;
 DECLARE @claim_order varchar(4), @max_attempts int, @max_running int, @rate_jobs int, @rate_ms bigint, @resource nvarchar(255), @granted int,
     @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int, @at_least smallint = -32768, @priority smallint,
     @from_id bigint, @lowered int;
 DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+DECLARE @unmarked TABLE (priority smallint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @claim_order = claim_order, @max_attempts = max_attempts, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms
 FROM [readpast].[queues] WHERE queue_id = @queue_id;
@@ -2216,10 +2268,15 @@ BEGIN TRY
 
     IF @max_running IS NOT NULL AND @allowed > 0
     BEGIN
+        SET XACT_ABORT OFF;  -- so that a lock's time-out ends nothing but its statement
+        SET LOCK_TIMEOUT 500;
         SET @room = @max_running - (SELECT COUNT(*)
                                     FROM (SELECT TOP (@max_running) j.job_id
                                           FROM [readpast].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
                                           WHERE j.queue_id = @queue_id AND j.state = 2) AS c);
+        -- From here on it waits as claim does: not for jobs that others have locked.
+        SET LOCK_TIMEOUT -1;
+        SET XACT_ABORT ON;
         IF @room < @allowed
             SET @allowed = @room;
     END;
@@ -2236,8 +2293,6 @@ BEGIN TRY
             SET @allowed = CASE WHEN @room < 0 THEN 0 ELSE @room END;
     END;
 
-    -- From here on it waits as claim does: not for jobs that others have locked.
-    SET LOCK_TIMEOUT -1;
     SET @room = @allowed;
     IF @alone = 1 AND @room > 0
     BEGIN
@@ -2272,12 +2327,14 @@ BEGIN TRY
         SET @room = 0;
     END;
 
-    -- As claim does, but that no mark is raised here: the sweep does it.
+    -- As claim does.
     WHILE @room > 0
     BEGIN
         EXEC [readpast].[next_priority] @queue_id, @at_least, @priority OUTPUT, @from_id OUTPUT, @lowered OUTPUT;
         IF @priority IS NULL
             BREAK;
+        IF @lowered IS NULL
+            INSERT @unmarked (priority) VALUES (@priority);
         WITH next_jobs AS
         (
             SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at
@@ -2317,6 +2374,13 @@ BEGIN CATCH
     COMMIT TRANSACTION;
     RETURN 2;
 END CATCH;
+
+-- As claim does: the sweep raises them. Only now, and not in a caller's transaction, which would keep them locked.
+IF @@TRANCOUNT = 0
+    INSERT [readpast].[marks] (queue_id, priority, job_id, lowered)
+    SELECT @queue_id, u.priority, 0, 0
+    FROM @unmarked AS u
+    WHERE NOT EXISTS (SELECT 1 FROM [readpast].[marks] WITH (UPDLOCK, HOLDLOCK) WHERE queue_id = @queue_id AND priority = u.priority);
 
 SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
        DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms, j.kind, j.payload_utf16,
@@ -3366,7 +3430,7 @@ OUTPUT inserted.job_id, inserted.state, inserted.group_key INTO @due (job_id, st
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @promoted = @@ROWCOUNT;
 IF @promoted > 0
-    INSERT [readpast].[group_events] (queue_id, group_key, ended)
+    INSERT [readpast].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
     SELECT @queue_id, d.group_key, 0 FROM @due AS d WHERE d.state = 6 GROUP BY d.group_key;
 COMMIT TRANSACTION;
 
@@ -3376,7 +3440,7 @@ BEGIN
     IF @first_ready IS NOT NULL
         EXEC [readpast].[lower_marks] @queue_id, @first_ready;
 END;
-EXEC [readpast].[advance_groups] @queue_id;
+EXEC [readpast].[advance_groups] @queue_id, 0;
 EXEC [readpast].[sweep] @queue_id;
 
 IF EXISTS (SELECT 1 FROM [readpast].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (schedules_due))
@@ -3709,6 +3773,8 @@ BEGIN
     END CATCH;
 END;
 
+SET LOCK_TIMEOUT -1;
+SET XACT_ABORT ON;
 BEGIN TRANSACTION;
 DELETE @old;
 DELETE TOP (@max) c
@@ -3969,7 +4035,7 @@ IF @@ROWCOUNT > 0
     WHERE c.ended_at IS NULL
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-INSERT [readpast].[group_events] (queue_id, group_key, ended)
+INSERT [readpast].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
 SELECT @queue_id, m.group_key, 0 FROM @members AS m WHERE m.group_key IS NOT NULL GROUP BY m.group_key;
 GO
 
@@ -4313,7 +4379,7 @@ WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state = 1
 OPTION (MAXDOP 1);
 SET @promoted = @@ROWCOUNT;
 IF @state = 6
-    INSERT [readpast].[group_events] (queue_id, group_key, ended) VALUES (@queue_id, @group_key, 0);
+    INSERT [readpast].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended) VALUES (@queue_id, @group_key, 0);
 COMMIT TRANSACTION;
 IF @state = 6
     EXEC [readpast].[advance_groups] @queue_id;
@@ -5354,8 +5420,9 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Cancels a batch: seals it and cancels up to @max of its unfinished jobs, as cancel does, whatever their queues; then those of the batches whose
--- follow-ups belong to it. When all of them have ended, the follow-up is enqueued all the same, and its counts say what happened. Run it until it
--- returns nothing. Jobs that others have locked are left to the next call.
+-- follow-ups belong to it. When all of them have ended, the follow-up is enqueued all the same, and its counts say what happened; so is that of a batch
+-- below it whose last job was running. Run it until it returns nothing, outside of a transaction: it would lock counts before jobs.
+-- Reads without locks (NOLOCK) which jobs there are, because one that is just being claimed must not escape; cancel waits for it.
 -- Results, one for each queue: as cancel.
 CREATE OR ALTER PROCEDURE [readpast].[cancel_batch]
     @batch_id bigint,
@@ -5365,7 +5432,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @next bigint, @queue_id int, @queue nvarchar(128), @found int = 0;
+DECLARE @next bigint, @queue_id int, @queue nvarchar(128);
 DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, is_seen bit NOT NULL);
 DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL);
 DECLARE @list [readpast].[id_list];
@@ -5374,28 +5441,27 @@ IF @max IS NULL OR @max < 1 OR @max > 1000
     THROW 58003, N'max must be 1 to 1000', 1;
 
 INSERT @batches (batch_id, is_seen) VALUES (@batch_id, 0);
-WHILE @found < @max
+-- All of them first: one that has no jobs ends when it is sealed, and its follow-up is a job of another.
+WHILE 1 = 1
 BEGIN
     SET @next = (SELECT MIN(batch_id) FROM @batches WHERE is_seen = 0);
     IF @next IS NULL
         BREAK;
     UPDATE @batches SET is_seen = 1 WHERE batch_id = @next;
     EXEC [readpast].[seal_batch] @batch_id = @next, @report = 0;
-
-    INSERT @jobs (job_id, queue_id)
-    SELECT TOP (@max - @found) j.job_id, j.queue_id
-    FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_batch))
-    WHERE j.batch_id = @next AND j.batch_id IS NOT NULL AND j.ended = 0 AND j.cancelling IS NULL
-    ORDER BY j.job_id
-    OPTION (MAXDOP 1);
-    SET @found = @found + @@ROWCOUNT;
-
     INSERT @batches (batch_id, is_seen)
     SELECT b.batch_id, 0
     FROM [readpast].[batches] AS b WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (batches_parent))
     WHERE b.parent_id = @next AND b.parent_id IS NOT NULL
     OPTION (MAXDOP 1);
 END;
+
+INSERT @jobs (job_id, queue_id)
+SELECT TOP (@max) j.job_id, j.queue_id
+FROM @batches AS b
+INNER LOOP JOIN [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_batch (batch_id))) ON j.batch_id = b.batch_id
+WHERE j.batch_id IS NOT NULL AND j.ended = 0 AND j.cancelling IS NULL
+OPTION (MAXDOP 1);
 
 WHILE EXISTS (SELECT 1 FROM @jobs)
 BEGIN
