@@ -67,7 +67,7 @@ impl Session {
         self.connector.schema()
     }
 
-    /// Notes that another session's call was dropped, `sent_at` by [`Connector::now`], because one that was sent later
+    /// Notes that another session's call was dropped, `sent_at` by the idle connections' clock, because one that was sent later
     /// was answered first.
     pub(crate) fn gave_up(&self, call: &str, sent_at: Duration) {
         let after = self.connector.idle.now().saturating_sub(sent_at);
