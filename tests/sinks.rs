@@ -1,9 +1,10 @@
 //! A queue's sink: results are written in the transaction of the acknowledgement, once, however often a job has run.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use readpast::{
     BoxError, CompletionPolicy, Delivery, Error, Handlers, JobError, JobState, NewJob, Output, Queue, QueueOptions,
     Uuid, Worker, WorkerConfig,
@@ -374,16 +375,20 @@ async fn a_job_that_is_dead_stays_dead_however_late_its_acknowledgement_is() {
     let mut fixture = Fixture::on(dev_server().await, "sink_dead", QueueOptions::default().max_attempts(3)).await;
     fixture.sql(RESULTS).await;
     give_sink(&fixture, WRITE_RESULTS).await;
-    // As often as a result would be given up; what hangs is undone.
-    let tries = Arc::new(AtomicU64::new(0));
+    // As often as a result would be given up. What hangs does so until it is tried again, and is undone.
+    let tries = Arc::new((Mutex::new(0_u64), Condvar::new()));
     for (procedure, hanging) in [("finish", 1), ("finish_one", 5)] {
         let tries = tries.clone();
         dev_server().await.faults().on_call(&format!("{}.{procedure}", fixture.schema()), move |call| {
-            tries.fetch_add(1, Ordering::AcqRel);
+            let (count, tried_again) = &*tries;
+            let mut count = count.lock();
+            *count += 1;
+            tried_again.notify_all();
             if call > hanging {
                 return None;
             }
-            std::thread::sleep(Duration::from_millis(1_500));
+            let this = *count;
+            tried_again.wait_while(&mut count, |count| *count == this);
             Some(SqlError::new(40501, "busy").severity(16))
         });
     }
@@ -395,7 +400,7 @@ async fn a_job_that_is_dead_stays_dead_however_late_its_acknowledgement_is() {
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.dead, stats.retried, stats.lost), (1, 0, 0));
     assert_eq!(job_error(&fixture).await, "hopeless");
-    assert!(tries.load(Ordering::Acquire) > 6);
+    assert!(*tries.0.lock() > 6);
     drop(queue);
     remove(fixture, &["results"]).await;
 }

@@ -10,7 +10,7 @@ use readpast::{
 };
 
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, WorkerSession, changed, numbers, text, until};
+use crate::support::{Fixture, WorkerSession, changed, dev_server, numbers, text, until};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -93,7 +93,13 @@ async fn what_takes_longer_is_told_in_time() {
     assert_eq!(worker.finish(&[claimed.done()]).await, []);
     let queue = fixture.queue.clone();
     let waits = tokio::spawn(async move { queue.wait(job, limit).await });
-    tokio::time::sleep(limit).await;
+    let session_id = worker.session.number("SELECT CAST(@@SPID AS bigint)").await;
+    let blocked = format!("SELECT COUNT(*) FROM sys.dm_exec_requests WHERE blocking_session_id = {session_id}");
+    let mut observer = fixture.session().await;
+    while observer.number(&blocked).await == 0 {
+        assert!(!waits.is_finished(), "it waits for the end of the transaction");
+    }
+    drop(observer);
     worker.session.sql("ROLLBACK TRANSACTION").await;
     assert_eq!(waits.await.unwrap().unwrap(), None);
     assert_eq!(worker.finish(&[claimed.done()]).await, []);
@@ -193,7 +199,14 @@ async fn one_that_is_not_polled_holds_up_no_other() {
 /// The looks end with the runtime of the one who came first; who waits on another one is told all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_that_ends_takes_nobody_s_looks_along() {
-    let fixture = Fixture::with("wait_runtime", QueueOptions::default().completion(CompletionPolicy::Annotate)).await;
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
+    let fixture = Fixture::on(dev_server().await, "wait_runtime", options).await;
+    let looks = Arc::new(AtomicUsize::new(0));
+    let counted = looks.clone();
+    dev_server().await.faults().on_call(&format!("{}.outcomes", fixture.schema()), move |_| {
+        counted.fetch_add(1, Ordering::AcqRel);
+        None
+    });
     let jobs = fixture.queue.enqueue_many(&["x", "y"].map(NewJob::text)).await.unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let waits = |job_id| {
@@ -201,9 +214,10 @@ async fn a_runtime_that_ends_takes_nobody_s_looks_along() {
         async move { queue.wait(job_id, MINUTE).await }
     };
     runtime.spawn(waits(jobs[0].job_id));
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    until("the first looks", || looks.load(Ordering::Acquire) > 0).await;
     let stays = tokio::spawn(waits(jobs[1].job_id));
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let so_far = looks.load(Ordering::Acquire);
+    until("it looks for both", || looks.load(Ordering::Acquire) > so_far + 2).await;
     runtime.shutdown_background();
     let worker = Worker::builder(&fixture.queue, Handlers::any(shout)).start().await.unwrap();
     worker.drain().await.unwrap();

@@ -67,8 +67,8 @@ impl Session {
         self.connector.schema()
     }
 
-    /// Notes that another session's call was dropped, `sent_at` by the idle connections' clock, because one that was sent later
-    /// was answered first.
+    /// Notes that another session's call was dropped, `sent_at` by the idle connections' clock, because one that was
+    /// sent later was answered first.
     pub(crate) fn gave_up(&self, call: &str, sent_at: Duration) {
         let after = self.connector.idle.now().saturating_sub(sent_at);
         self.connector.idle.no_answer_since(sent_at);
