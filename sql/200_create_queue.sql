@@ -106,9 +106,6 @@ IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND COALESCE(@sink, @old_
 IF COALESCE(@delivery, @old_delivery) = 'at_most_once'
     AND (COALESCE(@max_running, @old_running) > 0 OR COALESCE(@rate_jobs, @old_rate) > 0)
     THROW 58003, N'a queue with delivery at_most_once cannot have max_running or a rate: its jobs are not acknowledged; set one of the two', 1;
-IF @delivery = 'at_most_once' AND @old_delivery <> 'at_most_once'
-    AND EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
-    THROW 58003, N'a queue that has had groups or jobs of batches cannot have delivery at_most_once: its jobs would not be acknowledged', 1;
 
 IF @queue_id IS NULL
 BEGIN
@@ -150,6 +147,10 @@ BEGIN
         rate_jobs    = CASE WHEN @rate_jobs IS NULL THEN rate_jobs ELSE NULLIF(@rate_jobs, 0) END,
         rate_ms      = CASE WHEN @rate_jobs IS NULL THEN rate_ms ELSE @rate_ms END
     WHERE queue_id = @queue_id;
+    -- Behind the change: whoever brings in the first such job notes it, and then looks at this setting (link_queue). One of the two sees the other.
+    IF @delivery = 'at_most_once' AND @old_delivery <> 'at_most_once'
+        AND EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
+        THROW 58003, N'a queue that has had groups or jobs of batches cannot have delivery at_most_once: its jobs would not be acknowledged', 1;
 END;
 COMMIT TRANSACTION;
 

@@ -24,6 +24,7 @@ mod fencing;
 mod fleets;
 mod follow_ups;
 mod ghosts;
+mod group_races;
 mod groups;
 mod handler_transaction;
 mod handlers;

@@ -1,5 +1,7 @@
 //! The protocol between workers and table as a model: checked in every interleaving, and held against the server.
 
+mod members;
+mod members_on_server;
 mod protocol;
 mod table;
 
@@ -8,6 +10,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 use uuid::Uuid;
 
 use crate::support::{Fixture, Session, literal, number};
+use members::{Members, Policy};
 use protocol::Protocol;
 use table::{ALL_RULES, Lease, MAX_ATTEMPTS, Outcome, Row, Rules, State, Table, WorkerId};
 
@@ -44,6 +47,14 @@ fn a_protocol_with_a_rule_taken_out_is_caught() {
         (Rules { recover_changes_nothing: false, ..ALL_RULES }, "nothing is released that its worker holds"),
         (Rules { unregistered_workers_stay: false, ..ALL_RULES }, "no job is lost"),
         (Rules { reap_spares_after_an_outage: false, ..ALL_RULES }, "no worker is reaped for an outage"),
+        (
+            Rules { cancelling_is_looked_at: false, ..ALL_RULES },
+            "what is cancelled while it runs ends as done or cancelled",
+        ),
+        (
+            Rules { sink_is_in_the_transaction: false, ..ALL_RULES },
+            "a sink's writes are those of the jobs that are done",
+        ),
     ] {
         let checker = Protocol { rules, faults: 2, jobs: 2, with_ends: true }
             .checker()
@@ -53,6 +64,109 @@ fn a_protocol_with_a_rule_taken_out_is_caught() {
             .join();
         let found = checker.discovery(violated);
         assert!(found.is_some(), "without one of the rules nothing is noticed: {rules:?}");
+    }
+}
+
+/// Two jobs, a group of which one has the turn, and done jobs that are deleted.
+const MEMBERS: Members = Members {
+    rules: members::ALL_RULES,
+    jobs: 2,
+    sessions: 2,
+    faults: 2,
+    group_limit: 1,
+    policy: Policy::Delete,
+    retry_passes: false,
+};
+
+fn check_members(model: Members) {
+    let checker = model.checker().threads(2).spawn_bfs().join();
+    println!("{} states", checker.unique_state_count());
+    checker.assert_properties();
+}
+
+#[test]
+fn groups_and_batches_keep_every_promise_whatever_their_statements_meet() {
+    check_members(MEMBERS);
+}
+
+#[test]
+fn so_they_do_when_a_retry_gives_the_turn_away_and_done_jobs_are_archived() {
+    check_members(Members { policy: Policy::Archive, retry_passes: true, ..MEMBERS });
+}
+
+#[test]
+fn so_they_do_when_two_of_a_group_may_run() {
+    check_members(Members { jobs: 3, faults: 0, group_limit: 2, policy: Policy::Annotate, ..MEMBERS });
+}
+
+#[test]
+#[ignore = "takes minutes; run with --release and --ignored"]
+fn so_they_do_with_a_job_more_and_a_fault_more() {
+    for (group_limit, policy, retry_passes) in
+        [(1, Policy::Delete, false), (1, Policy::Archive, true), (2, Policy::Annotate, true)]
+    {
+        check_members(Members { jobs: 3, group_limit, policy, retry_passes, ..MEMBERS });
+        check_members(Members { faults: 3, sessions: 3, group_limit, policy, retry_passes, ..MEMBERS });
+    }
+}
+
+#[test]
+fn groups_and_batches_with_a_rule_taken_out_are_caught() {
+    const RULES: members::Rules = members::ALL_RULES;
+    let archives = Members { policy: Policy::Archive, ..MEMBERS };
+    let passes = Members { retry_passes: true, policy: Policy::Annotate, ..MEMBERS };
+    let without_the_lock = members::Rules { members_are_locked: false, ..RULES };
+    for (model, rules, violated) in [
+        (MEMBERS, without_the_lock, "a batch counts the ends of its jobs"),
+        (MEMBERS, without_the_lock, "a sealed batch ends when all have ended"),
+        (MEMBERS, without_the_lock, "who waits gets the turn"),
+        (archives, without_the_lock, "a batch ends only when it is sealed and all have ended"),
+        (archives, without_the_lock, "turns are counted"),
+        (passes, without_the_lock, "who waits gets the turn"),
+    ] {
+        is_caught(model, rules, violated);
+    }
+    for (rules, violated) in [
+        (members::Rules { passed_over_is_noted: false, ..RULES }, "who waits gets the turn"),
+        (members::Rules { turns_are_given_by_one: false, ..RULES }, "no more than the limit have the turn"),
+        (members::Rules { operators_lock_groups: false, ..RULES }, "no job is passed over"),
+        (members::Rules { events_are_committed_with_it: false, ..RULES }, "who waits gets the turn"),
+        (members::Rules { promote_advances: false, ..RULES }, "who waits gets the turn"),
+        (members::Rules { requeue_takes_the_turn: false, ..RULES }, "turns are counted"),
+        (
+            members::Rules { requeue_counts_back: false, ..RULES },
+            "a batch ends only when it is sealed and all have ended",
+        ),
+        (members::Rules { ended_batches_stay: false, ..RULES }, "a batch has one follow-up"),
+        (
+            members::Rules { seal_waits_for_producers: false, ..RULES },
+            "a batch ends only when it is sealed and all have ended",
+        ),
+        (members::Rules { seal_compares_under_a_lock: false, ..RULES }, "a sealed batch ends when all have ended"),
+        (members::Rules { cancel_locks_first: false, ..RULES }, "what runs is not cancelled without a word"),
+        (
+            members::Rules { cancelling_is_looked_at: false, ..RULES },
+            "what is cancelled while it runs ends as done or cancelled",
+        ),
+        (
+            members::Rules { sink_is_in_the_transaction: false, ..RULES },
+            "a sink's writes are those of the jobs that are done",
+        ),
+    ] {
+        is_caught(MEMBERS, rules, violated);
+    }
+}
+
+fn is_caught(model: Members, rules: members::Rules, violated: &'static str) {
+    let checker = Members { rules, ..model }
+        .checker()
+        .threads(2)
+        .finish_when(HasDiscoveries::AnyOf([violated].into()))
+        .spawn_bfs()
+        .join();
+    match checker.discovery(violated) {
+        Some(path) => println!("{violated}: {:?}", path.into_actions()),
+        None => panic!("without one of the rules nothing is noticed: {violated}, {rules:?}"),
     }
 }
 
@@ -101,7 +215,7 @@ impl SideBySide {
         // Mostly the fence in force, often enough an old one.
         let fence = self.model.rows[job].fence.saturating_sub(u8::from(random.u8(..4) == 0));
         let id = self.id(worker);
-        match random.u8(..13) {
+        match random.u8(..14) {
             0..3 => {
                 let (max, alone) = (random.usize(1..=3), random.bool());
                 let arguments =
@@ -182,12 +296,24 @@ impl SideBySide {
                 assert_eq!(lost, [self.model.reap().len() as i64]);
                 "reap".to_string()
             }
-            11 if self.model.workers.contains_key(&worker) => {
+            11 if random.bool() => {
+                let sql = format!("EXEC [$(schema)].[cancel] @queue = N'work', @job_id = {}", self.job_ids[job]);
+                let answer = self.session.sql(&sql).await;
+                assert_eq!(answer.first().map(|row| number(row, "running") == 1), self.model.cancel(job));
+                format!("cancel of job {job}")
+            }
+            11 => {
+                let arguments = format!("@queue = N'work', @job_id = {}", self.job_ids[job]);
+                let requeued = self.exec("requeue", &arguments).await.unwrap();
+                assert_eq!(requeued, [self.model.requeue_one(job) as i64]);
+                format!("requeue of job {job}")
+            }
+            12 if self.model.workers.contains_key(&worker) => {
                 self.exec("unregister_worker", &format!("@queue = N'work', @worker_id = {id}")).await.unwrap();
                 self.model.unregister_worker(worker);
                 format!("unregister_worker of {worker}")
             }
-            11 => {
+            12 => {
                 // Workers 0 and 1 have one name, 2 and 3 another.
                 let take_over = random.bool();
                 let name = worker / 2;
@@ -226,15 +352,19 @@ impl SideBySide {
     /// The server's tables in the model's terms.
     async fn tables(&mut self) -> Table {
         let mut table = Table::new(0, ALL_RULES);
-        let jobs = "SELECT state, fence, attempt, alone, worker_id FROM [$(schema)].[jobs] ORDER BY job_id";
+        let jobs = "SELECT state, fence, attempt, alone, ISNULL(cancelling, 0) AS cancelling, worker_id,
+                           (SELECT COUNT(*) FROM [$(schema)].[written] AS w WHERE w.job_id = j.job_id) AS written
+                    FROM [$(schema)].[jobs] AS j ORDER BY job_id";
         for row in self.session.sql(jobs).await {
-            let states = [State::Ready, State::Scheduled, State::Claimed, State::Done, State::Dead];
+            let states = [State::Ready, State::Scheduled, State::Claimed, State::Done, State::Dead, State::Cancelled];
             let worker = row.get::<Uuid, _>("worker_id").map(|id| self.worker(id));
             table.rows.push(Row {
                 state: states[number(&row, "state") as usize],
                 fence: number(&row, "fence") as u8,
                 attempt: number(&row, "attempt") as u8,
                 alone: number(&row, "alone") == 1,
+                cancelling: number(&row, "cancelling") == 1,
+                written: number(&row, "written") as u8,
                 worker,
             });
         }
@@ -260,6 +390,14 @@ async fn the_server_does_what_the_model_does() {
         QueueOptions::default().max_attempts(u32::from(MAX_ATTEMPTS)).completion(readpast::CompletionPolicy::Annotate);
     for seed in 0..12 {
         let fixture = Fixture::with("model", options.clone()).await;
+        fixture.sql("CREATE TABLE [$(schema)].[written] (job_id bigint NOT NULL)").await;
+        fixture
+            .sql(
+                "CREATE PROCEDURE [$(schema)].[sink] @done [$(schema)].[sink_list] READONLY AS
+                 INSERT [$(schema)].[written] (job_id) SELECT job_id FROM @done",
+            )
+            .await;
+        fixture.queue.create(QueueOptions::default().sink(format!("{}.sink", fixture.schema()))).await.unwrap();
         let enqueued = fixture.queue.enqueue_many(&crate::support::numbers(JOBS as u32)).await.unwrap();
         let mut both = SideBySide {
             model: Table::new(JOBS, ALL_RULES),
@@ -274,6 +412,8 @@ async fn the_server_does_what_the_model_does() {
             let server = both.tables().await;
             assert_eq!(server, both.model, "seed {seed}, after {steps:#?}");
         }
+        fixture.sql("DROP PROCEDURE [$(schema)].[sink]").await;
+        fixture.sql("DROP TABLE [$(schema)].[written]").await;
         fixture.remove().await;
     }
 }

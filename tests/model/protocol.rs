@@ -14,7 +14,7 @@ const PROCESSES: usize = 2;
 /// Claims of one job that are looked at; more bring nothing new.
 const MAX_FENCE: u8 = 2;
 const BATCH: usize = 2;
-/// The job that may also fail or be given back. For the others to do so as well is the same with other names, and many
+/// The job that may also fail, be given back or be cancelled. For the others to do so as well is the same with other names, and many
 /// more states.
 const VARIED: usize = 0;
 /// The process that may also stop in order. For the other to do so as well is the same with other names.
@@ -67,6 +67,8 @@ pub struct System {
     acknowledged: [[u8; MAX_FENCE as usize + 2]; JOBS],
     /// Which jobs were acknowledged as done.
     done: [bool; JOBS],
+    /// It was cancelled: while it waited (`false`) or while it ran.
+    cancelled: Option<bool>,
     reaped_while_held: bool,
     released_while_held: bool,
     reaped_for_an_outage: bool,
@@ -93,6 +95,8 @@ pub enum Step {
     LeaseRunsOut(WorkerId),
     Reap,
     Requeue,
+    /// Of the job that may be cancelled.
+    Cancel,
     Crash(usize),
     /// It ends in order: it holds nothing and unregisters.
     Stop(usize),
@@ -109,7 +113,7 @@ impl Step {
     fn is_fault(&self) -> bool {
         match self {
             Step::Claim(_, fate) | Step::Recover(_, fate) | Step::Finish(_, _, _, fate) => *fate != Fate::Answered,
-            Step::LeaseRunsOut(_) | Step::Crash(_) | Step::Outage | Step::Requeue => true,
+            Step::LeaseRunsOut(_) | Step::Crash(_) | Step::Outage | Step::Requeue | Step::Cancel => true,
             _ => false,
         }
     }
@@ -156,6 +160,7 @@ impl Model for Protocol {
             faults: 0,
             acknowledged: Default::default(),
             done: Default::default(),
+            cancelled: None,
             reaped_while_held: false,
             released_while_held: false,
             reaped_for_an_outage: false,
@@ -215,7 +220,7 @@ impl Model for Protocol {
                 steps.push(Step::LeaseRunsOut(*worker));
             }
         }
-        steps.extend([Step::Reap, Step::Requeue]);
+        steps.extend([Step::Reap, Step::Requeue, Step::Cancel]);
         if self.with_ends && !system.table.was_away {
             steps.push(Step::Outage);
         }
@@ -292,6 +297,7 @@ impl Model for Protocol {
                 system.reaped_for_an_outage |= lost.iter().any(|worker| leases[worker] == Lease::Unserved);
             }
             Step::Outage => system.table.outage(),
+            Step::Cancel => system.cancelled = Some(system.table.cancel(VARIED)?),
             Step::Stop(number) => {
                 let process = &mut system.processes[number];
                 system.table.unregister_worker(process.worker.take()?);
@@ -363,6 +369,16 @@ impl Model for Protocol {
             Property::always("nothing is done that was not acknowledged", |_, system: &System| {
                 system.done.iter().zip(&system.table.rows).all(|(done, row)| *done || row.state != State::Done)
             }),
+            Property::always("a sink's writes are those of the jobs that are done", |_, system: &System| {
+                system.table.rows.iter().all(|row| row.written == u8::from(row.state == State::Done))
+            }),
+            Property::always("what is cancelled while it waits never starts", |_, system: &System| {
+                system.cancelled != Some(false) || system.table.rows[VARIED].state == State::Cancelled
+            }),
+            Property::always("what is cancelled while it runs ends as done or cancelled", |_, system: &System| {
+                let may_be = [State::Claimed, State::Done, State::Cancelled];
+                system.cancelled != Some(true) || may_be.contains(&system.table.rows[VARIED].state)
+            }),
             Property::always("no worker is reaped while its lease holds", |_, system: &System| {
                 !system.reaped_while_held
             }),
@@ -376,6 +392,9 @@ impl Model for Protocol {
             }),
             Property::sometimes("a job dies", |_, system: &System| {
                 system.table.rows.iter().any(|row| row.state == State::Dead)
+            }),
+            Property::sometimes("a job is cancelled after its run", |_, system: &System| {
+                system.cancelled == Some(true) && system.table.rows[VARIED].state == State::Cancelled
             }),
             Property::sometimes("a result comes too late", |_, system: &System| {
                 let mut held = system.processes.iter().flat_map(|process| &process.held);

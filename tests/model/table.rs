@@ -15,6 +15,7 @@ pub enum State {
     Claimed,
     Done,
     Dead,
+    Cancelled,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,6 +24,10 @@ pub struct Row {
     pub fence: u8,
     pub attempt: u8,
     pub alone: bool,
+    /// It is to be cancelled when its run has ended.
+    pub cancelling: bool,
+    /// How often the sink has written its result.
+    pub written: u8,
     /// Who holds it or held it last.
     pub worker: Option<WorkerId>,
 }
@@ -70,6 +75,10 @@ pub struct Rules {
     pub unregistered_workers_stay: bool,
     /// After an outage reap gives new leases and calls nobody lost.
     pub reap_spares_after_an_outage: bool,
+    /// Whoever ends a run, however it ends, looks whether the job was to be cancelled.
+    pub cancelling_is_looked_at: bool,
+    /// What the sink writes is committed with the acknowledgement, or not at all.
+    pub sink_is_in_the_transaction: bool,
 }
 
 pub const ALL_RULES: Rules = Rules {
@@ -80,6 +89,8 @@ pub const ALL_RULES: Rules = Rules {
     recover_changes_nothing: true,
     unregistered_workers_stay: true,
     reap_spares_after_an_outage: true,
+    cancelling_is_looked_at: true,
+    sink_is_in_the_transaction: true,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -95,7 +106,8 @@ pub struct Table {
 impl Table {
     /// A table with so many ready jobs; a job's id is its place.
     pub fn new(jobs: usize, rules: Rules) -> Table {
-        let ready = Row { state: State::Ready, fence: 0, attempt: 0, alone: false, worker: None };
+        let state = State::Ready;
+        let ready = Row { state, fence: 0, attempt: 0, alone: false, cancelling: false, written: 0, worker: None };
         Table { rows: vec![ready; jobs], workers: BTreeMap::new(), paused: false, was_away: false, rules }
     }
 
@@ -142,12 +154,19 @@ impl Table {
 
     /// Whether the job was still this worker's under this fence, and is changed now.
     pub fn finish(&mut self, worker: WorkerId, job: usize, fence: u8, outcome: Outcome) -> bool {
-        if !self.holds_under(job, worker, fence) {
+        let is_held = self.holds_under(job, worker, fence);
+        let is_cancelled = self.is_cancelled(job);
+        let row = &mut self.rows[job];
+        if outcome == Outcome::Done && (is_held || !self.rules.sink_is_in_the_transaction) {
+            row.written += 1;
+        }
+        if !is_held {
             return false;
         }
-        let row = &mut self.rows[job];
+        row.cancelling = false;
         row.state = match outcome {
             Outcome::Done => State::Done,
+            _ if is_cancelled => State::Cancelled,
             Outcome::Dead => State::Dead,
             Outcome::Retry | Outcome::RetryLater if row.attempt >= MAX_ATTEMPTS => State::Dead,
             Outcome::Retry | Outcome::Snooze => State::Ready,
@@ -174,9 +193,27 @@ impl Table {
     }
 
     fn give_back_unstarted(&mut self, job: usize) {
+        let is_cancelled = self.is_cancelled(job);
         let row = &mut self.rows[job];
-        row.state = State::Ready;
+        row.state = if is_cancelled { State::Cancelled } else { State::Ready };
+        row.cancelling = false;
         row.attempt -= 1;
+    }
+
+    /// Whether the end of its run cancels it.
+    fn is_cancelled(&self, job: usize) -> bool {
+        self.rows[job].cancelling && self.rules.cancelling_is_looked_at
+    }
+
+    /// Whether it runs, and its worker is to be told. `None`: it has ended.
+    pub fn cancel(&mut self, job: usize) -> Option<bool> {
+        let row = &mut self.rows[job];
+        match row.state {
+            State::Done | State::Dead | State::Cancelled => return None,
+            State::Claimed => row.cancelling = true,
+            State::Ready | State::Scheduled => row.state = State::Cancelled,
+        }
+        Some(row.cancelling)
     }
 
     /// The workers that it marked lost.
@@ -193,13 +230,19 @@ impl Table {
                 lost.push(*worker);
             }
         }
+        let looks = self.rules.cancelling_is_looked_at;
         for row in &mut self.rows {
             let is_lost = row.worker.is_some_and(|worker| self.workers.get(&worker) == Some(&Lease::Lost));
             if row.state != State::Claimed || !is_lost {
                 continue;
             }
             let is_last = row.attempt >= MAX_ATTEMPTS;
-            row.state = if row.alone && is_last { State::Dead } else { State::Ready };
+            row.state = match () {
+                _ if row.cancelling && looks => State::Cancelled,
+                _ if row.alone && is_last => State::Dead,
+                _ => State::Ready,
+            };
+            row.cancelling = false;
             if !row.alone && is_last {
                 row.attempt = MAX_ATTEMPTS - 1;
             }
@@ -238,6 +281,16 @@ impl Table {
     /// All that is scheduled is due.
     pub fn promote(&mut self) -> usize {
         self.change(State::Scheduled, |row| row.state = State::Ready)
+    }
+
+    /// One job, which may also be cancelled.
+    pub fn requeue_one(&mut self, job: usize) -> usize {
+        let row = &mut self.rows[job];
+        let comes_back = matches!(row.state, State::Dead | State::Cancelled);
+        if comes_back {
+            (row.state, row.attempt, row.alone) = (State::Ready, 0, false);
+        }
+        usize::from(comes_back)
     }
 
     pub fn requeue(&mut self) -> usize {

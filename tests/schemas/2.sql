@@ -1016,9 +1016,6 @@ IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND COALESCE(@sink, @old_
 IF COALESCE(@delivery, @old_delivery) = 'at_most_once'
     AND (COALESCE(@max_running, @old_running) > 0 OR COALESCE(@rate_jobs, @old_rate) > 0)
     THROW 58003, N'a queue with delivery at_most_once cannot have max_running or a rate: its jobs are not acknowledged; set one of the two', 1;
-IF @delivery = 'at_most_once' AND @old_delivery <> 'at_most_once'
-    AND EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
-    THROW 58003, N'a queue that has had groups or jobs of batches cannot have delivery at_most_once: its jobs would not be acknowledged', 1;
 
 IF @queue_id IS NULL
 BEGIN
@@ -1060,6 +1057,10 @@ BEGIN
         rate_jobs    = CASE WHEN @rate_jobs IS NULL THEN rate_jobs ELSE NULLIF(@rate_jobs, 0) END,
         rate_ms      = CASE WHEN @rate_jobs IS NULL THEN rate_ms ELSE @rate_ms END
     WHERE queue_id = @queue_id;
+    -- Behind the change: whoever brings in the first such job notes it, and then looks at this setting (link_queue). One of the two sees the other.
+    IF @delivery = 'at_most_once' AND @old_delivery <> 'at_most_once'
+        AND EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
+        THROW 58003, N'a queue that has had groups or jobs of batches cannot have delivery at_most_once: its jobs would not be acknowledged', 1;
 END;
 COMMIT TRANSACTION;
 
@@ -1229,7 +1230,12 @@ IF NOT EXISTS (SELECT 1 FROM [readpast].[schema_version] WITH (NOLOCK) WHERE ver
     THROW 58011, N'the schema readpast is being upgraded: jobs of batches and groups can be enqueued when that is completed', 1;
 -- READPAST: a row that is not committed may be taken back.
 IF NOT EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE queue_id = @queue_id)
+BEGIN
     INSERT [readpast].[linked_queues] WITH (ROWLOCK) (queue_id) VALUES (@queue_id);
+    -- The caller has looked before; since then somebody may have set it, or be about to (create_queue, which sees this row from now on).
+    IF EXISTS (SELECT 1 FROM [readpast].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND delivery = 'at_most_once')
+        THROW 58003, N'a queue with delivery at_most_once has no groups and no jobs of batches: its jobs are not acknowledged', 1;
+END;
 GO
 
 -- 214_lock_batch.sql
