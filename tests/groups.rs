@@ -551,7 +551,7 @@ async fn a_drain_waits_for_the_jobs_behind_those_that_run() {
 
     // Nothing but a job that waits, because nobody may give turns for a while.
     let mut other = fixture.session().await;
-    let lock = "BEGIN TRANSACTION; DECLARE @granted bit; EXEC [$(schema)].[lock_groups] 1, -1, @granted OUTPUT";
+    let lock = "BEGIN TRANSACTION; DECLARE @granted bit; EXEC [$(schema)].[lock_groups] 1, NULL, @granted OUTPUT";
     other.sql(lock).await;
     let in_transaction = "BEGIN TRANSACTION; EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @group_key = N'a'; COMMIT TRANSACTION";
     fixture.sql(in_transaction).await;
