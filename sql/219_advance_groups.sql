@@ -5,7 +5,7 @@
 -- for nobody else: events and waiting jobs that are locked are not committed, and those who commit them call it again. (Operators, who lock waiting
 -- jobs that are committed, take the application lock first, see lock_groups: else a group's next job could be passed over. A session that only looks
 -- whether a job is one of those it changes holds it for a moment: then the turn waits for the next call.) Inside of a caller's transaction it does
--- nothing: the next promote does it, within about a second. So it does where another session has had the application lock for a second. It never
+-- nothing: the next promote does it, within about a second. So it does where another session has had the application lock for @wait_ms. It never
 -- fails, because what it is called for has been done.
 CREATE OR ALTER PROCEDURE [$(schema)].[advance_groups]
     @queue_id int,

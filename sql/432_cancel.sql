@@ -45,7 +45,7 @@ SET @error = CONCAT(N'cancelled by ', ISNULL(ORIGINAL_LOGIN(), USER_NAME()), N':
 
 BEGIN TRANSACTION;
 IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
-    EXEC [$(schema)].[lock_groups] @queue_id, -1, @granted OUTPUT;
+    EXEC [$(schema)].[lock_groups] @queue_id, NULL, @granted OUTPUT;
 INSERT @held (job_id, fence, running, worker_id)
 SELECT j.job_id, j.fence, CASE WHEN j.state = 2 THEN 1 ELSE 0 END, j.worker_id
 FROM @asked AS a

@@ -25,7 +25,7 @@ IF (SELECT COUNT(*) FROM @jobs) > 1000
 
 BEGIN TRANSACTION;
 IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
-    EXEC [$(schema)].[lock_groups] @queue_id, -1, @granted OUTPUT;
+    EXEC [$(schema)].[lock_groups] @queue_id, NULL, @granted OUTPUT;
 UPDATE j
 SET priority = @priority
 OUTPUT inserted.job_id INTO @found (job_id)

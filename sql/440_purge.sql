@@ -155,7 +155,7 @@ BEGIN
     ELSE
     BEGIN
         IF @number = 6
-            EXEC [$(schema)].[lock_groups] @queue_id, -1, @granted OUTPUT;
+            EXEC [$(schema)].[lock_groups] @queue_id, NULL, @granted OUTPUT;
         -- A dead job that came back and died again meanwhile is a young one. Unfinished ones (0, 1, 6) are cancelled by this.
         DELETE j
         OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id, deleted.group_key

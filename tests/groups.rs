@@ -10,6 +10,8 @@ use readpast::{
     ClaimOrder, CompletionPolicy, Delivery, Error, Handlers, JobId, JobState, NewJob, Output, QueueOptions, Worker,
 };
 
+use readpast_devserver::DevServer;
+
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::{Claimed, Fixture, WorkerSession, changed, number, numbers, until};
 
@@ -544,12 +546,27 @@ async fn keys_and_settings_that_are_not_allowed_are_refused() {
 async fn a_drain_waits_for_the_jobs_behind_those_that_run() {
     let fixture = Fixture::new("drained").await;
     enqueue(&fixture, &["a", "a", "b", "b"]).await;
-    // This one has the turn only when the worker promotes.
-    let in_transaction =
-        "BEGIN TRANSACTION; EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @group_key = N'c'";
-    fixture.sql(&format!("{in_transaction}; COMMIT TRANSACTION")).await;
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
-    assert_eq!(worker.drain().await.unwrap().stats.done, 5);
+    assert_eq!(worker.drain().await.unwrap().stats.done, 4);
+
+    // Nothing but a job that waits, because nobody may give turns for a while.
+    let mut other = fixture.session().await;
+    let lock = "BEGIN TRANSACTION; DECLARE @granted bit; EXEC [$(schema)].[lock_groups] 1, NULL, @granted OUTPUT";
+    other.sql(lock).await;
+    let in_transaction = "BEGIN TRANSACTION; EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @group_key = N'a'; COMMIT TRANSACTION";
+    fixture.sql(in_transaction).await;
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
+    let (looked, mut enough) = tokio::sync::mpsc::unbounded_channel();
+    let draining = tokio::spawn(worker.drain_with(Duration::from_millis(1), move |progress| {
+        if progress.unfinished == Some(1) {
+            let _ = looked.send(());
+        }
+    }));
+    for _ in 0..3 {
+        enough.recv().await;
+    }
+    other.sql("ROLLBACK TRANSACTION").await;
+    assert_eq!(draining.await.unwrap().unwrap().stats.done, 1);
     fixture.remove().await;
 }
 
@@ -754,4 +771,113 @@ fn two_at_once_would_be_found() {
 #[should_panic(expected = "job 1 has started after Some(2)")]
 fn a_wrong_order_would_be_found() {
     check_order(&[(true, 2), (false, 2), (true, 1)], &HashMap::from([(1, 0), (2, 0)]));
+}
+
+/// Enqueues `batches` times a thousand jobs, each with this key (an expression over `n`, the job's number).
+fn thousands(batches: u32, key: &str) -> String {
+    format!(
+        "SET NOCOUNT ON;
+         DECLARE @jobs [$(schema)].[enqueue_list], @details [$(schema)].[detail_list], @batch int = 0;
+         INSERT @jobs (ordinal, payload) SELECT value, 0x78 FROM GENERATE_SERIES(1, 1000);
+         WHILE @batch < {batches}
+         BEGIN
+             DELETE @details;
+             INSERT @details (ordinal, group_key)
+             SELECT numbered.ordinal, {key} FROM (SELECT ordinal, ordinal + 1000 * @batch AS n FROM @jobs) AS numbered;
+             EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs, @details = @details, @report = 0;
+             SET @batch = @batch + 1;
+         END"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_call_reads_more_because_more_jobs_wait() {
+    let server = DevServer::start().await.unwrap();
+    let fixture = Fixture::on(&server, "reads", QueueOptions::default()).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let mut seen: Vec<[u64; 4]> = Vec::new();
+    for batches in [0, 1, 3] {
+        fixture.sql(&thousands(batches, "N'a'")).await;
+        fixture.sql(&thousands(batches, "CONCAT(N'k', n % 500)")).await;
+        enqueue(&fixture, &["a", "a"]).await;
+        let keys = worker.claim(1_000).await;
+        let done: Vec<_> = keys[1..].iter().map(Claimed::done).collect();
+        let head = &keys[0];
+        let mut reads = [0; 4];
+        let before = server.entries_read();
+        enqueue(&fixture, &["a"]).await;
+        reads[0] = server.entries_read() - before;
+        let before = server.entries_read();
+        worker.finish(&[head.done()]).await;
+        reads[1] = server.entries_read() - before;
+        let before = server.entries_read();
+        let next = worker.claim_one().await;
+        reads[2] = server.entries_read() - before;
+        let before = server.entries_read();
+        promote(&fixture).await;
+        reads[3] = server.entries_read() - before;
+        seen.push(reads);
+        worker.finish(&[next.done()]).await;
+        worker.finish(&done).await;
+    }
+    let most = seen[0].iter().max().unwrap() + 20;
+    assert!(seen.iter().flatten().all(|reads| *reads <= most), "{seen:?}");
+    fixture.remove().await;
+}
+
+/// `cargo test --release --test tests -- --ignored --nocapture how_fast_groups_are`
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "measures: for a quiet machine and a release build"]
+async fn how_fast_groups_are() {
+    const MILLION: u32 = 1_000;
+    // (What the queue has before, what is worked off.)
+    for (name, before) in [
+        ("plain", String::new()),
+        ("beside 1,000,000 waiting jobs of one key", thousands(MILLION, "N'a'")),
+        ("among 1,000,000 plain jobs", thousands(MILLION, "NULL")),
+        ("among 1,000,000 keys with one job each", thousands(MILLION, "CONVERT(nvarchar(20), n)")),
+    ] {
+        let fixture = Fixture::new("speed").await;
+        let mut session = fixture.session().await;
+        session.sql("SET LOCK_TIMEOUT -1").await;
+        let filled_at = Instant::now();
+        if !before.is_empty() {
+            session.sql(&before).await;
+        }
+        let filled = filled_at.elapsed();
+        if !name.starts_with("among") {
+            session.sql(&thousands(50, "NULL")).await;
+        }
+        let mut worker = WorkerSession::register(&fixture).await;
+        let (mut claiming, mut finishing) = (Vec::new(), Vec::new());
+        for _ in 0..90 {
+            let started_at = Instant::now();
+            let claimed = worker.claim(500).await;
+            claiming.push(started_at.elapsed());
+            assert_eq!(claimed.len(), 500);
+            let started_at = Instant::now();
+            worker.finish(&claimed.iter().map(Claimed::done).collect::<Vec<_>>()).await;
+            finishing.push(started_at.elapsed());
+        }
+        claiming.sort_unstable();
+        finishing.sort_unstable();
+        let (claim, finish) = (claiming[45], finishing[45]);
+        eprintln!("{name}: claim of 500 {claim:?}, finish of 500 {finish:?} (medians of 90; filled in {filled:?})");
+        drop((session, worker));
+        fixture.remove().await;
+    }
+    for (name, batches, key) in [
+        ("50,000 plain jobs", 50, "NULL"),
+        ("50,000 jobs of 1,000 keys", 50, "CONCAT(N'k', n % 1000)"),
+        ("5,000 jobs of one key", 5, "N'a'"),
+    ] {
+        let fixture = Fixture::new("speed").await;
+        fixture.sql(&thousands(batches, key)).await;
+        let started_at = Instant::now();
+        let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
+        let done = worker.drain().await.unwrap().stats.done;
+        assert_eq!(done, u64::from(batches) * 1_000);
+        eprintln!("{name}: {:.0} jobs a second", done as f64 / started_at.elapsed().as_secs_f64());
+        fixture.remove().await;
+    }
 }

@@ -9,8 +9,8 @@ use readpast::{CompletionPolicy, QueueOptions};
 use crate::support::{Fixture, Session, WorkerSession};
 
 /// What each session does, on the jobs that [`Scene::prepare`] makes: `READY` (with the key `ready`), `SCHEDULED`,
-/// `CLAIMED`, `LOST` (claimed by a worker that was lost), `DEAD`, `DONE`.
-const CALLS: [(&str, &str); 17] = [
+/// `CLAIMED`, `LOST` (claimed by a worker that was lost), `DEAD`, `DONE`; -8 waits for its turn where jobs have groups.
+const CALLS: [(&str, &str); 18] = [
     ("enqueue", "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = N'ready'"),
     (
         "enqueue_batch",
@@ -46,7 +46,7 @@ const CALLS: [(&str, &str); 17] = [
     ("requeue", "EXEC [$(schema)].[requeue] @queue = N'work'"),
     (
         "cancel",
-        "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs VALUES (-4), (CLAIMED), (-2), (-1);
+        "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs VALUES (-8), (-4), (CLAIMED), (-2), (-1);
          EXEC [$(schema)].[cancel] @queue = N'work', @jobs = @jobs",
     ),
     (
@@ -57,22 +57,28 @@ const CALLS: [(&str, &str); 17] = [
     ("promote_now", "EXEC [$(schema)].[promote_now] @queue = N'work', @job_id = -2"),
     (
         "set_priority",
-        "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs VALUES (-4), (CLAIMED), (-2), (-1);
+        "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs VALUES (-8), (-4), (CLAIMED), (-2), (-1);
          EXEC [$(schema)].[set_priority] @queue = N'work', @jobs = @jobs, @priority = 7",
     ),
     ("purge", "EXEC [$(schema)].[purge] @queue = N'work', @state = 'dead'"),
+    ("advance_groups", "EXEC [$(schema)].[advance_groups] 1"),
     ("expire", "EXEC [$(schema)].[expire] @queue = N'work'"),
     ("peek", "EXEC [$(schema)].[peek] @queue = N'work', @state = 'ready'"),
 ];
+
+/// `cancel` and `set_priority` could not have the lock of the queue's groups.
+const GROUPS_IN_USE: u32 = 58013;
 
 struct Scene {
     fixture: Fixture,
     worker: WorkerSession,
     lost: WorkerSession,
+    /// The jobs are of groups.
+    in_groups: bool,
 }
 
 impl Scene {
-    async fn new(test_name: &str) -> Scene {
+    async fn new(test_name: &str, in_groups: bool) -> Scene {
         let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
         let fixture = Fixture::with(test_name, options).await;
         fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'work', @keep_done_s = 1, @keep_dead_s = 1").await;
@@ -84,7 +90,10 @@ impl Scene {
                 lost.id
             ))
             .await;
-        Scene { fixture, worker, lost }
+        if in_groups {
+            fixture.sql("EXEC [$(schema)].[link_queue] 1").await;
+        }
+        Scene { fixture, worker, lost, in_groups }
     }
 
     /// One job in each state, and nothing else.
@@ -112,6 +121,17 @@ impl Scene {
                 "DELETE [$(schema)].[jobs]; DELETE [$(schema)].[attempts]; DELETE [$(schema)].[cancellations]; {insert}"
             ))
             .await;
+        if self.in_groups {
+            let groups = "DELETE [$(schema)].[groups]; DELETE [$(schema)].[group_events];
+                 UPDATE [$(schema)].[jobs] SET group_key = N'a', in_turn = 1 WHERE job_id IN (-4, -3, -2, -1);
+                 UPDATE [$(schema)].[jobs] SET group_key = N'a' WHERE job_id = -5;
+                 INSERT [$(schema)].[groups] (queue_id, group_key, in_turn) VALUES (1, N'a', 4);";
+            let waiting = format!(
+                "INSERT [$(schema)].[jobs] ({columns}, group_key)
+                 VALUES (-8, 1, 6, 0, 0, 0, 0, 0, {before}, {before}, NULL, NULL, NULL, NULL, 0, 0x, N'a')"
+            );
+            session.sql(&format!("{groups} {waiting}")).await;
+        }
     }
 
     fn call(&self, sql: &str) -> String {
@@ -120,8 +140,8 @@ impl Scene {
 }
 
 /// The table: for each procedure that holds its locks, those that wait for it on the same jobs.
-async fn who_waits() -> Vec<(String, Vec<String>)> {
-    let scene = Scene::new("pairs").await;
+async fn who_waits(in_groups: bool) -> Vec<(String, Vec<String>)> {
+    let scene = Scene::new("pairs", in_groups).await;
     let mut first = scene.fixture.session().await;
     let mut second = scene.fixture.session().await;
     second.sql("SET LOCK_TIMEOUT 0").await;
@@ -134,7 +154,9 @@ async fn who_waits() -> Vec<(String, Vec<String>)> {
             first.try_sql(&scene.call(holds)).await.unwrap_or_else(|error| panic!("{holder}: {error}"));
             match second.try_sql(&scene.call(asks)).await {
                 Ok(_) => {}
-                Err(tiberius::error::Error::Server(error)) if error.code() == 1222 => waiters.push(asker.to_string()),
+                Err(tiberius::error::Error::Server(error)) if [1222, GROUPS_IN_USE].contains(&error.code()) => {
+                    waiters.push(asker.to_string())
+                }
                 Err(other) => panic!("{asker} beside {holder}: {other}"),
             }
             second.sql("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION").await;
@@ -167,21 +189,32 @@ fn documented() -> Vec<(String, Vec<String>)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_whom_is_documented() {
-    let mut seen = who_waits().await;
-    let mut documented = documented();
-    for (_, waiters) in seen.iter_mut().chain(documented.iter_mut()) {
-        waiters.sort();
+    for in_groups in [false, true] {
+        let mut seen = who_waits(in_groups).await;
+        let mut documented = documented();
+        for (_, waiters) in seen.iter_mut().chain(documented.iter_mut()) {
+            waiters.sort();
+        }
+        seen.sort();
+        documented.sort();
+        assert_eq!(seen, documented, "in groups: {in_groups}");
     }
-    seen.sort();
-    documented.sort();
-    assert_eq!(seen, documented);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_pair_of_procedures_can_deadlock() {
+    no_pair_deadlocks(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_pair_of_procedures_can_deadlock_on_jobs_of_a_group() {
+    no_pair_deadlocks(true).await;
 }
 
 /// Each pair at once, again and again, on the same jobs.
-#[tokio::test(flavor = "multi_thread")]
-async fn no_pair_of_procedures_can_deadlock() {
+async fn no_pair_deadlocks(in_groups: bool) {
     const ROUNDS: usize = 4;
-    let scene = Arc::new(Scene::new("deadlocks").await);
+    let scene = Arc::new(Scene::new("deadlocks", in_groups).await);
     let mut feeder = scene.fixture.session().await;
     let both = Arc::new(tokio::sync::Barrier::new(2));
     let victims = Arc::new(AtomicUsize::new(0));

@@ -217,6 +217,31 @@ async fn a_claim_under_way_is_not_waited_for_long() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn two_claims_at_one_moment_do_not_both_take_the_last_place() {
+    let fixture = Fixture::with("last_place", QueueOptions::default().max_running(1)).await;
+    let jobs = fixture.queue.enqueue_many(&numbers(2)).await.unwrap();
+    // The first claim has counted when it comes to the job that it may not change yet.
+    let mut reader = fixture.session().await;
+    let read = format!("SELECT 1 FROM [$(schema)].[jobs] WITH (REPEATABLEREAD) WHERE job_id = {}", jobs[0].job_id);
+    reader.sql("BEGIN TRANSACTION").await;
+    reader.sql(&read).await;
+    let mut first = WorkerSession::register(&fixture).await;
+    let mut second = WorkerSession::register(&fixture).await;
+    let session_id = first.session.number("SELECT @@SPID").await;
+    let claiming = tokio::spawn(async move { first.claim(1).await.len() });
+    let blocked = format!(
+        "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id = {session_id} AND blocking_session_id <> 0"
+    );
+    while reader.number(&blocked).await == 0 {
+        assert!(!claiming.is_finished(), "the first claim waits");
+    }
+    assert_eq!(claim_status(&mut second, 1).await, (0, LIMITED));
+    reader.sql("ROLLBACK TRANSACTION").await;
+    assert_eq!(claiming.await.unwrap(), 1);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_must_run_alone_is_claimed_alone_within_the_limits() {
     let options = QueueOptions::default().max_attempts(1).max_running(3);
     let fixture = Fixture::with("alone_limited", options).await;

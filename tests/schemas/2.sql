@@ -1312,20 +1312,20 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- For advance_groups, and for operators' procedures before they lock waiting jobs: no other session gives turns away in this queue until the
--- transaction ends. Only in a transaction. @granted: 0, somebody else had the lock for @wait_ms (-1: it waits for as long as it takes, like for the jobs
--- themselves, and fails where that would be for ever).
+-- transaction ends. Only in a transaction. @granted: 0, somebody else had the lock for @wait_ms. NULL: it waits for as long as the session waits for other
+-- locks (LOCK_TIMEOUT), and then fails.
 CREATE OR ALTER PROCEDURE [readpast].[lock_groups]
     @queue_id int,
     @wait_ms  int,
     @granted  bit OUTPUT
 AS
 SET NOCOUNT ON;
-DECLARE @resource nvarchar(255) = CONCAT(N'readpast.groups.', @queue_id), @result int;
+DECLARE @resource nvarchar(255) = CONCAT(N'readpast.groups.', @queue_id), @timeout int = ISNULL(@wait_ms, @@LOCK_TIMEOUT), @result int;
 
-EXEC @result = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = @wait_ms;
+EXEC @result = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = @timeout;
 SET @granted = CASE WHEN @result >= 0 THEN 1 ELSE 0 END;
-IF @granted = 0 AND @wait_ms < 0
-    THROW 58013, N'another session changes groups of this queue in a transaction that waits for this one; run it again', 1;
+IF @granted = 0 AND @wait_ms IS NULL
+    THROW 58013, N'another session changes groups of this queue, and its transaction has not ended; run it again', 1;
 GO
 
 -- 218_note_ends.sql
@@ -1386,7 +1386,7 @@ GO
 -- for nobody else: events and waiting jobs that are locked are not committed, and those who commit them call it again. (Operators, who lock waiting
 -- jobs that are committed, take the application lock first, see lock_groups: else a group's next job could be passed over. A session that only looks
 -- whether a job is one of those it changes holds it for a moment: then the turn waits for the next call.) Inside of a caller's transaction it does
--- nothing: the next promote does it, within about a second. So it does where another session has had the application lock for a second. It never
+-- nothing: the next promote does it, within about a second. So it does where another session has had the application lock for @wait_ms. It never
 -- fails, because what it is called for has been done.
 CREATE OR ALTER PROCEDURE [readpast].[advance_groups]
     @queue_id int,
@@ -4245,7 +4245,7 @@ SET @error = CONCAT(N'cancelled by ', ISNULL(ORIGINAL_LOGIN(), USER_NAME()), N':
 
 BEGIN TRANSACTION;
 IF EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
-    EXEC [readpast].[lock_groups] @queue_id, -1, @granted OUTPUT;
+    EXEC [readpast].[lock_groups] @queue_id, NULL, @granted OUTPUT;
 INSERT @held (job_id, fence, running, worker_id)
 SELECT j.job_id, j.fence, CASE WHEN j.state = 2 THEN 1 ELSE 0 END, j.worker_id
 FROM @asked AS a
@@ -4425,7 +4425,7 @@ IF (SELECT COUNT(*) FROM @jobs) > 1000
 
 BEGIN TRANSACTION;
 IF EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
-    EXEC [readpast].[lock_groups] @queue_id, -1, @granted OUTPUT;
+    EXEC [readpast].[lock_groups] @queue_id, NULL, @granted OUTPUT;
 UPDATE j
 SET priority = @priority
 OUTPUT inserted.job_id INTO @found (job_id)
@@ -4604,7 +4604,7 @@ BEGIN
     ELSE
     BEGIN
         IF @number = 6
-            EXEC [readpast].[lock_groups] @queue_id, -1, @granted OUTPUT;
+            EXEC [readpast].[lock_groups] @queue_id, NULL, @granted OUTPUT;
         -- A dead job that came back and died again meanwhile is a young one. Unfinished ones (0, 1, 6) are cancelled by this.
         DELETE j
         OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id, deleted.group_key
