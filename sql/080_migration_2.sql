@@ -72,16 +72,16 @@ BEGIN
     END CATCH;
 END;
 GO
--- The jobs of a batch, and those that wait for their turn in a group, in the order in which they get it.
+-- The unfinished jobs of a batch, and those that wait for their turn in a group, in the order in which they get it.
 BEGIN TRY
     DECLARE @online nvarchar(20) = CASE WHEN CAST(SERVERPROPERTY(N'EngineEdition') AS int) IN (3, 5, 8) THEN N', ONLINE = ON' END;
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_batch', 'IndexID') IS NULL
     BEGIN
         IF @online IS NOT NULL
-            EXEC (N'CREATE NONCLUSTERED INDEX jobs_batch ON [$(schema)].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL
+            EXEC (N'CREATE NONCLUSTERED INDEX jobs_batch ON [$(schema)].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL AND ended = 0
                     WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF' + @online + N')');
         ELSE
-            CREATE NONCLUSTERED INDEX jobs_batch ON [$(schema)].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL
+            CREATE NONCLUSTERED INDEX jobs_batch ON [$(schema)].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL AND ended = 0
                 WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
     END;
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_waiting', 'IndexID') IS NULL

@@ -36,6 +36,17 @@ IF OBJECT_ID(N'[$(schema)].[batch_additions]', N'U') IS NULL
         CONSTRAINT batch_additions_pk PRIMARY KEY CLUSTERED (batch_id, addition_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
+-- Sealing deletes all rows of a batch at once: those who add jobs to others must not wait for the table.
+BEGIN TRY
+    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[$(schema)].[batch_additions]') AND lock_escalation_desc <> N'DISABLE')
+        ALTER TABLE [$(schema)].[batch_additions] SET (LOCK_ESCALATION = DISABLE);
+END TRY
+BEGIN CATCH
+    IF ERROR_NUMBER() = 1222
+        THROW 58012, N'a table of schema $(schema) is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
+    THROW;
+END CATCH;
+GO
 IF OBJECT_ID(N'[$(schema)].[batch_counts]', N'U') IS NULL
     CREATE TABLE [$(schema)].[batch_counts]
     (

@@ -25,8 +25,8 @@ INSERT [$(schema)].[jobs] WITH (ROWLOCK)
      batch_id)
 SELECT @job_id, b.queue_id, 0, CASE WHEN q.claim_order = 'lifo' THEN 1 ELSE 0 END, b.priority, b.max_attempts, @now, @now, b.correlation_id, b.kind,
        b.payload_utf16, b.payload, b.time_limit_ms,
-       -- Before the headers of its own, where there are some: behind the opening bracket of theirs, or instead of an empty object.
-       CASE WHEN b.headers IS NULL OR NOT EXISTS (SELECT 1 FROM OPENJSON(b.headers)) THEN @header + N'}'
+       -- Before the headers of its own, where there are some: behind the opening bracket of theirs, or instead of an object without a name in it.
+       CASE WHEN b.headers IS NULL OR b.headers NOT LIKE N'%"%' THEN @header + N'}'
             ELSE @header + N',' + STUFF(b.headers, 1, 1, N'') END,
        b.parent_id
 FROM [$(schema)].[batches] AS b WITH (ROWLOCK, READCOMMITTEDLOCK)

@@ -1,6 +1,7 @@
 -- Cancels a batch: seals it and cancels up to @max of its unfinished jobs, as cancel does, whatever their queues; then those of the batches whose
--- follow-ups belong to it. When all of them have ended, the follow-up is enqueued all the same, and its counts say what happened. Run it until it
--- returns nothing. Jobs that others have locked are left to the next call.
+-- follow-ups belong to it. When all of them have ended, the follow-up is enqueued all the same, and its counts say what happened; so is that of a batch
+-- below it whose last job was running. Run it until it returns nothing, outside of a transaction: it would lock counts before jobs.
+-- Reads without locks (NOLOCK) which jobs there are, because one that is just being claimed must not escape; cancel waits for it.
 -- Results, one for each queue: as cancel.
 CREATE OR ALTER PROCEDURE [$(schema)].[cancel_batch]
     @batch_id bigint,
@@ -29,7 +30,7 @@ BEGIN
 
     INSERT @jobs (job_id, queue_id)
     SELECT TOP (@max - @found) j.job_id, j.queue_id
-    FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_batch))
+    FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_batch))
     WHERE j.batch_id = @next AND j.batch_id IS NOT NULL AND j.ended = 0 AND j.cancelling IS NULL
     ORDER BY j.job_id
     OPTION (MAXDOP 1);

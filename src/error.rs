@@ -219,6 +219,24 @@ pub enum Error {
         reason: String,
     },
 
+    /// A batch cannot be created as it is. Nothing was sent. Correct the batch.
+    #[error("the batch cannot be created: {reason}")]
+    #[non_exhaustive]
+    InvalidBatch {
+        /// What is wrong and what is allowed.
+        reason: String,
+    },
+
+    /// There is no batch of this number, because it was never created or was forgotten a week after its end; or it is
+    /// sealed, so that no job can be added (58021). Create another with
+    /// [`Queue::create_batch`](crate::Queue::create_batch), and add its jobs before sealing it.
+    #[error("{message}")]
+    #[non_exhaustive]
+    BatchNotOpen {
+        /// Which of the two it is, and the batch's number.
+        message: String,
+    },
+
     /// SQL Server did not answer to an enqueue, or ended the session: the jobs may be in the queue, all of them or
     /// none. Hand them in again only where running them twice does no harm.
     ///
@@ -464,6 +482,7 @@ impl Error {
             Error::LeaseLost => Some(58002),
             Error::Refused { .. } => Some(58003),
             Error::ResultRefused { .. } => Some(58020),
+            Error::BatchNotOpen { .. } => Some(58021),
             Error::EnqueueInDoubt { cause, .. } | Error::EnqueuedInPart { cause, .. } => cause.sql_number(),
             _ => None,
         }
@@ -500,6 +519,7 @@ impl Error {
             58002 => Error::LeaseLost,
             58003 => Error::Refused { message },
             58020 => of_sink(message),
+            58021 => Error::BatchNotOpen { message },
             // No such procedure, object, column type.
             2812 | 208 | 2715 => Error::NotInstalled { number: Some(number), schema: schema.to_string(), message },
             229 | 230 | 262 | 297 | 300 => {

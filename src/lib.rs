@@ -128,6 +128,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod batch;
 mod boot_clock;
 mod cancellations;
 mod config;
@@ -157,6 +158,7 @@ mod schedule;
 mod trace_context;
 mod worker;
 
+pub use batch::{BatchEnd, BatchRow, NewBatch, Sealed};
 pub use config::{Config, ConnectionConfig, MetricsConfig, PortInUse, QueueConfig, RetryConfig, WorkerConfig};
 pub use connection_string::ConnectionString;
 pub use enqueued::Enqueued;
@@ -169,7 +171,8 @@ pub use job::{Job, NewJob};
 pub use outcome::Outcome;
 pub use queue::{
     Cancelled, ClaimOrder, CompletionPolicy, Delivery, FailedAttempt, JobCursor, JobEnd, JobFilter, JobPage,
-    JobProgress, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, Rate, ScheduleRow, enqueue_in,
+    JobProgress, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, Rate, ScheduleRow, create_batch_in,
+    enqueue_in, seal_batch_in,
 };
 pub use schedule::Schedule;
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};

@@ -7,6 +7,7 @@ mod at_most_once;
 mod attempts;
 mod bad_input;
 mod batch_races;
+mod batches;
 mod bytes_in_flight;
 mod caller_transaction;
 mod cancelling;

@@ -290,6 +290,7 @@ pub(crate) struct SampleMetrics {
     /// In the order of [`STATES`].
     jobs: [Gauge; STATES.len()],
     oldest_ready: Gauge,
+    open_batches: Gauge,
     workers: Gauge,
     paused: Gauge,
     age: Gauge,
@@ -301,6 +302,7 @@ impl SampleMetrics {
         SampleMetrics {
             jobs: STATES.map(|state| QUEUE_JOBS.gauge(&[queue, state])),
             oldest_ready: QUEUE_OLDEST_READY_SECONDS.gauge(own),
+            open_batches: QUEUE_OPEN_BATCHES.gauge(own),
             workers: QUEUE_WORKERS.gauge(own),
             paused: QUEUE_PAUSED.gauge(own),
             age: QUEUE_SAMPLE_AGE_SECONDS.gauge(own),
@@ -312,6 +314,7 @@ impl SampleMetrics {
         &self,
         jobs: [u64; STATES.len()],
         oldest_ready: Option<Duration>,
+        open_batches: u64,
         workers: u64,
         paused: bool,
     ) {
@@ -319,6 +322,7 @@ impl SampleMetrics {
             gauge.set(jobs as f64);
         }
         self.oldest_ready.set(oldest_ready.unwrap_or_default().as_secs_f64());
+        self.open_batches.set(open_batches as f64);
         self.workers.set(workers as f64);
         self.paused.set(if paused { 1.0 } else { 0.0 });
     }

@@ -130,7 +130,7 @@ pub(crate) const PROCEDURES: [&str; 49] = [
 
 /// How a failed call is named: SQL Server's numbers that have a meaning here, and words for what did not come from SQL
 /// Server.
-pub(crate) const ERRORS: [&str; 72] = [
+pub(crate) const ERRORS: [&str; 73] = [
     "connect",
     "connection_lost",
     "timed_out",
@@ -203,6 +203,7 @@ pub(crate) const ERRORS: [&str; 72] = [
     "58002",
     "58003",
     "58020",
+    "58021",
 ];
 
 /// Calls: half a millisecond is a round trip in one rack, 30 s twice the default command time-out.
@@ -426,6 +427,11 @@ const QUEUE_OLDEST_READY_SECONDS: Metric = age(
     QUEUE,
     "How long ago the ready job that has waited longest was due: enqueued, or at the end of its delay; that it was given back since does not begin it anew; 0 when none is ready",
 );
+const QUEUE_OPEN_BATCHES: Metric = jobs(
+    "readpast_queue_open_batches",
+    QUEUE,
+    "Batches that have not ended and whose follow-ups go to the queue, as last sampled; stops at 100,000",
+);
 const QUEUE_WORKERS: Metric =
     jobs("readpast_queue_workers", QUEUE, "Workers of the queue that hold a lease, as last sampled");
 const QUEUE_PAUSED: Metric = jobs("readpast_queue_paused", QUEUE, "1 while the queue is paused, otherwise 0");
@@ -443,6 +449,7 @@ pub(crate) const STAGES: [(&str, &[Metric]); 9] = [
         &[
             QUEUE_JOBS,
             QUEUE_OLDEST_READY_SECONDS,
+            QUEUE_OPEN_BATCHES,
             QUEUE_WORKERS,
             QUEUE_PAUSED,
             QUEUE_SAMPLE_AGE_SECONDS,

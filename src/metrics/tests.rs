@@ -173,7 +173,7 @@ fn recording_allocates_nothing() {
         queue.answered("claim", time);
         queue.answered("finish", time);
         queue.enqueued(&[], time);
-        sample.sampled([0; 6], None, 0, false);
+        sample.sampled([0; 6], None, 0, 0, false);
         sample.aged(Duration::ZERO);
     });
     assert_eq!(allocated.count_total, 0);

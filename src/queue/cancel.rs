@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::id_list::id_rows;
 use super::lasting_session::Session;
 use super::parameters::table_type;
+use super::result_columns::Columns;
 use crate::error::Error;
 use crate::ids::{Fence, JobId};
 
@@ -32,6 +33,23 @@ pub(crate) struct CancelAnswer {
     pub(crate) running: Vec<(JobId, Fence)>,
 }
 
+impl CancelAnswer {
+    /// Reads the rows of `cancel`.
+    pub(super) fn read(rows: impl IntoIterator<Item = Columns>) -> Result<CancelAnswer, Error> {
+        let mut answer = CancelAnswer { cancelled: Cancelled::default(), running: Vec::new() };
+        for mut row in rows {
+            let job = (JobId(row.required("job_id")?), Fence(row.required("fence")?));
+            if row.required("running")? {
+                answer.cancelled.running += 1;
+                answer.running.push(job);
+            } else {
+                answer.cancelled.waiting += 1;
+            }
+        }
+        Ok(answer)
+    }
+}
+
 impl Session {
     /// Cancels jobs, at most 1,000.
     pub(crate) async fn cancel(&mut self, queue: &str, jobs: &[JobId], why: &str) -> Result<CancelAnswer, Error> {
@@ -43,16 +61,6 @@ impl Session {
             [job_id] => command.bind_param("@job_id", job_id.0), // without the round trip that a list costs
             jobs => command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs)),
         }
-        let mut answer = CancelAnswer { cancelled: Cancelled::default(), running: Vec::new() };
-        for mut row in self.rows("cancel", command).await? {
-            let job = (JobId(row.required("job_id")?), Fence(row.required("fence")?));
-            if row.required("running")? {
-                answer.cancelled.running += 1;
-                answer.running.push(job);
-            } else {
-                answer.cancelled.waiting += 1;
-            }
-        }
-        Ok(answer)
+        CancelAnswer::read(self.rows("cancel", command).await?)
     }
 }

@@ -9,11 +9,12 @@
 //! | `parameters`, `id_list`, `result_columns`, `datetime2` | what is sent to procedures and what comes back |
 //! | `schema`, `script_batches` | installing, and checking what is installed |
 //! | `create_queue`, `stats`, `operators`, `schedules`, `cancel`, `peek` with `job_filter`, `id_pages`, `job_page`, `job_row`, `job_state`, `failed_attempt` | what operators call |
-//! | `enqueue`, `enqueue_retries`, `job_end` with `waiters` | what producers call |
+//! | `enqueue`, `enqueue_retries`, `batches`, `job_end` with `waiters` | what producers call |
 //! | the others | what workers call, a file for each procedure or two |
 //!
 //! There is no SQL here but calls of procedures by name, and the embedded scripts of the installation.
 
+mod batches;
 mod cancel;
 mod create_queue;
 mod datetime2;
@@ -63,15 +64,17 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OnceCell, broadcast, watch};
 
+use crate::batch::{BatchRow, NewBatch, Sealed};
 use crate::config::{Config, WorkerConfig};
 use crate::connection_string::ConnectionString;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
-use crate::ids::{Fence, JobId};
+use crate::ids::{BatchId, Fence, JobId};
 use crate::job::NewJob;
 use crate::metrics::Exporter;
 use crate::schedule::Schedule;
 
+pub use batches::{create_batch_in, seal_batch_in};
 pub use cancel::Cancelled;
 pub use create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions, Rate};
 pub use enqueue::enqueue_in;
@@ -89,6 +92,7 @@ pub(crate) use schedules::{DueSchedule, Firing};
 pub use stats::QueueStats;
 pub(crate) use wait_for_ready_jobs::Awaited;
 
+use cancel::CancelAnswer;
 use connector::Connector;
 use depth_sample::QueueSample;
 use id_pages::IdPages;
@@ -497,6 +501,116 @@ impl Queue {
         self.wait_for_end(job_id, limit).await
     }
 
+    /// Creates a batch: jobs that belong together, in any queues of the schema, and a follow-up that is enqueued into this
+    /// queue, once, when all of them have ended, however they did ([`Job::batch_end`](crate::Job::batch_end)).
+    ///
+    /// [`NewJob::batch`] adds a job to it, and a job of the batch may add more when it is done
+    /// ([`Output::enqueue`](crate::Output::enqueue)). Once it is sealed ([`seal_batch`](Queue::seal_batch)), none can be
+    /// added. A week after its end, SQL Server forgets the batch. One that is never sealed stays, and never ends.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use readpast::{NewBatch, NewJob};
+    ///
+    /// let batch = queue.create_batch(&NewBatch::new().then(NewJob::text("add up").kind("sum"))).await?;
+    /// let parts: Vec<NewJob> = (0..5_000).map(|n| NewJob::text(n.to_string()).kind("part").batch(batch)).collect();
+    /// queue.enqueue_many(&parts).await?;
+    /// queue.seal_batch(batch).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidBatch`] before anything is sent; [`Error::BatchNotOpen`] where there is no such parent, or it is
+    /// sealed; [`Error::Refused`] for a parent where the queue has [`Delivery::AtMostOnce`]; [`Error::UnknownQueue`];
+    /// [`Error::PermissionDenied`] without a producer's rights. After [`Error::TimedOut`] and [`Error::ConnectionLost`]
+    /// there may be a batch that nobody knows of. It does no harm, unless it has a parent, which it keeps from ending:
+    /// find it with [`batches`](Queue::batches), and cancel it.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, there may be a batch that nobody knows of, as after a time-out.
+    pub async fn create_batch(&self, batch: &NewBatch) -> Result<BatchId, Error> {
+        self.session().await?.create_batch(&self.name, batch).await
+    }
+
+    /// Seals a batch, of whatever queue: no job can be added any more, and it ends when all that it has have ended, at once
+    /// where they have. Waits for transactions in which jobs are being added. Sealing it twice has no further effect,
+    /// so that the call may be repeated after any error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BatchNotOpen`] where there is no such batch; [`Error::PermissionDenied`] without a producer's rights.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the batch may be sealed or not.
+    pub async fn seal_batch(&self, batch: BatchId) -> Result<Sealed, Error> {
+        let sealed = self.session().await?.seal_batch(batch).await?;
+        if sealed.ended {
+            self.enqueued.send_replace(()); // the follow-up
+        }
+        Ok(sealed)
+    }
+
+    /// How far a batch is, of whatever queue; `None` where there is none of this number. Costs SQL Server a few seeks,
+    /// however many jobs the batch has, and waits for nobody.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue, batch: readpast::BatchId) -> Result<(), readpast::Error> {
+    /// if let Some(batch) = queue.batch(batch).await? {
+    ///     println!("{} of {} are done, {} are left", batch.done, batch.jobs, batch.unfinished());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PermissionDenied`] for a worker.
+    pub async fn batch(&self, batch: BatchId) -> Result<Option<BatchRow>, Error> {
+        self.session().await?.batch_row(batch).await
+    }
+
+    /// The batches whose follow-ups go to this queue, the newest first; with `open` only those that have not ended. Up to
+    /// `max`, at most 1,000; for the next page, pass the last one's number as `before`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] for a larger `max`; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a worker.
+    pub async fn batches(&self, open: bool, before: Option<BatchId>, max: usize) -> Result<Vec<BatchRow>, Error> {
+        self.session().await?.batch_rows(&self.name, open, before, max).await
+    }
+
+    /// Cancels a batch: seals it and cancels its unfinished jobs as [`cancel`](Queue::cancel) does, whatever their queues,
+    /// and those of the batches whose follow-ups belong to it. Returns how many.
+    ///
+    /// The follow-up is enqueued all the same, when the jobs that run have ended; [`Job::batch_end`](crate::Job::batch_end)
+    /// says how many were cancelled. Of the jobs that run, the workers are told at once that were started with this
+    /// `Queue` or a clone of it, others with their next heartbeats.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BatchNotOpen`] where there is no such batch; [`Error::Refused`] when `why` has more than 1,000
+    /// characters (UTF-16); [`Error::PermissionDenied`] without an operator's rights. Jobs that were cancelled before
+    /// the error stay so.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the jobs that were cancelled before stay so.
+    pub async fn cancel_batch(&self, batch: BatchId, why: &str) -> Result<Cancelled, Error> {
+        let mut session = self.session().await?;
+        let mut total = Cancelled::default();
+        loop {
+            let cancelled = self.tell_workers(session.cancel_batch(batch, why).await?);
+            if cancelled == Cancelled::default() {
+                return Ok(total);
+            }
+            total.add(cancelled);
+        }
+    }
+
     /// Counts the queue's jobs. Reads every entry of the queue's indexes once, without locks.
     ///
     /// # Errors
@@ -596,10 +710,15 @@ impl Queue {
 
     async fn cancel_some(&self, session: &mut Session, jobs: &[JobId], why: &str) -> Result<Cancelled, Error> {
         let answer = session.cancel(&self.name, jobs, why).await?;
+        Ok(self.tell_workers(answer))
+    }
+
+    /// Tells the workers of this process which of the cancelled jobs run.
+    fn tell_workers(&self, answer: CancelAnswer) -> Cancelled {
         if !answer.running.is_empty() {
             let _ = self.cancelled.send(answer.running.into()); // an error: this process has no worker of the queue
         }
-        Ok(answer.cancelled)
+        answer.cancelled
     }
 
     /// Makes one dead or cancelled job ready again, or, with `None`, all dead ones; their attempts count from 0. Returns how many.

@@ -25,7 +25,7 @@ pub(in crate::worker) async fn keep_shown(queue: Queue, duties: Arc<Election>) {
             let metrics = metrics.get_or_insert_with(|| SampleMetrics::new(queue.name()));
             let sample = last.sample;
             let jobs = [sample.ready, sample.scheduled, sample.waiting, sample.claimed, sample.dead, sample.cancelled];
-            metrics.sampled(jobs, sample.oldest_ready, sample.workers, sample.paused);
+            metrics.sampled(jobs, sample.oldest_ready, sample.open_batches, sample.workers, sample.paused);
             metrics.aged(last.at.elapsed());
         }
         let _ = tokio::time::timeout(TICK, samples.changed()).await; // (`duties` keeps the channel open)
