@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use readpast::{
-    BatchEnd, BatchId, BatchRow, BoxError, Cancelled, CompletionPolicy, Context, Delivery, Error, Handlers, Job,
+    BatchEnd, BatchId, BatchRow, BoxError, Cancelled, ClaimOrder, CompletionPolicy, Context, Delivery, Error, Handlers, Job,
     JobError, JobId, JobState, NewBatch, NewJob, Output, Queue, QueueOptions, Summary, Worker, WorkerConfig,
     create_batch_in, enqueue_in, seal_batch_in,
 };
@@ -74,7 +74,10 @@ async fn drain(
 async fn waits(observer: &mut Session, spid: i64) {
     let waiting =
         format!("SELECT COUNT(*) FROM sys.dm_tran_locks WHERE request_session_id = {spid} AND request_status = 'WAIT'");
-    while observer.number(&waiting).await == 0 {}
+    let give_up = Instant::now() + Duration::from_secs(30);
+    while observer.number(&waiting).await == 0 {
+        assert!(Instant::now() < give_up, "session {spid} does not wait");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -239,7 +242,7 @@ async fn what_a_batch_cannot_be_is_refused_when_it_is_created() {
 /// The header of the follow-up stands before its own, whatever a producer in T-SQL has written there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follow_up_of_t_sql_has_its_text_and_its_headers() {
-    let fixture = Fixture::with("batch_t_sql", QueueOptions::default()).await;
+    let fixture = Fixture::with("batch_t_sql", QueueOptions::default().claim_order(ClaimOrder::Lifo)).await;
     let mut session = fixture.session().await;
     for headers in ["NULL", "N'{}'", "N'{ }'", "N'{ \"a\": {\"b\": []} }'"] {
         let create = format!(
@@ -589,8 +592,9 @@ async fn batches_nest_by_their_follow_ups() {
     let fixture = Fixture::new("batch_nest").await;
     let queue = &fixture.queue;
     let then = |text: &str| NewBatch::new().then(NewJob::text(text));
+    let other = queue_named(&fixture, "other").await; // which has one follow-up, and no other job of a batch
     let top = queue.create_batch(&then("top")).await.unwrap();
-    let middle = queue.create_batch(&then("middle").parent(top)).await.unwrap();
+    let middle = other.create_batch(&then("middle").parent(top)).await.unwrap();
     let mut low = Vec::new();
     for name in ["low 1", "low 2"] {
         let batch = queue.create_batch(&then(name).parent(middle)).await.unwrap();
@@ -603,13 +607,15 @@ async fn batches_nest_by_their_follow_ups() {
         assert_eq!((sealed.jobs, sealed.ended), (jobs, false), "their follow-ups count from the beginning");
     }
     let (sender, mut ends) = mpsc::unbounded_channel();
-    drain(queue, move |job, _| {
+    let handler = move |job: &Job, _: &Context| -> Result<Output, BoxError> {
         if let Some(end) = job.batch_end() {
             sender.send((job.text()?.into_owned(), end.done, job.batch_id()))?;
         }
         Ok(Output::default())
-    })
-    .await;
+    };
+    for queue in [queue, &other, queue] {
+        drain(queue, handler.clone()).await;
+    }
     let mut seen = Vec::new();
     while let Ok(end) = ends.try_recv() {
         seen.push(end);
@@ -617,7 +623,9 @@ async fn batches_nest_by_their_follow_ups() {
     seen[..2].sort();
     let expected = [("low 1", 3, Some(middle)), ("low 2", 3, Some(middle)), ("middle", 2, Some(top)), ("top", 3, None)];
     assert_eq!(seen, expected.map(|(name, done, batch)| (name.to_string(), done, batch)));
-    assert_eq!(row(queue, middle).await.parent_id, Some(top));
+    let middle = row(queue, middle).await;
+    assert_eq!((middle.parent_id, middle.queue.as_str()), (Some(top), "other"));
+    drop(other);
     fixture.remove().await;
 }
 
@@ -735,6 +743,37 @@ async fn a_producer_s_open_transaction_holds_up_sealing_and_no_acknowledgement()
     producer.sql("ROLLBACK TRANSACTION").await;
     assert_eq!(number(&other.row(&seal).await, "members"), 5, "what was rolled back is not among them");
     drop((producer, other, worker));
+    fixture.remove().await;
+}
+
+/// A batch is locked before its job is inserted, which may have to wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_not_sealed_while_a_job_of_it_waits_for_its_key() {
+    let fixture = Fixture::new("batch_key").await;
+    let batch = fixture.queue.create_batch(&then_sum()).await.unwrap();
+    let mut holder = fixture.session().await;
+    let enqueue = "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = N'k'";
+    let in_list = format!(
+        "DECLARE @jobs [$(schema)].[enqueue_list], @details [$(schema)].[detail_list];
+         INSERT @jobs (ordinal, text, dedup_key) VALUES (1, N'x', N'k'); INSERT @details (ordinal, batch_id) VALUES (1, {batch});
+         EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs, @details = @details"
+    );
+    let (mut observer, mut sealer) = (fixture.session().await, fixture.session().await);
+    sealer.sql("SET LOCK_TIMEOUT 0").await;
+    let seal = format!("EXEC [$(schema)].[seal_batch] @batch_id = {batch}");
+    for call in [format!("{enqueue}, @batch_id = {batch}"), in_list] {
+        holder.sql(&format!("BEGIN TRANSACTION; {enqueue}")).await;
+        let mut producer = fixture.session().await;
+        let spid = producer.number("SELECT @@SPID").await;
+        let enqueuing = tokio::spawn(async move { producer.sql(&call).await });
+        waits(&mut observer, spid).await;
+        assert_eq!(sealer.refusal(&seal).await.0, 1222);
+        holder.sql("ROLLBACK TRANSACTION").await;
+        enqueuing.await.unwrap();
+        observer.sql("DELETE [$(schema)].[jobs]").await; // its key is free again
+    }
+    assert_eq!(number(&sealer.row(&seal).await, "members"), 2);
+    drop((holder, observer, sealer));
     fixture.remove().await;
 }
 
@@ -927,9 +966,10 @@ async fn producers_make_batches_operators_cancel_them_and_workers_need_no_right(
 /// `batches` batches of 20 jobs in three worker processes that reach SQL Server by a proxy; processes are killed and
 /// connections cut, stalled and reset in the middle of acknowledgements, while the batches are sealed. In the end each
 /// batch has its follow-up once, with the right counts. The follow-ups go to a queue of their own, which nobody works on.
-async fn follow_ups_come_once(test_name: &str, batches: usize, kills: usize) {
+async fn follow_ups_come_once(test_name: &str, completion: CompletionPolicy, batches: usize, kills: usize) {
     const JOBS: usize = 20;
-    let fixture = Fixture::with(test_name, QueueOptions::default().max_attempts(10_000)).await;
+    let options = QueueOptions::default().completion(completion).max_attempts(10_000);
+    let fixture = Fixture::with(test_name, options).await;
     let ends = queue_named(&fixture, "ends").await;
     let mut ids = Vec::new();
     let mut jobs = Vec::new();
@@ -983,7 +1023,7 @@ async fn follow_ups_come_once(test_name: &str, batches: usize, kills: usize) {
         worker.stop().await;
     }
     let followed = fixture
-        .sql("SELECT job_id, CAST(payload AS varchar(20)) AS number, headers FROM [$(schema)].[jobs] ORDER BY job_id")
+        .sql("SELECT CAST(payload AS varchar(20)) AS number, headers FROM [$(schema)].[jobs] WHERE state = 0")
         .await;
     let mut by_batch: HashMap<String, Vec<String>> = HashMap::new();
     for row in &followed {
@@ -1001,14 +1041,14 @@ async fn follow_ups_come_once(test_name: &str, batches: usize, kills: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn follow_ups_come_once_under_kills_cuts_and_stalls() {
-    follow_ups_come_once("batch_faults", 100, 6).await;
+    follow_ups_come_once("batch_faults", CompletionPolicy::Annotate, 100, 6).await;
 }
 
 /// `cargo test --release --test tests -- --ignored follow_ups_of_a_thousand_batches_come_once`
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "minutes"]
 async fn follow_ups_of_a_thousand_batches_come_once() {
-    follow_ups_come_once("batch_1000", 1_000, 24).await;
+    follow_ups_come_once("batch_1000", CompletionPolicy::Delete, 1_000, 24).await;
 }
 
 /// `cargo test --release --test tests -- --ignored --nocapture a_job_of_a_batch_costs`
