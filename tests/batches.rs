@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use readpast::{
-    BatchEnd, BatchId, BatchRow, BoxError, Cancelled, ClaimOrder, CompletionPolicy, Context, Delivery, Error, Handlers, Job,
-    JobError, JobId, JobState, NewBatch, NewJob, Output, Queue, QueueOptions, Summary, Worker, WorkerConfig,
+    BatchEnd, BatchId, BatchRow, BoxError, Cancelled, ClaimOrder, CompletionPolicy, Context, Delivery, Error, Handlers,
+    Job, JobError, JobId, JobState, NewBatch, NewJob, Output, Queue, QueueOptions, Summary, Worker, WorkerConfig,
     create_batch_in, enqueue_in, seal_batch_in,
 };
 use tokio::sync::{Barrier, mpsc};

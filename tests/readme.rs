@@ -82,3 +82,12 @@ fn the_producer_s_orders_all_arrive_in_the_archive() {
     let text = run_example("producer_consumer", &[]);
     assert!(text.contains("2000 of 2000 orders are in the archive"), "{text}");
 }
+
+#[test]
+fn the_words_of_all_files_are_added_up_once_though_workers_are_killed() {
+    let text = run_example("map_reduce", &["1000"]);
+    // Six words in each line, and 1 to 50 lines in a file.
+    let words: usize = (0..1_000).map(|file| 6 * (1 + file % 50)).sum();
+    assert!(text.contains("kill 1: "), "{text}");
+    assert!(text.contains(&format!("{words} words in 1000 files")) && text.ends_with("which is right\n"), "{text}");
+}
