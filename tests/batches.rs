@@ -225,7 +225,7 @@ async fn what_a_batch_cannot_be_is_refused_when_it_is_created() {
         ("@text = N'x', @kind = 'two words'".to_string(), "kind must have 1 to 64 printable ASCII characters"),
         ("@text = N'x', @time_limit_ms = 0".to_string(), "time_limit_ms is 0; it must be 1 to 2147483647"),
         ("@text = N'x', @headers = N'[1]'".to_string(), "headers must be a JSON object"),
-        ("@text = N'x', @headers = N'{\"readpast-batch\": 1}'".to_string(), "headers must be a JSON object"),
+        ("@text = N'x', @headers = N'{\"readpast-batch\": 1}'".to_string(), "names that begin with readpast-"),
         ("@parent_id = 1".to_string(), "with parent_id it needs a payload or a text"),
     ] {
         let (number, message) =

@@ -154,7 +154,7 @@ impl Scene {
         if self.in_batch {
             // The lost worker's job is dead when it is given back; and one has been counted as dead.
             let batch = "UPDATE [$(schema)].[jobs]
-                         SET batch_id = 1, max_attempts = 1, alone = CASE job_id WHEN -4 THEN 1 ELSE 0 END;
+                         SET batch_id = 1, max_attempts = 1, alone = CASE job_id WHEN -4 THEN 1 ELSE 0 END, dedup_key = NULL;
                  DELETE [$(schema)].[batches]; DELETE [$(schema)].[batch_counts]; DELETE [$(schema)].[batch_additions];
                  SET IDENTITY_INSERT [$(schema)].[batches] ON;
                  INSERT [$(schema)].[batches] (batch_id, queue_id, created_at, priority, payload_utf16, payload)
@@ -225,7 +225,7 @@ async fn who_waits_for_whom_is_documented() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_whom_in_one_batch_is_documented() {
     let seen = who_waits(&Scene::new("batch_pairs", true).await, &BATCH_CALLS).await;
-    are_equal(seen, documented("\n## Batches\n", "\n## ", &BATCH_CALLS));
+    are_equal(seen, documented("\nWho waits for whom, on different jobs of one batch", "\n## ", &BATCH_CALLS));
 }
 
 fn are_equal(mut seen: Vec<(String, Vec<String>)>, mut documented: Vec<(String, Vec<String>)>) {
@@ -244,8 +244,9 @@ async fn no_pair_of_procedures_can_deadlock() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_pair_of_procedures_can_deadlock_over_a_batch() {
-    let all: Vec<(&str, &str)> =
-        CALLS[..].iter().filter(|(name, _)| *name != "peek").chain(&BATCH_CALLS).copied().collect();
+    // And those that may meet a member.
+    let also = CALLS.into_iter().filter(|(name, _)| matches!(*name, "cancel" | "claim" | "release" | "expire"));
+    let all: Vec<(&str, &str)> = BATCH_CALLS.into_iter().chain(also).collect();
     no_pair_deadlocks(Scene::new("batch_deadlocks", true).await, &all).await;
 }
 

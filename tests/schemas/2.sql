@@ -455,16 +455,16 @@ END;
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- The jobs of a batch, and those that wait for their turn in a group, in the order in which they get it.
+-- The unfinished jobs of a batch, and those that wait for their turn in a group, in the order in which they get it.
 BEGIN TRY
     DECLARE @online nvarchar(20) = CASE WHEN CAST(SERVERPROPERTY(N'EngineEdition') AS int) IN (3, 5, 8) THEN N', ONLINE = ON' END;
     IF INDEXPROPERTY(OBJECT_ID(N'[readpast].[jobs]'), N'jobs_batch', 'IndexID') IS NULL
     BEGIN
         IF @online IS NOT NULL
-            EXEC (N'CREATE NONCLUSTERED INDEX jobs_batch ON [readpast].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL
+            EXEC (N'CREATE NONCLUSTERED INDEX jobs_batch ON [readpast].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL AND ended = 0
                     WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF' + @online + N')');
         ELSE
-            CREATE NONCLUSTERED INDEX jobs_batch ON [readpast].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL
+            CREATE NONCLUSTERED INDEX jobs_batch ON [readpast].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL AND ended = 0
                 WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
     END;
     IF INDEXPROPERTY(OBJECT_ID(N'[readpast].[jobs]'), N'jobs_waiting', 'IndexID') IS NULL
@@ -587,6 +587,19 @@ IF OBJECT_ID(N'[readpast].[batch_additions]', N'U') IS NULL
         jobs        int    NOT NULL,
         CONSTRAINT batch_additions_pk PRIMARY KEY CLUSTERED (batch_id, addition_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Sealing deletes all rows of a batch at once: those who add jobs to others must not wait for the table.
+BEGIN TRY
+    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[readpast].[batch_additions]') AND lock_escalation_desc <> N'DISABLE')
+        ALTER TABLE [readpast].[batch_additions] SET (LOCK_ESCALATION = DISABLE);
+END TRY
+BEGIN CATCH
+    IF ERROR_NUMBER() = 1222
+        THROW 58012, N'a table of schema readpast is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
+    THROW;
+END CATCH;
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -1244,8 +1257,8 @@ INSERT [readpast].[jobs] WITH (ROWLOCK)
      batch_id)
 SELECT @job_id, b.queue_id, 0, CASE WHEN q.claim_order = 'lifo' THEN 1 ELSE 0 END, b.priority, b.max_attempts, @now, @now, b.correlation_id, b.kind,
        b.payload_utf16, b.payload, b.time_limit_ms,
-       -- Before the headers of its own, where there are some: behind the opening bracket of theirs, or instead of an empty object.
-       CASE WHEN b.headers IS NULL OR NOT EXISTS (SELECT 1 FROM OPENJSON(b.headers)) THEN @header + N'}'
+       -- Before the headers of its own, where there are some: behind the opening bracket of theirs, or instead of an object without a name in it.
+       CASE WHEN b.headers IS NULL OR b.headers NOT LIKE N'%"%' THEN @header + N'}'
             ELSE @header + N',' + STUFF(b.headers, 1, 1, N'') END,
        b.parent_id
 FROM [readpast].[batches] AS b WITH (ROWLOCK, READCOMMITTEDLOCK)
@@ -4172,7 +4185,12 @@ ELSE
 SET @error = CONCAT(N'cancelled by ', ISNULL(ORIGINAL_LOGIN(), USER_NAME()), N': ' + NULLIF(@why, N''));
 
 BEGIN TRANSACTION;
+-- (A job's group does not change.)
 IF EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    AND EXISTS (SELECT 1
+                FROM @asked AS a
+                INNER LOOP JOIN [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
+                WHERE j.group_key IS NOT NULL)
     EXEC [readpast].[lock_groups] @queue_id, -1, @granted OUTPUT;
 INSERT @held (job_id, fence, running, worker_id)
 SELECT j.job_id, j.fence, CASE WHEN j.state = 2 THEN 1 ELSE 0 END, j.worker_id
@@ -5354,8 +5372,9 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Cancels a batch: seals it and cancels up to @max of its unfinished jobs, as cancel does, whatever their queues; then those of the batches whose
--- follow-ups belong to it. When all of them have ended, the follow-up is enqueued all the same, and its counts say what happened. Run it until it
--- returns nothing. Jobs that others have locked are left to the next call.
+-- follow-ups belong to it. When all of them have ended, the follow-up is enqueued all the same, and its counts say what happened; so is that of a batch
+-- below it whose last job was running. Run it until it returns nothing, outside of a transaction: it would lock counts before jobs.
+-- Reads without locks (NOLOCK) which jobs there are, because one that is just being claimed must not escape; cancel waits for it.
 -- Results, one for each queue: as cancel.
 CREATE OR ALTER PROCEDURE [readpast].[cancel_batch]
     @batch_id bigint,
@@ -5384,7 +5403,7 @@ BEGIN
 
     INSERT @jobs (job_id, queue_id)
     SELECT TOP (@max - @found) j.job_id, j.queue_id
-    FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_batch))
+    FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_batch))
     WHERE j.batch_id = @next AND j.batch_id IS NOT NULL AND j.ended = 0 AND j.cancelling IS NULL
     ORDER BY j.job_id
     OPTION (MAXDOP 1);
