@@ -44,7 +44,12 @@ ELSE
 SET @error = CONCAT(N'cancelled by ', ISNULL(ORIGINAL_LOGIN(), USER_NAME()), N': ' + NULLIF(@why, N''));
 
 BEGIN TRANSACTION;
+-- (A job's group does not change.)
 IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    AND EXISTS (SELECT 1
+                FROM @asked AS a
+                INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
+                WHERE j.group_key IS NOT NULL)
     EXEC [$(schema)].[lock_groups] @queue_id, NULL, @granted OUTPUT;
 INSERT @held (job_id, fence, running, worker_id)
 SELECT j.job_id, j.fence, CASE WHEN j.state = 2 THEN 1 ELSE 0 END, j.worker_id

@@ -1,6 +1,7 @@
 -- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else; procedures that are named
 -- nowhere (next_priority, lower_marks, note_attempts, sweep, look, call_sink, tend, claim_limited, link_queue, lock_batch, end_batch, note_ends,
--- note_requeued, lock_groups, advance_groups) are called by the others only. Nobody may touch a table: procedures and tables have one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
+-- note_requeued, lock_groups, advance_groups) are called by the others only. Nobody may touch a table: procedures and tables have one owner, so that
+-- SQL Server asks only whether the caller may run the procedure (ownership chaining).
 --
 -- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
 IF DATABASE_PRINCIPAL_ID(N'$(schema)_producer') IS NULL

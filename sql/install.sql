@@ -4244,7 +4244,12 @@ ELSE
 SET @error = CONCAT(N'cancelled by ', ISNULL(ORIGINAL_LOGIN(), USER_NAME()), N': ' + NULLIF(@why, N''));
 
 BEGIN TRANSACTION;
+-- (A job's group does not change.)
 IF EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    AND EXISTS (SELECT 1
+                FROM @asked AS a
+                INNER LOOP JOIN [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
+                WHERE j.group_key IS NOT NULL)
     EXEC [readpast].[lock_groups] @queue_id, NULL, @granted OUTPUT;
 INSERT @held (job_id, fence, running, worker_id)
 SELECT j.job_id, j.fence, CASE WHEN j.state = 2 THEN 1 ELSE 0 END, j.worker_id
@@ -5546,7 +5551,8 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else; procedures that are named
 -- nowhere (next_priority, lower_marks, note_attempts, sweep, look, call_sink, tend, claim_limited, link_queue, lock_batch, end_batch, note_ends,
--- note_requeued, lock_groups, advance_groups) are called by the others only. Nobody may touch a table: procedures and tables have one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
+-- note_requeued, lock_groups, advance_groups) are called by the others only. Nobody may touch a table: procedures and tables have one owner, so that
+-- SQL Server asks only whether the caller may run the procedure (ownership chaining).
 --
 -- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
 IF DATABASE_PRINCIPAL_ID(N'readpast_producer') IS NULL

@@ -9,11 +9,12 @@ use readpast::{
     Job, JobError, JobId, JobState, NewBatch, NewJob, Output, Queue, QueueOptions, Summary, Worker, WorkerConfig,
     create_batch_in, enqueue_in, seal_batch_in,
 };
+use readpast_devserver::error::SqlError;
 use tokio::sync::{Barrier, mpsc};
 
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::proxy::Proxy;
-use crate::support::{Claimed, Finish, Fixture, Session, WorkerSession, changed, number, text};
+use crate::support::{Claimed, Finish, Fixture, Session, WorkerSession, changed, dev_server, number, text};
 
 const REFUSED: u32 = 58003;
 const NOT_OPEN: u32 = 58021;
@@ -224,10 +225,7 @@ async fn what_a_batch_cannot_be_is_refused_when_it_is_created() {
         ("@text = N'x', @kind = 'two words'".to_string(), "kind must have 1 to 64 printable ASCII characters"),
         ("@text = N'x', @time_limit_ms = 0".to_string(), "time_limit_ms is 0; it must be 1 to 2147483647"),
         ("@text = N'x', @headers = N'[1]'".to_string(), "headers must be a JSON object"),
-        (
-            "@text = N'x', @headers = N'{\"readpast-batch\": 1}'".to_string(),
-            "headers must not have names that begin with readpast-",
-        ),
+        ("@text = N'x', @headers = N'{\"readpast-batch\": 1}'".to_string(), "names that begin with readpast-"),
         ("@parent_id = 1".to_string(), "with parent_id it needs a payload or a text"),
     ] {
         let (number, message) =
@@ -378,6 +376,23 @@ async fn the_same_acknowledgement_twice_at_once_counts_once() {
         assert_eq!(counts(&fixture.queue, batch).await, [2, 1, 0, 0], "{completion:?}");
         assert_eq!(follow_ups(&mut observer).await, 0);
         drop((worker, gate, observer));
+        fixture.remove().await;
+    }
+}
+
+/// Jobs and counts are one transaction: where the counting fails, the jobs have not ended either, and both are repeated.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acknowledgement_that_cannot_be_counted_is_undone() {
+    for procedure in ["note_ends", "end_batch"] {
+        let fixture = Fixture::on(dev_server().await, "batch_undone", QueueOptions::default()).await;
+        let batch = sealed(&fixture.queue, 3).await;
+        let name = format!("{}.{procedure}", fixture.schema());
+        let busy = |call| (call <= 3).then(|| SqlError::new(40501, "busy").severity(16));
+        dev_server().await.faults().on_call(&name, busy);
+        let summary = drain(&fixture.queue, |_, _| Ok(Output::default())).await;
+        assert_eq!((summary.stats.done, summary.stats.lost), (4, 0), "{procedure}");
+        assert_eq!(counts(&fixture.queue, batch).await, [3, 3, 0, 0], "{procedure}");
+        dev_server().await.faults().clear(&name);
         fixture.remove().await;
     }
 }

@@ -66,19 +66,62 @@ const CALLS: [(&str, &str); 18] = [
     ("peek", "EXEC [$(schema)].[peek] @queue = N'work', @state = 'ready'"),
 ];
 
+/// The same for batches: each call on a job of its own (`CLAIMED`, `OTHER`, which is claimed too, and those above) of one
+/// batch, `BATCH`, which is not sealed.
+const BATCH_CALLS: [(&str, &str); 12] = [
+    ("enqueue", "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @batch_id = BATCH"),
+    (
+        "enqueue_batch",
+        "DECLARE @jobs [$(schema)].[enqueue_list], @details [$(schema)].[detail_list]; INSERT @jobs (ordinal, text) VALUES (1, N'x');
+         INSERT @details (ordinal, batch_id) VALUES (1, BATCH);
+         EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs, @details = @details",
+    ),
+    (
+        "finish",
+        "DECLARE @jobs [$(schema)].[finish_list]; INSERT @jobs (job_id, fence, outcome) VALUES (CLAIMED, 1, 0);
+         EXEC [$(schema)].[finish] @queue = N'work', @worker_id = 'WORKER', @jobs = @jobs",
+    ),
+    (
+        "finish_with",
+        "DECLARE @jobs [$(schema)].[finish_list], @follow_ups [$(schema)].[follow_up_list];
+         INSERT @jobs (job_id, fence, outcome) VALUES (OTHER, 1, 0);
+         INSERT @follow_ups (ordinal, job_id, queue, payload, batch_id) VALUES (1, OTHER, N'work', 0x, BATCH);
+         EXEC [$(schema)].[finish_with] @queue = N'work', @worker_id = 'WORKER', @jobs = @jobs,
+              @follow_ups = @follow_ups",
+    ),
+    ("reap", "EXEC [$(schema)].[reap] @queue = N'work'"),
+    ("requeue", "EXEC [$(schema)].[requeue] @queue = N'work'"),
+    ("cancel", "EXEC [$(schema)].[cancel] @queue = N'work', @job_id = -2"),
+    ("purge", "EXEC [$(schema)].[purge] @queue = N'work', @state = 'ready'"),
+    (
+        "create_batch",
+        "EXEC [$(schema)].[create_batch] @queue = N'work', @text = N'x', @parent_id = BATCH",
+    ),
+    ("seal_batch", "EXEC [$(schema)].[seal_batch] @batch_id = BATCH"),
+    ("cancel_batch", "EXEC [$(schema)].[cancel_batch] @batch_id = BATCH"),
+    ("list_batches", "EXEC [$(schema)].[list_batches] @batch_id = BATCH"),
+];
+
 /// `cancel` and `set_priority` could not have the lock of the queue's groups.
 const GROUPS_IN_USE: u32 = 58013;
 
+/// What the jobs of a scene are.
+#[derive(Clone, Copy, PartialEq)]
+enum Jobs {
+    Plain,
+    OfGroups,
+    OfBatch,
+}
+
 struct Scene {
+    jobs: Jobs,
     fixture: Fixture,
     worker: WorkerSession,
     lost: WorkerSession,
-    /// The jobs are of groups.
-    in_groups: bool,
 }
 
 impl Scene {
-    async fn new(test_name: &str, in_groups: bool) -> Scene {
+    async fn new(test_name: &str, jobs: Jobs) -> Scene {
         let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
         let fixture = Fixture::with(test_name, options).await;
         fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'work', @keep_done_s = 1, @keep_dead_s = 1").await;
@@ -90,10 +133,10 @@ impl Scene {
                 lost.id
             ))
             .await;
-        if in_groups {
+        if jobs == Jobs::OfGroups {
             fixture.sql("EXEC [$(schema)].[link_queue] 1").await;
         }
-        Scene { fixture, worker, lost, in_groups }
+        Scene { jobs, fixture, worker, lost }
     }
 
     /// One job in each state, and nothing else.
@@ -114,6 +157,7 @@ impl Scene {
             row(-4, 2, &format!("'{lost}'"), "NULL", "N'lost'"),
             row(-5, 4, "NULL", before, "N'dead'"),
             row(-6, 3, "NULL", before, "NULL"),
+            row(-7, 2, &format!("'{worker}'"), "NULL", "NULL"),
         ];
         let insert = format!("INSERT [$(schema)].[jobs] ({columns}) VALUES {}", rows.join(", "));
         session
@@ -121,7 +165,7 @@ impl Scene {
                 "DELETE [$(schema)].[jobs]; DELETE [$(schema)].[attempts]; DELETE [$(schema)].[cancellations]; {insert}"
             ))
             .await;
-        if self.in_groups {
+        if self.jobs == Jobs::OfGroups {
             let groups = "DELETE [$(schema)].[groups]; DELETE [$(schema)].[group_events];
                  UPDATE [$(schema)].[jobs] SET group_key = N'a', in_turn = 1 WHERE job_id IN (-4, -3, -2, -1);
                  UPDATE [$(schema)].[jobs] SET group_key = N'a' WHERE job_id = -5;
@@ -132,23 +176,35 @@ impl Scene {
             );
             session.sql(&format!("{groups} {waiting}")).await;
         }
+        if self.jobs == Jobs::OfBatch {
+            // The lost worker's job is dead when it is given back; and one has been counted as dead.
+            let batch = "UPDATE [$(schema)].[jobs]
+                         SET batch_id = 1, max_attempts = 1, alone = CASE job_id WHEN -4 THEN 1 ELSE 0 END, dedup_key = NULL;
+                 DELETE [$(schema)].[batches]; DELETE [$(schema)].[batch_counts]; DELETE [$(schema)].[batch_additions];
+                 SET IDENTITY_INSERT [$(schema)].[batches] ON;
+                 INSERT [$(schema)].[batches] (batch_id, queue_id, created_at, priority, payload_utf16, payload)
+                 VALUES (1, 1, SYSUTCDATETIME(), 0, 0, 0x);
+                 SET IDENTITY_INSERT [$(schema)].[batches] OFF;
+                 INSERT [$(schema)].[batch_counts] (batch_id, queue_id, dead) VALUES (1, 1, 1)";
+            session.sql(batch).await;
+        }
     }
 
     fn call(&self, sql: &str) -> String {
-        sql.replace("WORKER", &self.worker.id.to_string()).replace("CLAIMED", "-3")
+        let sql = sql.replace("WORKER", &self.worker.id.to_string()).replace("CLAIMED", "-3");
+        sql.replace("OTHER", "-7").replace("BATCH", "1")
     }
 }
 
 /// The table: for each procedure that holds its locks, those that wait for it on the same jobs.
-async fn who_waits(in_groups: bool) -> Vec<(String, Vec<String>)> {
-    let scene = Scene::new("pairs", in_groups).await;
+async fn who_waits(scene: &Scene, calls: &[(&str, &str)]) -> Vec<(String, Vec<String>)> {
     let mut first = scene.fixture.session().await;
     let mut second = scene.fixture.session().await;
     second.sql("SET LOCK_TIMEOUT 0").await;
     let mut table = Vec::new();
-    for (holder, holds) in CALLS {
+    for (holder, holds) in calls {
         let mut waiters = Vec::new();
-        for (asker, asks) in CALLS {
+        for (asker, asks) in calls {
             scene.prepare(&mut first).await;
             first.sql("BEGIN TRANSACTION").await;
             first.try_sql(&scene.call(holds)).await.unwrap_or_else(|error| panic!("{holder}: {error}"));
@@ -167,15 +223,15 @@ async fn who_waits(in_groups: bool) -> Vec<(String, Vec<String>)> {
     table
 }
 
-/// The table under "Who waits for whom" in sql/README.md: `| holder | waiters |`.
-fn documented() -> Vec<(String, Vec<String>)> {
+/// The table in sql/README.md between two texts: `| holder | waiters |`.
+fn documented(after: &str, before: &str, calls: &[(&str, &str)]) -> Vec<(String, Vec<String>)> {
     let readme = include_str!("../sql/README.md");
-    let section = readme.split("\n## Who waits for whom\n").nth(1).expect("sql/README.md has the section");
-    let section = section.split("\nWhat each locks").next().unwrap();
+    let section = readme.split(after).nth(1).expect("sql/README.md has the section");
+    let section = section.split(before).next().unwrap();
     // Every word in backticks that is a procedure.
     let names = |cell: &str| -> Vec<String> {
         let quoted = cell.split('`').skip(1).step_by(2).map(str::to_string);
-        quoted.filter(|name| CALLS.iter().any(|(known, _)| known == name)).collect()
+        quoted.filter(|name| calls.iter().any(|(known, _)| known == name)).collect()
     };
     let mut rows = Vec::new();
     for line in section.lines().filter(|line| line.starts_with("| `")) {
@@ -189,37 +245,54 @@ fn documented() -> Vec<(String, Vec<String>)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_whom_is_documented() {
-    for in_groups in [false, true] {
-        let mut seen = who_waits(in_groups).await;
-        let mut documented = documented();
-        for (_, waiters) in seen.iter_mut().chain(documented.iter_mut()) {
-            waiters.sort();
-        }
-        seen.sort();
-        documented.sort();
-        assert_eq!(seen, documented, "in groups: {in_groups}");
+    for jobs in [Jobs::Plain, Jobs::OfGroups] {
+        let seen = who_waits(&Scene::new("pairs", jobs).await, &CALLS).await;
+        are_equal(seen, documented("\n## Who waits for whom\n", "\nWhat each locks", &CALLS));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_whom_in_one_batch_is_documented() {
+    let seen = who_waits(&Scene::new("batch_pairs", Jobs::OfBatch).await, &BATCH_CALLS).await;
+    are_equal(seen, documented("\nWho waits for whom, on different jobs of one batch", "\n## ", &BATCH_CALLS));
+}
+
+fn are_equal(mut seen: Vec<(String, Vec<String>)>, mut documented: Vec<(String, Vec<String>)>) {
+    for (_, waiters) in seen.iter_mut().chain(documented.iter_mut()) {
+        waiters.sort();
+    }
+    seen.sort();
+    documented.sort();
+    assert_eq!(seen, documented);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_pair_of_procedures_can_deadlock() {
-    no_pair_deadlocks(false).await;
+    no_pair_deadlocks(Scene::new("deadlocks", Jobs::Plain).await, &CALLS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_pair_of_procedures_can_deadlock_on_jobs_of_a_group() {
-    no_pair_deadlocks(true).await;
+    no_pair_deadlocks(Scene::new("group_deadlocks", Jobs::OfGroups).await, &CALLS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_pair_of_procedures_can_deadlock_over_a_batch() {
+    // And those that may meet a member.
+    let also = CALLS.into_iter().filter(|(name, _)| matches!(*name, "cancel" | "claim" | "release" | "expire"));
+    let all: Vec<(&str, &str)> = BATCH_CALLS.into_iter().chain(also).collect();
+    no_pair_deadlocks(Scene::new("batch_deadlocks", Jobs::OfBatch).await, &all).await;
 }
 
 /// Each pair at once, again and again, on the same jobs.
-async fn no_pair_deadlocks(in_groups: bool) {
+async fn no_pair_deadlocks(scene: Scene, calls: &[(&'static str, &'static str)]) {
     const ROUNDS: usize = 4;
-    let scene = Arc::new(Scene::new("deadlocks", in_groups).await);
+    let scene = Arc::new(scene);
     let mut feeder = scene.fixture.session().await;
     let both = Arc::new(tokio::sync::Barrier::new(2));
     let victims = Arc::new(AtomicUsize::new(0));
-    for (place, first) in CALLS.iter().enumerate() {
-        for second in &CALLS[place..] {
+    for (place, first) in calls.iter().copied().enumerate() {
+        for second in calls[place..].iter().copied() {
             for _ in 0..ROUNDS {
                 scene.prepare(&mut feeder).await;
                 let mut pair = Vec::new();
@@ -229,6 +302,10 @@ async fn no_pair_deadlocks(in_groups: bool) {
                         let mut session = scene.fixture.session().await;
                         both.wait().await;
                         if let Err(tiberius::error::Error::Server(error)) = session.try_sql(&scene.call(call.1)).await {
+                            // (58021: the other one was quicker to seal the batch; 58020: the same of a follow-up.)
+                            if scene.jobs == Jobs::OfBatch && matches!(error.code(), 58020 | 58021) {
+                                return;
+                            }
                             assert_eq!(error.code(), 1205, "{}", error.message());
                             victims.fetch_add(1, Ordering::AcqRel);
                         }

@@ -294,8 +294,10 @@ fn conditions_are_judged_and_statements_without_a_plan_are_not() {
 
 // The calls.
 
-/// Of each order, completion and delivery one: every branch of the procedures has a plan of its own.
-const QUEUES: [(&str, &str, &str, &str); 6] = [
+/// Of each order, completion and delivery one: every branch of the procedures has a plan of its own. The jobs of `batch` are
+/// a batch.
+const QUEUES: [(&str, &str, &str, &str); 7] = [
+    ("batch", "fifo", "annotate", "at_least_once"),
     ("fifo", "fifo", "delete", "at_least_once"),
     ("lifo", "lifo", "annotate", "at_least_once"),
     ("any", "any", "archive", "at_least_once"),
@@ -389,6 +391,17 @@ impl Plant {
             let name = queue.name;
             session.sql(&enqueue(name, jobs)).await;
             let this_queue = format!("queue_id = (SELECT queue_id FROM [$(schema)].[queues] WHERE name = N'{name}')");
+            if name == "batch" {
+                // Sealed, so that each acknowledgement asks whether it has ended.
+                let batch = "DECLARE @id bigint, @queue_id int = (SELECT queue_id FROM [$(schema)].[queues] WHERE name = N'batch');
+                     EXEC [$(schema)].[create_batch] @queue = N'batch', @text = N'x', @batch_id = @id OUTPUT;
+                     EXEC [$(schema)].[link_queue] @queue_id;
+                     UPDATE [$(schema)].[jobs] SET batch_id = @id WHERE queue_id = @queue_id;
+                     INSERT [$(schema)].[batch_additions] (batch_id, jobs)
+                     SELECT @id, COUNT(*) FROM [$(schema)].[jobs] WHERE batch_id = @id;
+                     EXEC [$(schema)].[seal_batch] @batch_id = @id";
+                session.sql(batch).await;
+            }
             let dead = "SET state = 4, ended = 1, finished_at = enqueued_at WHERE job_id % 10 = 5 AND state = 0";
             session.sql(&format!("UPDATE [$(schema)].[jobs] {dead} AND {this_queue}")).await;
             let due =
