@@ -1026,14 +1026,14 @@ async fn reap_without_report_answers_in_its_output_parameter() {
     session.sql(EXPIRE_LEASES).await;
     let results = session
         .try_sql(
-            "DECLARE @reaped int, @dead int, @lost int;
-             EXEC [$(schema)].[reap] @queue = N'work', @report = 0, @jobs_reaped = @reaped OUTPUT, @jobs_dead = @dead OUTPUT,
+            "DECLARE @ready int, @dead int, @lost int;
+             EXEC [$(schema)].[reap] @queue = N'work', @report = 0, @jobs_ready = @ready OUTPUT, @jobs_dead = @dead OUTPUT,
                  @workers_lost = @lost OUTPUT;
-             SELECT @reaped AS reaped, @dead AS dead, @lost AS lost;",
+             SELECT @ready AS ready, @dead AS dead, @lost AS lost;",
         )
         .await
         .unwrap();
-    let answered = ["reaped", "dead", "lost"].map(|column| number(&results[0][0], column));
+    let answered = ["ready", "dead", "lost"].map(|column| number(&results[0][0], column));
     assert_eq!((results.len(), answered), (1, [2, 0, 1]));
     fixture.remove().await;
 }
