@@ -435,7 +435,12 @@ impl NewJob {
     /// [`QueueOptions::group_limit`](crate::QueueOptions::group_limit) says.
     ///
     /// A [delayed](NewJob::delay) job joins its group when it is due. A job that is retried keeps its turn, unless
-    /// [`QueueOptions::retry_passes`](crate::QueueOptions::retry_passes) says otherwise; a dead one lets the next go.
+    /// [`QueueOptions::retry_passes`](crate::QueueOptions::retry_passes) says otherwise; a dead or cancelled one lets the
+    /// next go. A [priority](NewJob::priority) counts among the jobs that have the turn in their groups.
+    ///
+    /// The next one starts soon after the acknowledgement of the last; where that, or the enqueueing, is part of a
+    /// transaction of your own ([`finish_in`](crate::finish_in()), [`enqueue_in`](crate::enqueue_in)), within about a
+    /// second after its commit. Queues with [`Delivery::AtMostOnce`](crate::Delivery::AtMostOnce) refuse it.
     pub fn group_key(mut self, key: impl Into<String>) -> NewJob {
         self.group_key = Some(key.into());
         self

@@ -295,8 +295,8 @@ fn conditions_are_judged_and_statements_without_a_plan_are_not() {
 // The calls.
 
 /// Of each order, completion and delivery one: every branch of the procedures has a plan of its own. The jobs of `batch` are
-/// a batch.
-const QUEUES: [(&str, &str, &str, &str); 7] = [
+/// a batch; the last one has limits, and its jobs are of groups.
+const QUEUES: [(&str, &str, &str, &str); 8] = [
     ("batch", "fifo", "annotate", "at_least_once"),
     ("fifo", "fifo", "delete", "at_least_once"),
     ("lifo", "lifo", "annotate", "at_least_once"),
@@ -304,10 +304,16 @@ const QUEUES: [(&str, &str, &str, &str); 7] = [
     ("fifo_once", "fifo", "delete", "at_most_once"),
     ("lifo_once", "lifo", "delete", "at_most_once"),
     ("any_once", "any", "delete", "at_most_once"),
+    (GROUPED, "fifo", "delete", "at_least_once"),
 ];
 
+const GROUPED: &str = "grouped";
+
+/// How many groups there are.
+const GROUPS: u32 = 100;
+
 /// The procedures whose plans are judged.
-const HOT: [&str; 7] = ["claim", "finish", "release", "reap", "promote", "recover", "await_jobs"];
+const HOT: [&str; 8] = ["claim", "finish", "release", "reap", "promote", "recover", "await_jobs", "advance_groups"];
 
 /// How many jobs of a queue are due, how many its worker holds, and how many its lost worker holds.
 const HELD: usize = 16;
@@ -369,7 +375,11 @@ impl Plant {
         let mut queues = Vec::new();
         for (name, order, completion, delivery) in QUEUES {
             let settings = format!("@claim_order = '{order}', @completion = '{completion}', @delivery = '{delivery}'");
-            session.sql(&format!("EXEC [$(schema)].[create_queue] @queue = N'{name}', {settings}")).await;
+            let limits = match name {
+                GROUPED => ", @max_running = 100000, @rate_jobs = 1000000, @rate_ms = 100",
+                _ => "",
+            };
+            session.sql(&format!("EXEC [$(schema)].[create_queue] @queue = N'{name}', {settings}{limits}")).await;
             let (worker, lost_worker) = (Uuid::new_v4(), Uuid::new_v4());
             for worker in [worker, lost_worker] {
                 let worker = format!("@worker_id = '{worker}', @name = N'plans', @lease_ms = 86400000");
@@ -385,7 +395,7 @@ impl Plant {
     async fn fill(&mut self, jobs: u32) {
         let Plant { session, queues } = self;
         // Row by row: TRUNCATE would begin with the first id again, behind everything that was claimed.
-        session.sql("DELETE [$(schema)].[jobs]").await;
+        session.sql("DELETE [$(schema)].[jobs]; DELETE [$(schema)].[groups]; DELETE [$(schema)].[group_events]").await;
         session.sql("UPDATE [$(schema)].[workers] SET lost_at = NULL").await;
         for queue in queues.iter().filter(|_| jobs > 0) {
             let name = queue.name;
@@ -422,7 +432,12 @@ impl Plant {
         let Call { procedure, prepare, parameters } = call;
         let (on, off) = if with_plans { ("SET STATISTICS XML ON;", "SET STATISTICS XML OFF;") } else { ("", "") };
         let execute = format!("EXEC [$(schema)].[{procedure}] {parameters};");
-        let batch = format!("SET NOCOUNT ON; BEGIN TRANSACTION; {prepare} {on} {execute} {off} ROLLBACK TRANSACTION;");
+        // In a transaction it would do nothing.
+        let (begin, end) = match *procedure {
+            "advance_groups" => ("", ""),
+            _ => ("BEGIN TRANSACTION;", "ROLLBACK TRANSACTION;"),
+        };
+        let batch = format!("SET NOCOUNT ON; {begin} {prepare} {on} {execute} {off} {end}");
         let results = self.session.try_sql(&batch).await.unwrap_or_else(|error| panic!("{error}\nin {batch}"));
         let mut returned = Returned { plans: Vec::new(), rows: Vec::new() };
         for row in results.into_iter().flatten() {
@@ -476,6 +491,17 @@ impl Plant {
             add("release", listed(HELD), format!("@worker_id = '{worker}', @jobs = @jobs"));
             add("recover", listed(KNOWN), format!("{claim}, @known = @jobs"));
             add("reap", String::new(), format!("@queue = N'{name}'"));
+            if name == GROUPED {
+                let queue_id = "(SELECT queue_id FROM [$(schema)].[queues] WHERE name = N'grouped')";
+                let ends = format!(
+                    "DECLARE @queue_id int = {queue_id};
+                     INSERT [$(schema)].[group_events] (queue_id, group_key, ended)
+                     SELECT TOP ({HELD}) queue_id, group_key, 1 FROM [$(schema)].[groups] WHERE queue_id = @queue_id;"
+                );
+                let is_left = "EXISTS (SELECT 1 FROM [$(schema)].[group_events])";
+                let found = format!("SELECT CASE WHEN {is_left} THEN 0 ELSE 1 END AS found");
+                add("advance_groups", ends, format!("@queue_id; {found}"));
+            }
         }
         calls
     }
@@ -485,18 +511,20 @@ impl Plant {
 fn enqueue(queue: &str, jobs: u32) -> String {
     let in_a_batch = jobs.min(1_000);
     let batches = jobs / in_a_batch;
+    let groups = if queue == GROUPED { "1" } else { "0" };
     let digits = "(VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))";
     format!(
         "SET NOCOUNT ON;
-         DECLARE @jobs [$(schema)].[enqueue_list], @batch int = 0;
+         DECLARE @jobs [$(schema)].[enqueue_list], @details [$(schema)].[detail_list], @batch int = 0;
          INSERT @jobs (ordinal, payload, priority, delay_ms)
          SELECT n.i, CAST(REPLICATE('x', 100) AS varbinary(max)), n.i % 3, CASE WHEN n.i % 10 = 0 THEN 3600000 END
          FROM (SELECT a.i + 10 * b.i + 100 * c.i AS i
                FROM {digits} AS a (i) CROSS JOIN {digits} AS b (i) CROSS JOIN {digits} AS c (i)) AS n
          WHERE n.i < {in_a_batch};
+         INSERT @details (ordinal, group_key) SELECT ordinal, CONCAT(N'k', ordinal % {GROUPS}) FROM @jobs WHERE {groups} = 1;
          WHILE @batch < {batches}
          BEGIN
-             EXEC [$(schema)].[enqueue_batch] @queue = N'{queue}', @jobs = @jobs, @report = 0;
+             EXEC [$(schema)].[enqueue_batch] @queue = N'{queue}', @jobs = @jobs, @details = @details, @report = 0;
              SET @batch = @batch + 1;
          END;"
     )
@@ -530,7 +558,7 @@ fn assert_it_worked(call: &Call, returned: &Returned) {
     assert_eq!(actual, expected, "{} {}", call.procedure, call.parameters);
 }
 
-/// Jobs of each of the six queues: together a thousand, and a million.
+/// Jobs of each of the eight queues: together a thousand, and a million.
 const SMALL: u32 = 170;
 const LARGE: u32 = 170_000;
 
@@ -585,7 +613,7 @@ async fn the_plans_seek_at_every_size_of_the_table() {
 impl Plant {
     /// Lets the next call of each procedure compile it anew.
     async fn forget_plans(&mut self) {
-        for procedure in HOT {
+        for procedure in HOT.into_iter().chain(["claim_limited"]) {
             self.session.sql(&format!("EXEC sys.sp_recompile @objname = N'[$(schema)].[{procedure}]'")).await;
         }
     }

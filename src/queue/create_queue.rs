@@ -112,7 +112,8 @@ impl QueueOptions {
     }
 
     /// Whether a job of a group that is retried or snoozed gives its turn away, and gets the next one that is free when
-    /// it is due. Default: no, it keeps its turn, and those behind it wait.
+    /// it is due. Default: no, it keeps its turn, and those behind it wait. One that was lost with its worker, or given
+    /// back before it started, keeps it in any case.
     pub fn retry_passes(mut self, passes: bool) -> QueueOptions {
         self.retry_passes = Some(passes);
         self
@@ -129,8 +130,8 @@ impl QueueOptions {
     }
 
     /// How many jobs all workers of the queue together claim in any interval of a length, by SQL Server's clock; `None`:
-    /// as many as they like (default). Claims of the queue then go one after the other. Not for queues with
-    /// [`Delivery::AtMostOnce`].
+    /// as many as they like (default). A job that is claimed again counts again. Claims of the queue then go one after the
+    /// other. Not for queues with [`Delivery::AtMostOnce`].
     ///
     /// ```
     /// use std::time::Duration;
