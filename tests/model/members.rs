@@ -125,10 +125,14 @@ pub enum Call {
     /// `enqueue` in a transaction of the caller's.
     Add(usize),
     Finish(usize, u8, Outcome),
+    /// `finish_with`: the first is done, and the other follows it, into its group and its batch.
+    FinishWith(usize, u8, usize),
     /// `release` or `reap`.
     GiveBack(usize, u8),
     Cancel(usize),
     Requeue(usize),
+    /// `purge` of unfinished jobs.
+    Purge(usize),
     Seal,
     /// Any statement that locks a job in order to change it, and finds that it is not what it looks for.
     Look(usize),
@@ -353,9 +357,11 @@ impl Members {
         match system.sessions[session].call.expect("it is in a call") {
             Call::Add(job) => self.add(system, session, job, statement),
             Call::Finish(job, fence, outcome) => self.finish(system, session, statement, job, fence, outcome),
+            Call::FinishWith(job, fence, next) => self.finish_with(system, session, statement, job, fence, next),
             Call::GiveBack(job, fence) => self.give_back(system, session, statement, job, fence),
             Call::Cancel(job) => self.cancel(system, session, statement, job),
             Call::Requeue(job) => self.requeue(system, session, statement, job),
+            Call::Purge(job) => self.purge(system, session, statement, job),
             Call::Seal => self.seal(system, session, statement),
             Call::Look(job) => look(system, session, statement, job),
             Call::Advance => self.advance(system, session, statement),
@@ -445,6 +451,29 @@ impl Members {
             }
         }
         Ok(())
+    }
+
+    fn finish_with(
+        &self,
+        system: &mut System,
+        session: usize,
+        statement: u8,
+        job: usize,
+        fence: u8,
+        next: usize,
+    ) -> Result<(), Waits> {
+        match statement {
+            0 => self.add(system, session, next, 0),
+            // Nothing follows what was not done; but turns are looked for all the same.
+            3 if !system.sessions[session].found => {
+                system.roll_back(session);
+                if system.events.is_some() {
+                    system.sessions[session].call = Some(Call::Advance);
+                }
+                Ok(())
+            }
+            _ => self.finish(system, session, statement - 1, job, fence, Outcome::Done),
+        }
     }
 
     fn give_back(
@@ -542,6 +571,41 @@ impl Members {
         }
         system.note_event(session, 0);
         self.commit(system, session, true);
+        Ok(())
+    }
+
+    fn purge(&self, system: &mut System, session: usize, statement: u8, job: usize) -> Result<(), Waits> {
+        match statement {
+            // It lists waiting jobs, or others: what has become another meanwhile is left alone.
+            0 => {
+                let is_waiting = system.committed(job).state == State::Waiting;
+                system.sessions[session].found = is_waiting;
+                if is_waiting && self.rules.operators_lock_groups {
+                    if system.others(session).any(|other| other.has_groups) {
+                        return Err(Waits);
+                    }
+                    system.sessions[session].has_groups = true;
+                }
+            }
+            1 => {
+                let was_waiting = system.sessions[session].found;
+                let is_listed = match system.rows[job].state {
+                    State::Waiting => was_waiting,
+                    State::Ready | State::Scheduled => !was_waiting,
+                    _ => false,
+                };
+                if !is_listed || system.others_lock(session, job).is_some() {
+                    system.roll_back(session);
+                    return Ok(());
+                }
+                system.change(session, job, |row| row.state = State::Cancelled);
+            }
+            _ => {
+                let in_turn = system.rows[job].in_turn;
+                self.note_end(system, session, job, in_turn);
+                self.commit(system, session, true);
+            }
+        }
         Ok(())
     }
 
@@ -736,6 +800,11 @@ impl Model for Members {
                         let call = Some(Call::Finish(job, row.fence, *outcome));
                         system.sessions.iter().any(|session| session.call == call)
                     };
+                    let brings = Call::FinishWith(job, row.fence, system.next_job);
+                    let is_brought = |session: &Session| matches!(session.call, Some(Call::FinishWith(..)));
+                    if system.next_job < self.jobs && !system.sessions.iter().any(is_brought) {
+                        steps.push(Step::Call(brings));
+                    }
                     match outcomes.iter().find(|outcome| is_under_way(outcome)) {
                         None => {
                             steps.extend(outcomes.into_iter().map(finish));
@@ -754,6 +823,9 @@ impl Model for Members {
             if may_fail && row.state != State::Absent {
                 if !row.state.has_ended() {
                     steps.push(Step::Call(Call::Cancel(job)));
+                }
+                if matches!(row.state, State::Waiting | State::Ready | State::Scheduled) {
+                    steps.push(Step::Call(Call::Purge(job)));
                 }
                 if is_varied {
                     steps.push(Step::Call(Call::Look(job)));
@@ -782,8 +854,8 @@ impl Model for Members {
                 let is_repeated = system.sessions.iter().any(|other| other.call == Some(call));
                 let is_rare = match call {
                     Call::Finish(..) => is_repeated,
-                    Call::GiveBack(..) | Call::Cancel(_) | Call::Requeue(_) | Call::Look(_) => true,
-                    Call::Add(_) | Call::Seal | Call::Advance => false,
+                    Call::GiveBack(..) | Call::Cancel(_) | Call::Requeue(_) | Call::Purge(_) | Call::Look(_) => true,
+                    Call::Add(_) | Call::FinishWith(..) | Call::Seal | Call::Advance => false,
                 };
                 system.faults += u8::from(is_rare);
                 system.sessions[session].call = Some(call);

@@ -89,6 +89,15 @@ fn sql(call: Call, worker: &WorkerSession, job_ids: &[Option<i64>]) -> String {
                 id(job)
             )
         }
+        Call::FinishWith(job, fence, _) => format!(
+            "DECLARE @list [$(schema)].[finish_list], @follow_ups [$(schema)].[follow_up_list];
+             INSERT @list (job_id, fence, outcome) VALUES ({0}, {fence}, 0);
+             INSERT @follow_ups (ordinal, job_id, queue, payload, group_key, batch_id) VALUES (1, {0}, N'work', 0x, N'k', 1);
+             EXEC [$(schema)].[finish_with] @queue = N'work', @worker_id = {worker_id}, @jobs = @list,
+                  @follow_ups = @follow_ups;
+             SELECT @job_id = MAX(job_id) FROM [$(schema)].[jobs] WHERE group_key IS NOT NULL",
+            id(job)
+        ),
         Call::GiveBack(job, fence) => format!(
             "DECLARE @list [$(schema)].[job_list]; INSERT @list VALUES ({}, {fence});
              EXEC [$(schema)].[release] @worker_id = {worker_id}, @jobs = @list",
@@ -97,19 +106,21 @@ fn sql(call: Call, worker: &WorkerSession, job_ids: &[Option<i64>]) -> String {
         Call::Cancel(job) => format!("EXEC [$(schema)].[cancel] @queue = N'work', @job_id = {}", id(job)),
         Call::Requeue(job) => format!("EXEC [$(schema)].[requeue] @queue = N'work', @job_id = {}", id(job)),
         Call::Seal => "EXEC [$(schema)].[seal_batch] @batch_id = 1".to_string(),
-        Call::Look(_) | Call::Advance => "EXEC [$(schema)].[promote] @queue = N'work'".to_string(),
+        Call::Purge(_) | Call::Look(_) | Call::Advance => "EXEC [$(schema)].[promote] @queue = N'work'".to_string(),
     }
 }
 
 /// A call that either can make now, and that changes something in most cases.
 fn any_call(random: &mut fastrand::Rng, system: &System) -> Call {
-    let job = random.usize(..JOBS);
+    let present: Vec<usize> = (0..JOBS).filter(|job| system.rows[*job].state != State::Absent).collect();
+    let Some(job) = random.choice(&present).copied() else { return Call::Add(0) };
     let fence = system.rows[job].fence.saturating_sub(u8::from(random.u8(..5) == 0));
     let missing = system.rows.iter().position(|row| row.state == State::Absent);
     match (random.u8(..12), missing) {
-        (0..3, Some(job)) if !system.batch.sealed => Call::Add(job),
+        (0..2, Some(job)) if !system.batch.sealed => Call::Add(job),
+        (2..4, Some(next)) if !system.batch.sealed => Call::FinishWith(job, fence, next),
         (3, _) if random.u8(..4) == 0 && !system.batch.sealed => Call::Seal,
-        (4, _) if system.rows[job].state != State::Absent => Call::Cancel(job),
+        (4, _) => Call::Cancel(job),
         (5..7, _) => Call::Requeue(job),
         (7, _) => Call::GiveBack(job, fence),
         (8, _) => Call::Advance,
@@ -175,7 +186,9 @@ async fn compare(seed: u64) {
             let results = session.try_sql(&batch).await.unwrap_or_else(|error| panic!("{batch}: {error}"));
             if transaction != Some("ROLLBACK") {
                 model.run(&mut system, call, transaction.is_none());
-                if let Call::Add(job) = call {
+                if let Call::Add(job) | Call::FinishWith(_, _, job) = call
+                    && system.rows[job].state != State::Absent
+                {
                     job_ids[job] = optional_number(&results.last().expect("a result")[0], "job_id");
                 }
             }
