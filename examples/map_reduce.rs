@@ -73,15 +73,15 @@ async fn work(mut config: Config, name: String) -> Result<(), BoxError> {
             Ok(Json(count(Path::new(job.text()?.as_ref()))?))
         }),
     );
-    let (rows, runtime) = (files.clone(), tokio::runtime::Handle::current());
+    let rows = files.clone();
     let reducer = Worker::builder(
         &sums,
-        Handlers::any(move |job, _| {
+        Handlers::any(move |job, context| {
             let end = job.batch_end().ok_or(JobError::dead("it follows no batch"))?;
             if end.dead + end.cancelled > 0 {
                 return Err(JobError::dead(format!("{} files could not be read", end.dead + end.cancelled)).into());
             }
-            let found = runtime.block_on(add_up(&rows, end.batch_id))?;
+            let found = context.block_on(add_up(&rows, end.batch_id))?;
             // A row that is locked at the moment is left out, for example by a late acknowledgement of a killed worker.
             if found.files != end.done {
                 return Err(format!("{} of {} files were there; once more", found.files, end.done).into());
