@@ -121,8 +121,8 @@
 //! # Where things are
 //!
 //! [`Queue`], [`NewJob`], [`NewBatch`], [`Schedule`] and [`enqueue_in`] are for producers; [`Worker`], [`Handlers`],
-//! [`Job`], [`Context`], [`Json`], [`Output`], [`finish_in`](finish_in()) and [`JobError`] for workers; [`TypedJob`], [`Config`]
-//! and [`Error`] for both. [`tiberius`] is the driver underneath, for [`enqueue_in`] and [`finish_in`](finish_in()).
+//! [`Job`], [`Context`], [`Json`], [`Output`], [`finish_in`](finish_in()) and [`JobError`] for workers; [`TypedJob`],
+//! [`Config`] and [`Error`] for both. [`tiberius`] is the driver underneath, for [`enqueue_in`] and [`finish_in`](finish_in()).
 //! [`metrics`] lists what a process tells Prometheus, and [`runbook`] says what to do about each alert.
 
 #![forbid(unsafe_code)]
