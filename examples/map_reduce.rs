@@ -165,12 +165,10 @@ async fn map_reduce(mut config: Config, folder: &Path) -> Result<(), BoxError> {
         // Spread over the batch.
         if kills < 4 && row.jobs - row.unfinished() >= row.jobs * (kills + 1) / 5 {
             kills += 1;
-            workers[0].kill()?;
-            workers[0].wait()?;
             println!("kill {kills}: {} done, {} left", row.done, row.unfinished());
             workers[0] = start_worker(&url, "a")?;
         }
-        match row.follow_up {
+        match row.follow_up_id {
             Some(follow_up) => break follow_up,
             None => tokio::time::sleep(Duration::from_millis(10)).await,
         }
@@ -182,10 +180,7 @@ async fn map_reduce(mut config: Config, folder: &Path) -> Result<(), BoxError> {
             _ => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     };
-    for worker in &mut workers {
-        worker.kill()?;
-        worker.wait()?;
-    }
+    drop(workers);
     let total: Found = serde_json::from_slice(&sum.output.unwrap_or_default())?;
     println!("{} words in {} files, in {:.1} s", total.words, total.files, began.elapsed().as_secs_f64());
 
@@ -201,6 +196,16 @@ async fn map_reduce(mut config: Config, folder: &Path) -> Result<(), BoxError> {
     Ok(())
 }
 
-fn start_worker(url: &str, name: &str) -> std::io::Result<Child> {
-    Command::new(std::env::current_exe()?).args(["worker", name]).env("READPAST_URL", url).spawn()
+/// A worker in a process of its own, which is killed when this is dropped.
+struct WorkerProcess(Child);
+
+impl Drop for WorkerProcess {
+    fn drop(&mut self) {
+        let _ = self.0.kill(); // it has ended by itself
+        let _ = self.0.wait();
+    }
+}
+
+fn start_worker(url: &str, name: &str) -> std::io::Result<WorkerProcess> {
+    Command::new(std::env::current_exe()?).args(["worker", name]).env("READPAST_URL", url).spawn().map(WorkerProcess)
 }

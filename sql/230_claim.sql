@@ -8,7 +8,8 @@
 -- Later versions add columns at the end, and members to details.
 -- Return status: 1 when a job waits that must run alone (see reap), otherwise 0. Asked for with @alone = 1, such a job comes first, and
 -- by itself.
--- A queue with max_running or a rate has claim_limited do it; the return status has 2 added where these limits kept jobs back.
+-- A queue with max_running or a rate has claim_limited do it; the return status has 2 added where max_running kept jobs back, 4 where
+-- the rate did. (Bits: read the first one alone, too.)
 -- With delivery at_most_once the rows are deleted by the claim; their fence is 0 and there is nothing to finish.
 --
 -- The hints: ROWLOCK, because READPAST skips locked rows only, never locked pages. UPDLOCK, so that two claims do not both read a row

@@ -1,5 +1,6 @@
 -- For claim, of a queue that limits how many of its jobs may be claimed at once (max_running) or in an interval (rate_jobs in rate_ms), whoever claims
--- them. Result: as claim. Return status: 2 where a limit (or a session that is ending jobs) kept jobs back, otherwise 0.
+-- them. Result: as claim. Return status, where jobs are ready and were kept back: 2 by max_running (or
+-- a session that is ending jobs), 4 by the rate (or another claim); otherwise 0.
 --
 -- One session of a queue at a time claims here (an application lock until its transaction ends). So it first claims, then commits, and only then
 -- sends the jobs: a client that reads slowly does not keep the others from claiming.
@@ -16,7 +17,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @claim_order varchar(4), @max_attempts int, @max_running int, @rate_jobs int, @rate_ms bigint, @resource nvarchar(255), @granted int,
-    @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int, @at_least smallint = -32768, @priority smallint,
+    @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int, @kept_by int = 0, @found bit, @at_least smallint = -32768, @priority smallint,
     @from_id bigint, @lowered int;
 DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @unmarked TABLE (priority smallint NOT NULL PRIMARY KEY CLUSTERED);
@@ -30,7 +31,10 @@ BEGIN TRY
     SET @resource = CONCAT(N'$(schema).limits.', @queue_id);
     EXEC @granted = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 500;
     IF @granted < 0
+    BEGIN
         SET @allowed = 0;
+        SET @kept_by = 4;
+    END;
     SET @now = SYSUTCDATETIME();
 
     IF @max_running IS NOT NULL AND @allowed > 0
@@ -45,7 +49,10 @@ BEGIN TRY
         SET LOCK_TIMEOUT -1;
         SET XACT_ABORT ON;
         IF @room < @allowed
+        BEGIN
             SET @allowed = @room;
+            SET @kept_by = 2;
+        END;
     END;
 
     IF @rate_jobs IS NOT NULL AND @allowed > 0
@@ -57,7 +64,10 @@ BEGIN TRY
         WHERE queue_id = @queue_id AND (slot_ms + @slot_ms <= @now_ms - @rate_ms OR slot_ms > @now_ms + @rate_ms);
         SET @room = @rate_jobs - (SELECT ISNULL(SUM(claimed), 0) FROM [$(schema)].[claim_rates] WITH (ROWLOCK) WHERE queue_id = @queue_id);
         IF @room < @allowed
+        BEGIN
             SET @allowed = CASE WHEN @room < 0 THEN 0 ELSE @room END;
+            SET @kept_by = 4;
+        END;
     END;
 
     SET @room = @allowed;
@@ -168,5 +178,7 @@ INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCES
 WHERE j.state = 2 AND j.worker_id = @worker_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-RETURN CASE WHEN @allowed < @max AND @claimed >= @allowed THEN 2 ELSE 0 END;
+IF @kept_by > 0 AND @claimed >= @allowed
+    EXEC [$(schema)].[look] @queue_id, @found OUTPUT;
+RETURN CASE WHEN @found = 1 THEN @kept_by ELSE 0 END;
 GO

@@ -1,5 +1,5 @@
 -- Says whether a queue has jobs that are not finished: ready, scheduled, waiting or claimed, by any worker. For a worker that drains it.
--- With @due_within_ms, scheduled jobs that are due later than that do not count.
+-- With @due_within_ms, scheduled jobs that are due later than that do not count, nor do those that wait behind them in their groups.
 --
 -- A few seeks at any depth. Reads without locks (NOLOCK), one state after the other: a job that moves from one to another meanwhile can be
 -- in none of them. So "nothing" counts when it was said twice in a row.
@@ -41,6 +41,9 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_claimed))
 
 IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_waiting))
            WHERE queue_id = @queue_id AND state = 6)
+    -- Behind jobs that are due later than that they wait as long.
+    AND (@due_within_ms IS NULL OR @ready = 1 OR @scheduled = 1 OR @claimed = 1
+         OR EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (NOLOCK) WHERE queue_id = @queue_id))
     SET @waiting = 1;
 
 SELECT CAST(CASE WHEN @ready = 1 OR @scheduled = 1 OR @claimed = 1 OR @waiting = 1 THEN 1 ELSE 0 END AS bit) AS unfinished,

@@ -1955,7 +1955,8 @@ GO
 -- Later versions add columns at the end, and members to details.
 -- Return status: 1 when a job waits that must run alone (see reap), otherwise 0. Asked for with @alone = 1, such a job comes first, and
 -- by itself.
--- A queue with max_running or a rate has claim_limited do it; the return status has 2 added where these limits kept jobs back.
+-- A queue with max_running or a rate has claim_limited do it; the return status has 2 added where max_running kept jobs back, 4 where
+-- the rate did. (Bits: read the first one alone, too.)
 -- With delivery at_most_once the rows are deleted by the claim; their fence is 0 and there is nothing to finish.
 --
 -- The hints: ROWLOCK, because READPAST skips locked rows only, never locked pages. UPDLOCK, so that two claims do not both read a row
@@ -2238,7 +2239,8 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- For claim, of a queue that limits how many of its jobs may be claimed at once (max_running) or in an interval (rate_jobs in rate_ms), whoever claims
--- them. Result: as claim. Return status: 2 where a limit (or a session that is ending jobs) kept jobs back, otherwise 0.
+-- them. Result: as claim. Return status, where jobs are ready and were kept back: 2 by max_running (or
+-- a session that is ending jobs), 4 by the rate (or another claim); otherwise 0.
 --
 -- One session of a queue at a time claims here (an application lock until its transaction ends). So it first claims, then commits, and only then
 -- sends the jobs: a client that reads slowly does not keep the others from claiming.
@@ -2255,7 +2257,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @claim_order varchar(4), @max_attempts int, @max_running int, @rate_jobs int, @rate_ms bigint, @resource nvarchar(255), @granted int,
-    @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int, @at_least smallint = -32768, @priority smallint,
+    @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int, @kept_by int = 0, @found bit, @at_least smallint = -32768, @priority smallint,
     @from_id bigint, @lowered int;
 DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @unmarked TABLE (priority smallint NOT NULL PRIMARY KEY CLUSTERED);
@@ -2269,7 +2271,10 @@ BEGIN TRY
     SET @resource = CONCAT(N'readpast.limits.', @queue_id);
     EXEC @granted = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 500;
     IF @granted < 0
+    BEGIN
         SET @allowed = 0;
+        SET @kept_by = 4;
+    END;
     SET @now = SYSUTCDATETIME();
 
     IF @max_running IS NOT NULL AND @allowed > 0
@@ -2284,7 +2289,10 @@ BEGIN TRY
         SET LOCK_TIMEOUT -1;
         SET XACT_ABORT ON;
         IF @room < @allowed
+        BEGIN
             SET @allowed = @room;
+            SET @kept_by = 2;
+        END;
     END;
 
     IF @rate_jobs IS NOT NULL AND @allowed > 0
@@ -2296,7 +2304,10 @@ BEGIN TRY
         WHERE queue_id = @queue_id AND (slot_ms + @slot_ms <= @now_ms - @rate_ms OR slot_ms > @now_ms + @rate_ms);
         SET @room = @rate_jobs - (SELECT ISNULL(SUM(claimed), 0) FROM [readpast].[claim_rates] WITH (ROWLOCK) WHERE queue_id = @queue_id);
         IF @room < @allowed
+        BEGIN
             SET @allowed = CASE WHEN @room < 0 THEN 0 ELSE @room END;
+            SET @kept_by = 4;
+        END;
     END;
 
     SET @room = @allowed;
@@ -2407,7 +2418,9 @@ INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESE
 WHERE j.state = 2 AND j.worker_id = @worker_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-RETURN CASE WHEN @allowed < @max AND @claimed >= @allowed THEN 2 ELSE 0 END;
+IF @kept_by > 0 AND @claimed >= @allowed
+    EXEC [readpast].[look] @queue_id, @found OUTPUT;
+RETURN CASE WHEN @found = 1 THEN @kept_by ELSE 0 END;
 GO
 
 -- 232_look.sql
@@ -3599,7 +3612,7 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Says whether a queue has jobs that are not finished: ready, scheduled, waiting or claimed, by any worker. For a worker that drains it.
--- With @due_within_ms, scheduled jobs that are due later than that do not count.
+-- With @due_within_ms, scheduled jobs that are due later than that do not count, nor do those that wait behind them in their groups.
 --
 -- A few seeks at any depth. Reads without locks (NOLOCK), one state after the other: a job that moves from one to another meanwhile can be
 -- in none of them. So "nothing" counts when it was said twice in a row.
@@ -3641,6 +3654,9 @@ IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (NOLOCK, INDEX (jobs_claimed))
 
 IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (NOLOCK, INDEX (jobs_waiting))
            WHERE queue_id = @queue_id AND state = 6)
+    -- Behind jobs that are due later than that they wait as long.
+    AND (@due_within_ms IS NULL OR @ready = 1 OR @scheduled = 1 OR @claimed = 1
+         OR EXISTS (SELECT 1 FROM [readpast].[group_events] WITH (NOLOCK) WHERE queue_id = @queue_id))
     SET @waiting = 1;
 
 SELECT CAST(CASE WHEN @ready = 1 OR @scheduled = 1 OR @claimed = 1 OR @waiting = 1 THEN 1 ELSE 0 END AS bit) AS unfinished,

@@ -9,12 +9,10 @@ use crate::error::Error;
 use crate::ids::{BatchId, JobId};
 use crate::job::{Job, NewJob};
 use crate::json_formats::rfc3339;
+use crate::maximums::MAX_NAME_UNITS;
 
 /// The header that a follow-up gets from its batch.
 const END_HEADER: &str = "readpast-batch";
-
-/// The longest name, in UTF-16 units: the width of the column.
-const MAX_NAME_UNITS: usize = 128;
 
 /// A batch to create ([`Queue::create_batch`](crate::Queue::create_batch)).
 ///
@@ -97,7 +95,7 @@ impl NewBatch {
 /// What became of a batch when it was sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Sealed {
+pub struct SealedBatch {
     /// How many jobs it has.
     pub jobs: u64,
     /// Whether all of them have ended already, so that the follow-up is enqueued.
@@ -133,7 +131,7 @@ pub struct BatchRow {
     /// How many were cancelled, or purged before they had ended.
     pub cancelled: u64,
     /// The follow-up, once it is enqueued.
-    pub follow_up: Option<JobId>,
+    pub follow_up_id: Option<JobId>,
 }
 
 impl BatchRow {
@@ -158,7 +156,7 @@ impl Serialize for BatchRow {
         batch.serialize_field("done", &self.done)?;
         batch.serialize_field("dead", &self.dead)?;
         batch.serialize_field("cancelled", &self.cancelled)?;
-        batch.serialize_field("follow_up", &self.follow_up)?;
+        batch.serialize_field("follow_up_id", &self.follow_up_id)?;
         batch.end()
     }
 }

@@ -1,5 +1,7 @@
 //! Headers: a small JSON object that a producer attaches to a job.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -69,15 +71,16 @@ impl Headers {
 ///
 /// It takes for JSON some that Rust has no value for, such as the number 1e999, half of a character (`"\ud800"`), or
 /// brackets in brackets 128 deep. A producer in T-SQL must not be able to stop all workers with one such job, nor to hide
-/// a page of jobs from operators: these headers count as none.
+/// a page of jobs from operators: such a header counts as none, and where not even its name can be read, all of them.
 pub(crate) fn read(json: &str) -> Option<Map<String, Value>> {
-    match serde_json::from_str(json) {
-        Ok(headers) => Some(headers),
-        Err(error) => {
-            tracing::warn!(%error, "a job's headers cannot be read; it has none for its handler");
-            None
-        }
-    }
+    let cannot_be_read =
+        |error: serde_json::Error| tracing::warn!(%error, "a job's header cannot be read; its handler does not get it");
+    let named: BTreeMap<String, Box<RawValue>> = serde_json::from_str(json).map_err(cannot_be_read).ok()?;
+    let value = |(name, json): (String, Box<RawValue>)| {
+        let value = serde_json::from_str(json.get()).map_err(cannot_be_read).ok()?;
+        Some((name, value))
+    };
+    Some(named.into_iter().filter_map(value).collect())
 }
 
 /// [`read`] of a member of a larger object.

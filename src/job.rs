@@ -446,7 +446,11 @@ impl NewJob {
         self
     }
 
-    /// Adds the job to a batch, which must not be sealed ([`Queue::create_batch`](crate::Queue::create_batch)).
+    /// Adds the job to a batch, which must not be sealed ([`Queue::create_batch`](crate::Queue::create_batch)): where it
+    /// is, nothing is enqueued ([`Error::BatchNotOpen`]), and a job with such a
+    /// [follow-up](crate::Output::enqueue) has failed. A job that is a duplicate of another
+    /// ([`dedup_key`](NewJob::dedup_key)) is not added. Not for queues with
+    /// [`Delivery::AtMostOnce`](crate::Delivery::AtMostOnce).
     pub fn batch(mut self, batch: BatchId) -> NewJob {
         self.batch = Some(batch);
         self

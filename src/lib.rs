@@ -158,7 +158,7 @@ mod schedule;
 mod trace_context;
 mod worker;
 
-pub use batch::{BatchEnd, BatchRow, NewBatch, Sealed};
+pub use batch::{BatchEnd, BatchRow, NewBatch, SealedBatch};
 pub use config::{Config, ConnectionConfig, MetricsConfig, PortInUse, QueueConfig, RetryConfig, WorkerConfig};
 pub use connection_string::ConnectionString;
 pub use enqueued::Enqueued;
@@ -181,6 +181,8 @@ pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBu
 pub use futures_io;
 /// The library of the thread pool, for [`WorkerBuilder::thread_pool`].
 pub use rayon;
+/// The values of [`Job::headers`].
+pub use serde_json;
 /// The driver, for [`enqueue_in`] and [`finish_in`](finish_in()).
 pub use tiberius;
 /// The type of [`NewJob::correlation_id`] and [`WorkerId`].

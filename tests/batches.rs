@@ -126,7 +126,7 @@ async fn the_follow_up_comes_once_and_says_how_all_have_ended() {
 
         let row = row(&fixture.queue, batch).await;
         assert_eq!((row.name.as_deref(), row.queue.as_str(), row.unfinished()), (Some("import"), "work", 0));
-        assert_eq!(row.follow_up, Some(JobId(job_id)));
+        assert_eq!(row.follow_up_id, Some(JobId(job_id)));
         assert!(row.created_at <= row.sealed_at.unwrap() && row.sealed_at <= row.ended_at);
         drop(other);
         fixture.remove().await;
@@ -144,8 +144,8 @@ async fn an_empty_batch_ends_when_it_is_sealed() {
         assert_eq!((sealed.jobs, sealed.ended), (0, true), "the second time, too");
     }
     assert_eq!(follow_ups(&mut session).await, 1);
-    assert!(row(&fixture.queue, with).await.follow_up.is_some());
-    assert!(row(&fixture.queue, without).await.follow_up.is_none());
+    assert!(row(&fixture.queue, with).await.follow_up_id.is_some());
+    assert!(row(&fixture.queue, without).await.follow_up_id.is_none());
     drop(session);
     fixture.remove().await;
 }
@@ -521,7 +521,7 @@ async fn every_way_to_end_counts() {
     let row = row(queue, batch).await;
     let mut worker = WorkerSession::register(&fixture).await;
     let end = worker.claim_one().await;
-    assert_eq!(Some(JobId(end.job_id)), row.follow_up);
+    assert_eq!(Some(JobId(end.job_id)), row.follow_up_id);
     let told = &end.details["headers"]["readpast-batch"];
     assert_eq!([&told["done"], &told["dead"], &told["cancelled"]].map(|n| n.as_u64().unwrap()), expected[1..]);
     drop(worker);
@@ -663,7 +663,7 @@ async fn a_queue_without_acknowledgements_has_no_jobs_of_batches() {
     other.enqueue(&NewJob::text("x").batch(batch)).await.unwrap();
     queue.seal_batch(batch).await.unwrap();
     drain(&other, |_, _| Ok(Output::default())).await;
-    assert!(row(queue, batch).await.follow_up.is_some());
+    assert!(row(queue, batch).await.follow_up_id.is_some());
     let error = other.create(QueueOptions::default().delivery(Delivery::AtMostOnce)).await.unwrap_err();
     assert!(error.to_string().contains("has had groups or jobs of batches"), "{error}");
     drop(other);
@@ -844,7 +844,7 @@ async fn cancelling_a_batch_cancels_its_jobs_in_all_queues_and_below_it() {
     // One is done all the same.
     assert_eq!(worker.finish(&[running[1].done(), running[2].retry(0, "x"), running[3].dead("x")]).await, []);
     assert_eq!(counts(queue, batch).await, [1_511, 1, 0, 1_510]);
-    let follow_up = row(queue, batch).await.follow_up.unwrap();
+    let follow_up = row(queue, batch).await.follow_up_id.unwrap();
     assert_eq!(queue.job(follow_up).await.unwrap().unwrap().state, JobState::Ready);
     let why = queue.job(JobId(running[2].job_id)).await.unwrap().unwrap().error.unwrap();
     assert!(why.ends_with(": a wrong file"), "{why}");

@@ -9,10 +9,11 @@ use super::enqueue::run;
 use super::lasting_session::Session;
 use super::parameters::{int, ms, procedure};
 use super::result_columns::{Columns, all_rows, into_rows, one_row};
-use crate::batch::{BatchRow, NewBatch, Sealed};
+use crate::batch::{BatchRow, NewBatch, SealedBatch};
 use crate::config::check_schema;
 use crate::error::Error;
 use crate::ids::{BatchId, JobId};
+use crate::trace_context::TraceContext;
 
 /// The calls by name.
 const CREATE_BATCH: &str = "create_batch";
@@ -29,7 +30,7 @@ impl Session {
     }
 
     /// Seals a batch.
-    pub(super) async fn seal_batch(&mut self, batch: BatchId) -> Result<Sealed, Error> {
+    pub(super) async fn seal_batch(&mut self, batch: BatchId) -> Result<SealedBatch, Error> {
         let command = seal_command(self.schema(), batch);
         read_sealed(self.row(SEAL_BATCH, command).await?)
     }
@@ -121,7 +122,11 @@ where
 /// # Cancel safety
 ///
 /// Not cancel safe: when the future is dropped, drop the client too.
-pub async fn seal_batch_in<S>(client: &mut tiberius::Client<S>, schema: &str, batch: BatchId) -> Result<Sealed, Error>
+pub async fn seal_batch_in<S>(
+    client: &mut tiberius::Client<S>,
+    schema: &str,
+    batch: BatchId,
+) -> Result<SealedBatch, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -141,7 +146,7 @@ fn create_command<'a>(schema: &str, queue: &'a str, batch: &'a NewBatch) -> Comm
         command.bind_param("@correlation_id", job.correlation_id);
         command.bind_param("@kind", job.kind.as_deref());
         command.bind_param("@time_limit_ms", job.time_limit.map(ms));
-        command.bind_param("@headers", job.headers.as_ref().map(|headers| headers.json()));
+        command.bind_param("@headers", TraceContext::current().headers_of(job).map(|headers| headers.json()));
     }
     command.bind_param("@parent_id", batch.parent.map(|parent| parent.0));
     command.bind_out_param("@batch_id", 0_i64); // the value gives the parameter its type
@@ -159,8 +164,8 @@ fn seal_command<'a>(schema: &str, batch: BatchId) -> Command<'a> {
     command
 }
 
-fn read_sealed(mut row: Columns) -> Result<Sealed, Error> {
-    Ok(Sealed { jobs: row.big_count("members")?, ended: row.required("ended")? })
+fn read_sealed(mut row: Columns) -> Result<SealedBatch, Error> {
+    Ok(SealedBatch { jobs: row.big_count("members")?, ended: row.required("ended")? })
 }
 
 fn read_batch(mut row: Columns) -> Result<BatchRow, Error> {
@@ -176,6 +181,6 @@ fn read_batch(mut row: Columns) -> Result<BatchRow, Error> {
         done: row.big_count("done")?,
         dead: row.big_count("dead")?,
         cancelled: row.big_count("cancelled")?,
-        follow_up: row.optional("follow_up_id")?.map(JobId),
+        follow_up_id: row.optional("follow_up_id")?.map(JobId),
     })
 }

@@ -34,10 +34,19 @@ pub(crate) struct ClaimAnswer {
     /// A job waits that must run alone, because workers were lost while they held it. Asked for with `alone`, it is
     /// what `jobs` has.
     pub(crate) alone_waits: bool,
-    /// A limit of the queue's kept jobs back.
-    pub(crate) limited: bool,
+    /// What kept ready jobs back, if anything did.
+    pub(crate) limited: Option<ClaimLimit>,
     /// For the next claim.
     pub(crate) end: Option<ClaimEnd>,
+}
+
+/// A limit of the queue's own ([`QueueOptions`](super::QueueOptions)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClaimLimit {
+    /// How many jobs are held: each that is acknowledged makes room.
+    Running,
+    /// How many are claimed in an interval: only time makes room.
+    Rate,
 }
 
 /// Where a claim ended in the index of ready jobs. Passed on with the next claim, it lets SQL Server begin there,
@@ -58,7 +67,8 @@ impl ClaimEnd {
 
 /// What the return status of `claim` is the sum of.
 const ALONE_WAITS: u32 = 1;
-const LIMITED: u32 = 2;
+const LIMITED_BY_RUNNING: u32 = 2;
+const LIMITED_BY_RATE: u32 = 4;
 
 /// How many columns of a claimed job stand between its attempt and its payload.
 const CLAIMED_BETWEEN: usize = 6;
@@ -90,7 +100,12 @@ impl Session {
         command.bind_out_param("@lowered", request.seen.map_or(0, |seen| seen.lowered));
         let answer = self.run("claim", command).await?;
         let status = answer.return_code();
-        let (alone_waits, limited) = (status & ALONE_WAITS != 0, status & LIMITED != 0);
+        let alone_waits = status & ALONE_WAITS != 0;
+        let limited = match status {
+            status if status & LIMITED_BY_RUNNING != 0 => Some(ClaimLimit::Running),
+            status if status & LIMITED_BY_RATE != 0 => Some(ClaimLimit::Rate),
+            _ => None,
+        };
         let lowered = answer.try_return_value("@lowered").ok().flatten();
         let mut jobs = Vec::new();
         for row in all_rows("claim", answer) {

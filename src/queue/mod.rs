@@ -64,7 +64,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OnceCell, broadcast, watch};
 
-use crate::batch::{BatchRow, NewBatch, Sealed};
+use crate::batch::{BatchRow, NewBatch, SealedBatch};
 use crate::config::{Config, WorkerConfig};
 use crate::connection_string::ConnectionString;
 use crate::enqueued::Enqueued;
@@ -401,8 +401,9 @@ impl Queue {
     /// de-duplication key it comes only if there was no time left to send the job again, if that failed too, or if the
     /// cause is none that passes. After every other error the job is not in the queue: [`Error::InvalidJob`] before
     /// anything is sent; [`Error::NoFreeConnection`] and those of [`connect`](Queue::connect) when there was no
-    /// connection to send it on; [`Error::UnknownQueue`], [`Error::NotInstalled`], [`Error::PermissionDenied`] and SQL
-    /// Server's other errors.
+    /// connection to send it on; [`Error::BatchNotOpen`] for a batch that is sealed or not there; [`Error::Refused`] for a
+    /// group or a batch where the queue delivers at most once; [`Error::UnknownQueue`], [`Error::NotInstalled`],
+    /// [`Error::PermissionDenied`] and SQL Server's other errors.
     ///
     /// # Cancel safety
     ///
@@ -546,7 +547,7 @@ impl Queue {
     /// # Cancel safety
     ///
     /// When the future is dropped, the batch may be sealed or not.
-    pub async fn seal_batch(&self, batch: BatchId) -> Result<Sealed, Error> {
+    pub async fn seal_batch(&self, batch: BatchId) -> Result<SealedBatch, Error> {
         let sealed = self.session().await?.seal_batch(batch).await?;
         if sealed.ended {
             self.enqueued.send_replace(()); // the follow-up

@@ -9,12 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
+use crate::queue::claim::ClaimLimit;
+
 /// Two signals, one to the prefetcher and one from it, and what its last claim has met.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     expected: Notify,
     found_nothing: Notify,
     limited: AtomicBool,
+    ends_make_room: AtomicBool,
 }
 
 impl Arrivals {
@@ -33,14 +36,20 @@ impl Arrivals {
         self.found_nothing.notify_one();
     }
 
-    /// The last claim was kept from jobs by the queue's own limits, or not.
-    pub(super) fn set_limited(&self, limited: bool) {
-        self.limited.store(limited, Ordering::Relaxed);
+    /// What kept the last claim from jobs that are ready.
+    pub(super) fn set_limited(&self, limited: Option<ClaimLimit>) {
+        self.limited.store(limited.is_some(), Ordering::Relaxed);
+        self.ends_make_room.store(limited == Some(ClaimLimit::Running), Ordering::Relaxed);
     }
 
-    /// Whether claims are kept from jobs by the queue's own limits: then an acknowledged job makes room for another.
+    /// Whether claims are kept from jobs by the queue's own limits.
     pub(super) fn are_limited(&self) -> bool {
         self.limited.load(Ordering::Relaxed)
+    }
+
+    /// Whether that is so, and a job that is acknowledged makes room for another.
+    pub(super) fn ends_make_room(&self) -> bool {
+        self.ends_make_room.load(Ordering::Relaxed)
     }
 
     /// Returns when a claim has found nothing while nothing was in flight. For the drain alone.

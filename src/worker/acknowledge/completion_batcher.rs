@@ -84,7 +84,7 @@ impl CompletionSender {
             }
             ended => ended,
         };
-        let urgent = matches!(&ended, Ended::Ran(ran) if ran.in_group) || self.state.arrivals.are_limited();
+        let urgent = matches!(&ended, Ended::Ran(ran) if ran.in_group) || self.state.arrivals.ends_make_room();
         // Refused only when the completion was ended (a stop at once): the job is then the reaper's.
         let _ = self.ended.send(ended);
         let fills = self.filling.queued.fetch_add(1, Ordering::AcqRel) + 1 == self.filling.batch_size;

@@ -85,7 +85,7 @@ impl Confirmations {
         let next_in_turn = jobs.iter().any(|job| job.in_group);
         drop(jobs); // what they hold is given back before anybody looks
         self.state.in_flight.confirmed();
-        if next_in_turn || self.state.arrivals.are_limited() {
+        if next_in_turn || self.state.arrivals.ends_make_room() {
             self.state.arrivals.expect();
         }
     }

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::error::Error;
 use crate::queue::Delivery;
-use crate::queue::claim::{ClaimAnswer, ClaimEnd, ClaimRequest};
+use crate::queue::claim::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest};
 use crate::queue::lasting_session::Session;
 use crate::worker::call_size::CallSize;
 use crate::worker::claim_ahead::Demand;
@@ -66,7 +66,7 @@ struct Answer {
     /// A job waits that must run alone.
     alone_waits: bool,
     /// A limit of the queue's kept jobs back.
-    limited: bool,
+    limited: Option<ClaimLimit>,
     took: Duration,
 }
 
@@ -184,7 +184,7 @@ impl Prefetcher {
         let Answer { jobs, alone_waits, limited, took } = answer;
         let claimed = jobs.len();
         arrivals.set_limited(limited);
-        let too_few = if limited { Limit::QueueLimit } else { Limit::Starved };
+        let too_few = if limited.is_some() { Limit::QueueLimit } else { Limit::Starved };
         self.alone.answered(alone_waits, held_nothing && claimed > 0, Duration::from_millis(config.lease_ms));
         self.demand.claimed(took);
         self.demand.claimed_payloads(claimed, jobs.iter().map(|claimed| claimed.job.payload().len()).sum());
@@ -206,9 +206,10 @@ impl Prefetcher {
         } else if in_flight.jobs() == 0 {
             arrivals.found_nothing();
         }
-        if claimed < room && !(held_nothing && alone_waits) {
+        // A job that runs alone is all that a claim brings.
+        if claimed < room && !(held_nothing && alone_waits && claimed > 0) {
             limited_by.begin(too_few);
-            self.wait_for_jobs(claimed, limited).await;
+            self.wait_for_jobs(claimed, limited.is_some()).await;
         }
     }
 

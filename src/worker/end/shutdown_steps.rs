@@ -16,7 +16,6 @@ use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use crate::error::Error;
 use crate::queue::lasting_session::Session;
-use crate::queue::progress::NOTE_PROGRESS;
 use crate::worker::growing_pauses::Pauses;
 use crate::worker::lease::keeper::Lease;
 use crate::worker::lease::worker_life::Registration;
@@ -193,16 +192,13 @@ async fn write_notes(state: &StageContext, session: &mut Session, registration: 
         let (mut taken, mut pauses) = (state.notes.take_all(), pauses());
         while !taken.is_empty() {
             let writing = write_next(session, registration.worker_id, &mut taken, progress_writer::BATCH);
-            if let Err(error) = writing.await {
-                pause_or_fail(NOTE_PROGRESS, &mut pauses, error).await?;
+            if writing.await.is_err() {
+                tokio::time::sleep(pauses.next()).await;
             }
         }
-        Ok(())
     };
-    match tokio::time::timeout(NOTES_GRACE, written).await {
-        Ok(Ok::<(), Error>(())) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "what jobs have noted last could not be written: it is lost"),
-        Err(_) => tracing::warn!("what jobs have noted last could not be written in time: it is lost"),
+    if tokio::time::timeout(NOTES_GRACE, written).await.is_err() {
+        tracing::warn!("what jobs have noted last could not be written in time: it is lost");
     }
 }
 

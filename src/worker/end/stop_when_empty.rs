@@ -36,7 +36,7 @@ pub(in crate::worker) async fn stop_when_empty(state: Arc<StageContext>, due_wit
             Ok(left) if left.is_empty() => empty_readings += 1,
             Ok(left) => {
                 empty_readings = 0;
-                waiting.goes_on(&left, state.tally.run_times().jobs);
+                waiting.goes_on(&left, arrivals.are_limited(), state.tally.run_times().jobs);
                 if let Some(next_due) = left.next_due
                     && !left.ready
                     && !left.claimed
@@ -66,7 +66,7 @@ struct Waiting {
 
 impl Waiting {
     /// There is still something left, and nothing to claim.
-    fn goes_on(&mut self, left: &Unfinished, jobs_run: u64) {
+    fn goes_on(&mut self, left: &Unfinished, limited: bool, jobs_run: u64) {
         let now = Instant::now();
         if self.since.is_none() || self.jobs_run != jobs_run {
             *self = Waiting { since: Some(now), told_at: None, jobs_run };
@@ -77,20 +77,25 @@ impl Waiting {
         };
         if is_due {
             self.told_at = Some(now);
-            tracing::info!(waits_for = %WaitsFor(left), next_due_s = left.next_due.map(|due| due.as_secs()), "the queue is not drained yet");
+            tracing::info!(waits_for = %WaitsFor { left, limited }, next_due_s = left.next_due.map(|due| due.as_secs()), "the queue is not drained yet");
         }
     }
 }
 
 /// What a drain waits for, in words.
-struct WaitsFor<'a>(&'a Unfinished);
+struct WaitsFor<'a> {
+    left: &'a Unfinished,
+    /// Claims are kept from jobs by the queue's own limits.
+    limited: bool,
+}
 
 impl fmt::Display for WaitsFor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WaitsFor(Unfinished { ready, scheduled, claimed, waiting, paused, next_due: _ }) = self;
+        let WaitsFor { left: Unfinished { ready, scheduled, claimed, waiting, paused, next_due: _ }, limited } = self;
         let reasons = [
             (*ready && *paused, "the queue to be resumed"),
-            (*ready && !paused, "jobs that another session has locked, or that must run alone"),
+            (*ready && !paused && *limited, "jobs that the queue's limits keep back"),
+            (*ready && !paused && !limited, "jobs that another session has locked, or that must run alone"),
             (*claimed, "jobs that other workers hold"),
             (*scheduled, "jobs that are scheduled"),
             (*waiting, "jobs that wait for their turn in their groups"),
@@ -108,10 +113,14 @@ mod tests {
     fn what_is_waited_for_is_said_in_words() {
         let left =
             Unfinished { ready: true, scheduled: true, claimed: false, waiting: false, paused: true, next_due: None };
-        assert_eq!(WaitsFor(&left).to_string(), "the queue to be resumed; jobs that are scheduled");
+        let waits_for = |left| WaitsFor { left, limited: false }.to_string();
+        assert_eq!(waits_for(&left), "the queue to be resumed; jobs that are scheduled");
+        let resumed = Unfinished { paused: false, scheduled: false, ..left };
+        let limited = WaitsFor { left: &resumed, limited: true };
+        assert_eq!(limited.to_string(), "jobs that the queue's limits keep back");
         let left =
             Unfinished { ready: false, scheduled: false, claimed: true, waiting: false, paused: false, next_due: None };
-        assert_eq!(WaitsFor(&left).to_string(), "jobs that other workers hold");
+        assert_eq!(waits_for(&left), "jobs that other workers hold");
     }
 
     #[test]
@@ -119,12 +128,12 @@ mod tests {
         let left =
             Unfinished { ready: false, scheduled: true, claimed: false, waiting: false, paused: false, next_due: None };
         let mut waiting = Waiting::default();
-        waiting.goes_on(&left, 3);
+        waiting.goes_on(&left, false, 3);
         assert!(waiting.told_at.is_none());
         waiting.since = waiting.since.map(|since| since - TELL_AFTER);
-        waiting.goes_on(&left, 3);
+        waiting.goes_on(&left, false, 3);
         assert!(waiting.told_at.is_some());
-        waiting.goes_on(&left, 4);
+        waiting.goes_on(&left, false, 4);
         assert!(waiting.told_at.is_none());
     }
 }

@@ -3,6 +3,7 @@
 /// What limits a worker: where more would make it faster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Limit {
     /// Too few jobs in the queue. Nothing to do, or one worker too many.
     #[default]
