@@ -69,8 +69,7 @@ impl Headers {
 
 /// Reads headers as SQL Server has them.
 ///
-/// It takes for JSON some that Rust has no value for, such as the number 1e999, half of a character (`"\ud800"`), or
-/// brackets in brackets 128 deep. A producer in T-SQL must not be able to stop all workers with one such job, nor to hide
+/// It takes for JSON some that Rust has no value for, such as the number 1e999 or half of a character (`"\ud800"`). A producer in T-SQL must not be able to stop all workers with one such job, nor to hide
 /// a page of jobs from operators: such a header counts as none, and where not even its name can be read, all of them.
 pub(crate) fn read(json: &str) -> Option<Map<String, Value>> {
     let cannot_be_read =
@@ -80,7 +79,8 @@ pub(crate) fn read(json: &str) -> Option<Map<String, Value>> {
         let value = serde_json::from_str(json.get()).map_err(cannot_be_read).ok()?;
         Some((name, value))
     };
-    Some(named.into_iter().filter_map(value).collect())
+    let read: Map<String, Value> = named.into_iter().filter_map(value).collect();
+    (!read.is_empty()).then_some(read)
 }
 
 /// [`read`] of a member of a larger object.

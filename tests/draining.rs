@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use readpast::{Handlers, NewJob, Worker};
+use readpast::{BoxError, Context, Handlers, Job, JobError, NewJob, Worker};
 
 use crate::support::{Fixture, changed, numbers, until};
 
@@ -128,6 +128,22 @@ async fn what_is_due_later_is_left_and_what_is_due_in_time_is_run() {
     assert_eq!(now.stats.done + soon.stats.done, 6);
     let left = fixture.queue.stats().await.unwrap();
     assert_eq!((left.ready, left.scheduled), (0, 1));
+    fixture.remove().await;
+}
+
+/// They get their turn when that one has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_in_its_group_behind_a_job_that_is_due_later_is_left() {
+    let fixture = Fixture::new("until_group").await;
+    fixture.queue.enqueue_many(&["a", "b"].map(|text| NewJob::text(text).group_key("k"))).await.unwrap();
+    let tomorrow = |_: &Job, _: &Context| -> Result<(), BoxError> {
+        Err(JobError::retry_in(Duration::from_secs(86_400), "not now").into())
+    };
+    let worker = Worker::builder(&fixture.queue, Handlers::any(tomorrow)).start().await.unwrap();
+    let drained = tokio::time::timeout(Duration::from_secs(60), worker.drain_until(Duration::ZERO));
+    assert_eq!(drained.await.expect("it does not wait").unwrap().stats.retried, 1);
+    let left = fixture.queue.stats().await.unwrap();
+    assert_eq!((left.scheduled, left.waiting), (1, 1));
     fixture.remove().await;
 }
 

@@ -297,19 +297,18 @@ async fn what_sql_server_would_refuse_is_refused_before_anything_is_sent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn headers_that_cannot_be_read_hold_up_no_job() {
     let fixture = Fixture::new("headers_unreadable").await;
-    let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(127), "]".repeat(127));
     let mut session = fixture.session().await;
-    for headers in [r#"{"n":1e999}"#, r#"{"half":"\ud800"}"#, &deep] {
+    for headers in [r#"{"n":1e999}"#, r#"{"half":"\ud800"}"#] {
         for call in t_sql_calls(headers) {
             session.sql(&call).await;
         }
     }
     drop(session);
     let listed = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
-    assert_eq!(listed.iter().map(|job| job.headers.is_some()).collect::<Vec<_>>(), [false, true, false].repeat(3));
+    assert_eq!(listed.iter().map(|job| job.headers.is_some()).collect::<Vec<_>>(), [false, true, false].repeat(2));
     assert_eq!(fixture.queue.schedules().await.unwrap()[0].headers, None);
     let (good, bad) = (("good".to_owned(), json!({"tenant": "acme"})), |name: &str| (name.to_owned(), json!({})));
-    let expected = [vec![bad("bad"); 3], vec![good; 3], vec![bad("x"); 3]].concat();
+    let expected = [vec![bad("bad"); 2], vec![good; 2], vec![bad("x"); 2]].concat();
     assert_eq!(handled(&fixture).await, expected);
     fixture.remove().await;
 }

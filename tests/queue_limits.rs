@@ -15,6 +15,7 @@ use crate::support::{Claimed, Fixture, Session, WorkerSession, changed, number, 
 /// What a claim's return status is the sum of.
 const ALONE_WAITS: i64 = 1;
 const LIMITED: i64 = 2;
+const LIMITED_BY_RATE: i64 = 4;
 
 /// Claims by T-SQL; returns how many jobs it got, and the return status.
 async fn claim_status(worker: &mut WorkerSession, max: u32) -> (usize, i64) {
@@ -214,7 +215,7 @@ async fn a_claim_under_way_is_not_waited_for_long() {
     first.session.sql("BEGIN TRANSACTION").await;
     assert_eq!(first.claim(1).await.len(), 1);
     let mut other = WorkerSession::register(&fixture).await;
-    assert_eq!(claim_status(&mut other, 10).await, (0, LIMITED), "what it claims may count");
+    assert_eq!(claim_status(&mut other, 10).await, (0, LIMITED_BY_RATE), "what it claims may count");
     first.session.sql("COMMIT TRANSACTION").await;
     assert_eq!(claim_status(&mut other, 10).await, (1, LIMITED));
     fixture.remove().await;
@@ -239,7 +240,7 @@ async fn two_claims_at_one_moment_do_not_both_take_the_last_place() {
     while reader.number(&blocked).await == 0 {
         assert!(!claiming.is_finished(), "the first claim waits");
     }
-    assert_eq!(claim_status(&mut second, 1).await, (0, LIMITED));
+    assert_eq!(claim_status(&mut second, 1).await, (0, LIMITED_BY_RATE));
     reader.sql("ROLLBACK TRANSACTION").await;
     assert_eq!(claiming.await.unwrap(), 1);
     fixture.remove().await;
@@ -284,15 +285,15 @@ async fn a_rate_is_remembered_for_an_interval_whoever_claims_and_whatever_the_cl
     let mut worker = WorkerSession::register(&fixture).await;
     assert_eq!(claim_status(&mut worker, 2).await, (2, 0));
     let mut other = WorkerSession::register(&fixture).await;
-    assert_eq!(claim_status(&mut other, 9).await, (1, LIMITED));
-    assert_eq!(claim_status(&mut worker, 9).await, (0, LIMITED));
+    assert_eq!(claim_status(&mut other, 9).await, (1, LIMITED_BY_RATE));
+    assert_eq!(claim_status(&mut worker, 9).await, (0, LIMITED_BY_RATE));
     // An hour and a slot later.
     let back = "UPDATE [$(schema)].[claim_rates] SET slot_ms = slot_ms - 3636000";
     fixture.sql(back).await;
-    assert_eq!(claim_status(&mut worker, 9).await, (3, LIMITED));
+    assert_eq!(claim_status(&mut worker, 9).await, (3, LIMITED_BY_RATE));
     // From before the clock was set back by a day.
     fixture.sql("UPDATE [$(schema)].[claim_rates] SET slot_ms = slot_ms + 86400000").await;
-    assert_eq!(claim_status(&mut worker, 9).await, (3, LIMITED));
+    assert_eq!(claim_status(&mut worker, 9).await, (3, 0));
     fixture.remove().await;
 }
 
@@ -337,6 +338,8 @@ async fn a_worker_that_the_limits_keep_from_jobs_says_so_and_asks_seldom() {
         let (_, text) = get(address, "/metrics").await;
         text.lines().find_map(|line| line.strip_prefix(&series)?.parse().ok()).unwrap_or(0.0)
     };
+    // Nor does it ask without a pause where one of the jobs must run alone.
+    fixture.sql("UPDATE TOP (1) [$(schema)].[jobs] SET alone = 1 WHERE state = 0").await;
     let (before, since) = (calls("claim").await, Instant::now());
     // What is enqueued meanwhile is no reason to ask.
     while since.elapsed() < Duration::from_secs(1) {
