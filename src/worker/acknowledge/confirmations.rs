@@ -25,7 +25,7 @@ pub(in crate::worker) struct Ran {
     pub(in crate::worker) finish: Finish,
     /// By the local clock.
     pub(in crate::worker) enqueued_at: Instant,
-    /// Others of its group wait for its end.
+    /// It is of a group, in which others may wait for its end.
     pub(in crate::worker) in_group: bool,
     pub(in crate::worker) held: Held,
 }
