@@ -1,10 +1,11 @@
 -- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it), and note checkpoints while it runs
 -- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own); a claimed one can have been asked to be
 -- cancelled (cancelling, NULL: no), and cancelled ones are counted; a queue can have a sink (NULL: none).
--- A job can carry headers (a JSON object), belong to a batch, and be of a group of its queue (group_key); of a group only as many jobs as the queue's
--- group_limit says have the turn (in_turn = 1), and the others wait in state 6 or are scheduled. Most jobs have nothing of all this, nor a key or a
--- correlation id: plain = 1 says so to claim, which then has one column to look at. What a queue limits: group_limit, retry_passes (1: a
--- job that is retried gives its turn away), max_running (NULL: no limit), rate_jobs in rate_ms (NULL: no limit).
+-- A job can carry headers (a JSON object), belong to a batch, and be of a group of its queue (group_key); of a group only as many jobs as the
+-- queue's group_limit says have the turn (in_turn = 1), and the others wait in state 6 or are scheduled. Most jobs have nothing of all this, nor a
+-- key or a correlation id: plain = 1 says so to claim, which then has one column to look at. What a queue limits: group_limit, retry_passes (1: a
+-- job that is retried gives its turn away), max_running (NULL: no limit), rate_jobs in rate_ms (NULL: no limit). A worker says with its heartbeats
+-- what it does: reported_at and what follows (NULL: it has said nothing).
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
 -- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
@@ -64,6 +65,11 @@ BEGIN
             ALTER TABLE [$(schema)].[queues] ADD rate_jobs int NULL;
         IF COL_LENGTH(N'[$(schema)].[queues]', N'rate_ms') IS NULL
             ALTER TABLE [$(schema)].[queues] ADD rate_ms bigint NULL;
+        -- One statement: where the last column is there, all are.
+        IF COL_LENGTH(N'[$(schema)].[workers]', N'limited_by') IS NULL
+            ALTER TABLE [$(schema)].[workers]
+            ADD reported_at datetime2(3) NULL, running int NULL, done bigint NULL, failed bigint NULL, done_per_s real NULL, failed_per_s real NULL,
+                limited_by varchar(16) COLLATE Latin1_General_100_BIN2 NULL;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() = 1222

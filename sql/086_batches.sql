@@ -1,7 +1,8 @@
 -- A batch: jobs that belong together, in any queues, and a follow-up that is enqueued once, when all of them have ended. Jobs come in until it is
 -- sealed. Three tables, so that nobody who acknowledges jobs waits for a producer's transaction:
 -- batches: what it is. Who adds jobs shares a lock on the row until the end of its transaction, so that sealing waits for it.
--- batch_additions: how many jobs came in, a row for each call; when it is sealed, their sum becomes batch_counts.members.
+-- batch_additions: how many jobs came in, a row for each call, and which of the batch's parts (@part of enqueue) did; when it is sealed, the sum of
+-- the jobs becomes batch_counts.members.
 -- batch_counts: how its jobs have ended, added to once for each call that ends some.
 -- Locks are taken in the order batches, jobs, batch_counts, and within each by number.
 IF OBJECT_ID(N'[$(schema)].[batches]', N'U') IS NULL
@@ -33,7 +34,10 @@ IF OBJECT_ID(N'[$(schema)].[batch_additions]', N'U') IS NULL
         batch_id    bigint NOT NULL,
         addition_id bigint NOT NULL IDENTITY (1, 1),
         jobs        int    NOT NULL,
-        CONSTRAINT batch_additions_pk PRIMARY KEY CLUSTERED (batch_id, addition_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+        part        bigint NULL,      -- its call was this part of what is enqueued for the batch; of a part there is one
+        CONSTRAINT batch_additions_pk PRIMARY KEY CLUSTERED (batch_id, addition_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
+        INDEX batch_additions_part UNIQUE NONCLUSTERED (batch_id, part) WHERE part IS NOT NULL
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
 -- Sealing deletes all rows of a batch at once: those who add jobs to others must not wait for the table.

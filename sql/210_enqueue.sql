@@ -8,6 +8,11 @@
 --
 -- A job of a group waits (state 6) until it gets its turn: at once after this call's commit or, in a caller's transaction, within about a second after
 -- that one's. A batch cannot be sealed before the caller's transaction has ended.
+--
+-- With @part_of and @part the call is carried out once, however often it is made while the batch is open: it is that part of what is enqueued for
+-- batch @part_of, which the job then belongs to. Of a part that is there already nothing is added: @job_id is NULL and @duplicate 1. While another
+-- session adds the part and has not committed, the call waits for it. Where two begin at the very same moment, the second fails with 2601 and is rolled
+-- back; repeated, it finds the part.
 CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @queue          nvarchar(129),
     @payload        varbinary(max)   = NULL,  -- bytes; JSON as UTF-8
@@ -24,14 +29,16 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @time_limit_ms  bigint           = NULL,  -- after this long its handler is told that it is cancelled; NULL: as the worker has it
     @headers        nvarchar(1301)   = NULL,  -- a JSON object of up to 1,300 characters, for the handler
     @group_key      nvarchar(129)    = NULL,  -- jobs of one key take turns, see create_queue: up to 128 characters
-    @batch_id       bigint           = NULL   -- the batch it belongs to, see create_batch
+    @batch_id       bigint           = NULL,  -- the batch it belongs to, see create_batch
+    @part_of        bigint           = NULL,  -- the call is a part of what is enqueued for this batch
+    @part           bigint           = NULL   -- which one: a number that the caller chooses
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 -- The caller's may be another: .NET's TransactionScope has SERIALIZABLE by default, under which the look for the key would lock a range.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @is_member bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @is_member bit = 0, @is_gone bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END, @delivery = delivery
 FROM [$(schema)].[queues] WHERE name = @queue;
@@ -57,15 +64,15 @@ BEGIN
     THROW 58003, @message, 1;
 END;
 IF @headers IS NOT NULL
-BEGIN
-    IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%'
-        THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
-    -- A statement of its own: OPENJSON fails where it is not JSON.
-    IF EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE [key] LIKE N'readpast-%')
-        THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
-END;
+    EXEC [$(schema)].[check_headers] @headers;
 IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256 OR DATALENGTH(@group_key) <> DATALENGTH(LTRIM(RTRIM(@group_key)))
     THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
+IF @part_of IS NOT NULL OR @part IS NOT NULL
+BEGIN
+    IF @part_of IS NULL OR @part IS NULL OR @batch_id <> @part_of
+        THROW 58003, N'part_of and part stand together, and the job belongs to the batch of part_of', 1;
+    SET @batch_id = @part_of;
+END;
 IF @group_key IS NOT NULL OR @batch_id IS NOT NULL
     SET @is_member = 1;
 IF @is_member = 1 AND @delivery = 'at_most_once'
@@ -81,6 +88,18 @@ BEGIN
     BEGIN TRANSACTION;
     EXEC [$(schema)].[link_queue] @queue_id;
     EXEC [$(schema)].[lock_batch] @batch_id;
+    IF @part IS NOT NULL
+    BEGIN
+        -- READCOMMITTEDLOCK: waits for whoever is adding this part under READ_COMMITTED_SNAPSHOT, too.
+        IF EXISTS (SELECT 1 FROM [$(schema)].[batch_additions] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (batch_additions_part (batch_id, part)))
+                   WHERE batch_id = @batch_id AND part = @part AND part IS NOT NULL)
+        BEGIN
+            SET @duplicate = 1;
+            COMMIT TRANSACTION;
+            RETURN 0;
+        END;
+        INSERT [$(schema)].[batch_additions] WITH (ROWLOCK) (batch_id, jobs, part) VALUES (@batch_id, 0, @part);
+    END;
 END;
 
 WHILE @job_id IS NULL
@@ -115,6 +134,32 @@ BEGIN
                 THROW;
         END CATCH;
         SET XACT_ABORT ON;
+    END;
+END;
+
+-- The queue may have been deleted since it was looked for: either delete_queue finds this job, or this finds the queue gone. A row that NOLOCK sees was
+-- not deleted before this moment, so that delete_queue looks for jobs later, and finds this one. Only where there is none does it wait for a deletion
+-- that may be taken back. Outside of a transaction the job is there already and may run: it goes again only where the queue is certainly gone. Where
+-- that could not be found out, because the session waits no longer for locks, it stays: a deletion under way meets it and is taken back
+-- (delete_empty_queue).
+IF @duplicate = 0 AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
+BEGIN
+    SET XACT_ABORT OFF;
+    BEGIN TRY
+        IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
+            SET @is_gone = 1;
+    END TRY
+    BEGIN CATCH
+        IF XACT_STATE() = -1
+            THROW;
+    END CATCH;
+    SET XACT_ABORT ON;
+    IF @is_gone = 1
+    BEGIN
+        IF @@TRANCOUNT = 0
+            DELETE [$(schema)].[jobs] WITH (ROWLOCK) WHERE job_id = @job_id;
+        SET @message = CONCAT(N'there is no queue ''', @queue, N''' any more; create it with [$(schema)].[create_queue]');
+        THROW 58001, @message, 1;
     END;
 END;
 

@@ -2,7 +2,8 @@
 -- Takes part in the caller's transaction. Result (unless @report = 0, for triggers): ordinal, job_id, duplicate; a duplicate's
 -- job_id is that of the job that was unfinished at that moment, or of the earlier one in the same batch, that has its key.
 -- Jobs with a time limit, headers, a group or a batch stand in @details, too, under their ordinal. Left out, it is empty. Batches and groups are as
--- enqueue has them.
+-- enqueue has them, and so are @part_of and @part: all jobs of the call belong to that batch, and of a part that is there already nothing is added
+-- and the result is empty.
 --
 -- Keys lock nothing but themselves, see enqueue. Jobs without a key are added by one INSERT; those with a key one by one in the order of their keys,
 -- so that two batches with keys in common wait for each other and never in a circle. (An INSERT ... SELECT ... ORDER BY promises no order.)
@@ -12,13 +13,15 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue_batch]
     @queue       nvarchar(129),
     @jobs        [$(schema)].[enqueue_list] READONLY,
     @report      bit = 1,
-    @details     [$(schema)].[detail_list] READONLY
+    @details     [$(schema)].[detail_list] READONLY,
+    @part_of     bigint = NULL,  -- the call is a part of what is enqueued for this batch
+    @part        bigint = NULL   -- which one: a number that the caller chooses
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's may be another, see enqueue
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @has_details bit = 0, @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @again bit = 1, @key nvarchar(256), @last_key nvarchar(256),
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @has_details bit = 0, @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @key nvarchar(256), @last_key nvarchar(256),
     @ordinal int, @new_id bigint, @time_limit_ms int, @headers nvarchar(1300), @batch_id bigint, @last_batch bigint, @group_key nvarchar(128), @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @message nvarchar(2048);
 DECLARE @numbered TABLE
 (
@@ -76,9 +79,15 @@ BEGIN
     END;
     IF EXISTS (SELECT 1 FROM @details WHERE batch_id IS NOT NULL OR group_key IS NOT NULL)
         SET @has_members = 1;
-    IF @has_members = 1 AND @delivery = 'at_most_once'
-        THROW 58003, N'a queue with delivery at_most_once has no groups and no jobs of batches: its jobs are not acknowledged', 1;
 END;
+IF @part_of IS NOT NULL OR @part IS NOT NULL
+BEGIN
+    IF @part_of IS NULL OR @part IS NULL OR EXISTS (SELECT 1 FROM @details WHERE batch_id <> @part_of)
+        THROW 58003, N'part_of and part stand together, and the jobs belong to the batch of part_of', 1;
+    SET @has_members = 1;
+END;
+IF @has_members = 1 AND @delivery = 'at_most_once'
+    THROW 58003, N'a queue with delivery at_most_once has no groups and no jobs of batches: its jobs are not acknowledged', 1;
 
 INSERT @numbered (ordinal, own_id, job_id, duplicate)
 SELECT n.ordinal, NEXT VALUE FOR [$(schema)].[job_ids] OVER (ORDER BY n.ordinal), 0, 0
@@ -90,6 +99,8 @@ IF @has_details = 1
     SET time_limit_ms = d.time_limit_ms, headers = d.headers, batch_id = d.batch_id, group_key = d.group_key
     FROM @details AS d
     INNER JOIN @numbered AS i ON i.ordinal = d.ordinal;
+IF @part IS NOT NULL
+    UPDATE @numbered SET batch_id = @part_of;
 
 IF @has_keys = 1
     INSERT @keyed (dedup_key, ordinal)
@@ -106,7 +117,9 @@ BEGIN
     BEGIN
         EXEC [$(schema)].[link_queue] @queue_id;
         -- Before everything else, in the order of their numbers.
-        SET @last_batch = NULL;
+        IF @part IS NOT NULL
+            EXEC [$(schema)].[lock_batch] @part_of;
+        SET @last_batch = @part_of;
         WHILE 1 = 1
         BEGIN
             SET @batch_id = (SELECT MIN(batch_id) FROM @numbered WHERE @last_batch IS NULL OR batch_id > @last_batch);
@@ -115,6 +128,20 @@ BEGIN
             EXEC [$(schema)].[lock_batch] @batch_id;
             SET @last_batch = @batch_id;
         END;
+    END;
+    IF @part IS NOT NULL
+    BEGIN
+        -- See enqueue.
+        IF EXISTS (SELECT 1 FROM [$(schema)].[batch_additions] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (batch_additions_part (batch_id, part)))
+                   WHERE batch_id = @part_of AND part = @part AND part IS NOT NULL)
+        BEGIN
+            IF @is_own = 1
+                COMMIT TRANSACTION;
+            IF @report = 1
+                SELECT i.ordinal, i.job_id, i.duplicate FROM @numbered AS i WHERE i.ordinal IS NULL;
+            RETURN 0;
+        END;
+        INSERT [$(schema)].[batch_additions] WITH (ROWLOCK) (batch_id, jobs, part) VALUES (@part_of, 0, @part);
     END;
     INSERT [$(schema)].[jobs] WITH (ROWLOCK)
         (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload, time_limit_ms,
@@ -136,7 +163,7 @@ BEGIN
            i.headers,
            i.batch_id,
            i.group_key,
-           CASE WHEN @has_details = 0 AND n.correlation_id IS NULL THEN 1 END
+           CASE WHEN @has_details = 0 AND @part IS NULL AND n.correlation_id IS NULL THEN 1 END
     FROM @jobs AS n
     INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
     WHERE n.dedup_key IS NULL
@@ -211,6 +238,31 @@ BEGIN
         FROM @jobs AS n
         INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
         WHERE n.dedup_key = @key;
+    END;
+    -- The queue may have been deleted since it was looked for, see enqueue.
+    IF @again = 0 AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
+    BEGIN
+        SET XACT_ABORT OFF;
+        BEGIN TRY
+            IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
+                           WHERE queue_id = @queue_id)
+                SET @is_gone = 1;
+        END TRY
+        BEGIN CATCH
+            IF XACT_STATE() = -1
+                THROW;
+        END CATCH;
+        SET XACT_ABORT ON;
+        IF @is_gone = 1
+        BEGIN
+            IF @@TRANCOUNT = 0
+                DELETE j
+                FROM @numbered AS i
+                INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = i.own_id
+                OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            SET @message = CONCAT(N'there is no queue ''', @queue, N''' any more; create it with [$(schema)].[create_queue]');
+            THROW 58001, @message, 1;
+        END;
     END;
     IF @has_members = 1 AND @again = 0
     BEGIN

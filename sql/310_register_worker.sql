@@ -33,6 +33,17 @@ IF @@ROWCOUNT = 0
     INSERT [$(schema)].[workers] WITH (ROWLOCK) (worker_id, queue_id, name, lease_ms, registered_at, lease_until)
     VALUES (@worker_id, @queue_id, @name, @lease_ms, @now, DATEADD(MILLISECOND, @lease_ms, @now));
 
+-- The queue may have been deleted since it was looked for, see enqueue.
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
+    SET @queue_id = (SELECT queue_id FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
+                     WHERE queue_id = @queue_id);
+IF @queue_id IS NULL
+BEGIN
+    DELETE [$(schema)].[workers] WITH (ROWLOCK) WHERE worker_id = @worker_id;
+    SET @message = CONCAT(N'there is no queue ''', @queue, N''' any more; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
 IF @take_over = 1
 BEGIN
     UPDATE [$(schema)].[workers] WITH (ROWLOCK)

@@ -2,21 +2,42 @@
 -- Error 58002 when the worker was marked lost: its jobs may run elsewhere.
 -- Where nobody has the duties of the queue (see duties), this worker takes them over: from then on it calls promote every second, and reap, sample and
 -- expire at their times.
+-- A worker may say what it does, for list_workers: how many of its jobs run, how many were done since it registered, how many attempts failed (the
+-- job was retried or is dead), and what limits it. The rates since it last said so are worked out here, by SQL Server's clock. Without @done it
+-- says nothing, and what it has said stays; so it does where a heartbeat arrives behind a later one (fewer have ended), and within
+-- half a second of the last report: a rate over less would say nothing.
 -- Results: where running jobs of this worker were asked to be cancelled (cancel), job_id and fence of each, and again with each heartbeat for a day;
 -- otherwise this result is left out. Then elected (this worker has the duties), min_compatible (the oldest release that works with this schema), and the last sample of the queue's
 -- depth as sample returns it; NULL where there is none yet. Read the last result: an
 -- older release knows of no other.
 CREATE OR ALTER PROCEDURE [$(schema)].[heartbeat]
-    @worker_id uniqueidentifier
+    @worker_id  uniqueidentifier,
+    @running    int         = NULL,
+    @done       bigint      = NULL,
+    @failed     bigint      = NULL,
+    @limited_by varchar(16) = NULL  -- starved, claim, cpu, finish, queue_limit
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int;
 
-UPDATE [$(schema)].[workers] WITH (ROWLOCK)
-SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id = queue_id
-WHERE worker_id = @worker_id AND lost_at IS NULL;
+UPDATE w
+SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id = queue_id,
+    -- The clock was set back: the rates stay as they are.
+    done_per_s   = CASE WHEN r.is_news = 1 AND r.ms > 0 THEN (@done - ISNULL(done, 0)) * CAST(1000 AS float) / r.ms ELSE done_per_s END,
+    failed_per_s = CASE WHEN r.is_news = 1 AND r.ms > 0 THEN (@failed - ISNULL(failed, 0)) * CAST(1000 AS float) / r.ms ELSE failed_per_s END,
+    running      = CASE WHEN r.is_news = 1 THEN @running ELSE running END,
+    done         = CASE WHEN r.is_news = 1 THEN @done ELSE done END,
+    failed       = CASE WHEN r.is_news = 1 THEN @failed ELSE failed END,
+    limited_by   = CASE WHEN r.is_news = 1 THEN @limited_by ELSE limited_by END,
+    reported_at  = CASE WHEN r.is_news = 1 THEN @now ELSE reported_at END
+FROM [$(schema)].[workers] AS w WITH (ROWLOCK)
+CROSS APPLY (SELECT DATEDIFF_BIG(MILLISECOND, ISNULL(w.reported_at, w.registered_at), @now) AS ms) AS t
+CROSS APPLY (SELECT t.ms, CASE WHEN @done + ISNULL(@failed, 0) >= ISNULL(w.done, 0) + ISNULL(w.failed, 0) AND (t.ms < 0 OR t.ms >= 500)
+                               THEN 1 ELSE 0 END AS is_news) AS r
+WHERE w.worker_id = @worker_id AND w.lost_at IS NULL
+OPTION (MAXDOP 1);
 IF @@ROWCOUNT = 0
     THROW 58002, N'this worker is not registered for the queue, or its lease was lost; register anew', 1;
 
@@ -43,4 +64,7 @@ FROM [$(schema)].[queues] AS q
 INNER JOIN [$(schema)].[duties] AS d WITH (NOLOCK) ON d.queue_id = q.queue_id
 LEFT JOIN [$(schema)].[samples] AS s WITH (NOLOCK) ON s.queue_id = q.queue_id
 WHERE q.queue_id = @queue_id;
+-- The queue was deleted, and the worker with it.
+IF @@ROWCOUNT = 0
+    THROW 58002, N'this worker is not registered for the queue, or its lease was lost; register anew', 1;
 GO

@@ -1,6 +1,7 @@
 -- Deletes up to @max jobs in one state, the oldest first; run it until it returns less than @max.
 -- @state: done, dead, cancelled, archived (@older_than_s seconds and more after they finished), or ready, scheduled, waiting (@older_than_s seconds and
 -- more after they were enqueued). Unfinished ones count as cancelled in their batches. Claimed jobs cannot be purged. Result: purged.
+-- With @listed = 1 only those of @jobs that are in this state, all at once: up to 1,000, whatever @max is.
 --
 -- First the ids, by reading alone; then the rows in the order of their ids, each before its index entries, as all procedures but claim and promote
 -- lock them. What others have locked is skipped both times (READPAST).
@@ -14,13 +15,15 @@ CREATE OR ALTER PROCEDURE [$(schema)].[purge]
     @queue        nvarchar(129),
     @state        varchar(32),
     @older_than_s int = 0,
-    @max          int = 1000
+    @max          int = 1000,
+    @listed       bit = 0,  -- 1: only those of @jobs, so none where it is empty
+    @jobs         [$(schema)].[id_list] READONLY
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number tinyint, @purged int = 0, @rounds int = 0, @found int, @listed int = 0, @granted bit,
-    @at_least smallint, @priority smallint, @enqueued_at datetime2(3), @message nvarchar(2048);
+DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number tinyint, @purged int = 0, @rounds int = 0, @found int,
+    @listed_so_far int = 0, @granted bit, @at_least smallint, @priority smallint, @enqueued_at datetime2(3), @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 DECLARE @gone [$(schema)].[member_list];
@@ -38,6 +41,10 @@ BEGIN
 END;
 IF @older_than_s IS NULL OR @older_than_s < 0 OR @max IS NULL OR @max < 1
     THROW 58003, N'older_than_s must be 0 or more, max 1 or more', 1;
+IF @listed = 0 AND EXISTS (SELECT 1 FROM @jobs)
+    THROW 58003, N'jobs goes with listed = 1', 1;
+IF (SELECT COUNT(*) FROM @jobs) > 1000
+    THROW 58003, N'jobs must be up to 1000', 1;
 SET @before = DATEADD(SECOND, -@older_than_s, SYSUTCDATETIME());
 SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
 
@@ -48,7 +55,9 @@ BEGIN
     SET @rounds = @rounds + 1;
 
     -- The second condition is the index's filter, which a variable does not show.
-    IF @number IN (3, 4, 5)
+    IF @listed = 1
+        INSERT @old (job_id) SELECT job_id FROM @jobs;
+    ELSE IF @number IN (3, 4, 5)
         INSERT @old (job_id)
         SELECT TOP (@max - @purged) job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
         WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at <= @before
@@ -86,7 +95,7 @@ BEGIN
         OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
 
-    SET @at_least = CASE WHEN @state = 'ready' THEN -32768 END;
+    SET @at_least = CASE WHEN @state = 'ready' AND @listed = 0 THEN -32768 END;
     WHILE @at_least IS NOT NULL AND @purged + @found < @max
     BEGIN
         -- The next priority and its oldest job.
@@ -149,6 +158,7 @@ BEGIN
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
             ON a.job_id = o.job_id
+        WHERE a.queue_id = @queue_id AND a.finished_at <= @before
         OPTION (MAXDOP 1);
         SET @purged = @purged + @@ROWCOUNT;
     END;
@@ -163,7 +173,7 @@ BEGIN
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
-        WHERE j.queue_id = @queue_id AND j.state = @number AND (j.ended = 0 OR j.finished_at <= @before)
+        WHERE j.queue_id = @queue_id AND j.state = @number AND CASE WHEN j.ended = 0 THEN j.enqueued_at ELSE j.finished_at END <= @before
         OPTION (MAXDOP 1);
         SET @purged = @purged + @@ROWCOUNT;
     END;
@@ -177,8 +187,8 @@ BEGIN
     IF EXISTS (SELECT 1 FROM @gone WHERE group_key IS NOT NULL)
         EXEC [$(schema)].[advance_groups] @queue_id;
     DELETE @gone;
-    SET @listed = @listed + @found;
-    IF @found = 0 OR @purged = @listed OR @purged >= @max
+    SET @listed_so_far = @listed_so_far + @found;
+    IF @found = 0 OR @purged = @listed_so_far OR @purged >= @max OR @listed = 1
         BREAK;
 END;
 

@@ -9,16 +9,19 @@
 -- a filter, would read the same time's million jobs for each page again. Only the claimed jobs are sorted, by id: as many as the workers hold.
 -- First the ids, from entries of the index alone; then the rows. So it holds one lock at a time, and never waits.
 --
--- @kind, @correlation_id, @error: only jobs of this kind, with this id, with this text in their error (compared as the
--- database's collation does; none: any error or no error).
--- No index has them, because every job would pay for that: up to @scan jobs are read, in the order of the state, and the page has those of them that
--- match. So such a page costs @scan rows at the most, and may be empty although jobs that match come later: the next one begins at @next.
+-- @kind, @correlation_id, @error, @dedup_key, @group_key, @batch_id, @older_than_ms: only jobs of this kind, with this id, with this text in their
+-- error (compared as the database's collation does; none: any error or no error), with this key, of this group, of this batch, and this old: those
+-- that have ended counted from their end, the others from when they were enqueued, as purge counts. No index has them, because every job would pay
+-- for that: up to @scan jobs are read, in the order of the state, and the page has those of them that match. So such a page costs @scan rows at the
+-- most, and may be empty although jobs that match come later: the next one begins at @next.
 -- @next and what stands with it: where the next page begins, to be passed on as @after and so on. NULL: there is no further page.
 --
 -- Result: job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind, dedup_key,
--- correlation_id, payload_utf16, payload, payload_text, error, output, output_text, time_limit_ms, headers, batch_id, group_key. Later versions add columns at the end.
+-- correlation_id, payload_utf16, payload, payload_text, error, output, output_text, time_limit_ms, headers, batch_id, group_key, payload_bytes, output_bytes. Later versions add columns at the end.
 -- The texts are for reading in a tool: UTF-16 as it is, bytes if they are printable ASCII (tabs and line ends, too). NULL where they are not: UTF-8
 -- beyond ASCII cannot be decoded before SQL Server 2019.
+-- @max_bytes: payload and output are cut to so many bytes, and the texts are NULL; payload_bytes and output_bytes say how many they have. For lists:
+-- of a thousand jobs, a look at each beginning costs no more than a page of each.
 CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @queue          nvarchar(129),
     @state          varchar(32)   = NULL,
@@ -39,15 +42,32 @@ CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @next_alone     bit          = NULL OUTPUT,
     @after_group    nvarchar(128) = NULL,  -- waiting
     @next_group     nvarchar(128) = NULL OUTPUT,
-    @only_ids       bit          = 0      -- 1: the result is job_id alone, for programs that do something to the jobs
+    @only_ids       bit          = 0,     -- 1: the result is job_id alone, for programs that do something to the jobs
+    @dedup_key      nvarchar(257) = NULL,
+    @group_key      nvarchar(129) = NULL,
+    @batch_id       bigint       = NULL,
+    @older_than_ms  bigint       = NULL,
+    @max_bytes      int          = NULL   -- payloads and outputs are cut to so many bytes
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET @error = NULLIF(@error, N'');
+IF @max_bytes IS NOT NULL
+    SET @texts = 0;
 DECLARE @queue_id int, @claim_order varchar(4), @found int = 0, @is_archived bit = 0, @message nvarchar(2048);
-DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL THEN 0 ELSE 1 END;
-DECLARE @take int = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL THEN @max ELSE @scan END;
+DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL AND @dedup_key IS NULL AND @group_key IS NULL
+                                     AND @batch_id IS NULL THEN 0 ELSE 1 END;
+-- Of jobs that have ended, the index has the age.
+DECLARE @take int = CASE WHEN @is_filtered = 0 AND (@older_than_ms IS NULL OR @state IN ('done', 'dead', 'cancelled', 'archived')) THEN @max
+                         ELSE @scan END;
+IF @older_than_ms IS NOT NULL
+    SET @is_filtered = 1;
+-- Without an age, later than all.
+DECLARE @before datetime2(3) = CASE WHEN @older_than_ms IS NULL THEN '99991231'
+                                    WHEN @older_than_ms >= 63072000000000 THEN '00010101'  -- 2,000 years: older than any
+                                    ELSE DATEADD(MILLISECOND, -CAST(@older_than_ms % 60000 AS int),
+                                                 DATEADD(MINUTE, -CAST(@older_than_ms / 60000 AS int), SYSUTCDATETIME())) END;
 DECLARE @taken int, @end int, @last int;
 DECLARE @number tinyint = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'claimed' THEN 2
                                       WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
@@ -80,9 +100,13 @@ END;
 IF @job_id IS NOT NULL AND (@state IS NOT NULL OR @after IS NOT NULL)
     THROW 58003, N'job_id is for one job, whatever its state: it cannot stand beside state and after', 1;
 IF @job_id IS NOT NULL AND @is_filtered = 1
-    THROW 58003, N'job_id is for one job: it cannot stand beside kind, correlation_id and error', 1;
+    THROW 58003, N'job_id is for one job: it cannot stand beside kind, correlation_id, error, dedup_key, group_key, batch_id and older_than_ms', 1;
 IF @max IS NULL OR @max < 0
     THROW 58003, N'max must be 0 or more', 1;
+IF @older_than_ms < 0
+    THROW 58003, N'older_than_ms must be 0 or more', 1;
+IF @max_bytes < 0
+    THROW 58003, N'max_bytes must be 0 or more', 1;
 IF @scan IS NULL OR @scan < 1 OR @scan > 100000
     THROW 58003, N'scan must be 1 to 100000', 1;
 IF @after IS NOT NULL AND (@state = 'ready' AND @after_priority IS NULL
@@ -205,7 +229,7 @@ BEGIN
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
     SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at > @after_time
+    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at > @after_time AND finished_at <= @before
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
 END;
@@ -220,7 +244,7 @@ BEGIN
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
     SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
-    WHERE queue_id = @queue_id AND finished_at > @after_time
+    WHERE queue_id = @queue_id AND finished_at > @after_time AND finished_at <= @before
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
 END;
@@ -238,6 +262,10 @@ BEGIN
         WHERE (@kind IS NULL OR j.kind = @kind)
             AND (@correlation_id IS NULL OR j.correlation_id = @correlation_id)
             AND (@error IS NULL OR CHARINDEX(@error, j.error) > 0)
+            AND (@dedup_key IS NULL OR j.dedup_key = @dedup_key)
+            AND (@group_key IS NULL OR j.group_key = @group_key)
+            AND (@batch_id IS NULL OR j.batch_id = @batch_id)
+            AND j.finished_at <= @before
         ORDER BY p.place
         OPTION (MAXDOP 1);
     ELSE
@@ -248,6 +276,10 @@ BEGIN
         WHERE (@kind IS NULL OR j.kind = @kind)
             AND (@correlation_id IS NULL OR j.correlation_id = @correlation_id)
             AND (@error IS NULL OR CHARINDEX(@error, j.error) > 0)
+            AND (@dedup_key IS NULL OR j.dedup_key = @dedup_key)
+            AND (@group_key IS NULL OR j.group_key = @group_key)
+            AND (@batch_id IS NULL OR j.batch_id = @batch_id)
+            AND CASE WHEN j.ended = 1 THEN j.finished_at ELSE j.enqueued_at END <= @before
         ORDER BY p.place
         OPTION (MAXDOP 1);
     IF @@ROWCOUNT = @max
@@ -268,16 +300,17 @@ END;
 -- the database's code page is none in Unicode.)
 IF @is_archived = 1
     SELECT j.job_id, CAST('archived' AS varchar(9)) AS state, j.priority, CAST(0 AS bit) AS alone, j.attempt, j.fence, j.enqueued_at, j.due_at,
-           j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key, j.correlation_id, j.payload_utf16, j.payload,
+           j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key, j.correlation_id, j.payload_utf16,
+           CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END AS payload,
            CASE WHEN @texts = 0 THEN NULL
                 WHEN j.payload_utf16 = 1 THEN CAST(j.payload AS nvarchar(max))
                 WHEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
                     THEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) END AS payload_text,
-           j.error, j.output,
+           j.error, CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END AS output,
            CASE WHEN @texts = 0 THEN NULL
                 WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
                     THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
-           j.time_limit_ms, j.headers, j.batch_id, j.group_key
+           j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload) AS payload_bytes, DATALENGTH(j.output) AS output_bytes
     FROM @page AS p
     INNER LOOP JOIN [$(schema)].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
@@ -289,16 +322,17 @@ ELSE
                              WHEN 5 THEN 'cancelled' ELSE 'waiting' END
                 AS varchar(9)) AS state,
            j.priority, j.alone, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key,
-           j.correlation_id, j.payload_utf16, j.payload,
+           j.correlation_id, j.payload_utf16,
+           CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END AS payload,
            CASE WHEN @texts = 0 THEN NULL
                 WHEN j.payload_utf16 = 1 THEN CAST(j.payload AS nvarchar(max))
                 WHEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
                     THEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) END AS payload_text,
-           j.error, j.output,
+           j.error, CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END AS output,
            CASE WHEN @texts = 0 THEN NULL
                 WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
                     THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
-           j.time_limit_ms, j.headers, j.batch_id, j.group_key
+           j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload) AS payload_bytes, DATALENGTH(j.output) AS output_bytes
     FROM @page AS p
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id

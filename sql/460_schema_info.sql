@@ -1,7 +1,7 @@
 -- What a client needs to know before it starts: the installed version, what of the database or the session would make the other procedures
 -- fail, and whether a queue exists. A client of version v works with this schema where min_compatible <= v <= version.
 -- Result: version, min_compatible, database_name, read_only, read_committed_snapshot, wrong_set_options (empty when all is well),
--- queue_exists (NULL without @queue). Later versions add columns at the end.
+-- queue_exists (NULL without @queue), roles (whose procedures the login may run, with spaces between them). Later versions add columns at the end.
 CREATE OR ALTER PROCEDURE [$(schema)].[schema_info]
     @queue nvarchar(129) = NULL
 AS
@@ -23,5 +23,10 @@ SELECT @version AS version,
               CASE WHEN SESSIONPROPERTY('NUMERIC_ROUNDABORT') = 1 THEN 'NUMERIC_ROUNDABORT ON ' END) AS wrong_set_options,
        CAST(CASE WHEN @queue IS NULL THEN NULL
                  WHEN EXISTS (SELECT 1 FROM [$(schema)].[queues] AS q WHERE q.name = @queue) THEN 1
-                 ELSE 0 END AS bit) AS queue_exists;
+                 ELSE 0 END AS bit) AS queue_exists,
+       -- By one procedure of each: what the roles may do, a login may have been granted without being a member.
+       CONCAT(CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[enqueue]', N'OBJECT', N'EXECUTE') = 1 THEN N'producer ' END,
+              CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[claim]', N'OBJECT', N'EXECUTE') = 1 THEN N'worker ' END,
+              CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[purge]', N'OBJECT', N'EXECUTE') = 1 THEN N'operator ' END,
+              CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[peek]', N'OBJECT', N'EXECUTE') = 1 THEN N'monitor ' END) AS roles;
 GO

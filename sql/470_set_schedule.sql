@@ -65,13 +65,7 @@ BEGIN
     THROW 58003, @message, 1;
 END;
 IF @headers IS NOT NULL
-BEGIN
-    IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%'
-        THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
-    -- A statement of its own: OPENJSON fails where it is not JSON.
-    IF EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE [key] LIKE N'readpast-%')
-        THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
-END;
+    EXEC [$(schema)].[check_headers] @headers;
 IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256 OR DATALENGTH(@group_key) <> DATALENGTH(LTRIM(RTRIM(@group_key)))
     THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
 IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
@@ -98,6 +92,15 @@ ELSE
         payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END, payload = ISNULL(@payload, CAST(@text AS varbinary(max))),
         revision = revision + 1
     WHERE queue_id = @queue_id AND name = @name;
+-- The queue may have been deleted since it was looked for, see enqueue.
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
+    SET @queue_id = (SELECT queue_id FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
+                     WHERE queue_id = @queue_id);
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N''' any more; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
 COMMIT TRANSACTION;
 
 SELECT @created AS created;

@@ -46,13 +46,7 @@ BEGIN
     THROW 58003, @message, 1;
 END;
 IF @headers IS NOT NULL
-BEGIN
-    IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%'
-        THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
-    -- A statement of its own: OPENJSON fails where it is not JSON.
-    IF EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE [key] LIKE N'readpast-%')
-        THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
-END;
+    EXEC [$(schema)].[check_headers] @headers;
 IF @parent_id IS NOT NULL AND @payload IS NULL AND @text IS NULL
     THROW 58003, N'a batch belongs to another by its follow-up: with parent_id it needs a payload or a text', 1;
 IF @parent_id IS NOT NULL AND @delivery = 'at_most_once'
@@ -67,6 +61,15 @@ VALUES
      CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))));
 SET @batch_id = CAST(SCOPE_IDENTITY() AS bigint);
 INSERT [$(schema)].[batch_counts] WITH (ROWLOCK) (batch_id, queue_id) VALUES (@batch_id, @queue_id);
+-- The queue may have been deleted since it was looked for, see enqueue.
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
+    SET @queue_id = (SELECT queue_id FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
+                     WHERE queue_id = @queue_id);
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N''' any more; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
 IF @parent_id IS NOT NULL
 BEGIN
     INSERT [$(schema)].[batch_additions] WITH (ROWLOCK) (batch_id, jobs) VALUES (@parent_id, 1);

@@ -1,7 +1,7 @@
 -- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else; procedures that are named
--- nowhere (next_priority, lower_marks, note_attempts, sweep, look, call_sink, tend, claim_limited, link_queue, lock_batch, end_batch, note_ends,
--- note_requeued, lock_groups, advance_groups) are called by the others only. Nobody may touch a table: procedures and tables have one owner, so that
--- SQL Server asks only whether the caller may run the procedure (ownership chaining).
+-- nowhere (check_headers, next_priority, lower_marks, note_attempts, sweep, look, call_sink, tend, claim_limited, link_queue, lock_batch,
+-- end_batch, note_ends, note_requeued, lock_groups, advance_groups, delete_empty_queue) are called by the others only. Nobody may touch a table:
+-- procedures and tables have one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
 --
 -- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
 IF DATABASE_PRINCIPAL_ID(N'$(schema)_producer') IS NULL
@@ -24,6 +24,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[outcomes] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[create_batch] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[seal_batch] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_batches] TO [$(schema)_producer];
+GRANT EXECUTE ON OBJECT::[$(schema)].[find_job] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_producer];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_producer];
 GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_producer];
@@ -69,7 +70,9 @@ GO
 GRANT EXECUTE ON OBJECT::[$(schema)].[create_queue] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue_batch] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[delete_queue] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[list_workers] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[sample] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[pause] TO [$(schema)_operator];
@@ -86,6 +89,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[cancel_batch] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_batches] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[progress_of] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[find_job] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[set_schedule] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[delete_schedule] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[pause_schedule] TO [$(schema)_operator];
@@ -105,10 +109,12 @@ GO
 
 -- Sees everything and changes nothing.
 GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[list_workers] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[sample] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[progress_of] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[find_job] TO [$(schema)_monitor];
 GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_schedules] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek_attempts] TO [$(schema)_monitor];

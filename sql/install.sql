@@ -382,10 +382,11 @@ GO
 -- Migration to version 2: a job can have a time limit of its own (time_limit_ms, NULL: as its worker has it), and note checkpoints while it runs
 -- (checkpointed: 1 where the table progress has one; a bit beside others takes no room of its own); a claimed one can have been asked to be
 -- cancelled (cancelling, NULL: no), and cancelled ones are counted; a queue can have a sink (NULL: none).
--- A job can carry headers (a JSON object), belong to a batch, and be of a group of its queue (group_key); of a group only as many jobs as the queue's
--- group_limit says have the turn (in_turn = 1), and the others wait in state 6 or are scheduled. Most jobs have nothing of all this, nor a key or a
--- correlation id: plain = 1 says so to claim, which then has one column to look at. What a queue limits: group_limit, retry_passes (1: a
--- job that is retried gives its turn away), max_running (NULL: no limit), rate_jobs in rate_ms (NULL: no limit).
+-- A job can carry headers (a JSON object), belong to a batch, and be of a group of its queue (group_key); of a group only as many jobs as the
+-- queue's group_limit says have the turn (in_turn = 1), and the others wait in state 6 or are scheduled. Most jobs have nothing of all this, nor a
+-- key or a correlation id: plain = 1 says so to claim, which then has one column to look at. What a queue limits: group_limit, retry_passes (1: a
+-- job that is retried gives its turn away), max_running (NULL: no limit), rate_jobs in rate_ms (NULL: no limit). A worker says with its heartbeats
+-- what it does: reported_at and what follows (NULL: it has said nothing).
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
 -- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
@@ -445,6 +446,11 @@ BEGIN
             ALTER TABLE [readpast].[queues] ADD rate_jobs int NULL;
         IF COL_LENGTH(N'[readpast].[queues]', N'rate_ms') IS NULL
             ALTER TABLE [readpast].[queues] ADD rate_ms bigint NULL;
+        -- One statement: where the last column is there, all are.
+        IF COL_LENGTH(N'[readpast].[workers]', N'limited_by') IS NULL
+            ALTER TABLE [readpast].[workers]
+            ADD reported_at datetime2(3) NULL, running int NULL, done bigint NULL, failed bigint NULL, done_per_s real NULL, failed_per_s real NULL,
+                limited_by varchar(16) COLLATE Latin1_General_100_BIN2 NULL;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() = 1222
@@ -551,7 +557,8 @@ GO
 -- A batch: jobs that belong together, in any queues, and a follow-up that is enqueued once, when all of them have ended. Jobs come in until it is
 -- sealed. Three tables, so that nobody who acknowledges jobs waits for a producer's transaction:
 -- batches: what it is. Who adds jobs shares a lock on the row until the end of its transaction, so that sealing waits for it.
--- batch_additions: how many jobs came in, a row for each call; when it is sealed, their sum becomes batch_counts.members.
+-- batch_additions: how many jobs came in, a row for each call, and which of the batch's parts (@part of enqueue) did; when it is sealed, the sum of
+-- the jobs becomes batch_counts.members.
 -- batch_counts: how its jobs have ended, added to once for each call that ends some.
 -- Locks are taken in the order batches, jobs, batch_counts, and within each by number.
 IF OBJECT_ID(N'[readpast].[batches]', N'U') IS NULL
@@ -585,7 +592,10 @@ IF OBJECT_ID(N'[readpast].[batch_additions]', N'U') IS NULL
         batch_id    bigint NOT NULL,
         addition_id bigint NOT NULL IDENTITY (1, 1),
         jobs        int    NOT NULL,
-        CONSTRAINT batch_additions_pk PRIMARY KEY CLUSTERED (batch_id, addition_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+        part        bigint NULL,      -- its call was this part of what is enqueued for the batch; of a part there is one
+        CONSTRAINT batch_additions_pk PRIMARY KEY CLUSTERED (batch_id, addition_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
+        INDEX batch_additions_part UNIQUE NONCLUSTERED (batch_id, part) WHERE part IS NOT NULL
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
@@ -883,6 +893,16 @@ IF TYPE_ID(N'[readpast].[id_list]') IS NULL
         job_id bigint NOT NULL PRIMARY KEY CLUSTERED
     );
 GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Granted here as well as in 900_roles: in an upgrade, procedures that the roles may run already take this type before that script is run.
+IF DATABASE_PRINCIPAL_ID(N'readpast_producer') IS NOT NULL
+    GRANT EXECUTE ON TYPE::[readpast].[id_list] TO [readpast_producer];
+IF DATABASE_PRINCIPAL_ID(N'readpast_operator') IS NOT NULL
+    GRANT EXECUTE ON TYPE::[readpast].[id_list] TO [readpast_operator];
+IF DATABASE_PRINCIPAL_ID(N'readpast_monitor') IS NOT NULL
+    GRANT EXECUTE ON TYPE::[readpast].[id_list] TO [readpast_monitor];
+GO
 
 -- 127_progress_list.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
@@ -1067,6 +1087,23 @@ COMMIT TRANSACTION;
 SELECT @queue_id AS queue_id, @created AS created;
 GO
 
+-- 205_check_headers.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For those that take a job: refuses headers that are no JSON object, are too long, or have names that are readpast's own. (enqueue_batch checks
+-- those of all its jobs at once.)
+CREATE OR ALTER PROCEDURE [readpast].[check_headers]
+    @headers nvarchar(1301)
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%'
+    THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
+-- A statement of its own: OPENJSON fails where it is not JSON.
+IF EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE [key] LIKE N'readpast-%')
+    THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
+GO
+
 -- 210_enqueue.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -1080,6 +1117,11 @@ GO
 --
 -- A job of a group waits (state 6) until it gets its turn: at once after this call's commit or, in a caller's transaction, within about a second after
 -- that one's. A batch cannot be sealed before the caller's transaction has ended.
+--
+-- With @part_of and @part the call is carried out once, however often it is made while the batch is open: it is that part of what is enqueued for
+-- batch @part_of, which the job then belongs to. Of a part that is there already nothing is added: @job_id is NULL and @duplicate 1. While another
+-- session adds the part and has not committed, the call waits for it. Where two begin at the very same moment, the second fails with 2601 and is rolled
+-- back; repeated, it finds the part.
 CREATE OR ALTER PROCEDURE [readpast].[enqueue]
     @queue          nvarchar(129),
     @payload        varbinary(max)   = NULL,  -- bytes; JSON as UTF-8
@@ -1096,14 +1138,16 @@ CREATE OR ALTER PROCEDURE [readpast].[enqueue]
     @time_limit_ms  bigint           = NULL,  -- after this long its handler is told that it is cancelled; NULL: as the worker has it
     @headers        nvarchar(1301)   = NULL,  -- a JSON object of up to 1,300 characters, for the handler
     @group_key      nvarchar(129)    = NULL,  -- jobs of one key take turns, see create_queue: up to 128 characters
-    @batch_id       bigint           = NULL   -- the batch it belongs to, see create_batch
+    @batch_id       bigint           = NULL,  -- the batch it belongs to, see create_batch
+    @part_of        bigint           = NULL,  -- the call is a part of what is enqueued for this batch
+    @part           bigint           = NULL   -- which one: a number that the caller chooses
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 -- The caller's may be another: .NET's TransactionScope has SERIALIZABLE by default, under which the look for the key would lock a range.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @is_member bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @is_member bit = 0, @is_gone bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END, @delivery = delivery
 FROM [readpast].[queues] WHERE name = @queue;
@@ -1129,15 +1173,15 @@ BEGIN
     THROW 58003, @message, 1;
 END;
 IF @headers IS NOT NULL
-BEGIN
-    IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%'
-        THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
-    -- A statement of its own: OPENJSON fails where it is not JSON.
-    IF EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE [key] LIKE N'readpast-%')
-        THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
-END;
+    EXEC [readpast].[check_headers] @headers;
 IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256 OR DATALENGTH(@group_key) <> DATALENGTH(LTRIM(RTRIM(@group_key)))
     THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
+IF @part_of IS NOT NULL OR @part IS NOT NULL
+BEGIN
+    IF @part_of IS NULL OR @part IS NULL OR @batch_id <> @part_of
+        THROW 58003, N'part_of and part stand together, and the job belongs to the batch of part_of', 1;
+    SET @batch_id = @part_of;
+END;
 IF @group_key IS NOT NULL OR @batch_id IS NOT NULL
     SET @is_member = 1;
 IF @is_member = 1 AND @delivery = 'at_most_once'
@@ -1153,6 +1197,18 @@ BEGIN
     BEGIN TRANSACTION;
     EXEC [readpast].[link_queue] @queue_id;
     EXEC [readpast].[lock_batch] @batch_id;
+    IF @part IS NOT NULL
+    BEGIN
+        -- READCOMMITTEDLOCK: waits for whoever is adding this part under READ_COMMITTED_SNAPSHOT, too.
+        IF EXISTS (SELECT 1 FROM [readpast].[batch_additions] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (batch_additions_part (batch_id, part)))
+                   WHERE batch_id = @batch_id AND part = @part AND part IS NOT NULL)
+        BEGIN
+            SET @duplicate = 1;
+            COMMIT TRANSACTION;
+            RETURN 0;
+        END;
+        INSERT [readpast].[batch_additions] WITH (ROWLOCK) (batch_id, jobs, part) VALUES (@batch_id, 0, @part);
+    END;
 END;
 
 WHILE @job_id IS NULL
@@ -1187,6 +1243,32 @@ BEGIN
                 THROW;
         END CATCH;
         SET XACT_ABORT ON;
+    END;
+END;
+
+-- The queue may have been deleted since it was looked for: either delete_queue finds this job, or this finds the queue gone. A row that NOLOCK sees was
+-- not deleted before this moment, so that delete_queue looks for jobs later, and finds this one. Only where there is none does it wait for a deletion
+-- that may be taken back. Outside of a transaction the job is there already and may run: it goes again only where the queue is certainly gone. Where
+-- that could not be found out, because the session waits no longer for locks, it stays: a deletion under way meets it and is taken back
+-- (delete_empty_queue).
+IF @duplicate = 0 AND NOT EXISTS (SELECT 1 FROM [readpast].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
+BEGIN
+    SET XACT_ABORT OFF;
+    BEGIN TRY
+        IF NOT EXISTS (SELECT 1 FROM [readpast].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
+            SET @is_gone = 1;
+    END TRY
+    BEGIN CATCH
+        IF XACT_STATE() = -1
+            THROW;
+    END CATCH;
+    SET XACT_ABORT ON;
+    IF @is_gone = 1
+    BEGIN
+        IF @@TRANCOUNT = 0
+            DELETE [readpast].[jobs] WITH (ROWLOCK) WHERE job_id = @job_id;
+        SET @message = CONCAT(N'there is no queue ''', @queue, N''' any more; create it with [readpast].[create_queue]');
+        THROW 58001, @message, 1;
     END;
 END;
 
@@ -1510,7 +1592,8 @@ GO
 -- Takes part in the caller's transaction. Result (unless @report = 0, for triggers): ordinal, job_id, duplicate; a duplicate's
 -- job_id is that of the job that was unfinished at that moment, or of the earlier one in the same batch, that has its key.
 -- Jobs with a time limit, headers, a group or a batch stand in @details, too, under their ordinal. Left out, it is empty. Batches and groups are as
--- enqueue has them.
+-- enqueue has them, and so are @part_of and @part: all jobs of the call belong to that batch, and of a part that is there already nothing is added
+-- and the result is empty.
 --
 -- Keys lock nothing but themselves, see enqueue. Jobs without a key are added by one INSERT; those with a key one by one in the order of their keys,
 -- so that two batches with keys in common wait for each other and never in a circle. (An INSERT ... SELECT ... ORDER BY promises no order.)
@@ -1520,13 +1603,15 @@ CREATE OR ALTER PROCEDURE [readpast].[enqueue_batch]
     @queue       nvarchar(129),
     @jobs        [readpast].[enqueue_list] READONLY,
     @report      bit = 1,
-    @details     [readpast].[detail_list] READONLY
+    @details     [readpast].[detail_list] READONLY,
+    @part_of     bigint = NULL,  -- the call is a part of what is enqueued for this batch
+    @part        bigint = NULL   -- which one: a number that the caller chooses
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's may be another, see enqueue
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @has_details bit = 0, @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @again bit = 1, @key nvarchar(256), @last_key nvarchar(256),
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @has_details bit = 0, @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @key nvarchar(256), @last_key nvarchar(256),
     @ordinal int, @new_id bigint, @time_limit_ms int, @headers nvarchar(1300), @batch_id bigint, @last_batch bigint, @group_key nvarchar(128), @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @message nvarchar(2048);
 DECLARE @numbered TABLE
 (
@@ -1584,9 +1669,15 @@ BEGIN
     END;
     IF EXISTS (SELECT 1 FROM @details WHERE batch_id IS NOT NULL OR group_key IS NOT NULL)
         SET @has_members = 1;
-    IF @has_members = 1 AND @delivery = 'at_most_once'
-        THROW 58003, N'a queue with delivery at_most_once has no groups and no jobs of batches: its jobs are not acknowledged', 1;
 END;
+IF @part_of IS NOT NULL OR @part IS NOT NULL
+BEGIN
+    IF @part_of IS NULL OR @part IS NULL OR EXISTS (SELECT 1 FROM @details WHERE batch_id <> @part_of)
+        THROW 58003, N'part_of and part stand together, and the jobs belong to the batch of part_of', 1;
+    SET @has_members = 1;
+END;
+IF @has_members = 1 AND @delivery = 'at_most_once'
+    THROW 58003, N'a queue with delivery at_most_once has no groups and no jobs of batches: its jobs are not acknowledged', 1;
 
 INSERT @numbered (ordinal, own_id, job_id, duplicate)
 SELECT n.ordinal, NEXT VALUE FOR [readpast].[job_ids] OVER (ORDER BY n.ordinal), 0, 0
@@ -1598,6 +1689,8 @@ IF @has_details = 1
     SET time_limit_ms = d.time_limit_ms, headers = d.headers, batch_id = d.batch_id, group_key = d.group_key
     FROM @details AS d
     INNER JOIN @numbered AS i ON i.ordinal = d.ordinal;
+IF @part IS NOT NULL
+    UPDATE @numbered SET batch_id = @part_of;
 
 IF @has_keys = 1
     INSERT @keyed (dedup_key, ordinal)
@@ -1614,7 +1707,9 @@ BEGIN
     BEGIN
         EXEC [readpast].[link_queue] @queue_id;
         -- Before everything else, in the order of their numbers.
-        SET @last_batch = NULL;
+        IF @part IS NOT NULL
+            EXEC [readpast].[lock_batch] @part_of;
+        SET @last_batch = @part_of;
         WHILE 1 = 1
         BEGIN
             SET @batch_id = (SELECT MIN(batch_id) FROM @numbered WHERE @last_batch IS NULL OR batch_id > @last_batch);
@@ -1623,6 +1718,20 @@ BEGIN
             EXEC [readpast].[lock_batch] @batch_id;
             SET @last_batch = @batch_id;
         END;
+    END;
+    IF @part IS NOT NULL
+    BEGIN
+        -- See enqueue.
+        IF EXISTS (SELECT 1 FROM [readpast].[batch_additions] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (batch_additions_part (batch_id, part)))
+                   WHERE batch_id = @part_of AND part = @part AND part IS NOT NULL)
+        BEGIN
+            IF @is_own = 1
+                COMMIT TRANSACTION;
+            IF @report = 1
+                SELECT i.ordinal, i.job_id, i.duplicate FROM @numbered AS i WHERE i.ordinal IS NULL;
+            RETURN 0;
+        END;
+        INSERT [readpast].[batch_additions] WITH (ROWLOCK) (batch_id, jobs, part) VALUES (@part_of, 0, @part);
     END;
     INSERT [readpast].[jobs] WITH (ROWLOCK)
         (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload, time_limit_ms,
@@ -1644,7 +1753,7 @@ BEGIN
            i.headers,
            i.batch_id,
            i.group_key,
-           CASE WHEN @has_details = 0 AND n.correlation_id IS NULL THEN 1 END
+           CASE WHEN @has_details = 0 AND @part IS NULL AND n.correlation_id IS NULL THEN 1 END
     FROM @jobs AS n
     INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
     WHERE n.dedup_key IS NULL
@@ -1719,6 +1828,31 @@ BEGIN
         FROM @jobs AS n
         INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
         WHERE n.dedup_key = @key;
+    END;
+    -- The queue may have been deleted since it was looked for, see enqueue.
+    IF @again = 0 AND NOT EXISTS (SELECT 1 FROM [readpast].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
+    BEGIN
+        SET XACT_ABORT OFF;
+        BEGIN TRY
+            IF NOT EXISTS (SELECT 1 FROM [readpast].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
+                           WHERE queue_id = @queue_id)
+                SET @is_gone = 1;
+        END TRY
+        BEGIN CATCH
+            IF XACT_STATE() = -1
+                THROW;
+        END CATCH;
+        SET XACT_ABORT ON;
+        IF @is_gone = 1
+        BEGIN
+            IF @@TRANCOUNT = 0
+                DELETE j
+                FROM @numbered AS i
+                INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = i.own_id
+                OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            SET @message = CONCAT(N'there is no queue ''', @queue, N''' any more; create it with [readpast].[create_queue]');
+            THROW 58001, @message, 1;
+        END;
     END;
     IF @has_members = 1 AND @again = 0
     BEGIN
@@ -3236,6 +3370,17 @@ IF @@ROWCOUNT = 0
     INSERT [readpast].[workers] WITH (ROWLOCK) (worker_id, queue_id, name, lease_ms, registered_at, lease_until)
     VALUES (@worker_id, @queue_id, @name, @lease_ms, @now, DATEADD(MILLISECOND, @lease_ms, @now));
 
+-- The queue may have been deleted since it was looked for, see enqueue.
+IF NOT EXISTS (SELECT 1 FROM [readpast].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
+    SET @queue_id = (SELECT queue_id FROM [readpast].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
+                     WHERE queue_id = @queue_id);
+IF @queue_id IS NULL
+BEGIN
+    DELETE [readpast].[workers] WITH (ROWLOCK) WHERE worker_id = @worker_id;
+    SET @message = CONCAT(N'there is no queue ''', @queue, N''' any more; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
 IF @take_over = 1
 BEGIN
     UPDATE [readpast].[workers] WITH (ROWLOCK)
@@ -3260,21 +3405,42 @@ GO
 -- Error 58002 when the worker was marked lost: its jobs may run elsewhere.
 -- Where nobody has the duties of the queue (see duties), this worker takes them over: from then on it calls promote every second, and reap, sample and
 -- expire at their times.
+-- A worker may say what it does, for list_workers: how many of its jobs run, how many were done since it registered, how many attempts failed (the
+-- job was retried or is dead), and what limits it. The rates since it last said so are worked out here, by SQL Server's clock. Without @done it
+-- says nothing, and what it has said stays; so it does where a heartbeat arrives behind a later one (fewer have ended), and within
+-- half a second of the last report: a rate over less would say nothing.
 -- Results: where running jobs of this worker were asked to be cancelled (cancel), job_id and fence of each, and again with each heartbeat for a day;
 -- otherwise this result is left out. Then elected (this worker has the duties), min_compatible (the oldest release that works with this schema), and the last sample of the queue's
 -- depth as sample returns it; NULL where there is none yet. Read the last result: an
 -- older release knows of no other.
 CREATE OR ALTER PROCEDURE [readpast].[heartbeat]
-    @worker_id uniqueidentifier
+    @worker_id  uniqueidentifier,
+    @running    int         = NULL,
+    @done       bigint      = NULL,
+    @failed     bigint      = NULL,
+    @limited_by varchar(16) = NULL  -- starved, claim, cpu, finish, queue_limit
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int;
 
-UPDATE [readpast].[workers] WITH (ROWLOCK)
-SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id = queue_id
-WHERE worker_id = @worker_id AND lost_at IS NULL;
+UPDATE w
+SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id = queue_id,
+    -- The clock was set back: the rates stay as they are.
+    done_per_s   = CASE WHEN r.is_news = 1 AND r.ms > 0 THEN (@done - ISNULL(done, 0)) * CAST(1000 AS float) / r.ms ELSE done_per_s END,
+    failed_per_s = CASE WHEN r.is_news = 1 AND r.ms > 0 THEN (@failed - ISNULL(failed, 0)) * CAST(1000 AS float) / r.ms ELSE failed_per_s END,
+    running      = CASE WHEN r.is_news = 1 THEN @running ELSE running END,
+    done         = CASE WHEN r.is_news = 1 THEN @done ELSE done END,
+    failed       = CASE WHEN r.is_news = 1 THEN @failed ELSE failed END,
+    limited_by   = CASE WHEN r.is_news = 1 THEN @limited_by ELSE limited_by END,
+    reported_at  = CASE WHEN r.is_news = 1 THEN @now ELSE reported_at END
+FROM [readpast].[workers] AS w WITH (ROWLOCK)
+CROSS APPLY (SELECT DATEDIFF_BIG(MILLISECOND, ISNULL(w.reported_at, w.registered_at), @now) AS ms) AS t
+CROSS APPLY (SELECT t.ms, CASE WHEN @done + ISNULL(@failed, 0) >= ISNULL(w.done, 0) + ISNULL(w.failed, 0) AND (t.ms < 0 OR t.ms >= 500)
+                               THEN 1 ELSE 0 END AS is_news) AS r
+WHERE w.worker_id = @worker_id AND w.lost_at IS NULL
+OPTION (MAXDOP 1);
 IF @@ROWCOUNT = 0
     THROW 58002, N'this worker is not registered for the queue, or its lease was lost; register anew', 1;
 
@@ -3301,6 +3467,9 @@ FROM [readpast].[queues] AS q
 INNER JOIN [readpast].[duties] AS d WITH (NOLOCK) ON d.queue_id = q.queue_id
 LEFT JOIN [readpast].[samples] AS s WITH (NOLOCK) ON s.queue_id = q.queue_id
 WHERE q.queue_id = @queue_id;
+-- The queue was deleted, and the worker with it.
+IF @@ROWCOUNT = 0
+    THROW 58002, N'this worker is not registered for the queue, or its lease was lost; register anew', 1;
 GO
 
 -- 322_note_progress.sql
@@ -3993,6 +4162,49 @@ WHERE @queue IS NULL OR q.name = @queue
 ORDER BY q.name;
 GO
 
+-- 402_list_workers.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Shows the workers of a queue or, with NULL, of each: those that have a lease, and those that have ended, were lost, or ran out of it within the
+-- last day.
+-- Reads without locks (NOLOCK): it neither waits nor makes anybody wait. Of each worker it counts the entries of jobs_claimed, and reads the rows of
+-- the first 1,000 jobs that it holds.
+-- Result: worker_id, queue, name, registered_at, lease_left_ms (negative: it has run out; 0 where there is a lost_at), lost_at (it has ended or was
+-- lost), reported_at, held (jobs that are claimed by it), oldest_claimed_at (of those; of more than 1,000, of the 1,000 that were
+-- enqueued first), and as it has said with its heartbeat at reported_at: running, done, failed, done_per_s, failed_per_s, limited_by (see heartbeat).
+CREATE OR ALTER PROCEDURE [readpast].[list_workers]
+    @queue nvarchar(129) = NULL
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WITH (NOLOCK) WHERE name = @queue;
+IF @queue IS NOT NULL AND @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+
+SELECT w.worker_id, q.name AS queue, w.name, w.registered_at,
+       CASE WHEN w.lost_at IS NULL THEN DATEDIFF_BIG(MILLISECOND, @now, w.lease_until) ELSE 0 END AS lease_left_ms,
+       w.lost_at, w.reported_at, h.held, c.oldest_claimed_at, w.running, w.done, w.failed, CAST(w.done_per_s AS float) AS done_per_s,
+       CAST(w.failed_per_s AS float) AS failed_per_s, w.limited_by
+FROM [readpast].[workers] AS w WITH (NOLOCK)
+INNER JOIN [readpast].[queues] AS q WITH (NOLOCK) ON q.queue_id = w.queue_id
+CROSS APPLY (SELECT COUNT_BIG(*) AS held
+             FROM [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
+             WHERE j.queue_id = w.queue_id AND j.worker_id = w.worker_id AND j.state = 2) AS h
+CROSS APPLY (SELECT MIN(f.claimed_at) AS oldest_claimed_at
+             FROM (SELECT TOP (1000) j.claimed_at
+                   FROM [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
+                   WHERE j.queue_id = w.queue_id AND j.worker_id = w.worker_id AND j.state = 2
+                   ORDER BY j.job_id) AS f) AS c
+WHERE (@queue_id IS NULL OR w.queue_id = @queue_id) AND ISNULL(w.lost_at, w.lease_until) > DATEADD(DAY, -1, @now)
+ORDER BY q.name, w.name, w.registered_at
+OPTION (MAXDOP 1);
+GO
+
 -- 410_pause.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -4064,25 +4276,29 @@ GO
 -- 430_requeue.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Makes dead jobs ready again: one (@job_id), which may also be cancelled, or up to @max, the oldest first. The attempt starts at 0 again, the fence goes on growing.
--- A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one key, the newest comes back.
+-- Makes dead jobs ready again: one (@job_id) or up to 1,000 (@listed = 1 and @jobs), which may also be cancelled, or up to @max, the oldest first.
+-- The attempt starts at 0 again, the fence goes on growing. Of the listed ones, which come all at once whatever
+-- @max is, those that are locked at the moment are passed over.
+-- A job whose de-duplication key belongs to an unfinished job by now stays dead; of several with one key, the newest comes back.
 -- A job of a group waits for its turn again. In a batch that has not ended it counts as unfinished again; one that has ended stays so.
 -- With @payload or @text, the one job gets another payload. Run it until it returns less than @max. Result: requeued.
 --
 -- First the ids, by reading alone; then the rows, each before its index entries, as all procedures but claim and promote lock them. Jobs without a
--- key come back by one statement. Of those with a key each is a transaction of its own, because its key's new entry in jobs_dedup may have to wait
--- for a producer's: waiting for one while holding another could deadlock with a producer that enqueues several.
+-- key come back by one statement. Of those with a key each is a transaction of its own, the newest first, because its key's new entry in
+-- jobs_dedup may have to wait for a producer's: waiting for one while holding another could deadlock with a producer that enqueues several.
 CREATE OR ALTER PROCEDURE [readpast].[requeue]
     @queue   nvarchar(129),
     @job_id  bigint         = NULL,
     @max     int            = 1000,
     @payload varbinary(max) = NULL,  -- with @job_id: another payload, bytes
-    @text    nvarchar(max)  = NULL   -- or text
+    @text    nvarchar(max)  = NULL,  -- or text
+    @listed  bit            = 0,     -- 1: only those of @jobs, so none where it is empty
+    @jobs    [readpast].[id_list] READONLY
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @requeued int = 0, @rounds int = 0, @found int, @listed int = 0,
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @requeued int = 0, @rounds int = 0, @found int, @listed_so_far int = 0,
     @id bigint, @last_id bigint, @first_ready bigint, @message nvarchar(2048);
 -- has_key: NULL when it was tried. IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @dead TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON), has_key bit NULL);
@@ -4097,6 +4313,10 @@ BEGIN
 END;
 IF @max IS NULL OR @max < 1
     THROW 58003, N'max must be 1 or more', 1;
+IF @listed = 0 AND EXISTS (SELECT 1 FROM @jobs) OR @listed = 1 AND @job_id IS NOT NULL
+    THROW 58003, N'jobs goes with listed = 1, and not beside job_id', 1;
+IF (SELECT COUNT(*) FROM @jobs) > 1000
+    THROW 58003, N'jobs must be up to 1000', 1;
 IF (@payload IS NOT NULL OR @text IS NOT NULL) AND @job_id IS NULL OR @payload IS NOT NULL AND @text IS NOT NULL
     THROW 58003, N'another payload is for one job, named by job_id, and is either a payload or a text', 1;
 
@@ -4107,15 +4327,28 @@ BEGIN
     SET @rounds = @rounds + 1;
 
     -- The keys are looked for with NOLOCK: an enqueue that is not committed counts already, and nobody waits for its transaction.
-    IF @job_id IS NULL
+    IF @listed = 1
+        INSERT @dead (job_id, has_key)
+        SELECT j.job_id, CASE WHEN j.dedup_key IS NULL THEN 0 ELSE 1 END
+        FROM @jobs AS a
+        INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
+        WHERE j.queue_id = @queue_id AND j.state IN (4, 5)
+            AND (j.dedup_key IS NULL
+                 OR NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS u WITH (NOLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
+                                WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL AND u.ended = 0)
+                    AND NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS n WITH (NOLOCK, FORCESEEK (jobs_dead_keys (queue_id, dedup_key)))
+                                    WHERE n.queue_id = @queue_id AND n.dedup_key = j.dedup_key AND n.dedup_key IS NOT NULL AND n.state = 4
+                                        AND n.job_id > j.job_id))
+        OPTION (MAXDOP 1);
+    ELSE IF @job_id IS NULL
         INSERT @dead (job_id, has_key)
         SELECT TOP (@max - @requeued) j.job_id, CASE WHEN j.dedup_key IS NULL THEN 0 ELSE 1 END
         FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
         WHERE j.queue_id = @queue_id AND j.state = 4 AND j.ended = 1 AND NOT EXISTS (SELECT 1 FROM @dead AS d WHERE d.job_id = j.job_id)
             AND (j.dedup_key IS NULL
-                 OR NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS u WITH (NOLOCK, INDEX (jobs_dedup))
+                 OR NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS u WITH (NOLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
                                 WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL AND u.ended = 0)
-                    AND NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS n WITH (NOLOCK, INDEX (jobs_dead_keys))
+                    AND NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS n WITH (NOLOCK, FORCESEEK (jobs_dead_keys (queue_id, dedup_key)))
                                     WHERE n.queue_id = @queue_id AND n.dedup_key = j.dedup_key AND n.dedup_key IS NOT NULL AND n.state = 4
                                         AND n.job_id > j.job_id))
         ORDER BY j.finished_at, j.job_id
@@ -4126,14 +4359,14 @@ BEGIN
         FROM [readpast].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
         WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state IN (4, 5)
             AND (j.dedup_key IS NULL
-                 OR NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS u WITH (NOLOCK, INDEX (jobs_dedup))
+                 OR NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS u WITH (NOLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
                                 WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL AND u.ended = 0)
-                    AND NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS n WITH (NOLOCK, INDEX (jobs_dead_keys))
+                    AND NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS n WITH (NOLOCK, FORCESEEK (jobs_dead_keys (queue_id, dedup_key)))
                                     WHERE n.queue_id = @queue_id AND n.dedup_key = j.dedup_key AND n.dedup_key IS NOT NULL AND n.state = 4
                                         AND n.job_id > j.job_id))
         OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
-    SET @listed = @listed + @found;
+    SET @listed_so_far = @listed_so_far + @found;
 
     IF EXISTS (SELECT 1 FROM @dead WHERE has_key = 0)
     BEGIN
@@ -4145,7 +4378,7 @@ BEGIN
         FROM @dead AS d
         INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = d.job_id
-        WHERE d.has_key = 0 AND j.queue_id = @queue_id AND j.state = 4
+        WHERE d.has_key = 0 AND j.queue_id = @queue_id AND (j.state = 4 OR j.state = 5 AND @listed = 1)
         OPTION (MAXDOP 1);
         SET @requeued = @requeued + @@ROWCOUNT;
         EXEC [readpast].[note_requeued] @queue_id, @back;
@@ -4155,11 +4388,11 @@ BEGIN
             SET @first_ready = @id;
     END;
 
-    SET @last_id = 0;
+    SET @last_id = 9223372036854775807;
     WHILE 1 = 1
     BEGIN
         SET @id = NULL;
-        SELECT TOP (1) @id = job_id FROM @dead WHERE has_key = 1 AND job_id > @last_id ORDER BY job_id;
+        SELECT TOP (1) @id = job_id FROM @dead WHERE has_key = 1 AND job_id < @last_id ORDER BY job_id DESC;
         IF @id IS NULL
             BREAK;
         SET @last_id = @id;
@@ -4182,7 +4415,7 @@ BEGIN
                 SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0, in_turn = NULL, due_at = @now
                 OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key INTO @back (job_id, state, batch_id, group_key)
                 FROM [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
-                WHERE j.job_id = @id AND j.queue_id = @queue_id AND (j.state = 4 OR (j.state = 5 AND @job_id IS NOT NULL))
+                WHERE j.job_id = @id AND j.queue_id = @queue_id AND (j.state = 4 OR j.state = 5 AND (@job_id IS NOT NULL OR @listed = 1))
                 OPTION (MAXDOP 1);
             SET @requeued = @requeued + @@ROWCOUNT;
             EXEC [readpast].[note_requeued] @queue_id, @back;
@@ -4199,7 +4432,7 @@ BEGIN
         SET XACT_ABORT ON;
     END;
 
-    IF @found = 0 OR @requeued = @listed OR @requeued >= @max OR @job_id IS NOT NULL
+    IF @found = 0 OR @requeued = @listed_so_far OR @requeued >= @max OR @job_id IS NOT NULL OR @listed = 1
         BREAK;
 END;
 
@@ -4471,6 +4704,7 @@ GO
 -- Deletes up to @max jobs in one state, the oldest first; run it until it returns less than @max.
 -- @state: done, dead, cancelled, archived (@older_than_s seconds and more after they finished), or ready, scheduled, waiting (@older_than_s seconds and
 -- more after they were enqueued). Unfinished ones count as cancelled in their batches. Claimed jobs cannot be purged. Result: purged.
+-- With @listed = 1 only those of @jobs that are in this state, all at once: up to 1,000, whatever @max is.
 --
 -- First the ids, by reading alone; then the rows in the order of their ids, each before its index entries, as all procedures but claim and promote
 -- lock them. What others have locked is skipped both times (READPAST).
@@ -4484,13 +4718,15 @@ CREATE OR ALTER PROCEDURE [readpast].[purge]
     @queue        nvarchar(129),
     @state        varchar(32),
     @older_than_s int = 0,
-    @max          int = 1000
+    @max          int = 1000,
+    @listed       bit = 0,  -- 1: only those of @jobs, so none where it is empty
+    @jobs         [readpast].[id_list] READONLY
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number tinyint, @purged int = 0, @rounds int = 0, @found int, @listed int = 0, @granted bit,
-    @at_least smallint, @priority smallint, @enqueued_at datetime2(3), @message nvarchar(2048);
+DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number tinyint, @purged int = 0, @rounds int = 0, @found int,
+    @listed_so_far int = 0, @granted bit, @at_least smallint, @priority smallint, @enqueued_at datetime2(3), @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 DECLARE @gone [readpast].[member_list];
@@ -4508,6 +4744,10 @@ BEGIN
 END;
 IF @older_than_s IS NULL OR @older_than_s < 0 OR @max IS NULL OR @max < 1
     THROW 58003, N'older_than_s must be 0 or more, max 1 or more', 1;
+IF @listed = 0 AND EXISTS (SELECT 1 FROM @jobs)
+    THROW 58003, N'jobs goes with listed = 1', 1;
+IF (SELECT COUNT(*) FROM @jobs) > 1000
+    THROW 58003, N'jobs must be up to 1000', 1;
 SET @before = DATEADD(SECOND, -@older_than_s, SYSUTCDATETIME());
 SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
 
@@ -4518,7 +4758,9 @@ BEGIN
     SET @rounds = @rounds + 1;
 
     -- The second condition is the index's filter, which a variable does not show.
-    IF @number IN (3, 4, 5)
+    IF @listed = 1
+        INSERT @old (job_id) SELECT job_id FROM @jobs;
+    ELSE IF @number IN (3, 4, 5)
         INSERT @old (job_id)
         SELECT TOP (@max - @purged) job_id FROM [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
         WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at <= @before
@@ -4556,7 +4798,7 @@ BEGIN
         OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
 
-    SET @at_least = CASE WHEN @state = 'ready' THEN -32768 END;
+    SET @at_least = CASE WHEN @state = 'ready' AND @listed = 0 THEN -32768 END;
     WHILE @at_least IS NOT NULL AND @purged + @found < @max
     BEGIN
         -- The next priority and its oldest job.
@@ -4619,6 +4861,7 @@ BEGIN
         FROM @old AS o
         INNER LOOP JOIN [readpast].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
             ON a.job_id = o.job_id
+        WHERE a.queue_id = @queue_id AND a.finished_at <= @before
         OPTION (MAXDOP 1);
         SET @purged = @purged + @@ROWCOUNT;
     END;
@@ -4633,7 +4876,7 @@ BEGIN
         FROM @old AS o
         INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
-        WHERE j.queue_id = @queue_id AND j.state = @number AND (j.ended = 0 OR j.finished_at <= @before)
+        WHERE j.queue_id = @queue_id AND j.state = @number AND CASE WHEN j.ended = 0 THEN j.enqueued_at ELSE j.finished_at END <= @before
         OPTION (MAXDOP 1);
         SET @purged = @purged + @@ROWCOUNT;
     END;
@@ -4647,12 +4890,315 @@ BEGIN
     IF EXISTS (SELECT 1 FROM @gone WHERE group_key IS NOT NULL)
         EXEC [readpast].[advance_groups] @queue_id;
     DELETE @gone;
-    SET @listed = @listed + @found;
-    IF @found = 0 OR @purged = @listed OR @purged >= @max
+    SET @listed_so_far = @listed_so_far + @found;
+    IF @found = 0 OR @purged = @listed_so_far OR @purged >= @max OR @listed = 1
         BREAK;
 END;
 
 SELECT @purged AS purged;
+GO
+
+-- 442_delete_empty_queue.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For delete_queue: deletes a queue that has no jobs, with all that belongs to it, in one transaction. @outcome: gone; or, and then nothing has
+-- changed, worker (one of it has a lease), batch (one that has not ended has its follow-up in it), jobs, rest (there are notes of jobs, or batches
+-- that have ended), or locked (somebody has locked what belongs to it).
+--
+-- No job stays behind without a queue:
+-- 1. The queue's row is deleted first. Only then the jobs are looked for, in each index in which a job of the queue can stand, with HOLDLOCK: what
+--    was found empty stays so until this transaction ends, because whoever would put an entry there waits.
+-- 2. Take any job of the queue at the moment of the commit. Has it an entry in one of these indexes, then that was there when this index was looked
+--    at, since none came in afterwards: it was found, or it was locked. Is it between two indexes (requeue, promote, release, ...: the old entry is
+--    deleted, the new one is not there yet), then who moves it has the old entry locked. That was deleted before the look at that index, and the look
+--    met the lock; or after it, and the look found the entry. Both times the deletion is taken back. (So the order of the looks does not matter.)
+-- 3. A job that is just being added has no entry yet. Who adds one looks for the queue's row when all entries are there (enqueue): either that is
+--    before this deletes the row, and then the looks come after the entries; or it finds the queue gone, and takes the job back.
+-- Workers and schedules come in by the same rule as jobs: first the row, then the look for the queue (register_worker, set_schedule).
+--
+-- It waits for nobody once it has deleted the row (LOCK_TIMEOUT 0), so that it is in no deadlock. HOLDLOCK also locks the entry behind the queue's
+-- own, another queue's: where that is locked, the outcome is locked, too, and delete_queue tries again. The entry of the name comes before the row:
+-- in this order those lock them who look for a queue by its name.
+CREATE OR ALTER PROCEDURE [readpast].[delete_empty_queue]
+    @queue_id int,
+    @queue    nvarchar(129),  -- its name
+    @outcome  varchar(8) OUTPUT
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;  -- a client that gives the call up must not leave the row locked
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @locked int;
+DECLARE @workers TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED);
+
+SET @outcome = NULL;
+BEGIN TRY
+    SET LOCK_TIMEOUT 1000;
+    BEGIN TRANSACTION;
+    SELECT @locked = queue_id FROM [readpast].[queues] WITH (ROWLOCK, XLOCK, READCOMMITTEDLOCK, INDEX (queues_name)) WHERE name = @queue;
+    DELETE [readpast].[queues] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+    SET LOCK_TIMEOUT 0;
+
+    IF EXISTS (SELECT 1 FROM [readpast].[batch_counts] WITH (ROWLOCK, HOLDLOCK, INDEX (batch_counts_ended))
+               WHERE queue_id = @queue_id AND ended_at IS NULL)
+        SET @outcome = 'batch';
+    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_ready))
+               WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
+        SET @outcome = 'jobs';
+    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_ready_lifo))
+               WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
+        SET @outcome = 'jobs';
+    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_ready_alone))
+               WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
+        SET @outcome = 'jobs';
+    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_scheduled)) WHERE queue_id = @queue_id AND state = 1)
+        SET @outcome = 'jobs';
+    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_claimed)) WHERE queue_id = @queue_id AND state = 2)
+        SET @outcome = 'jobs';
+    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_waiting)) WHERE queue_id = @queue_id AND state = 6)
+        SET @outcome = 'jobs';
+    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_finished)) WHERE queue_id = @queue_id AND ended = 1)
+        SET @outcome = 'jobs';
+    IF EXISTS (SELECT 1 FROM [readpast].[archive] WITH (ROWLOCK, HOLDLOCK, INDEX (archive_finished)) WHERE queue_id = @queue_id)
+        SET @outcome = 'jobs';
+    -- They can be many: they go as the jobs do.
+    IF @outcome IS NULL
+        AND (EXISTS (SELECT 1 FROM [readpast].[progress] WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (progress_queue)) WHERE queue_id = @queue_id)
+             OR EXISTS (SELECT 1 FROM [readpast].[batch_counts] WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (batch_counts_queue))
+                        WHERE queue_id = @queue_id))
+        SET @outcome = 'rest';
+
+    IF @outcome IS NULL
+    BEGIN
+        -- Their ids by NOLOCK, the rows by their keys: no index has the queue, and those of other queues are locked by their heartbeats. One that
+        -- has a lease stays; one that is not committed is locked.
+        INSERT @workers (worker_id) SELECT worker_id FROM [readpast].[workers] WITH (NOLOCK) WHERE queue_id = @queue_id;
+        DELETE w
+        FROM @workers AS o
+        INNER LOOP JOIN [readpast].[workers] AS w WITH (ROWLOCK, FORCESEEK, INDEX (workers_pk)) ON w.worker_id = o.worker_id
+        WHERE w.lost_at IS NOT NULL OR w.lease_until < @now
+        OPTION (MAXDOP 1);
+        IF EXISTS (SELECT 1 FROM [readpast].[workers] WITH (NOLOCK) WHERE queue_id = @queue_id)
+            SET @outcome = 'worker';
+    END;
+    IF @outcome IS NULL
+    BEGIN
+        DELETE [readpast].[duties] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        DELETE [readpast].[samples] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        DELETE [readpast].[marks] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        DELETE [readpast].[schedules] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        DELETE [readpast].[claim_rates] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        DELETE [readpast].[groups] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        DELETE [readpast].[group_events] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        DELETE [readpast].[linked_queues] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        COMMIT TRANSACTION;
+        SET @outcome = 'gone';
+    END;
+    ELSE
+        ROLLBACK TRANSACTION;
+END TRY
+BEGIN CATCH
+    IF @@TRANCOUNT > 0
+        ROLLBACK TRANSACTION;
+    IF ERROR_NUMBER() <> 1222
+        THROW;
+    SET @outcome = 'locked';
+END CATCH;
+GO
+
+-- 444_delete_queue.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Deletes a queue: its row and all that belongs to it. It is refused (58022) while a worker of it has a lease, while a batch that has not ended has
+-- its follow-up in it and, with @with_jobs = 0, while it has jobs, those in the archive among them. With @with_jobs = 1 they are deleted first,
+-- whatever their state, up to @max in a call; those that have not ended count as cancelled in their batches. Run it until is_gone is 1, outside of
+-- a transaction: its own are shorter. Result: jobs (that this call has deleted), is_gone.
+--
+-- It looks without locks first (NOLOCK), and deletes jobs as long as it sees some. Only when nothing is left to be seen does it delete the queue, by
+-- delete_empty_queue, which makes sure of it, and of what comes in meanwhile. What others have locked is passed over, and refused where there is
+-- nothing else.
+CREATE OR ALTER PROCEDURE [readpast].[delete_queue]
+    @queue     nvarchar(129),
+    @with_jobs bit = 0,
+    @max       int = 1000
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @outcome varchar(8), @tries int = 0, @jobs int = 0, @found int, @rest int,
+    @room int, @granted bit, @message nvarchar(2048);
+-- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
+DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
+DECLARE @gone [readpast].[member_list];
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF @max IS NULL OR @max < 1 OR @max > 1000
+    THROW 58003, N'max must be 1 to 1000', 1;
+IF @@TRANCOUNT > 0
+    THROW 58003, N'delete_queue has transactions of its own: call it outside of a transaction', 1;
+
+IF EXISTS (SELECT 1 FROM [readpast].[workers] WITH (NOLOCK) WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until >= @now)
+    SET @outcome = 'worker';
+ELSE IF EXISTS (SELECT 1 FROM [readpast].[batch_counts] WITH (NOLOCK, INDEX (batch_counts_ended)) WHERE queue_id = @queue_id AND ended_at IS NULL)
+    SET @outcome = 'batch';
+ELSE IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (NOLOCK, INDEX (jobs_ready))
+                WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
+    OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (NOLOCK, INDEX (jobs_ready_lifo))
+               WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
+    OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (NOLOCK, INDEX (jobs_ready_alone)) WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
+    OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (NOLOCK, INDEX (jobs_scheduled)) WHERE queue_id = @queue_id AND state = 1)
+    OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (NOLOCK, INDEX (jobs_claimed)) WHERE queue_id = @queue_id AND state = 2)
+    OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (NOLOCK, INDEX (jobs_waiting)) WHERE queue_id = @queue_id AND state = 6)
+    OR EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (NOLOCK, INDEX (jobs_finished)) WHERE queue_id = @queue_id AND ended = 1)
+    OR EXISTS (SELECT 1 FROM [readpast].[archive] WITH (NOLOCK, INDEX (archive_finished)) WHERE queue_id = @queue_id)
+    SET @outcome = 'jobs';
+ELSE IF EXISTS (SELECT 1 FROM [readpast].[progress] WITH (NOLOCK, INDEX (progress_queue)) WHERE queue_id = @queue_id)
+    OR EXISTS (SELECT 1 FROM [readpast].[batch_counts] WITH (NOLOCK, INDEX (batch_counts_queue)) WHERE queue_id = @queue_id)
+    SET @outcome = 'rest';
+ELSE
+BEGIN
+    -- Again, because it may have met the lock of a neighbour's claim or acknowledgement.
+    EXEC [readpast].[delete_empty_queue] @queue_id, @queue, @outcome OUTPUT;
+    WHILE @outcome = 'locked' AND @tries < 10
+    BEGIN
+        SET @tries = @tries + 1;
+        WAITFOR DELAY '00:00:00.050';
+        EXEC [readpast].[delete_empty_queue] @queue_id, @queue, @outcome OUTPUT;
+    END;
+    IF @outcome = 'gone'
+    BEGIN
+        SELECT 0 AS jobs, CAST(1 AS bit) AS is_gone;
+        RETURN;
+    END;
+    IF @with_jobs = 1 AND @outcome = 'jobs' OR @outcome = 'rest'
+    BEGIN
+        -- It came in since the look: the next call deletes it.
+        SELECT 0 AS jobs, CAST(0 AS bit) AS is_gone;
+        RETURN;
+    END;
+END;
+
+IF @outcome = 'jobs'
+BEGIN
+    IF @with_jobs = 0
+        SET @max = 1;  -- is there one that nobody has locked?
+    -- First the ids, by reading alone, as purge does; then the rows in the order of their ids. What others have locked is skipped both times.
+    INSERT @old (job_id) SELECT TOP (@max) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+    WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 ORDER BY priority, job_id OPTION (MAXDOP 1);
+    SET @room = @max - @@ROWCOUNT;
+    INSERT @old (job_id) SELECT TOP (@room) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+    WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 ORDER BY priority, job_id DESC OPTION (MAXDOP 1);
+    SET @room = @room - @@ROWCOUNT;
+    INSERT @old (job_id) SELECT TOP (@room) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
+    WHERE queue_id = @queue_id AND state = 0 AND alone = 1 ORDER BY priority, job_id OPTION (MAXDOP 1);
+    SET @room = @room - @@ROWCOUNT;
+    INSERT @old (job_id) SELECT TOP (@room) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
+    WHERE queue_id = @queue_id AND state = 1 ORDER BY due_at, job_id OPTION (MAXDOP 1);
+    SET @room = @room - @@ROWCOUNT;
+    -- Claimed by workers that are lost.
+    INSERT @old (job_id) SELECT TOP (@room) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_claimed))
+    WHERE queue_id = @queue_id AND state = 2 ORDER BY worker_id, job_id OPTION (MAXDOP 1);
+    SET @room = @room - @@ROWCOUNT;
+    INSERT @old (job_id) SELECT TOP (@room) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
+    WHERE queue_id = @queue_id AND state = 6 ORDER BY group_key, job_id OPTION (MAXDOP 1);
+    SET @room = @room - @@ROWCOUNT;
+    INSERT @old (job_id) SELECT TOP (@room) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    WHERE queue_id = @queue_id AND ended = 1 ORDER BY state, finished_at, job_id OPTION (MAXDOP 1);
+    SET @found = @max - @room + @@ROWCOUNT;
+    IF @with_jobs = 0 AND @found = 0
+    BEGIN
+        INSERT @old (job_id) SELECT TOP (1) job_id FROM [readpast].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+        WHERE queue_id = @queue_id OPTION (MAXDOP 1);
+        SET @found = @@ROWCOUNT;
+    END;
+END;
+IF @outcome = 'jobs' AND @with_jobs = 0 AND @found = 0
+    SET @outcome = 'locked';
+ELSE IF @outcome = 'jobs' AND @with_jobs = 1
+BEGIN
+    BEGIN TRANSACTION;
+    IF EXISTS (SELECT 1 FROM [readpast].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
+        EXEC [readpast].[lock_groups] @queue_id, NULL, @granted OUTPUT;
+    -- Those that have not ended are cancelled by this. One that a worker has claimed which has registered since the look stays: it may run.
+    DELETE j
+    OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id, deleted.group_key
+    INTO @gone (job_id, state, in_turn, batch_id, group_key)
+    FROM @old AS o
+    INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = o.job_id
+    WHERE j.state <> 2
+        OR NOT EXISTS (SELECT 1 FROM [readpast].[workers] AS w WITH (NOLOCK, FORCESEEK (workers_pk (worker_id)))
+                       WHERE w.worker_id = j.worker_id AND w.lost_at IS NULL AND w.lease_until >= @now)
+    OPTION (MAXDOP 1);
+    SET @jobs = @@ROWCOUNT;
+    DELETE @old;
+    SET @room = @max - @jobs;
+    INSERT @old (job_id) SELECT TOP (@room) job_id FROM [readpast].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+    WHERE queue_id = @queue_id ORDER BY finished_at, job_id OPTION (MAXDOP 1);
+    DELETE a
+    OUTPUT deleted.job_id INTO @gone (job_id)
+    FROM @old AS o
+    INNER LOOP JOIN [readpast].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
+        ON a.job_id = o.job_id
+    OPTION (MAXDOP 1);
+    SET @jobs = @jobs + @@ROWCOUNT;
+    DELETE a
+    FROM @gone AS g
+    INNER LOOP JOIN [readpast].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
+    OPTION (MAXDOP 1);
+    EXEC [readpast].[note_ends] @queue_id, @gone;
+    COMMIT TRANSACTION;
+    IF @jobs > 0
+        SET @outcome = NULL;
+    ELSE IF EXISTS (SELECT 1 FROM [readpast].[workers] WITH (NOLOCK) WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until >= @now)
+        SET @outcome = 'worker';
+    ELSE
+        SET @outcome = 'locked';
+END;
+ELSE IF @outcome = 'rest'
+BEGIN
+    BEGIN TRANSACTION;
+    INSERT @old (job_id) SELECT TOP (@max) job_id FROM [readpast].[progress] WITH (NOLOCK, INDEX (progress_queue))
+    WHERE queue_id = @queue_id OPTION (MAXDOP 1);
+    DELETE p
+    FROM @old AS o
+    INNER LOOP JOIN [readpast].[progress] AS p WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (progress_pk))
+        ON p.job_id = o.job_id
+    OPTION (MAXDOP 1);
+    SET @rest = @@ROWCOUNT;
+    DELETE @old;
+    -- The ids are those of batches.
+    INSERT @old (job_id) SELECT TOP (@max) batch_id FROM [readpast].[batch_counts] WITH (NOLOCK, INDEX (batch_counts_ended))
+    WHERE queue_id = @queue_id AND ended_at IS NOT NULL OPTION (MAXDOP 1);
+    DELETE c
+    OUTPUT deleted.batch_id INTO @gone (job_id)
+    FROM @old AS o
+    INNER LOOP JOIN [readpast].[batch_counts] AS c WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (batch_counts_pk))
+        ON c.batch_id = o.job_id
+    WHERE c.ended_at IS NOT NULL
+    OPTION (MAXDOP 1);
+    SET @rest = @rest + @@ROWCOUNT;
+    DELETE b
+    FROM @gone AS g
+    INNER LOOP JOIN [readpast].[batches] AS b WITH (ROWLOCK, FORCESEEK, INDEX (batches_pk)) ON b.batch_id = g.job_id
+    OPTION (MAXDOP 1);
+    COMMIT TRANSACTION;
+    SET @outcome = CASE WHEN @rest = 0 THEN 'locked' END;
+END;
+
+IF @outcome IS NOT NULL
+BEGIN
+    SET @message = CONCAT(N'queue ''', @queue, N''' cannot be deleted: ', CASE @outcome
+        WHEN 'worker' THEN N'a worker of it has a lease; stop its workers first'
+        WHEN 'batch' THEN N'a batch that has not ended has its follow-up in it; wait for its end, or cancel it (list_batches with open = 1 shows it)'
+        WHEN 'jobs' THEN N'it has jobs; with_jobs = 1 deletes them, too'
+        ELSE N'a transaction that changes its jobs, or what else belongs to it, has not ended; run it again' END);
+    THROW 58022, @message, 1;
+END;
+SELECT @jobs AS jobs, CAST(0 AS bit) AS is_gone;
 GO
 
 -- 450_peek.sql
@@ -4669,16 +5215,19 @@ GO
 -- a filter, would read the same time's million jobs for each page again. Only the claimed jobs are sorted, by id: as many as the workers hold.
 -- First the ids, from entries of the index alone; then the rows. So it holds one lock at a time, and never waits.
 --
--- @kind, @correlation_id, @error: only jobs of this kind, with this id, with this text in their error (compared as the
--- database's collation does; none: any error or no error).
--- No index has them, because every job would pay for that: up to @scan jobs are read, in the order of the state, and the page has those of them that
--- match. So such a page costs @scan rows at the most, and may be empty although jobs that match come later: the next one begins at @next.
+-- @kind, @correlation_id, @error, @dedup_key, @group_key, @batch_id, @older_than_ms: only jobs of this kind, with this id, with this text in their
+-- error (compared as the database's collation does; none: any error or no error), with this key, of this group, of this batch, and this old: those
+-- that have ended counted from their end, the others from when they were enqueued, as purge counts. No index has them, because every job would pay
+-- for that: up to @scan jobs are read, in the order of the state, and the page has those of them that match. So such a page costs @scan rows at the
+-- most, and may be empty although jobs that match come later: the next one begins at @next.
 -- @next and what stands with it: where the next page begins, to be passed on as @after and so on. NULL: there is no further page.
 --
 -- Result: job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind, dedup_key,
--- correlation_id, payload_utf16, payload, payload_text, error, output, output_text, time_limit_ms, headers, batch_id, group_key. Later versions add columns at the end.
+-- correlation_id, payload_utf16, payload, payload_text, error, output, output_text, time_limit_ms, headers, batch_id, group_key, payload_bytes, output_bytes. Later versions add columns at the end.
 -- The texts are for reading in a tool: UTF-16 as it is, bytes if they are printable ASCII (tabs and line ends, too). NULL where they are not: UTF-8
 -- beyond ASCII cannot be decoded before SQL Server 2019.
+-- @max_bytes: payload and output are cut to so many bytes, and the texts are NULL; payload_bytes and output_bytes say how many they have. For lists:
+-- of a thousand jobs, a look at each beginning costs no more than a page of each.
 CREATE OR ALTER PROCEDURE [readpast].[peek]
     @queue          nvarchar(129),
     @state          varchar(32)   = NULL,
@@ -4699,15 +5248,32 @@ CREATE OR ALTER PROCEDURE [readpast].[peek]
     @next_alone     bit          = NULL OUTPUT,
     @after_group    nvarchar(128) = NULL,  -- waiting
     @next_group     nvarchar(128) = NULL OUTPUT,
-    @only_ids       bit          = 0      -- 1: the result is job_id alone, for programs that do something to the jobs
+    @only_ids       bit          = 0,     -- 1: the result is job_id alone, for programs that do something to the jobs
+    @dedup_key      nvarchar(257) = NULL,
+    @group_key      nvarchar(129) = NULL,
+    @batch_id       bigint       = NULL,
+    @older_than_ms  bigint       = NULL,
+    @max_bytes      int          = NULL   -- payloads and outputs are cut to so many bytes
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET @error = NULLIF(@error, N'');
+IF @max_bytes IS NOT NULL
+    SET @texts = 0;
 DECLARE @queue_id int, @claim_order varchar(4), @found int = 0, @is_archived bit = 0, @message nvarchar(2048);
-DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL THEN 0 ELSE 1 END;
-DECLARE @take int = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL THEN @max ELSE @scan END;
+DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL AND @dedup_key IS NULL AND @group_key IS NULL
+                                     AND @batch_id IS NULL THEN 0 ELSE 1 END;
+-- Of jobs that have ended, the index has the age.
+DECLARE @take int = CASE WHEN @is_filtered = 0 AND (@older_than_ms IS NULL OR @state IN ('done', 'dead', 'cancelled', 'archived')) THEN @max
+                         ELSE @scan END;
+IF @older_than_ms IS NOT NULL
+    SET @is_filtered = 1;
+-- Without an age, later than all.
+DECLARE @before datetime2(3) = CASE WHEN @older_than_ms IS NULL THEN '99991231'
+                                    WHEN @older_than_ms >= 63072000000000 THEN '00010101'  -- 2,000 years: older than any
+                                    ELSE DATEADD(MILLISECOND, -CAST(@older_than_ms % 60000 AS int),
+                                                 DATEADD(MINUTE, -CAST(@older_than_ms / 60000 AS int), SYSUTCDATETIME())) END;
 DECLARE @taken int, @end int, @last int;
 DECLARE @number tinyint = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'claimed' THEN 2
                                       WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
@@ -4740,9 +5306,13 @@ END;
 IF @job_id IS NOT NULL AND (@state IS NOT NULL OR @after IS NOT NULL)
     THROW 58003, N'job_id is for one job, whatever its state: it cannot stand beside state and after', 1;
 IF @job_id IS NOT NULL AND @is_filtered = 1
-    THROW 58003, N'job_id is for one job: it cannot stand beside kind, correlation_id and error', 1;
+    THROW 58003, N'job_id is for one job: it cannot stand beside kind, correlation_id, error, dedup_key, group_key, batch_id and older_than_ms', 1;
 IF @max IS NULL OR @max < 0
     THROW 58003, N'max must be 0 or more', 1;
+IF @older_than_ms < 0
+    THROW 58003, N'older_than_ms must be 0 or more', 1;
+IF @max_bytes < 0
+    THROW 58003, N'max_bytes must be 0 or more', 1;
 IF @scan IS NULL OR @scan < 1 OR @scan > 100000
     THROW 58003, N'scan must be 1 to 100000', 1;
 IF @after IS NOT NULL AND (@state = 'ready' AND @after_priority IS NULL
@@ -4865,7 +5435,7 @@ BEGIN
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
     SELECT TOP (@take - @found) job_id, finished_at FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at > @after_time
+    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at > @after_time AND finished_at <= @before
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
 END;
@@ -4880,7 +5450,7 @@ BEGIN
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
     SELECT TOP (@take - @found) job_id, finished_at FROM [readpast].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
-    WHERE queue_id = @queue_id AND finished_at > @after_time
+    WHERE queue_id = @queue_id AND finished_at > @after_time AND finished_at <= @before
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
 END;
@@ -4898,6 +5468,10 @@ BEGIN
         WHERE (@kind IS NULL OR j.kind = @kind)
             AND (@correlation_id IS NULL OR j.correlation_id = @correlation_id)
             AND (@error IS NULL OR CHARINDEX(@error, j.error) > 0)
+            AND (@dedup_key IS NULL OR j.dedup_key = @dedup_key)
+            AND (@group_key IS NULL OR j.group_key = @group_key)
+            AND (@batch_id IS NULL OR j.batch_id = @batch_id)
+            AND j.finished_at <= @before
         ORDER BY p.place
         OPTION (MAXDOP 1);
     ELSE
@@ -4908,6 +5482,10 @@ BEGIN
         WHERE (@kind IS NULL OR j.kind = @kind)
             AND (@correlation_id IS NULL OR j.correlation_id = @correlation_id)
             AND (@error IS NULL OR CHARINDEX(@error, j.error) > 0)
+            AND (@dedup_key IS NULL OR j.dedup_key = @dedup_key)
+            AND (@group_key IS NULL OR j.group_key = @group_key)
+            AND (@batch_id IS NULL OR j.batch_id = @batch_id)
+            AND CASE WHEN j.ended = 1 THEN j.finished_at ELSE j.enqueued_at END <= @before
         ORDER BY p.place
         OPTION (MAXDOP 1);
     IF @@ROWCOUNT = @max
@@ -4928,16 +5506,17 @@ END;
 -- the database's code page is none in Unicode.)
 IF @is_archived = 1
     SELECT j.job_id, CAST('archived' AS varchar(9)) AS state, j.priority, CAST(0 AS bit) AS alone, j.attempt, j.fence, j.enqueued_at, j.due_at,
-           j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key, j.correlation_id, j.payload_utf16, j.payload,
+           j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key, j.correlation_id, j.payload_utf16,
+           CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END AS payload,
            CASE WHEN @texts = 0 THEN NULL
                 WHEN j.payload_utf16 = 1 THEN CAST(j.payload AS nvarchar(max))
                 WHEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
                     THEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) END AS payload_text,
-           j.error, j.output,
+           j.error, CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END AS output,
            CASE WHEN @texts = 0 THEN NULL
                 WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
                     THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
-           j.time_limit_ms, j.headers, j.batch_id, j.group_key
+           j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload) AS payload_bytes, DATALENGTH(j.output) AS output_bytes
     FROM @page AS p
     INNER LOOP JOIN [readpast].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
@@ -4949,16 +5528,17 @@ ELSE
                              WHEN 5 THEN 'cancelled' ELSE 'waiting' END
                 AS varchar(9)) AS state,
            j.priority, j.alone, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key,
-           j.correlation_id, j.payload_utf16, j.payload,
+           j.correlation_id, j.payload_utf16,
+           CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END AS payload,
            CASE WHEN @texts = 0 THEN NULL
                 WHEN j.payload_utf16 = 1 THEN CAST(j.payload AS nvarchar(max))
                 WHEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
                     THEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) END AS payload_text,
-           j.error, j.output,
+           j.error, CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END AS output,
            CASE WHEN @texts = 0 THEN NULL
                 WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
                     THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
-           j.time_limit_ms, j.headers, j.batch_id, j.group_key
+           j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload) AS payload_bytes, DATALENGTH(j.output) AS output_bytes
     FROM @page AS p
     INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
@@ -5024,13 +5604,31 @@ WHERE p.queue_id = @queue_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 GO
 
+-- 458_find_job.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Which queue of the schema a job is in, or was in before it was archived. Reads without locks (NOLOCK). Result: queue (NULL: there is no such job).
+CREATE OR ALTER PROCEDURE [readpast].[find_job]
+    @job_id bigint
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @queue_id int;
+
+SELECT @queue_id = queue_id FROM [readpast].[jobs] WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) WHERE job_id = @job_id OPTION (MAXDOP 1);
+IF @queue_id IS NULL
+    SELECT @queue_id = queue_id FROM [readpast].[archive] WITH (NOLOCK, FORCESEEK (archive_pk (job_id))) WHERE job_id = @job_id OPTION (MAXDOP 1);
+
+SELECT (SELECT q.name FROM [readpast].[queues] AS q WITH (NOLOCK) WHERE q.queue_id = @queue_id) AS queue;
+GO
+
 -- 460_schema_info.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- What a client needs to know before it starts: the installed version, what of the database or the session would make the other procedures
 -- fail, and whether a queue exists. A client of version v works with this schema where min_compatible <= v <= version.
 -- Result: version, min_compatible, database_name, read_only, read_committed_snapshot, wrong_set_options (empty when all is well),
--- queue_exists (NULL without @queue). Later versions add columns at the end.
+-- queue_exists (NULL without @queue), roles (whose procedures the login may run, with spaces between them). Later versions add columns at the end.
 CREATE OR ALTER PROCEDURE [readpast].[schema_info]
     @queue nvarchar(129) = NULL
 AS
@@ -5052,7 +5650,12 @@ SELECT @version AS version,
               CASE WHEN SESSIONPROPERTY('NUMERIC_ROUNDABORT') = 1 THEN 'NUMERIC_ROUNDABORT ON ' END) AS wrong_set_options,
        CAST(CASE WHEN @queue IS NULL THEN NULL
                  WHEN EXISTS (SELECT 1 FROM [readpast].[queues] AS q WHERE q.name = @queue) THEN 1
-                 ELSE 0 END AS bit) AS queue_exists;
+                 ELSE 0 END AS bit) AS queue_exists,
+       -- By one procedure of each: what the roles may do, a login may have been granted without being a member.
+       CONCAT(CASE WHEN HAS_PERMS_BY_NAME(N'[readpast].[enqueue]', N'OBJECT', N'EXECUTE') = 1 THEN N'producer ' END,
+              CASE WHEN HAS_PERMS_BY_NAME(N'[readpast].[claim]', N'OBJECT', N'EXECUTE') = 1 THEN N'worker ' END,
+              CASE WHEN HAS_PERMS_BY_NAME(N'[readpast].[purge]', N'OBJECT', N'EXECUTE') = 1 THEN N'operator ' END,
+              CASE WHEN HAS_PERMS_BY_NAME(N'[readpast].[peek]', N'OBJECT', N'EXECUTE') = 1 THEN N'monitor ' END) AS roles;
 GO
 
 -- 470_set_schedule.sql
@@ -5125,13 +5728,7 @@ BEGIN
     THROW 58003, @message, 1;
 END;
 IF @headers IS NOT NULL
-BEGIN
-    IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%'
-        THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
-    -- A statement of its own: OPENJSON fails where it is not JSON.
-    IF EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE [key] LIKE N'readpast-%')
-        THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
-END;
+    EXEC [readpast].[check_headers] @headers;
 IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256 OR DATALENGTH(@group_key) <> DATALENGTH(LTRIM(RTRIM(@group_key)))
     THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
 IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
@@ -5158,6 +5755,15 @@ ELSE
         payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END, payload = ISNULL(@payload, CAST(@text AS varbinary(max))),
         revision = revision + 1
     WHERE queue_id = @queue_id AND name = @name;
+-- The queue may have been deleted since it was looked for, see enqueue.
+IF NOT EXISTS (SELECT 1 FROM [readpast].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
+    SET @queue_id = (SELECT queue_id FROM [readpast].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
+                     WHERE queue_id = @queue_id);
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N''' any more; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
 COMMIT TRANSACTION;
 
 SELECT @created AS created;
@@ -5368,13 +5974,7 @@ BEGIN
     THROW 58003, @message, 1;
 END;
 IF @headers IS NOT NULL
-BEGIN
-    IF DATALENGTH(@headers) > 2600 OR ISJSON(@headers) = 0 OR @headers NOT LIKE N'{%'
-        THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
-    -- A statement of its own: OPENJSON fails where it is not JSON.
-    IF EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE [key] LIKE N'readpast-%')
-        THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
-END;
+    EXEC [readpast].[check_headers] @headers;
 IF @parent_id IS NOT NULL AND @payload IS NULL AND @text IS NULL
     THROW 58003, N'a batch belongs to another by its follow-up: with parent_id it needs a payload or a text', 1;
 IF @parent_id IS NOT NULL AND @delivery = 'at_most_once'
@@ -5389,6 +5989,15 @@ VALUES
      CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))));
 SET @batch_id = CAST(SCOPE_IDENTITY() AS bigint);
 INSERT [readpast].[batch_counts] WITH (ROWLOCK) (batch_id, queue_id) VALUES (@batch_id, @queue_id);
+-- The queue may have been deleted since it was looked for, see enqueue.
+IF NOT EXISTS (SELECT 1 FROM [readpast].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
+    SET @queue_id = (SELECT queue_id FROM [readpast].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
+                     WHERE queue_id = @queue_id);
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N''' any more; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
 IF @parent_id IS NOT NULL
 BEGIN
     INSERT [readpast].[batch_additions] WITH (ROWLOCK) (batch_id, jobs) VALUES (@parent_id, 1);
@@ -5566,9 +6175,9 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else; procedures that are named
--- nowhere (next_priority, lower_marks, note_attempts, sweep, look, call_sink, tend, claim_limited, link_queue, lock_batch, end_batch, note_ends,
--- note_requeued, lock_groups, advance_groups) are called by the others only. Nobody may touch a table: procedures and tables have one owner, so that
--- SQL Server asks only whether the caller may run the procedure (ownership chaining).
+-- nowhere (check_headers, next_priority, lower_marks, note_attempts, sweep, look, call_sink, tend, claim_limited, link_queue, lock_batch,
+-- end_batch, note_ends, note_requeued, lock_groups, advance_groups, delete_empty_queue) are called by the others only. Nobody may touch a table:
+-- procedures and tables have one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
 --
 -- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
 IF DATABASE_PRINCIPAL_ID(N'readpast_producer') IS NULL
@@ -5598,6 +6207,7 @@ GRANT EXECUTE ON OBJECT::[readpast].[outcomes] TO [readpast_producer];
 GRANT EXECUTE ON OBJECT::[readpast].[create_batch] TO [readpast_producer];
 GRANT EXECUTE ON OBJECT::[readpast].[seal_batch] TO [readpast_producer];
 GRANT EXECUTE ON OBJECT::[readpast].[list_batches] TO [readpast_producer];
+GRANT EXECUTE ON OBJECT::[readpast].[find_job] TO [readpast_producer];
 GRANT EXECUTE ON OBJECT::[readpast].[schema_info] TO [readpast_producer];
 GRANT EXECUTE ON TYPE::[readpast].[enqueue_list] TO [readpast_producer];
 GRANT EXECUTE ON TYPE::[readpast].[detail_list] TO [readpast_producer];
@@ -5645,7 +6255,9 @@ GO
 GRANT EXECUTE ON OBJECT::[readpast].[create_queue] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[enqueue] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[enqueue_batch] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[delete_queue] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[stats] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[list_workers] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[sample] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[unfinished] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[pause] TO [readpast_operator];
@@ -5662,6 +6274,7 @@ GRANT EXECUTE ON OBJECT::[readpast].[cancel_batch] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[list_batches] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[peek] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[progress_of] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[find_job] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[set_schedule] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[delete_schedule] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[pause_schedule] TO [readpast_operator];
@@ -5682,10 +6295,12 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Sees everything and changes nothing.
 GRANT EXECUTE ON OBJECT::[readpast].[stats] TO [readpast_monitor];
+GRANT EXECUTE ON OBJECT::[readpast].[list_workers] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[sample] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[unfinished] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[peek] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[progress_of] TO [readpast_monitor];
+GRANT EXECUTE ON OBJECT::[readpast].[find_job] TO [readpast_monitor];
 GRANT EXECUTE ON TYPE::[readpast].[id_list] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[list_schedules] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[peek_attempts] TO [readpast_monitor];

@@ -237,12 +237,22 @@ pub enum Error {
         message: String,
     },
 
+    /// The queue cannot be deleted (58022), because it is in use: the message says what by. Stop its workers, end the
+    /// batches whose follow-ups belong to it, or have [`Queue::delete`](crate::Queue::delete) delete its jobs, too.
+    #[error("{message}")]
+    #[non_exhaustive]
+    QueueInUse {
+        /// What it is in use by.
+        message: String,
+    },
+
     /// SQL Server did not answer to an enqueue, or ended the session: the jobs may be in the queue, all of them or
     /// none. Hand them in again only where running them twice does no harm.
     ///
     /// Jobs that all have a [de-duplication key](crate::NewJob::dedup_key) were tried again already, without success,
     /// if `cause` is [transient](Error::is_transient) and there was time left for it. Handing them in again adds no job
-    /// a second time while the first has not ended.
+    /// a second time while the first has not ended. Those of [`Queue::enqueue_part`](crate::Queue::enqueue_part) were
+    /// tried again, too, and can be handed in again with the same number.
     #[error("{jobs} jobs may or may not have been enqueued: {cause}")]
     #[non_exhaustive]
     EnqueueInDoubt {
@@ -483,6 +493,7 @@ impl Error {
             Error::Refused { .. } => Some(58003),
             Error::ResultRefused { .. } => Some(58020),
             Error::BatchNotOpen { .. } => Some(58021),
+            Error::QueueInUse { .. } => Some(58022),
             Error::EnqueueInDoubt { cause, .. } | Error::EnqueuedInPart { cause, .. } => cause.sql_number(),
             _ => None,
         }
@@ -520,6 +531,7 @@ impl Error {
             58003 => Error::Refused { message },
             58020 => of_sink(message),
             58021 => Error::BatchNotOpen { message },
+            58022 => Error::QueueInUse { message },
             // No such procedure, object, column type.
             2812 | 208 | 2715 => Error::NotInstalled { number: Some(number), schema: schema.to_string(), message },
             229 | 230 | 262 | 297 | 300 => {

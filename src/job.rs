@@ -15,6 +15,7 @@ use crate::error::{Error, InvalidPayload};
 use crate::headers::{self, Headers};
 use crate::ids::{BatchId, Fence, JobId};
 use crate::maximums::{MAX_VALUE_BYTES, TEN_YEARS};
+use crate::queue::enqueue::due_at;
 
 /// A claimed job, as a handler gets it.
 #[derive(Debug)]
@@ -145,6 +146,11 @@ impl Job {
     /// enqueued `nvarchar` text.
     pub fn payload(&self) -> &[u8] {
         &self.payload
+    }
+
+    /// Whether the payload is UTF-16, from a producer that enqueued `nvarchar` text: for a handler that passes it on.
+    pub fn payload_utf16(&self) -> bool {
+        self.payload_utf16
     }
 
     /// The payload as text.
@@ -456,9 +462,15 @@ impl NewJob {
         self
     }
 
-    /// Refuses here what SQL Server would refuse or cut, before anything is sent.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Refuses what SQL Server would refuse or cut. Every enqueue checks its jobs itself, before anything is sent; this
+    /// is for who wants to know earlier, for example to say which line of an input is wrong.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidJob`].
+    pub fn check(&self) -> Result<(), Error> {
         let invalid = |reason: String| Err(Error::InvalidJob { reason });
+        due_at(self)?;
         if self.payload.len() > MAX_VALUE_BYTES {
             return invalid(format!(
                 "its payload has {} bytes; it must have {MAX_VALUE_BYTES} (256 MiB) at most: store it elsewhere and enqueue its address",

@@ -170,9 +170,9 @@ pub use ids::{BatchId, Fence, JobId, WorkerId};
 pub use job::{Job, NewJob};
 pub use outcome::Outcome;
 pub use queue::{
-    Cancelled, ClaimOrder, CompletionPolicy, Delivery, FailedAttempt, JobCursor, JobEnd, JobFilter, JobPage,
-    JobProgress, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, Rate, ScheduleRow, create_batch_in,
-    enqueue_in, seal_batch_in,
+    Cancelled, Check, CheckResult, ClaimOrder, CompletionPolicy, Deleted, Delivery, FailedAttempt, Finding, IdPage,
+    JobCursor, JobEnd, JobFilter, JobPage, JobProgress, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, Rate,
+    ScheduleRow, WorkerRow, create_batch_in, enqueue_in, install_script, seal_batch_in, uninstall_script,
 };
 pub use schedule::Schedule;
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};

@@ -14,7 +14,9 @@ use tokio::sync::{Barrier, mpsc};
 
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::proxy::Proxy;
-use crate::support::{Claimed, Finish, Fixture, Session, WorkerSession, changed, dev_server, number, text};
+use crate::support::{
+    Claimed, Finish, Fixture, Session, WorkerSession, changed, dev_server, number, optional_number, text,
+};
 
 const REFUSED: u32 = 58003;
 const NOT_OPEN: u32 = 58021;
@@ -791,6 +793,143 @@ async fn a_batch_is_not_sealed_while_a_job_of_it_waits_for_its_key() {
     }
     assert_eq!(number(&sealer.row(&seal).await, "members"), 2);
     drop((holder, observer, sealer));
+    fixture.remove().await;
+}
+
+/// As an import does it that is run again after whatever happened.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_of_a_batch_is_added_once() {
+    let fixture = Fixture::new("parts").await;
+    let queue = &fixture.queue;
+    let batch = queue.create_batch(&then_sum()).await.unwrap();
+    let other = queue.create_batch(&NewBatch::new()).await.unwrap();
+    let jobs = |count: usize| (0..count).map(|job| NewJob::text(job.to_string())).collect::<Vec<_>>();
+    let keyed: Vec<NewJob> = jobs(3).into_iter().map(|job| job.dedup_key("k").header("a", "b")).collect();
+    // One job, many, some with keys and headers, and a payload that is sent alone.
+    let parts = [(1, jobs(1)), (-2, jobs(1_000)), (i64::MAX, keyed), (4, vec![NewJob::bytes(vec![0; 100_000])])];
+    for (number, jobs) in &parts {
+        let enqueued = queue.enqueue_part(batch, *number, jobs).await.unwrap().expect("it was not there");
+        assert_eq!(enqueued.len(), jobs.len());
+        assert_eq!(queue.enqueue_part(batch, *number, jobs).await.unwrap(), None);
+        assert_eq!(queue.enqueue_part(batch, *number, &parts[0].1).await.unwrap(), None, "whatever is in it");
+        assert_eq!(queue.enqueue_part(batch, *number, &parts[1].1).await.unwrap(), None);
+    }
+    let mut session = fixture.session().await;
+    let of_batch = format!("SELECT COUNT(*) FROM [$(schema)].[jobs] WHERE batch_id = {batch} AND plain IS NULL");
+    assert_eq!((session.number(&of_batch).await, counts(queue, batch).await[0]), (1_003, 1_003));
+    assert_eq!(queue.enqueue_part(other, 1, &jobs(2)).await.unwrap().unwrap().len(), 2, "another batch's");
+    // Other jobs of the batch change nothing.
+    queue.enqueue_many(&self::parts(batch, 2)).await.unwrap();
+    assert_eq!(queue.enqueue_part(batch, 5, &jobs(2)).await.unwrap().unwrap().len(), 2);
+
+    for (refused, says) in [
+        (jobs(1_001), "must fit one transaction: 1000 jobs"),
+        (vec![NewJob::bytes(vec![0; 70_000]), NewJob::text("")], "alone; these are 2 jobs and 70000 bytes"),
+        (vec![NewJob::text(""), NewJob::text("").batch(other)], "jobs[1] belongs to batch"),
+        (vec![NewJob::text("").kind("a b")], "kind is 'a b'"),
+    ] {
+        let error = queue.enqueue_part(batch, 6, &refused).await.unwrap_err();
+        assert!(matches!(&error, Error::InvalidJob { reason, .. } if reason.contains(says)), "{error}");
+    }
+    assert_eq!(queue.enqueue_part(batch, 6, &[]).await.unwrap(), Some(Vec::new()));
+    assert_eq!(queue.seal_batch(batch).await.unwrap().jobs, 1_007);
+    for number in [1, 7] {
+        let error = queue.enqueue_part(batch, number, &jobs(2)).await.unwrap_err();
+        assert!(matches!(error, Error::BatchNotOpen { .. }), "{error}");
+    }
+    assert_eq!(session.number(&of_batch).await, 1_007);
+    drop(session);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_without_an_answer_is_sent_again_and_is_there_once() {
+    let fixture = Fixture::new("lost_parts").await;
+    let proxy = Proxy::start(fixture.url()).await;
+    let through = changed(fixture.config.clone(), |config| config.connection.url = proxy.connection_string().into());
+    let queue = Queue::connect(&through).await.unwrap();
+    let batch = queue.create_batch(&then_sum()).await.unwrap();
+    for (number, jobs) in [(1, 1), (2, 20)] {
+        let procedure = if jobs == 1 { "enqueue" } else { "enqueue_batch" };
+        let jobs: Vec<NewJob> = (0..jobs).map(|job| NewJob::text(job.to_string())).collect();
+        proxy.reset_answer(procedure, 0);
+        assert_eq!(queue.enqueue_part(batch, number, &jobs).await.unwrap(), None, "the first call has added it");
+        assert!(proxy.has_sprung());
+        proxy.reset_request(procedure, 0);
+        let enqueued = queue.enqueue_part(batch, number + 10, &jobs).await.unwrap();
+        assert_eq!(enqueued.map(|jobs| jobs.len()), Some(jobs.len()), "the first call has not arrived");
+        assert!(proxy.has_sprung());
+    }
+    assert_eq!(queue.seal_batch(batch).await.unwrap().jobs, 2 + 40);
+    drop(queue);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_is_being_added_is_waited_for() {
+    let fixture = Fixture::new("same_part").await;
+    let batch = fixture.queue.create_batch(&then_sum()).await.unwrap();
+    let (mut holder, mut observer) = (fixture.session().await, fixture.session().await);
+    let one = format!("EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @part_of = {batch}, @part = 1");
+    let many = format!(
+        "DECLARE @jobs [$(schema)].[enqueue_list]; INSERT @jobs (ordinal, text) VALUES (1, N'x'), (2, N'y');
+         EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs, @part_of = {batch}, @part = 1"
+    );
+    for (calls, end, jobs) in [(&one, "ROLLBACK", 2), (&many, "COMMIT", 2)] {
+        observer.sql("DELETE [$(schema)].[jobs]; DELETE [$(schema)].[batch_additions]").await;
+        holder.sql(&format!("BEGIN TRANSACTION; {calls}")).await;
+        holder.sql(calls).await; // in its own transaction it is there
+        let mut second = fixture.session().await;
+        let spid = second.number("SELECT @@SPID").await;
+        let call = many.clone();
+        let adding = tokio::spawn(async move { second.sql(&call).await.len() });
+        waits(&mut observer, spid).await;
+        holder.sql(&format!("{end} TRANSACTION")).await;
+        assert_eq!(adding.await.unwrap(), if end == "COMMIT" { 0 } else { 2 });
+        assert_eq!(observer.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await, jobs);
+    }
+    let row = observer.row(&format!("DECLARE @id bigint = 7, @duplicate bit; {one}, @job_id = @id OUTPUT, @duplicate = @duplicate OUTPUT; SELECT @id AS id, CAST(@duplicate AS int) AS duplicate")).await;
+    assert_eq!((optional_number(&row, "id"), number(&row, "duplicate")), (None, 1));
+    for wrong in ["@part = 1", "@part_of = 1", "@part_of = 1, @part = 1, @batch_id = 2"] {
+        let call = format!("EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', {wrong}");
+        assert_eq!(observer.refusal(&call).await.0, REFUSED, "{wrong}");
+    }
+    drop((holder, observer));
+    fixture.remove().await;
+}
+
+/// Two begin a part at the very same moment: the unique index refuses the second.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_came_in_at_the_same_moment_is_asked_for_again() {
+    let fixture = Fixture::on(dev_server().await, "parts_at_once", QueueOptions::default()).await;
+    let batch = fixture.queue.create_batch(&then_sum()).await.unwrap();
+    let procedure = format!("{}.enqueue", fixture.schema());
+    let refused = |call| (call == 1).then(|| SqlError::new(2601, "Cannot insert duplicate key row").severity(14));
+    dev_server().await.faults().on_call(&procedure, refused);
+    let job = [NewJob::text("x")];
+    assert!(fixture.queue.enqueue_part(batch, 1, &job).await.unwrap().is_some());
+
+    // Many at once, however they meet.
+    let at_once = Arc::new(Barrier::new(8));
+    let calls: Vec<_> = (0..8)
+        .map(|_| {
+            let (queue, at_once) = (fixture.queue.clone(), at_once.clone());
+            tokio::spawn(async move {
+                let mut added = 0;
+                for number in 100..120 {
+                    at_once.wait().await;
+                    let jobs = ["a", "b"].map(NewJob::text);
+                    added += queue.enqueue_part(batch, number, &jobs).await.unwrap().map_or(0, |jobs| jobs.len());
+                }
+                added
+            })
+        })
+        .collect();
+    let mut added = 0;
+    for call in calls {
+        added += call.await.unwrap();
+    }
+    assert_eq!((added, counts(&fixture.queue, batch).await[0]), (40, 41));
     fixture.remove().await;
 }
 

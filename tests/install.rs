@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use readpast::{Error, Handlers, NewJob, Queue, QueueOptions, Worker};
+use readpast::{
+    Check, CheckResult, Config, Error, Finding, Handlers, NewJob, Queue, QueueOptions, Worker, install_script,
+    uninstall_script,
+};
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::scripts::{assert_same, contents, for_schema, install_sql, numbered, scripts};
@@ -373,7 +376,134 @@ fn the_scripts_are_plain_text_for_every_client() {
     assert!(!install_sql.contains("$(") && !install_sql.lines().any(|line| line.starts_with(':')));
 }
 
-// verify
+#[test]
+fn the_library_s_script_is_install_sql_for_any_schema() {
+    let body = |script: &str| script.split_once("\n-- 000_begin.sql\n").expect("the first script").1.to_string();
+    assert_eq!(body(&install_script("readpast").unwrap()), body(&install_sql()));
+    for script in [install_script, uninstall_script] {
+        assert!(!script("jobs").unwrap().contains("$(schema)"));
+        for name in ["", "a]b", "select", "x; DROP TABLE jobs"] {
+            let error = script(name).unwrap_err();
+            assert!(matches!(&error, Error::Config { key, .. } if key == "connection.schema"), "{error}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dba_installs_from_the_library_s_script_is_what_the_library_installs() {
+    let (by_script, by_library) = (Fixture::not_installed("script").await, Fixture::new("library").await);
+    let mut session = by_script.session().await;
+    session.script(&install_script(by_script.schema()).unwrap()).await.unwrap();
+    by_script.queue.create(QueueOptions::default()).await.unwrap();
+    by_script.queue.verify().await.unwrap();
+    // The scripts end as they began: no lock of the installation is left.
+    assert!(may_install(&by_script).await);
+    let installed = contents(&by_script, &mut session).await;
+    assert_same(&installed, &contents(&by_library, &mut by_library.session().await).await, "by the library");
+    session.script(&uninstall_script(by_script.schema()).unwrap()).await.unwrap();
+    assert!(matches!(by_script.connect().await.verify().await.unwrap_err(), Error::NotInstalled { .. }));
+    by_library.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_library_uninstalls_unless_a_role_has_members() {
+    let fixture = Fixture::new("uninstall").await;
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let login = fixture.create_login(Some("operator")).await;
+    let error = fixture.queue.uninstall().await.unwrap_err();
+    assert!(matches!(&error, Error::Refused { message, .. } if message.contains("have members")), "{error}");
+    assert_eq!(fixture.job_counts().await.ready, 1, "nothing was removed");
+    let error = fixture.connect_as(&login).await.uninstall().await.unwrap_err();
+    assert!(matches!(error, Error::Refused { .. } | Error::PermissionDenied { .. }), "{error}");
+    fixture.drop_login(&login).await;
+    fixture.queue.uninstall().await.unwrap();
+    assert!(matches!(fixture.queue.verify().await.unwrap_err(), Error::NotInstalled { .. }));
+    fixture.queue.uninstall().await.unwrap(); // again
+    fixture.queue.install().await.unwrap();
+    assert!(fixture.queue.create(QueueOptions::default()).await.unwrap());
+    fixture.remove().await;
+}
+
+// findings and verify
+
+/// Which check has failed, and that those before are well and those behind were not reached.
+fn first_failure(findings: &[Finding]) -> Option<Check> {
+    let words: Vec<String> = findings.iter().map(|finding| finding.check.to_string()).collect();
+    assert_eq!(
+        words.join(" "),
+        "reachable login database installed permissions version set_options read_only queue row_versions"
+    );
+    let failed = findings.iter().position(|finding| !matches!(finding.result, CheckResult::Ok))?;
+    assert!(matches!(findings[failed].result, CheckResult::Failed(_)));
+    assert!(findings[failed + 1..].iter().all(|finding| matches!(finding.result, CheckResult::NotReached)));
+    assert!(findings[failed..].iter().all(|finding| finding.note.is_none()));
+    Some(findings[failed].check)
+}
+
+fn note(findings: &[Finding], check: Check) -> &str {
+    findings.iter().find(|finding| finding.check == check).unwrap().note.as_deref().unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn findings_say_which_roles_procedures_the_login_may_run() {
+    let fixture = Fixture::new("findings").await;
+    let findings = fixture.queue.findings().await;
+    assert_eq!(first_failure(&findings), None);
+    assert_eq!(note(&findings, Check::Version), "2");
+    assert!(note(&findings, Check::Permissions).ends_with(": producer, worker, operator, monitor"));
+    assert!(note(&findings, Check::RowVersions).starts_with("READ_COMMITTED_SNAPSHOT is "));
+    let json = serde_json::to_value(&findings).unwrap();
+    assert_eq!(json[0], serde_json::json!({"check": "reachable", "result": "ok", "error": null, "note": null}));
+    for (role, may) in [
+        ("producer", ": producer"),
+        ("worker", ": worker"),
+        ("operator", ": producer, operator, monitor"),
+        ("monitor", ": monitor"),
+    ] {
+        let login = fixture.create_login(Some(role)).await;
+        let findings = fixture.connect_as(&login).await.findings().await;
+        assert_eq!(first_failure(&findings), None);
+        assert!(note(&findings, Check::Permissions).ends_with(may), "{findings:?}");
+        fixture.drop_login(&login).await;
+    }
+    let login = fixture.create_login(None).await;
+    assert_eq!(first_failure(&fixture.connect_as(&login).await.findings().await), Some(Check::Permissions));
+    fixture.drop_login(&login).await;
+    note_version(&fixture, 9, 9).await;
+    let findings = fixture.connect().await.findings().await;
+    assert_eq!(first_failure(&findings), Some(Check::Version));
+    let json = serde_json::to_value(&findings).unwrap();
+    assert!(json[5]["error"].as_str().unwrap().contains("use a newer release of the crate"), "{json}");
+    assert_eq!(json[6]["result"], "not_reached");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn findings_tell_how_far_one_gets_without_a_queue() {
+    let fixture = Fixture::not_installed("examined").await;
+    let failure = async |change: &dyn Fn(&mut Config)| {
+        let mut config = fixture.config.clone();
+        change(&mut config);
+        first_failure(&Queue::examine(&config).await.unwrap())
+    };
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let unreachable = format!("Server=tcp:127.0.0.1,{nobody};User ID=sa;Password=x");
+    assert_eq!(failure(&|config| config.connection.url = unreachable.as_str().into()).await, Some(Check::Reachable));
+    let stranger = format!("{};User ID=nobody;Password=x", fixture.url());
+    assert_eq!(failure(&|config| config.connection.url = stranger.as_str().into()).await, Some(Check::Login));
+    let nowhere = format!("{};Database=no_such_database", fixture.url());
+    assert_eq!(failure(&|config| config.connection.url = nowhere.as_str().into()).await, Some(Check::Database));
+    assert_eq!(failure(&|_| {}).await, Some(Check::Installed));
+    fixture.queue.install().await.unwrap();
+    assert_eq!(failure(&|_| {}).await, Some(Check::Queue));
+    fixture.queue.create(QueueOptions::default()).await.unwrap();
+    assert_eq!(failure(&|_| {}).await, None);
+
+    let mut config = fixture.config.clone();
+    config.connection.schema = "no good".to_string();
+    assert!(matches!(Queue::examine(&config).await.unwrap_err(), Error::Config { .. }));
+    fixture.remove().await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn verify_is_content_with_every_role() {

@@ -224,8 +224,11 @@ async fn a_snoozed_job_runs_again_as_often_as_it_likes_and_its_attempt_never_cou
 async fn a_long_job_hears_of_a_stop_in_time_and_snoozes() {
     let fixture = Fixture::new("stopping").await;
     fixture.queue.enqueue(&NewJob::text("")).await.unwrap();
-    let handlers = Handlers::any(|_, context| {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let begins = begun.clone();
+    let handlers = Handlers::any(move |_, context| {
         assert!(!context.is_stopping());
+        begins.fetch_add(1, Ordering::AcqRel);
         let started_at = Instant::now();
         while !context.is_stopping() {
             assert!(started_at.elapsed() < Duration::from_secs(60), "nobody told it");
@@ -235,7 +238,7 @@ async fn a_long_job_hears_of_a_stop_in_time_and_snoozes() {
         Err::<(), _>(JobError::snooze(Duration::ZERO, "saved half of it").into())
     });
     let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
-    until("it runs", || worker.stats().running == 1).await;
+    until("it runs", || begun.load(Ordering::Acquire) == 1).await;
     assert_eq!(worker.shutdown().await.unwrap().stats.snoozed, 1);
     let ready = fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
     assert_eq!((ready.len(), ready[0].attempt, ready[0].error.as_deref()), (1, 0, Some("saved half of it")));

@@ -338,7 +338,11 @@ async fn an_error_of_sql_server_is_logged_with_its_number() {
     config.worker.heartbeat_interval_ms = 100;
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config.worker).start().await.unwrap();
     fixture
-        .sql("CREATE OR ALTER PROCEDURE [$(schema)].[heartbeat] @worker_id uniqueidentifier AS THROW 50001, N'closed for repairs', 1")
+        .sql(
+            "CREATE OR ALTER PROCEDURE [$(schema)].[heartbeat] @worker_id uniqueidentifier, @running int, @done bigint, @failed bigint,
+                 @limited_by varchar(16)
+             AS THROW 50001, N'closed for repairs', 1",
+        )
         .await;
     let ended = tokio::time::timeout(Duration::from_secs(30), worker.run()).await.expect("the worker ends");
     assert_eq!(ended.unwrap_err().sql_number(), Some(50001));

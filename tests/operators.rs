@@ -8,12 +8,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use readpast::{
-    ClaimOrder, CompletionPolicy, Error, JobCursor, JobFilter, JobId, JobRow, JobState, Keep, NewJob, QueueOptions,
+    Cancelled, ClaimOrder, CompletionPolicy, Error, JobCursor, JobFilter, JobId, JobRow, JobState, Keep, NewBatch,
+    NewJob, Queue, QueueOptions,
 };
 use readpast_devserver::DevServer;
 use uuid::Uuid;
 
-use crate::support::{Fixture, JobCounts, Session, WorkerSession, number, numbers, text};
+use crate::support::{Fixture, JobCounts, Session, WorkerSession, changed, number, numbers, text};
 
 const LOCK_TIMED_OUT: u32 = 1222;
 
@@ -311,6 +312,241 @@ async fn jobs_are_found_by_kind_correlation_id_and_error() {
     fixture.remove().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_found_by_key_group_batch_and_age() {
+    let fixture = Fixture::with("more_filters", archiving()).await;
+    let batch = fixture.queue.create_batch(&NewBatch::new()).await.unwrap();
+    let add = async |job: NewJob| fixture.queue.enqueue(&job).await.unwrap().job_id;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let archived = add(NewJob::text("x").dedup_key("k").group_key("g").batch(batch)).await;
+    let job = worker.claim_one().await;
+    worker.finish(&[job.done()]).await;
+    let dead = add(NewJob::text("x").dedup_key("k").batch(batch)).await;
+    let job = worker.claim_one().await;
+    worker.finish(&[job.dead("no")]).await;
+    let ready = add(NewJob::text("x").dedup_key("k").group_key("g")).await;
+    let waiting = add(NewJob::text("x").group_key("g").batch(batch)).await;
+    let scheduled = add(NewJob::text("x").delay(Duration::from_secs(900))).await;
+    assert_eq!(
+        fixture.job_counts().await,
+        JobCounts { ready: 1, scheduled: 1, dead: 1, archived: 1, ..JobCounts::default() }
+    );
+
+    let found = async |filter: JobFilter| {
+        let rows: Vec<JobId> = all_pages(&fixture, &filter, 2).await.iter().map(|job| job.job_id).collect();
+        assert_eq!(all_ids(&fixture, &filter, 2).await, rows, "the same without their rows");
+        rows
+    };
+    assert_eq!(found(JobFilter::all().dedup_key("k")).await, [ready, dead, archived]);
+    assert_eq!(found(JobFilter::all().dedup_key("K")).await, []);
+    assert_eq!(found(JobFilter::all().group_key("g")).await, [ready, waiting, archived]);
+    assert_eq!(found(JobFilter::all().batch(batch)).await, [waiting, dead, archived]);
+    assert_eq!(found(JobFilter::all().batch(batch).group_key("g").dedup_key("k")).await, [archived]);
+    assert_eq!(found(JobFilter::from(JobState::Dead).group_key("g")).await, []);
+
+    // Enqueued an hour ago; what has ended did so half an hour ago.
+    let mut session = fixture.session().await;
+    for table in ["jobs", "archive"] {
+        let age = "enqueued_at = DATEADD(HOUR, -1, SYSUTCDATETIME()), finished_at = DATEADD(MINUTE, -30, finished_at)";
+        session.sql(&format!("UPDATE [$(schema)].[{table}] SET {age}")).await;
+    }
+    let older = |minutes: u64| JobFilter::all().older_than(Duration::from_secs(60 * minutes));
+    let all = [ready, scheduled, waiting, dead, archived];
+    assert_eq!(found(older(0)).await, all);
+    assert_eq!(found(older(29)).await, all);
+    assert_eq!(found(older(31)).await, [ready, scheduled, waiting]);
+    assert_eq!(found(older(31).group_key("g")).await, [ready, waiting]);
+    assert_eq!(found(older(61)).await, []);
+    assert_eq!(found(JobFilter::all().older_than(Duration::MAX)).await, []);
+    // As purge counts.
+    let young = fixture.queue.purge(JobState::Dead, Duration::from_secs(31 * 60)).await.unwrap();
+    assert_eq!((young, fixture.queue.purge(JobState::Dead, Duration::from_secs(29 * 60)).await.unwrap()), (0, 1));
+
+    // The same filters choose what is done to all.
+    let batch_only = JobFilter::all().batch(batch);
+    assert_eq!(fixture.queue.set_priority(&batch_only, 7).await.unwrap(), 1);
+    assert_eq!(fixture.queue.job(waiting).await.unwrap().unwrap().priority, 7);
+    assert_eq!(fixture.queue.cancel_all(&older(61), "old").await.unwrap().waiting, 0);
+    assert_eq!(fixture.queue.cancel_all(&older(59).dedup_key("k"), "old").await.unwrap().waiting, 1);
+    assert_eq!(fixture.queue.job(ready).await.unwrap().unwrap().state, JobState::Cancelled);
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+/// A million young jobs behind a few old ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_age_of_ended_jobs_ends_a_page_where_younger_ones_begin() {
+    let mut counted = Counted::new("aged").await;
+    counted.add_dead(20_000, 7).await;
+    counted.session.sql("UPDATE [$(schema)].[jobs] SET finished_at = SYSUTCDATETIME() WHERE job_id > 50").await;
+    let page = "EXEC [$(schema)].[peek] @queue = N'work', @state = 'dead', @older_than_ms = 60000";
+    assert_eq!(counted.numbers("the old ones", 300, page).await, (1..=50).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_age_of_jobs_is_exact_to_the_millisecond() {
+    let fixture = Fixture::new("age_ms").await;
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let mut session = fixture.session().await;
+    let mut found = 1;
+    for _ in 0..10 {
+        session.sql("UPDATE [$(schema)].[jobs] SET enqueued_at = SYSUTCDATETIME()").await;
+        let young = JobFilter::from(JobState::Ready).older_than(Duration::from_millis(999));
+        found = fixture.queue.list(&young, None, 10).await.unwrap().jobs.len();
+        if found == 0 {
+            break; // otherwise this machine may have been busy for so long
+        }
+    }
+    assert_eq!(found, 0, "in whole seconds it would be old enough");
+    session.sql("UPDATE [$(schema)].[jobs] SET enqueued_at = DATEADD(MILLISECOND, -999, SYSUTCDATETIME())").await;
+    let old = JobFilter::from(JobState::Ready).older_than(Duration::from_millis(999));
+    assert_eq!(fixture.queue.list(&old, None, 10).await.unwrap().jobs.len(), 1);
+    drop(session);
+    fixture.remove().await;
+}
+
+/// All ids that a filter asks for, page by page.
+async fn all_ids(fixture: &Fixture, filter: &JobFilter, max: usize) -> Vec<JobId> {
+    let mut jobs = Vec::new();
+    let mut after = None;
+    loop {
+        let page = fixture.queue.list_ids(filter, after.as_ref(), max).await.unwrap();
+        assert!(page.jobs.len() <= max);
+        jobs.extend(page.jobs);
+        let Some(next) = page.next else { return jobs };
+        after = Some(next);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn listed_jobs_are_cancelled_requeued_moved_and_purged_however_many_they_are() {
+    let fixture = Fixture::new("listed").await;
+    let queue = &fixture.queue;
+    let added = queue.enqueue_many(&numbers(2_200)).await.unwrap();
+    let mut listed = all_ids(&fixture, &JobState::Ready.into(), 1_000).await;
+    assert_eq!(listed, added.iter().map(|job| job.job_id).collect::<Vec<_>>());
+    let rest = listed.split_off(2_100);
+    listed.reverse(); // in any order
+    listed.extend([JobId(-1), listed[0], JobId(i64::MAX)]); // what is not there or stands twice is passed over
+
+    assert_eq!(queue.set_priority_of(&listed, -3).await.unwrap(), 2_100);
+    assert_eq!(queue.set_priority_of(&listed, -3).await.unwrap(), 0);
+    assert_eq!(queue.cancel_jobs(&listed, "not wanted").await.unwrap().waiting, 2_100);
+    assert_eq!(queue.job(listed[7]).await.unwrap().unwrap().priority, -3);
+    assert_eq!(queue.requeue_jobs(&listed).await.unwrap(), 2_100);
+    assert_eq!(queue.requeue_jobs(&listed).await.unwrap(), 0);
+    assert_eq!(queue.purge_jobs(JobState::Dead, &listed).await.unwrap(), 0);
+    assert_eq!(queue.purge_jobs(JobState::Ready, &listed).await.unwrap(), 2_100);
+    assert_eq!(all_ids(&fixture, &JobState::Ready.into(), 1_000).await, rest);
+    let error = queue.purge_jobs(JobState::Claimed, &rest).await.unwrap_err();
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
+
+    // Of no job, nothing; and nothing of another queue's.
+    assert_eq!(queue.cancel_jobs(&[], "x").await.unwrap(), Cancelled::default());
+    assert_eq!((queue.requeue_jobs(&[]).await.unwrap(), queue.purge_jobs(JobState::Ready, &[]).await.unwrap()), (0, 0));
+    let other = changed(fixture.config.clone(), |config| config.queue.name = "other".to_string());
+    let other = Queue::connect(&other).await.unwrap();
+    other.create(QueueOptions::default()).await.unwrap();
+    assert_eq!(other.set_priority_of(&rest, 5).await.unwrap(), 0);
+    assert_eq!(other.purge_jobs(JobState::Ready, &rest).await.unwrap(), 0);
+    assert_eq!(other.cancel_jobs(&rest, "x").await.unwrap(), Cancelled::default());
+    queue.cancel_jobs(&rest, "x").await.unwrap();
+    assert_eq!(other.requeue_jobs(&rest).await.unwrap(), 0);
+    assert_eq!(other.purge_jobs(JobState::Cancelled, &rest).await.unwrap(), 0);
+    assert_eq!(fixture.job_counts().await, JobCounts { cancelled: 100, ..JobCounts::default() });
+    fixture.remove().await;
+}
+
+/// Between the page of ids and what is done to them, others go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_state_has_changed_since_it_was_listed_is_not_purged() {
+    let fixture = Fixture::with("changed_since", archiving()).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let mut jobs = Vec::new();
+    for outcome in ["dead", "dead", "dead", "done"] {
+        jobs.push(fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id);
+        let job = worker.claim_one().await;
+        worker.finish(&[if outcome == "dead" { job.dead("no") } else { job.done() }]).await;
+    }
+    assert_eq!(fixture.queue.requeue(Some(jobs[0])).await.unwrap(), 1);
+    let mut holder = fixture.session().await;
+    holder
+        .sql(&format!("BEGIN TRANSACTION; UPDATE [$(schema)].[jobs] SET priority = 1 WHERE job_id = {}", jobs[1].0))
+        .await;
+    // One is ready again, one is locked, one is in the archive.
+    assert_eq!(fixture.queue.purge_jobs(JobState::Dead, &jobs).await.unwrap(), 1);
+    assert_eq!(fixture.queue.requeue_jobs(&jobs[..2]).await.unwrap(), 0);
+    holder.sql("ROLLBACK TRANSACTION").await;
+    assert_eq!(fixture.job_counts().await, JobCounts { ready: 1, dead: 1, archived: 1, ..JobCounts::default() });
+    let by_other = "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs SELECT job_id FROM [$(schema)].[archive];
+                    EXEC [$(schema)].[create_queue] @queue = N'other';
+                    EXEC [$(schema)].[purge] @queue = N'other', @state = 'archived', @listed = 1, @jobs = @jobs";
+    holder.sql(by_other).await;
+    assert_eq!(fixture.job_counts().await.archived, 1);
+    assert_eq!(fixture.queue.purge_jobs(JobState::Archived, &jobs).await.unwrap(), 1);
+    assert_eq!(
+        holder.number("SELECT COUNT(*) FROM [$(schema)].[attempts]").await,
+        2,
+        "those of the jobs that are left"
+    );
+    drop((holder, worker));
+    fixture.remove().await;
+}
+
+/// Of jobs with one key, one comes back; a key that is taken keeps all of them where they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn listed_jobs_with_keys_come_back_as_single_ones_do() {
+    let fixture = Fixture::new("listed_keys").await;
+    let queue = &fixture.queue;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let mut dead = Vec::new();
+    for key in ["a", "a", "b"] {
+        dead.push(queue.enqueue(&NewJob::text("x").dedup_key(key)).await.unwrap().job_id);
+        let job = worker.claim_one().await;
+        worker.finish(&[job.dead("no")]).await;
+    }
+    let mut cancelled = Vec::new();
+    for _ in 0..2 {
+        let job = queue.enqueue(&NewJob::text("x").dedup_key("c").group_key("g")).await.unwrap().job_id;
+        queue.cancel(job, "x").await.unwrap();
+        cancelled.push(job);
+    }
+    queue.enqueue(&NewJob::text("x").dedup_key("b")).await.unwrap();
+    let listed = [&dead[..], &cancelled[..]].concat();
+    assert_eq!(queue.requeue_jobs(&listed).await.unwrap(), 2);
+    let state = async |job: JobId| queue.job(job).await.unwrap().unwrap().state;
+    assert_eq!(
+        [state(dead[0]).await, state(dead[1]).await, state(dead[2]).await],
+        [JobState::Dead, JobState::Ready, JobState::Dead]
+    );
+    assert_eq!(
+        [state(cancelled[0]).await, state(cancelled[1]).await],
+        [JobState::Cancelled, JobState::Ready],
+        "the newest"
+    );
+    fixture.remove().await;
+}
+
+/// An empty list must not be taken for none: it would be all jobs.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_list_in_t_sql_is_no_job_at_all() {
+    let fixture = Fixture::new("empty_list").await;
+    let mut session = fixture.session().await;
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
+    session.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = enqueued_at").await;
+    let empty = "DECLARE @jobs [$(schema)].[id_list];";
+    for call in ["[requeue] @queue = N'work'", "[purge] @queue = N'work', @state = 'dead'"] {
+        let none = session.number(&format!("{empty} EXEC [$(schema)].{call}, @listed = 1, @jobs = @jobs")).await;
+        assert_eq!(none, 0, "{call}");
+        // Who forgets to say so learns it with the first list that is not empty.
+        let (number, _) =
+            session.refusal(&format!("{empty} INSERT @jobs VALUES (1); EXEC [$(schema)].{call}, @jobs = @jobs")).await;
+        assert_eq!(number, 58003, "{call}");
+    }
+    assert_eq!(fixture.job_counts().await.dead, 3);
+    fixture.remove().await;
+}
+
 /// No page reads more rows than `@scan`, and yet the pages have every job that matches.
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_with_a_filter_go_on_where_the_last_one_has_looked() {
@@ -506,12 +742,12 @@ async fn until_waiting(session: &mut Session, session_id: i64) {
 async fn a_key_that_is_enqueued_while_its_dead_job_comes_back_leaves_that_job_dead() {
     let fixture = Fixture::new("requeue_race").await;
     let ids = dead_jobs(&fixture, &[Some("a"), Some("b"), Some("c"), None]).await;
-    // Readers may pass this lock, changes may not: requeue finds all four, and then waits for the first.
+    // Readers may pass this lock, changes may not: requeue finds all four, and then waits for the newest with a key.
     let mut holder = fixture.session().await;
     holder.sql("BEGIN TRANSACTION").await;
     let hold = format!(
         "SELECT job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, INDEX (jobs_pk)) WHERE job_id = {}",
-        ids[0]
+        ids[2]
     );
     holder.sql(&hold).await;
     let mut operator = fixture.session().await;

@@ -1354,6 +1354,8 @@ async fn peek_shows_everything_about_a_job() {
         "headers",
         "batch_id",
         "group_key",
+        "payload_bytes",
+        "output_bytes",
     ];
     assert_eq!(columns, expected);
     assert_eq!(
@@ -1366,6 +1368,10 @@ async fn peek_shows_everything_about_a_job() {
     // A program that reads the bytes need not pay for them twice.
     let row = session.row("EXEC [$(schema)].[peek] @queue = N'work', @state = 'dead', @texts = 0").await;
     assert_eq!((text(&row, "payload_text"), bytes(&row, "payload")), (None, Some(b"x\0".to_vec())));
+    // Nor for more than it shows.
+    let row = session.row("EXEC [$(schema)].[peek] @queue = N'work', @state = 'dead', @max_bytes = 1").await;
+    assert_eq!((bytes(&row, "payload"), row.get::<i64, _>("payload_bytes")), (Some(b"x".to_vec()), Some(2)));
+    assert_eq!((bytes(&row, "output"), row.get::<i64, _>("output_bytes")), (None, None));
     fixture.remove().await;
 }
 

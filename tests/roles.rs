@@ -118,6 +118,8 @@ async fn a_producer_may_enqueue_and_nothing_else() {
     ] {
         assert!(is_denied(&error), "{error}");
     }
+    let waited_for = queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+    assert_eq!(queue.queue_of(waited_for).await.unwrap().as_deref(), Some("work"));
     let mut session = fixture.session_as(&login).await;
     denied(&mut session, "EXEC [$(schema)].[claim] @queue = N'work', @worker_id = NULL, @max = 1").await;
     touches_nothing_else(&fixture, &login).await;
@@ -169,6 +171,9 @@ async fn a_worker_may_do_its_work_and_no_operator_s() {
         queue.set_schedule(&yearly).await.unwrap_err(),
         queue.run_schedule_now("yearly").await.unwrap_err(),
         queue.schedules().await.unwrap_err(),
+        queue.workers().await.unwrap_err(),
+        queue.delete(true).await.unwrap_err(),
+        queue.queue_of(readpast::JobId(1)).await.unwrap_err(),
     ] {
         assert!(is_denied(&error), "{error}");
     }
@@ -214,7 +219,16 @@ async fn an_operator_may_mend_and_a_monitor_only_look() {
     assert!(queue.delete_schedule("yearly").await.unwrap());
     fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = enqueued_at").await;
     assert_eq!(queue.requeue(None).await.unwrap(), 3);
-    assert_eq!(queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap(), 3);
+    let ready = queue.list_ids(&JobState::Ready.into(), None, 1).await.unwrap().jobs;
+    assert_eq!(queue.set_priority_of(&ready, 1).await.unwrap(), 1);
+    assert_eq!(queue.cancel_jobs(&ready, "x").await.unwrap().waiting, 1);
+    assert_eq!(queue.requeue_jobs(&ready).await.unwrap(), 1);
+    assert_eq!(queue.purge_jobs(JobState::Ready, &ready).await.unwrap(), 1);
+    assert_eq!(queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap(), 2);
+    assert_eq!(queue.workers().await.unwrap().len(), 0);
+    assert_eq!(queue.all_queues().await.unwrap().len(), 1);
+    queue.delete(true).await.unwrap();
+    queue.create(QueueOptions::default()).await.unwrap();
     let mut session = fixture.session_as(&login).await;
     denied(&mut session, "EXEC [$(schema)].[claim] @queue = N'work', @worker_id = NULL, @max = 1").await;
     denied(&mut session, "EXEC [$(schema)].[reap] @queue = N'work'").await;
@@ -227,12 +241,14 @@ async fn an_operator_may_mend_and_a_monitor_only_look() {
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     assert_eq!(queue.stats().await.unwrap().ready, 1);
     assert_eq!(queue.schedules().await.unwrap().len(), 0);
+    assert_eq!(queue.all_workers().await.unwrap().len(), 0);
     assert_eq!(queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs.len(), 1);
     for error in [
         queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
         queue.pause().await.unwrap_err(),
         queue.requeue(None).await.unwrap_err(),
         queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap_err(),
+        queue.delete(true).await.unwrap_err(),
     ] {
         assert!(is_denied(&error), "{error}");
     }

@@ -26,6 +26,7 @@ pub(super) fn apply(
         match KEYS.iter().find(|key| variable(prefix, key) == name) {
             Some(key) => set(config, key, name, value)?,
             None if is_of_kubernetes(&name[prefix.len() - 1..], value) => {}
+            None if is_of_a_job(name) => {}
             None => return Err(refused(name, "set in the environment", format!("unset{}", hint(prefix, name)))),
         }
     }
@@ -94,6 +95,26 @@ fn is_of_kubernetes(rest: &str, value: &str) -> bool {
     }
 }
 
+/// What `readpast work` tells a program about its job, beside the headers: the program may be one that uses readpast
+/// itself, to enqueue what comes next.
+const OF_A_JOB: [&str; 10] = [
+    "READPAST_ATTEMPT",
+    "READPAST_BATCH_ID",
+    "READPAST_CORRELATION_ID",
+    "READPAST_FENCE",
+    "READPAST_GROUP_KEY",
+    "READPAST_JOB_ID",
+    "READPAST_KIND",
+    "READPAST_MAX_ATTEMPTS",
+    "READPAST_PAYLOAD_TEXT",
+    "READPAST_RUN",
+];
+
+/// Whether `readpast work` has set a variable.
+fn is_of_a_job(name: &str) -> bool {
+    OF_A_JOB.contains(&name) || name.starts_with("READPAST_HEADER_")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +148,13 @@ mod tests {
             ("READPAST_WORKER_PORT_9464_TCP_ADDR", "10.0.0.12"),
         ];
         assert_eq!(with_variables(&services).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn what_a_program_is_told_about_its_job_is_no_setting() {
+        let told = [("READPAST_JOB_ID", "7"), ("READPAST_HEADER_TENANT", "acme"), ("READPAST_RUN", "x")];
+        assert_eq!(with_variables(&told).unwrap(), Config::default());
+        assert!(refusal("READPAST_JOB", "7").contains("it must be unset"));
     }
 
     #[test]

@@ -135,6 +135,18 @@ impl Context {
         self.surroundings.stopping.is_set() || self.surroundings.is_stopping_now()
     }
 
+    /// Whether the worker stops without waiting for the job, at once or because `worker.shutdown_deadline_ms` has passed:
+    /// the job runs again, whatever its handler returns. [`is_cancelled`](Self::is_cancelled) is true as well.
+    pub fn is_stopping_now(&self) -> bool {
+        self.surroundings.is_stopping_now()
+    }
+
+    /// Whether the worker has lost its lease: another worker may be running the job already, and this one's result will
+    /// be refused. [`is_cancelled`](Self::is_cancelled) is true as well.
+    pub fn is_lease_lost(&self) -> bool {
+        self.cancellations.is_lease_lost()
+    }
+
     /// How much of the time limit (the job's, its kind's, or `worker.job_time_limit_ms`) is left; `None` without a
     /// limit.
     pub fn time_left(&self) -> Option<Duration> {
@@ -392,19 +404,20 @@ mod tests {
     #[test]
     fn a_context_is_cancelled_by_each_of_its_four_reasons() {
         assert!(!context().is_cancelled() && !context().is_stopping());
-        assert!(context().cancelled().is_cancelled());
+        let lost = context().cancelled();
+        assert!(lost.is_cancelled() && lost.is_lease_lost() && !lost.is_stopping_now());
         assert!(context().time_limit(Duration::ZERO).is_cancelled());
         let asked = context();
         let (job_id, fence) = (asked.job.id(), asked.job.fence());
         asked.cancellations.ask(JobId(job_id.0 + 1), fence);
         assert!(!asked.is_cancelled(), "another job");
         asked.cancellations.ask(job_id, fence);
-        assert!(asked.is_cancelled() && !asked.is_stopping());
+        assert!(asked.is_cancelled() && !asked.is_stopping() && !asked.is_lease_lost());
         assert!(!context().time_limit(Duration::from_secs(60)).is_cancelled());
         assert!(!context().time_limit(Duration::MAX).is_cancelled());
         let stopping_now = context();
         stopping_now.surroundings.stopping_now.set();
-        assert!(stopping_now.is_cancelled() && stopping_now.is_stopping());
+        assert!(stopping_now.is_cancelled() && stopping_now.is_stopping() && stopping_now.is_stopping_now());
     }
 
     #[test]

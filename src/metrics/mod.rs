@@ -74,13 +74,15 @@ const REASONS: [&str; 2] = ["unknown_kind", "kind_limit"];
 const STATES: [&str; 6] = ["ready", "scheduled", "waiting", "claimed", "dead", "cancelled"];
 pub(crate) const LIMITS: [&str; 5] = ["starved", "claim", "cpu", "finish", "queue_limit"];
 
-/// What a connection is used for: the procedures of the schema, `install` for its scripts and `connect` for making the
-/// connection.
-pub(crate) const PROCEDURES: [&str; 49] = [
+/// What a connection is used for: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
+/// for making the connection.
+pub(crate) const PROCEDURES: [&str; 53] = [
     "connect",
     "install",
+    "uninstall",
     "schema_info",
     "create_queue",
+    "delete_queue",
     "enqueue",
     "enqueue_batch",
     "outcomes",
@@ -105,6 +107,7 @@ pub(crate) const PROCEDURES: [&str; 49] = [
     "fail_schedule",
     "unfinished",
     "stats",
+    "list_workers",
     "pause",
     "resume",
     "requeue",
@@ -113,6 +116,7 @@ pub(crate) const PROCEDURES: [&str; 49] = [
     "set_priority",
     "purge",
     "peek",
+    "find_job",
     "progress_of",
     "set_schedule",
     "delete_schedule",

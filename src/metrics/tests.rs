@@ -119,7 +119,8 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Those that only other procedures call.
-const INTERNAL_PROCEDURES: [&str; 15] = [
+const INTERNAL_PROCEDURES: [&str; 17] = [
+    "check_headers",
     "next_priority",
     "lower_marks",
     "note_attempts",
@@ -135,6 +136,7 @@ const INTERNAL_PROCEDURES: [&str; 15] = [
     "note_requeued",
     "lock_groups",
     "advance_groups",
+    "delete_empty_queue",
 ];
 
 /// Label values are bounded: whatever goes wrong, wherever, is one of the values that are listed.

@@ -17,7 +17,7 @@ use super::schema::SCHEMA_VERSION;
 use crate::config::check_schema;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
-use crate::ids::JobId;
+use crate::ids::{BatchId, JobId};
 use crate::job::NewJob;
 use crate::maximums::MAX_TABLE_VALUE_BYTES;
 use crate::trace_context::TraceContext;
@@ -45,41 +45,98 @@ const LEAST_FOR_ANSWER: Duration = Duration::from_secs(1);
 const MOST_FOR_REPEAT: Duration = Duration::from_secs(3);
 
 impl Session {
-    /// Enqueues one chunk of jobs in one transaction; a single job in one round trip.
-    async fn enqueue_chunk(&mut self, queue: &str, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
+    /// Enqueues one chunk of jobs in one transaction; a single job in one round trip. `None`: this part is there already.
+    async fn enqueue_chunk(
+        &mut self,
+        queue: &str,
+        jobs: &[NewJob],
+        part: Option<Part>,
+    ) -> Result<Option<Vec<Enqueued>>, Error> {
         if let [job] = jobs {
-            let command = enqueue_command(self.schema(), queue, job)?;
-            return Ok(vec![read_enqueued(&self.run(ENQUEUE, command).await?)?]);
+            let mut command = enqueue_command(self.schema(), queue, job)?;
+            bind_part(&mut command, part);
+            let result = self.run(ENQUEUE, command).await?;
+            if part.is_some() && was_there(&result) {
+                return Ok(None);
+            }
+            return Ok(Some(vec![read_enqueued(&result)?]));
         }
         let lists = Lists::of(self.schema());
-        let command = batch_command(self.schema(), queue, &lists, jobs)?;
+        let mut command = batch_command(self.schema(), queue, &lists, jobs, part)?;
+        bind_part(&mut command, part);
         let rows = self.rows(ENQUEUE_BATCH, command).await?;
-        in_order(rows, jobs.len())
+        if part.is_some() && rows.is_empty() {
+            return Ok(None);
+        }
+        in_order(rows, jobs.len()).map(Some)
     }
 }
 
+/// Which part of what is enqueued for a batch a call is; it is carried out once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) batch: BatchId,
+    pub(super) number: i64,
+}
+
+impl Part {
+    /// Refuses what cannot be one part, before anything is sent.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidJob`].
+    pub(super) fn check(self, jobs: &[NewJob]) -> Result<(), Error> {
+        check(jobs)?;
+        let invalid = |reason: String| Err(Error::InvalidJob { reason });
+        let mut batches = jobs.iter().enumerate().filter_map(|(index, job)| Some((index, job.batch?)));
+        if let Some((index, other)) = batches.find(|(_, batch)| *batch != self.batch) {
+            return invalid(format!("jobs[{index}] belongs to batch {other}, and the part to batch {}", self.batch));
+        }
+        if chunk_length(jobs) < jobs.len() {
+            return invalid(format!(
+                "a part of a batch must fit one transaction: {MAX_CHUNK_JOBS} jobs and {MAX_CHUNK_BYTES} bytes of payload, \
+                 and a payload of more than {MAX_TABLE_VALUE_BYTES} bytes alone; these are {} jobs and {} bytes",
+                jobs.len(),
+                jobs.iter().map(|job| job.payload.len()).sum::<usize>(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Two sessions have added one part at the very same moment: the second is told that its row is a duplicate, and is
+/// rolled back.
+const SAME_PART: i32 = 2601;
+
 impl Queue {
     /// Enqueues one chunk of jobs, and again after an error that passes: where the call that failed has certainly added
-    /// nothing, or every job has a de-duplication key. Ends within the command time-out and [`LEAST_FOR_ANSWER`], and
-    /// keeps no session from others while it pauses.
+    /// nothing, or every job has a de-duplication key, or the chunk is a part of a batch. Ends within the command time-out
+    /// and [`LEAST_FOR_ANSWER`], and keeps no session from others while it pauses. `None`: this part is there already.
     ///
     /// # Errors
     ///
     /// [`Error::EnqueueInDoubt`] where the jobs may have been added, and it is not for us to add them a second time.
-    pub(super) async fn enqueue_with_retries(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
+    pub(super) async fn enqueue_with_retries(
+        &self,
+        jobs: &[NewJob],
+        part: Option<Part>,
+    ) -> Result<Option<Vec<Enqueued>>, Error> {
         let call = if jobs.len() == 1 { ENQUEUE } else { ENQUEUE_BATCH };
-        let is_keyed = jobs.iter().all(|job| job.dedup_key.is_some());
+        let is_repeatable = part.is_some() || jobs.iter().all(|job| job.dedup_key.is_some());
         let mut retries = Retries::within(self.command_timeout());
         let mut doubt = None;
         loop {
-            let keep_time = is_keyed && doubt.is_none();
-            let error = match self.try_to_enqueue(jobs, &retries, keep_time).await {
+            let keep_time = is_repeatable && doubt.is_none();
+            let error = match self.try_to_enqueue(jobs, part, &retries, keep_time).await {
                 Ok(enqueued) => return Ok(enqueued),
                 Err(error) => error,
             };
             let may_repeat = match &error {
-                Error::EnqueueInDoubt { cause, .. } => is_keyed && cause.is_transient(),
-                nothing_was_added => nothing_was_added.is_transient(),
+                Error::EnqueueInDoubt { cause, .. } => is_repeatable && cause.is_transient(),
+                nothing_was_added => {
+                    let is_added_meanwhile = part.is_some() && nothing_was_added.sql_number() == Some(SAME_PART);
+                    is_added_meanwhile || nothing_was_added.is_transient()
+                }
             };
             if !may_repeat || !retries.pause(call, &error).await {
                 return Err(doubt.unwrap_or(error));
@@ -94,13 +151,14 @@ impl Queue {
     async fn try_to_enqueue(
         &self,
         jobs: &[NewJob],
+        part: Option<Part>,
         retries: &Retries,
         keep_time: bool,
-    ) -> Result<Vec<Enqueued>, Error> {
+    ) -> Result<Option<Vec<Enqueued>>, Error> {
         let mut session = self.connected_session(retries).await?;
         let kept = if keep_time { kept_for_repeat(retries.limit()) } else { Duration::ZERO };
         let limit = retries.time_left().saturating_sub(kept).max(LEAST_FOR_ANSWER);
-        match session.within(limit).enqueue_chunk(self.name(), jobs).await {
+        match session.within(limit).enqueue_chunk(self.name(), jobs, part).await {
             Err(error) if error.leaves_open() => {
                 Err(Error::EnqueueInDoubt { jobs: jobs.len(), cause: Box::new(error) })
             }
@@ -136,7 +194,7 @@ fn kept_for_repeat(limit: Duration) -> Duration {
 /// [`Error::InvalidJob`], which says which of several it is.
 pub(crate) fn check(jobs: &[NewJob]) -> Result<(), Error> {
     for (index, job) in jobs.iter().enumerate() {
-        match job.check().and_then(|()| due_at(job).map(drop)) {
+        match job.check() {
             Err(Error::InvalidJob { reason }) if jobs.len() > 1 => {
                 return Err(Error::InvalidJob { reason: format!("jobs[{index}]: {reason}") });
             }
@@ -205,7 +263,7 @@ where
             let result = run(client, schema, enqueue_command(schema, queue, job)?).await?;
             enqueued.push(read_enqueued(&result)?);
         } else {
-            let result = run(client, schema, batch_command(schema, queue, &lists, chunk)?).await?;
+            let result = run(client, schema, batch_command(schema, queue, &lists, chunk, None)?).await?;
             enqueued.extend(in_order(into_rows(ENQUEUE_BATCH, result), chunk.len())?);
         }
     }
@@ -305,6 +363,20 @@ fn enqueue_command<'a>(schema: &str, queue: &'a str, job: &'a NewJob) -> Result<
     Ok(command)
 }
 
+fn bind_part(command: &mut Command<'_>, part: Option<Part>) {
+    if let Some(Part { batch, number }) = part {
+        command.bind_param("@part_of", batch.0);
+        command.bind_param("@part", number);
+    }
+}
+
+/// Of a call of `enqueue` for a part: whether that was there, which is a duplicate of no job.
+fn was_there(result: &CommandResult) -> bool {
+    let job_id: Option<i64> = result.try_return_value("@job_id").ok().flatten();
+    let duplicate: Option<bool> = result.try_return_value("@duplicate").ok().flatten();
+    job_id.is_none() && duplicate == Some(true)
+}
+
 fn read_enqueued(result: &CommandResult) -> Result<Enqueued, Error> {
     let missing = || Error::Protocol { message: "enqueue returned no job_id".to_string() };
     let job_id = result.try_return_value("@job_id").ok().flatten().ok_or_else(missing)?;
@@ -325,7 +397,13 @@ impl Lists {
 }
 
 /// The call of `enqueue_batch` for a chunk.
-fn batch_command<'a>(schema: &str, queue: &'a str, lists: &'a Lists, jobs: &'a [NewJob]) -> Result<Command<'a>, Error> {
+fn batch_command<'a>(
+    schema: &str,
+    queue: &'a str,
+    lists: &'a Lists,
+    jobs: &'a [NewJob],
+    part: Option<Part>,
+) -> Result<Command<'a>, Error> {
     let mut rows = Vec::with_capacity(jobs.len());
     let mut details = Vec::new();
     let trace = TraceContext::current();
@@ -333,7 +411,9 @@ fn batch_command<'a>(schema: &str, queue: &'a str, lists: &'a Lists, jobs: &'a [
         let due_at = due_at(job)?;
         rows.push(EnqueueRow { ordinal, job, due_at });
         let headers = trace.headers_of(job).map(|headers| headers.json());
-        if job.time_limit.is_some() || headers.is_some() || job.group_key.is_some() || job.batch.is_some() {
+        // Of a part, all belong to its batch.
+        let has_batch = job.batch.is_some() && part.is_none();
+        if job.time_limit.is_some() || headers.is_some() || job.group_key.is_some() || has_batch {
             details.push(DetailRow { ordinal, job, headers });
         }
     }
@@ -411,7 +491,7 @@ impl<'a> TableValueRow<'a> for DetailRow<'a> {
     }
 }
 
-pub(super) fn due_at(job: &NewJob) -> Result<ColumnData<'static>, Error> {
+pub(crate) fn due_at(job: &NewJob) -> Result<ColumnData<'static>, Error> {
     let Some(time) = job.due_at else {
         return Ok(ColumnData::DateTime2(None));
     };

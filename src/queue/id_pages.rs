@@ -7,6 +7,7 @@ use super::job_filter::JobFilter;
 use super::job_page::JobPlace;
 use super::job_state::JobState;
 use super::lasting_session::Session;
+use super::peek::IDS;
 use crate::error::Error;
 use crate::ids::JobId;
 
@@ -34,7 +35,7 @@ impl<'a> IdPages<'a> {
     pub(super) async fn next(&mut self, session: &mut Session) -> Result<Option<Vec<JobId>>, Error> {
         while let Some(state) = self.state {
             let (jobs, next) =
-                session.peek_ids(self.queue, state, self.filter, self.place.as_ref(), OPERATOR_BATCH).await?;
+                session.peek(self.queue, state, self.filter, self.place.as_ref(), OPERATOR_BATCH, &IDS).await?;
             if next.is_none() {
                 self.state = self.states.next().copied();
             }

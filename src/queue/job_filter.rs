@@ -1,16 +1,18 @@
 //! Which jobs an operator wants to see.
 
 use std::slice;
+use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::job_state::JobState;
 use crate::error::Error;
+use crate::ids::BatchId;
 
 /// Which jobs [`Queue::list`](super::Queue::list) shows: all that have everything that is asked for.
 ///
-/// Only the state uses an index. Every other condition is tested row by row, up to 10,000 rows for a page, because each
-/// job would pay for an index.
+/// Only the state uses an index, and in the states of jobs that have ended the age. Every other condition is tested row
+/// by row, up to 10,000 rows for a page, because each job would pay for an index.
 ///
 /// ```
 /// use readpast::{JobFilter, JobState};
@@ -24,6 +26,11 @@ pub struct JobFilter {
     pub(super) kind: Option<String>,
     pub(super) correlation_id: Option<Uuid>,
     pub(super) error: Option<String>,
+    pub(super) dedup_key: Option<String>,
+    pub(super) group_key: Option<String>,
+    pub(super) batch: Option<BatchId>,
+    pub(super) older_than: Option<Duration>,
+    pub(super) cut_at: Option<usize>,
 }
 
 impl JobFilter {
@@ -49,6 +56,38 @@ impl JobFilter {
     /// upper and lower case. An empty text is the same as none.
     pub fn error(mut self, text: impl Into<String>) -> JobFilter {
         self.error = Some(text.into());
+        self
+    }
+
+    /// Jobs with this [de-duplication key](crate::NewJob::dedup_key), ended ones among them.
+    pub fn dedup_key(mut self, key: impl Into<String>) -> JobFilter {
+        self.dedup_key = Some(key.into());
+        self
+    }
+
+    /// Jobs of this [group](crate::NewJob::group_key).
+    pub fn group_key(mut self, key: impl Into<String>) -> JobFilter {
+        self.group_key = Some(key.into());
+        self
+    }
+
+    /// Jobs of this [batch](crate::NewJob::batch).
+    pub fn batch(mut self, batch: BatchId) -> JobFilter {
+        self.batch = Some(batch);
+        self
+    }
+
+    /// Jobs that are this old (whole milliseconds) and older, as [`Queue::purge`](super::Queue::purge) counts: those that
+    /// have ended from their end, the others from when they were enqueued.
+    pub fn older_than(mut self, age: Duration) -> JobFilter {
+        self.older_than = Some(age);
+        self
+    }
+
+    /// Of each job's payload and output only the first `bytes` bytes, for lists: payloads may have up to 2 GiB.
+    /// [`JobRow::payload_bytes`](super::JobRow::payload_bytes) says how many there are. It does not choose jobs.
+    pub fn cut_at(mut self, bytes: usize) -> JobFilter {
+        self.cut_at = Some(bytes);
         self
     }
 

@@ -18,6 +18,16 @@ pub struct JobPage {
     pub next: Option<JobCursor>,
 }
 
+/// The ids of some of the jobs that [`Queue::list_ids`](super::Queue::list_ids) was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct IdPage {
+    /// The jobs, in the order of their state.
+    pub jobs: Vec<JobId>,
+    /// Where the next page begins; `None`: this is the last one.
+    pub next: Option<JobCursor>,
+}
+
 /// A place in the list of a queue's jobs. It can be kept, for example in a link to the next page: the jobs before it
 /// may be gone by then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,6 +16,9 @@ use crate::json_formats::{hex, rfc3339};
 
 /// A job as an operator sees it. All times are SQL Server's.
 ///
+/// Where only the beginnings of payload and output were asked for ([`JobFilter::cut_at`](super::JobFilter::cut_at)), that
+/// is what they are; `payload_bytes` and `output_bytes` are those of the whole.
+///
 /// As JSON it has the times as in RFC 3339, the run time and the time limit in seconds (`run_s`,
 /// `time_limit_s`), and the payload as text (`payload_text`)
 /// where it is text and as hexadecimal digits (`payload_hex`) where it is not; the output likewise.
@@ -58,10 +61,14 @@ pub struct JobRow {
     pub payload_utf16: bool,
     /// The payload.
     pub payload: Vec<u8>,
+    /// How many bytes the payload has.
+    pub payload_bytes: u64,
     /// The error of the last failed attempt; of a cancelled job, who cancelled it, and why.
     pub error: Option<String>,
     /// What the handler left behind.
     pub output: Option<Vec<u8>>,
+    /// How many bytes the output has.
+    pub output_bytes: Option<u64>,
     /// Its headers; `None` also where a producer in T-SQL has attached some that cannot be read.
     pub headers: Option<serde_json::Map<String, serde_json::Value>>,
     /// The batch that it belongs to.
@@ -71,14 +78,24 @@ pub struct JobRow {
 }
 
 impl JobRow {
-    /// The payload as text, as [`Job::text`](crate::Job::text) reads it; `None` where it is none.
+    /// The payload as text, as [`Job::text`](crate::Job::text) reads it; `None` where it is none. Of a payload that is cut,
+    /// the characters that are whole.
     pub fn payload_text(&self) -> Option<Cow<'_, str>> {
-        decode_text(&self.payload, self.payload_utf16).ok()
+        let is_cut = (self.payload.len() as u64) < self.payload_bytes;
+        let bytes = match (is_cut, self.payload_utf16) {
+            (false, _) => &self.payload[..],
+            (true, false) => whole_utf8(&self.payload),
+            (true, true) => whole_utf16(&self.payload),
+        };
+        decode_text(bytes, self.payload_utf16).ok()
     }
 
-    /// The output as text; `None` where there is no output, or it is not UTF-8.
+    /// The output as text; `None` where there is no output, or it is not UTF-8. Of an output that is cut, the characters
+    /// that are whole.
     pub fn output_text(&self) -> Option<&str> {
-        std::str::from_utf8(self.output.as_deref()?).ok()
+        let output = self.output.as_deref()?;
+        let is_cut = self.output_bytes.is_some_and(|bytes| (output.len() as u64) < bytes);
+        std::str::from_utf8(if is_cut { whole_utf8(output) } else { output }).ok()
     }
 
     /// Reads a row of `peek`.
@@ -113,8 +130,27 @@ impl JobRow {
             headers: row.optional_headers("headers")?,
             batch_id: row.optional("batch_id")?.map(BatchId),
             group_key: row.optional("group_key")?,
+            payload_bytes: row.big_count("payload_bytes")?,
+            output_bytes: row.optional_big_count("output_bytes")?,
         };
         Ok(read)
+    }
+}
+
+/// The beginning of a text, without a character at its end that is cut.
+fn whole_utf8(bytes: &[u8]) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
+        _ => bytes,
+    }
+}
+
+/// The same of UTF-16.
+fn whole_utf16(bytes: &[u8]) -> &[u8] {
+    let bytes = &bytes[..bytes.len() / 2 * 2];
+    match bytes.as_chunks::<2>().0 {
+        [before @ .., last] if (0xd800..0xdc00).contains(&u16::from_le_bytes(*last)) => before.as_flattened(),
+        _ => bytes,
     }
 }
 
@@ -124,7 +160,7 @@ impl Serialize for JobRow {
         let payload_hex = payload_text.is_none().then(|| hex(&self.payload));
         let output_text = self.output_text();
         let output_hex = self.output.as_deref().filter(|_| output_text.is_none()).map(hex);
-        let mut job = serializer.serialize_struct("JobRow", 24)?;
+        let mut job = serializer.serialize_struct("JobRow", 26)?;
         job.serialize_field("job_id", &self.job_id)?;
         job.serialize_field("state", &self.state)?;
         job.serialize_field("kind", &self.kind)?;
@@ -146,9 +182,11 @@ impl Serialize for JobRow {
         job.serialize_field("group_key", &self.group_key)?;
         job.serialize_field("payload_text", &payload_text)?;
         job.serialize_field("payload_hex", &payload_hex)?;
+        job.serialize_field("payload_bytes", &self.payload_bytes)?;
         job.serialize_field("error", &self.error)?;
         job.serialize_field("output_text", &output_text)?;
         job.serialize_field("output_hex", &output_hex)?;
+        job.serialize_field("output_bytes", &self.output_bytes)?;
         job.end()
     }
 }

@@ -7,8 +7,8 @@
 //! |---|---|
 //! | `connector`, `idle_connections`, `lasting_session`, `pool` | making a connection; trusting it; owning one; lending several |
 //! | `parameters`, `id_list`, `result_columns`, `datetime2` | what is sent to procedures and what comes back |
-//! | `schema`, `script_batches` | installing, and checking what is installed |
-//! | `create_queue`, `stats`, `operators`, `schedules`, `cancel`, `peek` with `job_filter`, `id_pages`, `job_page`, `job_row`, `job_state`, `failed_attempt` | what operators call |
+//! | `schema`, `script_batches`, `findings` | installing, removing, and checking what is installed |
+//! | `create_queue`, `delete_queue`, `stats`, `worker_row`, `operators`, `listed_jobs`, `schedules`, `cancel`, `peek` with `job_filter`, `id_pages`, `job_page`, `job_row`, `job_state`, `failed_attempt` | what operators call |
 //! | `enqueue`, `enqueue_retries`, `batches`, `job_end` with `waiters` | what producers call |
 //! | the others | what workers call, a file for each procedure or two |
 //!
@@ -18,8 +18,10 @@ mod batches;
 mod cancel;
 mod create_queue;
 mod datetime2;
+mod delete_queue;
 mod enqueue_retries;
 mod failed_attempt;
+mod findings;
 mod follow_up_list;
 mod id_list;
 mod id_pages;
@@ -29,6 +31,7 @@ mod job_filter;
 mod job_page;
 mod job_row;
 mod job_state;
+mod listed_jobs;
 mod operators;
 mod parameters;
 mod peek;
@@ -45,6 +48,7 @@ mod script_batches;
 mod stats;
 mod wait_for_ready_jobs;
 mod waiters;
+mod worker_row;
 
 pub(crate) mod claim;
 pub(crate) mod connector;
@@ -77,11 +81,13 @@ use crate::schedule::Schedule;
 pub use batches::{create_batch_in, seal_batch_in};
 pub use cancel::Cancelled;
 pub use create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions, Rate};
+pub use delete_queue::Deleted;
 pub use enqueue::enqueue_in;
 pub use failed_attempt::FailedAttempt;
+pub use findings::{Check, CheckResult, Finding};
 pub use job_end::JobEnd;
 pub use job_filter::JobFilter;
-pub use job_page::{JobCursor, JobPage};
+pub use job_page::{IdPage, JobCursor, JobPage};
 pub use job_row::JobRow;
 pub use job_state::JobState;
 pub use progress::JobProgress;
@@ -89,14 +95,17 @@ pub(crate) use promote::Promoted;
 pub(crate) use reap::LostWorker;
 pub use schedules::ScheduleRow;
 pub(crate) use schedules::{DueSchedule, Firing};
+pub use schema::{install_script, uninstall_script};
 pub use stats::QueueStats;
 pub(crate) use wait_for_ready_jobs::Awaited;
+pub use worker_row::WorkerRow;
 
 use cancel::CancelAnswer;
 use connector::Connector;
 use depth_sample::QueueSample;
 use id_pages::IdPages;
 use lasting_session::Session;
+use peek::{IDS, ROWS, Shown};
 use pool::{Lent, Pool};
 use waiters::Waiters;
 
@@ -125,8 +134,9 @@ pub(crate) type CancelledHere = broadcast::Receiver<Arc<[(JobId, Fence)]>>;
 /// them at once; other workers notice within `worker.poll_max_ms`.
 ///
 /// Before its first call, a queue asks which version of the schema is installed; every call but
-/// [`connect`](Queue::connect) and [`install`](Queue::install) fails with [`Error::NotInstalled`],
-/// [`Error::SchemaTooOld`] or [`Error::SchemaTooNew`] where it is not one that this release works with.
+/// [`connect`](Queue::connect), [`install`](Queue::install) and [`uninstall`](Queue::uninstall) fails with
+/// [`Error::NotInstalled`], [`Error::SchemaTooOld`] or [`Error::SchemaTooNew`] where it is not one that this release
+/// works with.
 ///
 /// ```no_run
 /// use readpast::{Config, NewJob, Queue, QueueOptions};
@@ -191,12 +201,18 @@ impl Queue {
     /// [`Error::Config`] and [`Error::ConnectionString`] for wrong settings; [`Error::Connect`], [`Error::Tls`],
     /// [`Error::LoginFailed`], [`Error::Database`] and [`Error::TimedOut`] when the connection cannot be made.
     pub async fn connect(config: &Config) -> Result<Queue, Error> {
+        let queue = Queue::new(config)?;
+        queue.any_session().await?.ensure_connected().await?;
+        Ok(queue)
+    }
+
+    fn new(config: &Config) -> Result<Queue, Error> {
         config.queue.validate()?;
         // Before the connector, whose metrics go to the recorder that is there when it is made.
         let address = config.metrics.address()?;
         let exporter = address.map(|address| Arc::new(Exporter::new(address, config.metrics.port_in_use)));
         let connector = Arc::new(Connector::new(&config.connection, &config.queue.name)?);
-        let queue = Queue {
+        Ok(Queue {
             name: config.queue.name.as_str().into(),
             sessions: Pool::new(connector.clone()),
             connector,
@@ -206,9 +222,7 @@ impl Queue {
             enqueued: watch::Sender::new(()),
             cancelled: broadcast::Sender::new(CANCEL_CALLS_KEPT),
             waiters: Arc::default(),
-        };
-        queue.any_session().await?.ensure_connected().await?;
-        Ok(queue)
+        })
     }
 
     /// As [`connect`](Queue::connect), with default settings but for the connection string and the queue's name. Reads
@@ -355,14 +369,62 @@ impl Queue {
     }
 
     /// Checks everything that would keep this queue from being used, in the order in which one would mend it:
-    /// reachable, login, database, installed, version, permissions, SET options, read-only, the queue itself. Changes
+    /// reachable, login, database, installed, permissions, version, SET options, read-only, the queue itself. Changes
     /// nothing.
     ///
     /// # Errors
     ///
     /// The first thing that is wrong; the documentation of each [`Error`] says what to do.
     pub async fn verify(&self) -> Result<(), Error> {
-        self.any_session().await?.verify(&self.name).await
+        findings::first_error(self.findings().await)
+    }
+
+    /// Does the checks of [`verify`](Queue::verify) one by one, and says of each what it has found: for a table.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) {
+    /// use readpast::CheckResult;
+    ///
+    /// for finding in queue.findings().await {
+    ///     match finding.result {
+    ///         CheckResult::Ok => println!("{} ok {}", finding.check, finding.note.unwrap_or_default()),
+    ///         CheckResult::Failed(error) => println!("{} {error}", finding.check),
+    ///         _ => println!("{} not reached", finding.check),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub async fn findings(&self) -> Vec<Finding> {
+        match self.any_session().await {
+            Ok(mut session) => session.findings(&self.name).await,
+            Err(error) => findings::without_connection(error),
+        }
+    }
+
+    /// As [`findings`](Queue::findings), for settings with which [`connect`](Queue::connect) may fail: that is a finding,
+    /// too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] and [`Error::ConnectionString`] for wrong settings.
+    pub async fn examine(config: &Config) -> Result<Vec<Finding>, Error> {
+        Ok(Queue::new(config)?.findings().await)
+    }
+
+    /// Removes readpast from its schema of the database, with all its queues and jobs: runs `sql/uninstall.sql`
+    /// ([`uninstall_script`]). Stop the workers first, and remove the members of its four roles.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] while a role has members or a sink exists, and then nothing was removed;
+    /// [`Error::PermissionDenied`] without db_owner's permissions; any other error of SQL Server. One that broke off is
+    /// completed by running it again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future breaks it off. Run it again to complete it.
+    pub async fn uninstall(&self) -> Result<(), Error> {
+        self.any_session().await?.uninstall().await
     }
 
     /// Creates the queue, or changes its settings if it exists. Returns whether it is new.
@@ -413,12 +475,14 @@ impl Queue {
         enqueued.into_iter().next().ok_or_else(|| Error::Protocol { message: "enqueue did not answer".to_string() })
     }
 
-    /// Enqueues many jobs, in chunks of up to 1,000 jobs and 8 MiB of payload. The answers come in the order of the
-    /// jobs, and the jobs get ascending ids in that order.
+    /// Enqueues many jobs, in chunks of up to 1,000 jobs and 8 MiB of payload; a job with a payload of more than 65,535
+    /// bytes is a chunk of its own. The answers come in the order of the jobs, and the jobs get ascending ids in that
+    /// order.
     ///
     /// **Each chunk is a transaction of its own.** All or nothing is [`enqueue_in`]. Each chunk has the time that
     /// [`enqueue`](Queue::enqueue) has for a job, and is repeated as a job is there: where SQL Server did not answer,
-    /// only if every job of the chunk has a de-duplication key.
+    /// only if every job of the chunk has a de-duplication key. An import that may be run again, without keys, is
+    /// [`enqueue_part`](Queue::enqueue_part).
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -451,8 +515,9 @@ impl Queue {
         let mut enqueued = Vec::with_capacity(jobs.len());
         for chunk in enqueue::chunks(jobs) {
             let started_at = Instant::now();
-            match self.enqueue_with_retries(chunk).await {
+            match self.enqueue_with_retries(chunk, None).await {
                 Ok(answers) => {
+                    let answers = answers.unwrap_or_default();
                     self.connector.metrics().enqueued(&answers, started_at.elapsed());
                     self.wake_workers(chunk);
                     enqueued.extend(answers);
@@ -463,6 +528,62 @@ impl Queue {
                 }
             }
         }
+        Ok(enqueued)
+    }
+
+    /// Enqueues a numbered part of a batch, once: for an import that may be run again after whatever happened. All jobs
+    /// come to belong to the batch. `None`: this part was added before, and nothing was added now, whatever the jobs are.
+    ///
+    /// Which parts there are stands in SQL Server, noted in the transaction that adds the jobs. So the program that
+    /// imports needs to remember nothing but the batch: run again, it cuts the same parts, gives them the same numbers,
+    /// and those that are in are passed over. Until [`seal_batch`](Queue::seal_batch), which comes last.
+    ///
+    /// A part is one transaction: up to 1,000 jobs and 8 MiB of payload, and a payload of more than 65,535 bytes is a part
+    /// of its own. It has the time that [`enqueue`](Queue::enqueue) has, and is sent again even where SQL Server did not
+    /// answer; `None` may then mean that the first of these calls has added it. Without jobs, nothing is sent.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue, batch: readpast::BatchId) -> Result<(), readpast::Error> {
+    /// use readpast::NewJob;
+    ///
+    /// // The batch was created by the first run, which has noted its number.
+    /// let pages: Vec<NewJob> = (0..5_000).map(|page| NewJob::json(&page)).collect::<Result<_, _>>()?;
+    /// for (number, part) in (0..).zip(pages.chunks(1_000)) {
+    ///     if queue.enqueue_part(batch, number, part).await?.is_none() {
+    ///         println!("part {number} was there already");
+    ///     }
+    /// }
+    /// queue.seal_batch(batch).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`enqueue`](Queue::enqueue), and [`Error::InvalidJob`] before anything is sent for jobs that are no part, or
+    /// that belong to another batch. [`Error::BatchNotOpen`] for a batch that is sealed or not there. After
+    /// [`Error::EnqueueInDoubt`], calling it again with the same part adds no job a second time.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the part may be in the queue or not; calling it again finds out.
+    pub async fn enqueue_part(
+        &self,
+        batch: BatchId,
+        part: i64,
+        jobs: &[NewJob],
+    ) -> Result<Option<Vec<Enqueued>>, Error> {
+        let part = enqueue::Part { batch, number: part };
+        part.check(jobs)?;
+        if jobs.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let started_at = Instant::now();
+        let enqueued = self.enqueue_with_retries(jobs, Some(part)).await?;
+        if let Some(enqueued) = &enqueued {
+            self.connector.metrics().enqueued(enqueued, started_at.elapsed());
+        }
+        self.wake_workers(jobs); // also where the answer to a first call was lost
         Ok(enqueued)
     }
 
@@ -621,6 +742,80 @@ impl Queue {
         self.session().await?.stats(&self.name).await
     }
 
+    /// As [`stats`](Queue::stats), of every queue of the schema, by name. This one need not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PermissionDenied`] for a producer.
+    pub async fn all_queues(&self) -> Result<Vec<QueueStats>, Error> {
+        self.session().await?.all_stats().await
+    }
+
+    /// The queue's workers: those with a lease, and those that have ended or were lost within the last day. By name and
+    /// the time of their registration. Reads without locks.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// for worker in queue.workers().await?.iter().filter(|worker| worker.is_live()) {
+    ///     println!("{} holds {} jobs, {:.1} done a second", worker.name, worker.held, worker.done_per_s.unwrap_or(0.0));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a worker.
+    pub async fn workers(&self) -> Result<Vec<WorkerRow>, Error> {
+        self.session().await?.list_workers(Some(&self.name)).await
+    }
+
+    /// As [`workers`](Queue::workers), of every queue of the schema, by the queues' names first. This one need not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PermissionDenied`] for a producer or a worker.
+    pub async fn all_workers(&self) -> Result<Vec<WorkerRow>, Error> {
+        self.session().await?.list_workers(None).await
+    }
+
+    /// Which queue of the schema a job is in, or was in before it was archived; `None`: there is no such job. Waits for
+    /// nobody.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PermissionDenied`] for a worker.
+    pub async fn queue_of(&self, job_id: JobId) -> Result<Option<String>, Error> {
+        self.session().await?.find_job(job_id).await
+    }
+
+    /// Deletes the queue with its settings, schedules and ended batches; with `with_jobs`, first all its jobs, whatever
+    /// their state, a thousand in a transaction. Jobs that it deletes before they have ended count as cancelled in their
+    /// batches. A producer that enqueues meanwhile either has its job deleted or gets [`Error::UnknownQueue`]; no job stays
+    /// behind.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::QueueInUse`] while a worker of the queue has a lease, a batch that has not ended has its follow-up in it,
+    /// a transaction that changes its jobs has not ended or, without `with_jobs`, it has jobs (those in the archive, too);
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights. Jobs that were deleted before
+    /// the error stay so.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the jobs that were deleted before stay so. Run it again to complete it.
+    pub async fn delete(&self, with_jobs: bool) -> Result<Deleted, Error> {
+        let mut session = self.session().await?;
+        let mut total = Deleted::default();
+        loop {
+            let (jobs, is_gone) = session.delete_queue(&self.name, with_jobs, OPERATOR_BATCH).await?;
+            total.jobs += u64::from(jobs);
+            if is_gone {
+                return Ok(total);
+            }
+        }
+    }
+
     /// How deep the queue is, as sampled no longer than `max_age` ago; `None` while another process takes the first
     /// sample.
     pub(crate) async fn sample(&self, max_age: Duration) -> Result<Option<QueueSample>, Error> {
@@ -725,7 +920,8 @@ impl Queue {
     /// Makes one dead or cancelled job ready again, or, with `None`, all dead ones; their attempts count from 0. Returns how many.
     ///
     /// A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one
-    /// key, the newest comes back.
+    /// key, the newest comes back. With `None`, jobs that die after the call began stay dead, also those that it has made
+    /// ready; jobs that are locked at the moment are passed over.
     ///
     /// # Errors
     ///
@@ -736,12 +932,20 @@ impl Queue {
     ///
     /// When the future is dropped, the jobs that were requeued before stay so.
     pub async fn requeue(&self, job_id: Option<JobId>) -> Result<u64, Error> {
+        let begin = Instant::now();
         let mut session = self.session().await?;
-        let mut total = 0;
+        if let Some(job_id) = job_id {
+            return Ok(session.requeue(&self.name, job_id).await?.into());
+        }
+        let (mut place, mut total) = (None, 0);
         loop {
-            let requeued = session.requeue(&self.name, job_id, OPERATOR_BATCH).await?;
-            total += u64::from(requeued);
-            if (requeued as usize) < OPERATOR_BATCH {
+            let filter = JobFilter::from(JobState::Dead).older_than(begin.elapsed());
+            let (jobs, next) =
+                session.peek(&self.name, JobState::Dead, &filter, place.as_ref(), OPERATOR_BATCH, &IDS).await?;
+            // Without any jobs, too: a login that may only look is refused, whether there are any or not.
+            total += u64::from(session.requeue_listed(&self.name, &jobs).await?);
+            place = next;
+            if place.is_none() {
                 return Ok(total);
             }
         }
@@ -961,6 +1165,17 @@ impl Queue {
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer; [`Error::Refused`] when `after` is of a
     /// list of another state.
     pub async fn list(&self, filter: &JobFilter, after: Option<&JobCursor>, max: usize) -> Result<JobPage, Error> {
+        let (jobs, next) = self.page(&ROWS, filter, after, max).await?;
+        Ok(JobPage { jobs, next })
+    }
+
+    async fn page<T>(
+        &self,
+        shown: &Shown<T>,
+        filter: &JobFilter,
+        after: Option<&JobCursor>,
+        max: usize,
+    ) -> Result<(Vec<T>, Option<JobCursor>), Error> {
         let states = filter.state.as_ref().map_or(JobState::ALL, slice::from_ref);
         let (begin, mut place) = match after {
             None => (0, None),
@@ -972,14 +1187,13 @@ impl Queue {
             }
         };
         let mut session = self.session().await?;
-        let mut page = JobPage { jobs: Vec::new(), next: None };
+        let mut page = (Vec::new(), None);
         for (index, state) in states.iter().enumerate().skip(begin) {
-            let (jobs, next) = session.peek(&self.name, *state, filter, place.take().as_ref(), max).await?;
-            page.jobs = jobs;
+            let (jobs, next) = session.peek(&self.name, *state, filter, place.take().as_ref(), max, shown).await?;
             let next_state = states.get(index + 1).map(|state| JobCursor { state: *state, after: None });
-            let is_last = next.is_none();
-            page.next = next.map(|place| JobCursor { state: *state, after: Some(place) }).or(next_state);
-            if !page.jobs.is_empty() || !is_last {
+            let is_last = jobs.is_empty() && next.is_none();
+            page = (jobs, next.map(|place| JobCursor { state: *state, after: Some(place) }).or(next_state));
+            if !is_last {
                 break; // otherwise the state is done with, and the next may have some
             }
         }
@@ -993,7 +1207,17 @@ impl Queue {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn job(&self, job_id: JobId) -> Result<Option<JobRow>, Error> {
-        self.session().await?.peek_one(&self.name, job_id).await
+        self.session().await?.peek_one(&self.name, job_id, None).await
+    }
+
+    /// As [`job`](Queue::job), with the first `bytes` bytes of payload and output only
+    /// ([`JobRow::payload_bytes`], [`JobRow::output_bytes`] say how many there are).
+    ///
+    /// # Errors
+    ///
+    /// As [`job`](Queue::job).
+    pub async fn job_cut_at(&self, job_id: JobId, bytes: usize) -> Result<Option<JobRow>, Error> {
+        self.session().await?.peek_one(&self.name, job_id, Some(bytes)).await
     }
 
     /// How far jobs are that run or have run, as they have noted it themselves

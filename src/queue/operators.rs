@@ -19,14 +19,21 @@ impl Session {
         Ok(())
     }
 
-    /// Makes one dead job, or up to `max`, ready again; returns how many.
-    pub(crate) async fn requeue(&mut self, queue: &str, job_id: Option<JobId>, max: usize) -> Result<u32, Error> {
+    /// Makes one dead or cancelled job ready again; returns how many.
+    pub(crate) async fn requeue(&mut self, queue: &str, job_id: JobId) -> Result<u32, Error> {
         let mut command = self.command("requeue");
         command.bind_param("@queue", queue);
-        if let Some(job_id) = job_id {
-            command.bind_param("@job_id", job_id.0);
-        }
-        command.bind_param("@max", int(max));
+        command.bind_param("@job_id", job_id.0);
+        self.row("requeue", command).await?.count("requeued")
+    }
+
+    /// Makes up to 1,000 dead and cancelled jobs ready again; returns how many.
+    pub(crate) async fn requeue_listed(&mut self, queue: &str, jobs: &[JobId]) -> Result<u32, Error> {
+        let list = table_type(self.schema(), "id_list");
+        let mut command = self.command("requeue");
+        command.bind_param("@queue", queue);
+        command.bind_param("@listed", true);
+        command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs));
         self.row("requeue", command).await?.count("requeued")
     }
 
@@ -37,6 +44,13 @@ impl Session {
         command.bind_param("@job_id", job_id.0);
         command.bind_param("@payload", payload);
         Ok(self.row("requeue", command).await?.count("requeued")? > 0)
+    }
+
+    /// The queue that has a job.
+    pub(crate) async fn find_job(&mut self, job_id: JobId) -> Result<Option<String>, Error> {
+        let mut command = self.command("find_job");
+        command.bind_param("@job_id", job_id.0);
+        self.row("find_job", command).await?.optional("queue")
     }
 
     /// Makes one scheduled job ready; returns whether it was.
@@ -70,6 +84,17 @@ impl Session {
         command.bind_param("@state", state.word());
         command.bind_param("@older_than_s", int(older_than.as_secs()));
         command.bind_param("@max", int(max));
+        self.row("purge", command).await?.count("purged")
+    }
+
+    /// Deletes those of up to 1,000 jobs that are in this state; returns how many.
+    pub(crate) async fn purge_listed(&mut self, queue: &str, state: JobState, jobs: &[JobId]) -> Result<u32, Error> {
+        let list = table_type(self.schema(), "id_list");
+        let mut command = self.command("purge");
+        command.bind_param("@queue", queue);
+        command.bind_param("@state", state.word());
+        command.bind_param("@listed", true);
+        command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs));
         self.row("purge", command).await?.count("purged")
     }
 }

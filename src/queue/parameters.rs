@@ -19,6 +19,11 @@ pub(super) fn int(number: impl TryInto<i32>) -> i32 {
     number.try_into().unwrap_or(i32::MAX)
 }
 
+/// A count for a `bigint`.
+pub(super) fn big(number: u64) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}
+
 /// Whole milliseconds, rounded up: a delay must not end too early.
 pub(super) fn ms(time: Duration) -> i64 {
     i64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)

@@ -15,46 +15,32 @@ use crate::ids::JobId;
 
 const PEEK: &str = "peek";
 
+/// What is asked for of each job, and how it is read.
+pub(super) struct Shown<T> {
+    only_ids: bool,
+    read: fn(Columns) -> Result<T, Error>,
+}
+
+/// All of it.
+pub(super) const ROWS: Shown<JobRow> = Shown { only_ids: false, read: JobRow::read };
+
+/// Its id.
+pub(super) const IDS: Shown<JobId> = Shown { only_ids: true, read: |mut row| Ok(JobId(row.required("job_id")?)) };
+
 impl Session {
     /// Looks at up to `max` jobs in one state that match the filter, beginning after `after`. Returns them, and where
     /// the next page begins, if there is one.
-    pub(crate) async fn peek(
+    pub(super) async fn peek<T>(
         &mut self,
         queue: &str,
         state: JobState,
         filter: &JobFilter,
         after: Option<&JobPlace>,
         max: usize,
-    ) -> Result<(Vec<JobRow>, Option<JobPlace>), Error> {
-        let (rows, next) = self.peek_page(queue, state, filter, after, max, false).await?;
-        Ok((rows.into_iter().map(JobRow::read).collect::<Result<_, _>>()?, next))
-    }
-
-    /// The same, but their ids only.
-    pub(crate) async fn peek_ids(
-        &mut self,
-        queue: &str,
-        state: JobState,
-        filter: &JobFilter,
-        after: Option<&JobPlace>,
-        max: usize,
-    ) -> Result<(Vec<JobId>, Option<JobPlace>), Error> {
-        let (rows, next) = self.peek_page(queue, state, filter, after, max, true).await?;
-        let id = |mut row: Columns| Ok(JobId(row.required("job_id")?));
-        Ok((rows.into_iter().map(id).collect::<Result<_, Error>>()?, next))
-    }
-
-    async fn peek_page(
-        &mut self,
-        queue: &str,
-        state: JobState,
-        filter: &JobFilter,
-        after: Option<&JobPlace>,
-        max: usize,
-        only_ids: bool,
-    ) -> Result<(Vec<Columns>, Option<JobPlace>), Error> {
+        shown: &Shown<T>,
+    ) -> Result<(Vec<T>, Option<JobPlace>), Error> {
         let mut command = self.peek_command(queue);
-        if only_ids {
+        if shown.only_ids {
             command.bind_param("@only_ids", true);
         }
         command.bind_param("@state", state.word());
@@ -62,6 +48,12 @@ impl Session {
         command.bind_param("@kind", filter.kind.as_deref());
         command.bind_param("@correlation_id", filter.correlation_id);
         command.bind_param("@error", filter.error.as_deref());
+        command.bind_param("@dedup_key", filter.dedup_key.as_deref());
+        command.bind_param("@group_key", filter.group_key.as_deref());
+        command.bind_param("@batch_id", filter.batch.map(|batch| batch.0));
+        let age = filter.older_than.map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+        command.bind_param("@older_than_ms", age);
+        command.bind_param("@max_bytes", filter.cut_at.map(int));
         if let Some(after) = after {
             command.bind_param("@after", after.job_id.0);
             command.bind_param("@after_time", ColumnData::DateTime2(after.time.and_then(to_datetime2)));
@@ -77,13 +69,19 @@ impl Session {
         command.bind_out_param("@next_group", None::<String>);
         let answer = self.run(PEEK, command).await?;
         let next = next_place(&answer)?;
-        Ok((into_rows(PEEK, answer), next))
+        Ok((into_rows(PEEK, answer).into_iter().map(shown.read).collect::<Result<_, _>>()?, next))
     }
 
     /// Looks at one job.
-    pub(crate) async fn peek_one(&mut self, queue: &str, job_id: JobId) -> Result<Option<JobRow>, Error> {
+    pub(crate) async fn peek_one(
+        &mut self,
+        queue: &str,
+        job_id: JobId,
+        cut_at: Option<usize>,
+    ) -> Result<Option<JobRow>, Error> {
         let mut command = self.peek_command(queue);
         command.bind_param("@job_id", job_id.0);
+        command.bind_param("@max_bytes", cut_at.map(int));
         self.rows(PEEK, command).await?.pop().map(JobRow::read).transpose()
     }
 

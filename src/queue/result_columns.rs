@@ -72,6 +72,12 @@ impl Columns {
         u64::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))
     }
 
+    /// The next column, a count that may exceed an int, or NULL.
+    pub(crate) fn optional_big_count(&mut self, name: &str) -> Result<Option<u64>, Error> {
+        let number: Option<i64> = self.optional(name)?;
+        number.map(|number| u64::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))).transpose()
+    }
+
     /// The next column, milliseconds that passed. Less than none, where SQL Server's clock was set back, counts as
     /// none.
     pub(crate) fn optional_ms(&mut self, name: &str) -> Result<Option<Duration>, Error> {

@@ -9,15 +9,15 @@
 use std::time::Duration;
 
 use super::lasting_session::Session;
-use super::parameters::procedure;
 use super::script_batches::batches;
+use crate::config::check_schema;
 use crate::error::Error;
 
 /// The version of the schema that this release needs: what the last script notes in `schema_version`.
 pub(crate) const SCHEMA_VERSION: i32 = 2;
 
 /// The scripts, in the order in which they are run.
-const SCRIPTS: [(&str, &str); 89] = [
+const SCRIPTS: [(&str, &str); 94] = [
     ("000_begin.sql", include_str!("../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../sql/010_queues.sql")),
     ("020_jobs.sql", include_str!("../../sql/020_jobs.sql")),
@@ -45,6 +45,7 @@ const SCRIPTS: [(&str, &str); 89] = [
     ("125_id_list.sql", include_str!("../../sql/125_id_list.sql")),
     ("127_progress_list.sql", include_str!("../../sql/127_progress_list.sql")),
     ("200_create_queue.sql", include_str!("../../sql/200_create_queue.sql")),
+    ("205_check_headers.sql", include_str!("../../sql/205_check_headers.sql")),
     ("210_enqueue.sql", include_str!("../../sql/210_enqueue.sql")),
     ("212_link_queue.sql", include_str!("../../sql/212_link_queue.sql")),
     ("214_lock_batch.sql", include_str!("../../sql/214_lock_batch.sql")),
@@ -82,6 +83,7 @@ const SCRIPTS: [(&str, &str); 89] = [
     ("382_fire_schedule.sql", include_str!("../../sql/382_fire_schedule.sql")),
     ("384_fail_schedule.sql", include_str!("../../sql/384_fail_schedule.sql")),
     ("400_stats.sql", include_str!("../../sql/400_stats.sql")),
+    ("402_list_workers.sql", include_str!("../../sql/402_list_workers.sql")),
     ("410_pause.sql", include_str!("../../sql/410_pause.sql")),
     ("420_resume.sql", include_str!("../../sql/420_resume.sql")),
     ("429_note_requeued.sql", include_str!("../../sql/429_note_requeued.sql")),
@@ -91,9 +93,12 @@ const SCRIPTS: [(&str, &str); 89] = [
     ("436_promote_now.sql", include_str!("../../sql/436_promote_now.sql")),
     ("438_set_priority.sql", include_str!("../../sql/438_set_priority.sql")),
     ("440_purge.sql", include_str!("../../sql/440_purge.sql")),
+    ("442_delete_empty_queue.sql", include_str!("../../sql/442_delete_empty_queue.sql")),
+    ("444_delete_queue.sql", include_str!("../../sql/444_delete_queue.sql")),
     ("450_peek.sql", include_str!("../../sql/450_peek.sql")),
     ("455_peek_attempts.sql", include_str!("../../sql/455_peek_attempts.sql")),
     ("457_progress_of.sql", include_str!("../../sql/457_progress_of.sql")),
+    ("458_find_job.sql", include_str!("../../sql/458_find_job.sql")),
     ("460_schema_info.sql", include_str!("../../sql/460_schema_info.sql")),
     ("470_set_schedule.sql", include_str!("../../sql/470_set_schedule.sql")),
     ("472_delete_schedule.sql", include_str!("../../sql/472_delete_schedule.sql")),
@@ -109,6 +114,21 @@ const SCRIPTS: [(&str, &str); 89] = [
     ("990_end.sql", include_str!("../../sql/990_end.sql")),
 ];
 
+/// Before each batch of the scripts in one.
+const GUARD: &str = "IF @@ERROR <> 0 SET NOEXEC ON;\nGO\n";
+
+/// Behind the last: what an error has left behind in a session that goes on.
+const FOOTER: &str = "\
+SET NOEXEC OFF;
+GO
+SET LOCK_TIMEOUT -1;
+IF APPLOCK_MODE(N'public', N'$(schema).install', N'Session') <> N'NoLock'
+    EXEC sys.sp_releaseapplock @Resource = N'$(schema).install', @LockOwner = N'Session';
+GO
+";
+
+const UNINSTALL: &str = include_str!("../../sql/uninstall.sql");
+
 /// How long a part of a script may take, instead of the command time-out: an upgrade may build an index over a large
 /// table.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -122,25 +142,29 @@ const NEWER_SCHEMA: i32 = 58_010;
 
 /// What `schema_info` says.
 #[derive(Debug)]
-struct SchemaInfo {
+pub(super) struct SchemaInfo {
     /// `None`: an installation has not come to its end.
-    version: Option<Version>,
-    database: String,
-    read_only: bool,
-    wrong_set_options: String,
-    queue_exists: bool,
+    pub(super) version: Option<Version>,
+    pub(super) database: String,
+    pub(super) read_only: bool,
+    /// READ_COMMITTED_SNAPSHOT is on.
+    pub(super) row_versions: bool,
+    pub(super) wrong_set_options: String,
+    pub(super) queue_exists: bool,
+    /// Whose procedures the login may run: `producer, operator`.
+    pub(super) roles: String,
 }
 
 /// An installed version.
 #[derive(Debug, Clone, Copy)]
-struct Version {
-    found: i32,
+pub(super) struct Version {
+    pub(super) found: i32,
     /// The oldest version whose workers and producers work with it.
     min_compatible: i32,
 }
 
 impl Version {
-    fn check(self) -> Result<(), Error> {
+    pub(super) fn check(self) -> Result<(), Error> {
         check_compatible(self.min_compatible)?;
         if self.found < SCHEMA_VERSION {
             return Err(Error::SchemaTooOld { found: self.found, wanted: SCHEMA_VERSION });
@@ -159,6 +183,48 @@ pub(crate) fn check_compatible(min_compatible: i32) -> Result<(), Error> {
         return Err(Error::SchemaTooNew { needed: min_compatible, known: SCHEMA_VERSION });
     }
     Ok(())
+}
+
+/// The T-SQL that [`Queue::install`](crate::Queue::install) runs, for a DBA to read and run: one text with GO, as sqlcmd
+/// and SQL Server Management Studio take it. Run it as a member of db_owner, in the database; after an error nothing more
+/// is executed.
+///
+/// ```
+/// let script = readpast::install_script("jobs")?;
+/// assert!(script.contains("CREATE SCHEMA [jobs] AUTHORIZATION dbo"));
+/// # Ok::<(), readpast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Config`] for a name that the schema cannot have.
+pub fn install_script(schema: &str) -> Result<String, Error> {
+    check_schema(schema)?;
+    let mut script = format!(
+        "-- readpast {}, all installation scripts in one, for the schema {schema}. Run it as a member of db_owner, in the database.\n\
+         --\n\
+         -- After an error nothing more is executed, even where the client goes on: read the first error, and run all of it again.\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    for (name, text) in SCRIPTS {
+        script.push_str(&format!("\n-- {name}\n"));
+        for batch in text.split_inclusive("\nGO\n") {
+            script.push_str(GUARD);
+            script.push_str(batch.trim_start_matches('\n'));
+        }
+    }
+    script.push_str(FOOTER);
+    Ok(script.replace("$(schema)", schema))
+}
+
+/// The T-SQL that [`Queue::uninstall`](crate::Queue::uninstall) runs, as [`install_script`] has that of the installation.
+///
+/// # Errors
+///
+/// [`Error::Config`] for a name that the schema cannot have.
+pub fn uninstall_script(schema: &str) -> Result<String, Error> {
+    check_schema(schema)?;
+    Ok(UNINSTALL.replace("$(schema)", schema))
 }
 
 impl Session {
@@ -223,48 +289,40 @@ impl Session {
         self.version().await?.check()
     }
 
-    /// Checks everything that keeps a queue from being used, in the order in which one would mend it.
-    pub(crate) async fn verify(&mut self, queue: &str) -> Result<(), Error> {
-        self.ensure_connected().await?;
-        let info = self.schema_info(queue).await?;
-        info.version.ok_or_else(|| self.installation_broke_off())?.check()?;
-        if !info.wrong_set_options.is_empty() {
-            return Err(Error::WrongSetOptions { number: None, message: info.wrong_set_options });
-        }
-        if info.read_only {
-            let message = format!("database {} cannot be changed", info.database);
-            return Err(Error::ReadOnlyDatabase { number: None, message });
-        }
-        if !info.queue_exists {
-            let create_queue = procedure(self.schema(), "create_queue");
-            return Err(Error::UnknownQueue {
-                message: format!("there is no queue '{queue}'; create it with {create_queue}"),
-            });
+    /// Removes the schema.
+    pub(crate) async fn uninstall(&mut self) -> Result<(), Error> {
+        let script = UNINSTALL.replace("$(schema)", self.schema());
+        for batch in batches(&script) {
+            self.within(SCRIPT_TIMEOUT).batch("uninstall", batch).await?;
         }
         Ok(())
     }
 
-    async fn schema_info(&mut self, queue: &str) -> Result<SchemaInfo, Error> {
+    pub(super) async fn schema_info(&mut self, queue: &str) -> Result<SchemaInfo, Error> {
         let mut command = self.command("schema_info");
         command.bind_param("@queue", queue);
         let mut row = self.row("schema_info", command).await?;
-        let found = row.optional("version")?;
-        let min_compatible = row.optional("min_compatible")?;
+        let (found, min_compatible) = (row.optional("version")?, row.optional("min_compatible")?);
+        let version = found.zip(min_compatible).map(|(found, min_compatible)| Version { found, min_compatible });
         let database = row.required("database_name")?;
         let read_only = row.required("read_only")?;
-        row.optional::<bool>("read_committed_snapshot")?;
+        let row_versions = row.required("read_committed_snapshot")?;
         let wrong_set_options: String = row.required("wrong_set_options")?;
         let queue_exists = row.required("queue_exists")?;
+        // Version 1 says nothing of them.
+        let roles = if found >= Some(2) { row.required("roles")? } else { String::new() };
         Ok(SchemaInfo {
-            version: found.zip(min_compatible).map(|(found, min_compatible)| Version { found, min_compatible }),
+            version,
             database,
             read_only,
+            row_versions,
             wrong_set_options: wrong_set_options.trim_end().to_string(),
             queue_exists,
+            roles: roles.trim_end().replace(' ', ", "),
         })
     }
 
-    fn installation_broke_off(&self) -> Error {
+    pub(super) fn installation_broke_off(&self) -> Error {
         self.not_installed("an installation has not come to its end")
     }
 

@@ -6,8 +6,11 @@ use serde::Serialize;
 
 use super::create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, Rate, read_keep};
 use super::lasting_session::Session;
+use super::result_columns::Columns;
 use crate::error::Error;
 use crate::json_formats;
+
+const STATS: &str = "stats";
 
 /// A queue's settings and how many jobs it has. Counted without locks: a sample, not a balance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -68,12 +71,8 @@ pub struct QueueStats {
     pub rate: Option<Rate>,
 }
 
-impl Session {
-    /// Counts the queue's jobs.
-    pub(crate) async fn stats(&mut self, queue: &str) -> Result<QueueStats, Error> {
-        let mut command = self.command("stats");
-        command.bind_param("@queue", queue);
-        let mut row = self.row("stats", command).await?;
+impl QueueStats {
+    fn read(mut row: Columns) -> Result<QueueStats, Error> {
         Ok(QueueStats {
             queue: row.required("queue")?,
             claim_order: row.one_of("claim_order", &ClaimOrder::WORDS)?,
@@ -99,5 +98,20 @@ impl Session {
             max_running: row.optional_count("max_running")?,
             rate: Rate::of(row.optional_count("rate_jobs")?, row.optional_ms("rate_ms")?),
         })
+    }
+}
+
+impl Session {
+    /// Counts the queue's jobs.
+    pub(crate) async fn stats(&mut self, queue: &str) -> Result<QueueStats, Error> {
+        let mut command = self.command(STATS);
+        command.bind_param("@queue", queue);
+        QueueStats::read(self.row(STATS, command).await?)
+    }
+
+    /// Counts the jobs of every queue.
+    pub(super) async fn all_stats(&mut self) -> Result<Vec<QueueStats>, Error> {
+        let command = self.command(STATS);
+        self.rows(STATS, command).await?.into_iter().map(QueueStats::read).collect()
     }
 }

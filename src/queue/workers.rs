@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::create_queue::{ClaimOrder, CompletionPolicy, Delivery};
 use super::depth_sample::{QueueSample, read_sample};
 use super::lasting_session::Session;
-use super::parameters::{int, ms};
+use super::parameters::{big, int, ms};
 use super::result_columns::{Columns, all_rows};
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
@@ -46,6 +46,19 @@ pub(crate) struct Heartbeat {
     pub(crate) cancelled: Vec<(JobId, Fence)>,
 }
 
+/// What a worker says of itself with a heartbeat, for operators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WorkerReport {
+    /// Jobs that run.
+    pub(crate) running: usize,
+    /// Jobs done since it registered.
+    pub(crate) done: u64,
+    /// Attempts failed since it registered.
+    pub(crate) failed: u64,
+    /// What limits it, as a word.
+    pub(crate) limited_by: &'static str,
+}
+
 impl Session {
     /// Registers a worker under a new id and starts its lease. With `take_over`, other workers of the same name are
     /// lost at once, and the jobs of lost workers are given back.
@@ -80,14 +93,24 @@ impl Session {
         ))
     }
 
-    /// Renews the lease.
+    /// Renews the lease and, with a report, says what the worker does.
     ///
     /// # Errors
     ///
     /// [`Error::LeaseLost`] when the worker was marked lost.
-    pub(crate) async fn heartbeat(&mut self, worker: WorkerId) -> Result<Heartbeat, Error> {
+    pub(crate) async fn heartbeat(
+        &mut self,
+        worker: WorkerId,
+        report: Option<WorkerReport>,
+    ) -> Result<Heartbeat, Error> {
         let mut command = self.command("heartbeat");
         command.bind_param("@worker_id", worker.0);
+        if let Some(report) = report {
+            command.bind_param("@running", int(report.running));
+            command.bind_param("@done", big(report.done));
+            command.bind_param("@failed", big(report.failed));
+            command.bind_param("@limited_by", report.limited_by);
+        }
         let answer = self.run("heartbeat", command).await?;
         let mut rows: Vec<_> = all_rows("heartbeat", answer).collect();
         // The last row is the worker's own.

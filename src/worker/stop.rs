@@ -9,7 +9,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -18,6 +18,10 @@ use crate::error::Error;
 use crate::flag::Flag;
 use crate::handler::{State, Surroundings, panic_message};
 use crate::job_notes::Notes;
+
+/// What asks a process to end may do so twice at once: `timeout` of the GNU coreutils signals the process, and then its
+/// group. A second signal that comes sooner than this is the first one.
+const SAME_SIGNAL: Duration = Duration::from_millis(100);
 
 /// How far the end of a worker has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,10 +63,14 @@ impl StopHandle {
         self.advance(Phase::StoppingNow);
     }
 
-    /// Stops on SIGINT (Ctrl-C) and SIGTERM, on Windows on Ctrl-C, Ctrl-Break, and when the console is closed or the
-    /// machine shuts down: the first as [`stop`](Self::stop), the second as [`stop_now`](Self::stop_now). From then on
-    /// these signals do not end the process by themselves, even when the worker has ended. (Windows ends a process a
-    /// few seconds after a console was closed or a shutdown has begun, whatever it does.)
+    /// Stops on SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal was closed, the connection to it has broken), on Windows
+    /// on Ctrl-C, Ctrl-Break, and when the console is closed or the machine shuts down: the first as
+    /// [`stop`](Self::stop), the second as [`stop_now`](Self::stop_now), unless it comes within 100 ms of the first. From
+    /// then on these signals do not end the process by themselves, even when the worker has ended. (Windows ends a
+    /// process a few seconds after a console was closed or a shutdown has begun, whatever it does.)
+    ///
+    /// On Linux, a process that was started with SIGHUP ignored (`nohup`) goes on ignoring it. One for which SIGHUP means
+    /// something else, to read its settings again for example, calls [`stop`](Self::stop) on its own signals instead.
     ///
     /// # Errors
     ///
@@ -78,7 +86,10 @@ impl StopHandle {
             signals.next().await;
             tracing::info!("stopping: no more claims, running jobs may end; a second signal stops at once");
             stop.stop();
-            signals.next().await;
+            let stopped_at = Instant::now();
+            while stopped_at.elapsed() < SAME_SIGNAL {
+                signals.next().await;
+            }
             tracing::warn!("stopping at once: unacknowledged jobs will run again");
             stop.stop_now();
         });
@@ -150,21 +161,38 @@ impl StopHandle {
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    /// `None`: it is ignored.
+    hang_up: Option<tokio::signal::unix::Signal>,
 }
 
 #[cfg(unix)]
 impl Signals {
     fn new() -> std::io::Result<Signals> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        let hang_up = if ignores_hang_up() { None } else { Some(signal(SignalKind::hangup())?) };
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up,
+        })
     }
 
     async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            Some(_) = async { self.hang_up.as_mut()?.recv().await } => {}
         }
     }
+}
+
+/// Whether this process was started to ignore SIGHUP, as `nohup` does. Linux tells, in a mask whose lowest bit is the
+/// first signal, SIGHUP.
+#[cfg(unix)]
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
 /// Ctrl-C and Ctrl-Break; the console's window is closed; the machine shuts down. After the last two, Windows ends the

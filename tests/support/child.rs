@@ -63,8 +63,13 @@ impl ChildWorker {
     /// Sends any other signal.
     pub fn signal(&self, name: &str) {
         let id = self.id();
-        let sent = std::process::Command::new("sh").arg("-c").arg(format!("kill -{name} {id}")).status();
-        assert!(sent.expect("there is a shell").success(), "kill -{name} {id}");
+        shell(&format!("kill -{name} {id}"));
+    }
+
+    /// Sends it twice, with nothing in between.
+    pub fn signal_twice(&self, name: &str) {
+        let id = self.id();
+        shell(&format!("kill -{name} {id}; kill -{name} {id}"));
     }
 
     fn id(&self) -> u32 {
@@ -93,6 +98,11 @@ impl ChildWorker {
         let mut next = || numbers.next().expect("three numbers");
         Did { done: next(), released: next(), lost: next() }
     }
+}
+
+fn shell(command: &str) {
+    let sent = std::process::Command::new("sh").arg("-c").arg(command).status();
+    assert!(sent.expect("there is a shell").success(), "{command}");
 }
 
 /// What a worker process did, as [`readpast::WorkerStats`] counts it.

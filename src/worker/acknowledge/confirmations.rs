@@ -177,7 +177,7 @@ impl Confirmations {
         repeats: &mut Repeats<'_>,
     ) -> bool {
         loop {
-            match session.heartbeat(registration.worker_id).await {
+            match session.heartbeat(registration.worker_id, None).await {
                 Ok(_) => return true,
                 Err(Error::LeaseLost) => return false,
                 Err(error) => repeats.pause("heartbeat", 0, error).await,

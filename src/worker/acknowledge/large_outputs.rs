@@ -224,7 +224,7 @@ impl LargeOutputs {
 
     /// Whether SQL Server answers another call at once, after one that it did not answer.
     async fn is_there(&self, session: &mut Session, registration: &Registration, repeats: &mut Repeats<'_>) -> bool {
-        match session.heartbeat(registration.worker_id).await {
+        match session.heartbeat(registration.worker_id, None).await {
             Ok(_) | Err(Error::LeaseLost) => true,
             Err(error) => {
                 repeats.pause("heartbeat", 0, error).await;

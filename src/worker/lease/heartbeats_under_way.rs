@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::ids::WorkerId;
 use crate::queue::connector::Connector;
 use crate::queue::lasting_session::Session;
-use crate::queue::workers::Heartbeat;
+use crate::queue::workers::{Heartbeat, WorkerReport};
 
 /// How many heartbeats are under way at the most.
 const MOST: usize = 2;
@@ -69,12 +69,12 @@ impl Renewals {
         self.under_way.last().map(|heartbeat| heartbeat.sent_at)
     }
 
-    /// Sends a heartbeat. One that is under way keeps its connection, so that this one has another.
-    pub(in crate::worker) fn send(&mut self, worker: WorkerId, now: Duration) {
+    /// Sends a heartbeat with what the worker does. One that is under way keeps its connection, so that this one has another.
+    pub(in crate::worker) fn send(&mut self, worker: WorkerId, report: WorkerReport, now: Duration) {
         let mut session = self.session();
         let limit = self.limit;
         let answer = Box::pin(async move {
-            let result = session.within(limit).heartbeat(worker).await;
+            let result = session.within(limit).heartbeat(worker, Some(report)).await;
             (session, result)
         });
         self.under_way.push(UnderWay { sent_at: now, answer });

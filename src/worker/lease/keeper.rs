@@ -16,10 +16,11 @@ use tokio::sync::{Notify, watch};
 
 use crate::error::Error;
 use crate::ids::WorkerId;
+use crate::metrics::LIMITS;
 use crate::queue::CancelledHere;
 use crate::queue::lasting_session::Session;
 use crate::queue::schema::check_compatible;
-use crate::queue::workers::TakenOver;
+use crate::queue::workers::{TakenOver, WorkerReport};
 use crate::worker::growing_pauses::Pauses;
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
@@ -77,6 +78,7 @@ pub(in crate::worker) struct LeaseKeeper {
     duties: Arc<Election>,
     /// Running jobs that this process itself has asked to cancel.
     cancelled_here: CancelledHere,
+    since_registration: SinceRegistration,
 }
 
 impl LeaseKeeper {
@@ -98,7 +100,9 @@ impl LeaseKeeper {
         // worker. An interval is added for that.
         let renewals = Renewals::new(session, Duration::from_millis(config.lease_ms + config.heartbeat_interval_ms));
         let (refused, duties) = (Arc::default(), Arc::new(Election::new()));
-        Ok(LeaseKeeper { state: state.clone(), renewals, clock, current, refused, duties, cancelled_here })
+        let since_registration = SinceRegistration::now(state);
+        let state = state.clone();
+        Ok(LeaseKeeper { state, renewals, clock, current, refused, duties, cancelled_here, since_registration })
     }
 
     /// For the other stages.
@@ -128,7 +132,8 @@ impl LeaseKeeper {
                     if !self.renewals.is_quiet() {
                         tracing::warn!(%worker_id, "the heartbeat is not answered; another is sent on another connection");
                     }
-                    self.renewals.send(worker_id, clock.now());
+                    let report = self.since_registration.report(&self.state);
+                    self.renewals.send(worker_id, report, clock.now());
                     due_at = clock.now() + interval;
                     continue;
                 }
@@ -198,6 +203,7 @@ impl LeaseKeeper {
                 Ok(registration) => {
                     tracing::info!(worker_id = %registration.worker_id, "registered anew");
                     self.current.send_replace(Arc::new(registration));
+                    self.since_registration = SinceRegistration::now(&self.state);
                     break;
                 }
                 Err(error) if error.is_transient() => {
@@ -211,6 +217,30 @@ impl LeaseKeeper {
             }
         }
         self.renewals.put_back(session);
+    }
+}
+
+/// What the worker had done when it registered last: what it says of itself counts from then on.
+struct SinceRegistration {
+    done: u64,
+    failed: u64,
+}
+
+impl SinceRegistration {
+    fn now(state: &StageContext) -> SinceRegistration {
+        let stats = state.tally.stats();
+        SinceRegistration { done: stats.done, failed: stats.retried + stats.dead }
+    }
+
+    fn report(&self, state: &StageContext) -> WorkerReport {
+        let now = SinceRegistration::now(state);
+        let (_, limit) = state.limited_by.shares();
+        WorkerReport {
+            running: state.in_flight.running(),
+            done: now.done - self.done,
+            failed: now.failed - self.failed,
+            limited_by: LIMITS[limit as usize],
+        }
     }
 }
 

@@ -204,10 +204,24 @@ fn the_operators_procedures_work() {
     }
     assert_eq!(
         rows(&mut s, "EXEC readpast.schema_info"),
-        ["ROW(Int(2), Int(1), String(\"readpast\"), Bit(false), Bit(false), String(\"\"), Null)"]
+        [
+            "ROW(Int(2), Int(1), String(\"readpast\"), Bit(false), Bit(false), String(\"\"), Null, String(\"producer worker operator monitor \"))"
+        ]
     );
     assert_eq!(errors(&mut s, "EXEC readpast.claim N'nobody', NULL, 1"), [58001]);
     assert_eq!(errors(&mut s, "EXEC readpast.create_queue N'x', 'up'"), [58003]);
+    assert_eq!(rows(&mut s, "EXEC readpast.list_workers").len(), 1);
+    enqueue(&mut s, "(1, 0x01, 0, NULL, NULL), (2, 0x02, 0, NULL, 60000)");
+    assert_eq!(rows(&mut s, "EXEC readpast.find_job 3"), ["ROW(String(\"q\"))"]);
+    let listed = "DECLARE @j readpast.id_list; INSERT @j VALUES (3), (4);
+                  EXEC readpast.purge N'q', 'ready', @listed = 1, @jobs = @j";
+    assert_eq!(rows(&mut s, listed), ["ROW(Int(1))"]);
+    assert_eq!(errors(&mut s, "EXEC readpast.delete_queue N'q', 1"), [58022]);
+    ok(&mut s, &format!("EXEC readpast.unregister_worker N'q', {WORKER}"));
+    assert_eq!(errors(&mut s, "EXEC readpast.delete_queue N'q'"), [58022]);
+    for expected in ["ROW(Int(1), Bit(false))", "ROW(Int(0), Bit(true))"] {
+        assert_eq!(rows(&mut s, "EXEC readpast.delete_queue N'q', 1"), [expected]);
+    }
 }
 
 #[test]

@@ -1,0 +1,216 @@
+//! What would keep a queue from being used, check by check.
+
+use std::fmt;
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+use super::lasting_session::Session;
+use super::parameters::procedure;
+use super::schema::SchemaInfo;
+use crate::error::Error;
+
+/// What [`Queue::findings`](super::Queue::findings) looks at, in this order: nothing can be said of a later one while an
+/// earlier one fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Check {
+    /// SQL Server answers, over TLS where that is asked for.
+    Reachable,
+    /// It takes the login.
+    Login,
+    /// The login can open the database.
+    Database,
+    /// readpast is installed in the schema.
+    Installed,
+    /// The login may run what at least one of the four roles may; the note says which.
+    Permissions,
+    /// The schema has a version that this release works with.
+    Version,
+    /// The session's SET options are those that filtered indexes need.
+    SetOptions,
+    /// The database can be changed.
+    ReadOnly,
+    /// The queue exists.
+    Queue,
+    /// For information: whether READ_COMMITTED_SNAPSHOT is on. Never fails.
+    RowVersions,
+}
+
+impl Check {
+    const ALL: [Check; 10] = [
+        Check::Reachable,
+        Check::Login,
+        Check::Database,
+        Check::Installed,
+        Check::Permissions,
+        Check::Version,
+        Check::SetOptions,
+        Check::ReadOnly,
+        Check::Queue,
+        Check::RowVersions,
+    ];
+
+    /// Its name in JSON and where it is printed.
+    fn word(self) -> &'static str {
+        match self {
+            Check::Reachable => "reachable",
+            Check::Login => "login",
+            Check::Database => "database",
+            Check::Installed => "installed",
+            Check::Version => "version",
+            Check::Permissions => "permissions",
+            Check::SetOptions => "set_options",
+            Check::ReadOnly => "read_only",
+            Check::Queue => "queue",
+            Check::RowVersions => "row_versions",
+        }
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl Serialize for Check {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+/// How a check has ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CheckResult {
+    /// All is well.
+    Ok,
+    /// What is wrong; the error's message says what to do.
+    Failed(Error),
+    /// An earlier check has failed.
+    NotReached,
+}
+
+/// A check and how it has ended.
+///
+/// As JSON it has `check`, `result` (`ok`, `failed`, `not_reached`), `error` (the message) and `note`.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Finding {
+    /// What was looked at.
+    pub check: Check,
+    /// How it has ended.
+    pub result: CheckResult,
+    /// What else is worth knowing, for people.
+    pub note: Option<String>,
+}
+
+impl Serialize for Finding {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (result, error) = match &self.result {
+            CheckResult::Ok => ("ok", None),
+            CheckResult::Failed(error) => ("failed", Some(error.to_string())),
+            CheckResult::NotReached => ("not_reached", None),
+        };
+        let mut finding = serializer.serialize_struct("Finding", 4)?;
+        finding.serialize_field("check", &self.check)?;
+        finding.serialize_field("result", result)?;
+        finding.serialize_field("error", &error)?;
+        finding.serialize_field("note", &self.note)?;
+        finding.end()
+    }
+}
+
+/// The findings up to a check that has failed with `error`, whose predecessors are as `notes` has them.
+fn failed(check: Check, error: Error, notes: &[(Check, String)]) -> Vec<Finding> {
+    let mut error = Some(error);
+    let mut findings = all_well(notes);
+    for finding in findings.iter_mut().skip_while(|finding| finding.check != check) {
+        finding.result = error.take().map_or(CheckResult::NotReached, CheckResult::Failed);
+        finding.note = None;
+    }
+    findings
+}
+
+fn all_well(notes: &[(Check, String)]) -> Vec<Finding> {
+    let note = |check| notes.iter().find(|(of, _)| *of == check).map(|(_, note)| note.clone());
+    Check::ALL.map(|check| Finding { check, result: CheckResult::Ok, note: note(check) }).into()
+}
+
+/// The findings where no connection could be made.
+pub(super) fn without_connection(error: Error) -> Vec<Finding> {
+    let check = match &error {
+        Error::LoginFailed { .. } => Check::Login,
+        Error::Database { .. } => Check::Database,
+        _ => Check::Reachable,
+    };
+    failed(check, error, &[])
+}
+
+/// The findings where there is a connection, and the first call failed.
+fn without_answer(error: Error) -> Vec<Finding> {
+    let check = match &error {
+        Error::PermissionDenied { .. } => Check::Permissions,
+        Error::Connect { .. } | Error::ConnectionLost { .. } | Error::TimedOut { .. } => Check::Reachable,
+        _ => Check::Installed,
+    };
+    failed(check, error, &[])
+}
+
+/// # Errors
+///
+/// The first that a check has failed with.
+pub(super) fn first_error(findings: Vec<Finding>) -> Result<(), Error> {
+    for finding in findings {
+        if let CheckResult::Failed(error) = finding.result {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+impl Session {
+    /// Does all checks.
+    pub(super) async fn findings(&mut self, queue: &str) -> Vec<Finding> {
+        if let Err(error) = self.ensure_connected().await {
+            return without_connection(error);
+        }
+        match self.schema_info(queue).await {
+            Ok(info) => self.judge(queue, info),
+            Err(error) => without_answer(error),
+        }
+    }
+
+    fn judge(&self, queue: &str, info: SchemaInfo) -> Vec<Finding> {
+        let row_versions = if info.row_versions { "on" } else { "off" };
+        let mut notes = vec![
+            (Check::Database, info.database.clone()),
+            (Check::Installed, format!("in schema {}", self.schema())),
+            (Check::Permissions, format!("the login may do what these roles may: {}", info.roles)),
+            (Check::Queue, queue.to_owned()),
+            (Check::RowVersions, format!("READ_COMMITTED_SNAPSHOT is {row_versions}")),
+        ];
+        let Some(version) = info.version else {
+            return failed(Check::Installed, self.installation_broke_off(), &notes);
+        };
+        notes.push((Check::Version, version.found.to_string()));
+        if let Err(error) = version.check() {
+            return failed(Check::Version, error, &notes);
+        }
+        if !info.wrong_set_options.is_empty() {
+            let error = Error::WrongSetOptions { number: None, message: info.wrong_set_options };
+            return failed(Check::SetOptions, error, &notes);
+        }
+        if info.read_only {
+            let message = format!("database {} cannot be changed", info.database);
+            return failed(Check::ReadOnly, Error::ReadOnlyDatabase { number: None, message }, &notes);
+        }
+        if !info.queue_exists {
+            let create_queue = procedure(self.schema(), "create_queue");
+            let message = format!("there is no queue '{queue}'; create it with {create_queue}");
+            return failed(Check::Queue, Error::UnknownQueue { message }, &notes);
+        }
+        all_well(&notes)
+    }
+}
