@@ -1,0 +1,188 @@
+//! `readpast batches` and `readpast batch`: jobs that belong together.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use readpast::{BatchId, BatchRow, NewBatch, NewJob, Queue};
+use serde_json::json;
+
+use super::schedules::queues;
+use crate::connection::Common;
+use crate::exit::{Exit, failure};
+use crate::job_options::JobOptions;
+use crate::output::{Output, confirm};
+use crate::texts;
+
+/// List the batches with their progress, the newest first.
+///
+/// Role: producer with a queue; operator or monitor.
+#[derive(Debug, Args)]
+pub struct Batches {
+    /// Whose follow-ups go to this queue
+    queue: Option<String>,
+    /// Those that have ended, too
+    #[arg(long)]
+    all: bool,
+    /// How many of each queue at the most
+    #[arg(long, default_value_t = 50, value_name = "NUMBER")]
+    limit: usize,
+}
+
+/// Create, look at, seal or cancel a batch.
+#[derive(Debug, Subcommand)]
+pub enum BatchCommand {
+    /// Create a batch, to which `enqueue --batch` adds jobs until it is sealed
+    ///
+    /// Role: producer or operator.
+    Create {
+        /// The queue of its follow-up
+        queue: String,
+        /// A name, for people
+        #[arg(long)]
+        name: Option<String>,
+        /// The payload of the job that is enqueued when all jobs of the batch have ended
+        #[arg(long, value_name = "PAYLOAD")]
+        then: Option<String>,
+        /// The batch that the follow-up belongs to
+        #[arg(long, value_name = "NUMBER", requires = "then")]
+        parent: Option<i64>,
+        #[command(flatten)]
+        options: Box<JobOptions>,
+    },
+    /// Show how far a batch is
+    ///
+    /// Role: producer, operator or monitor.
+    Show { batch: i64 },
+    /// Seal a batch: no job can be added, and it ends when all that it has have ended
+    ///
+    /// Role: producer or operator.
+    Seal { batch: i64 },
+    /// Cancel the unfinished jobs of a batch, and of those below it
+    ///
+    /// Role: operator.
+    Cancel {
+        batch: i64,
+        /// Why, for whoever looks at the jobs
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        why: String,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+/// The most batches of one page.
+const PAGE: usize = 500;
+
+impl Batches {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        let mut batches: Vec<BatchRow> = Vec::new();
+        for queue in queues(self.queue, common).await? {
+            let (mut before, mut left) = (None, self.limit);
+            while left > 0 {
+                let page = queue.batches(!self.all, before, left.min(PAGE)).await?;
+                let Some(last) = page.last() else { break };
+                before = Some(last.batch_id);
+                left -= page.len();
+                batches.extend(page);
+            }
+        }
+        output.many(
+            &batches,
+            "there is no batch",
+            &["batch", "queue", "name", "created", "jobs", "left", "done", "dead", "cancelled", "sealed", "ended"],
+            |batch: &BatchRow| {
+                vec![
+                    batch.batch_id.to_string(),
+                    batch.queue.clone(),
+                    texts::or_dash(batch.name.as_ref()),
+                    texts::time(batch.created_at),
+                    texts::number(batch.jobs),
+                    texts::number(batch.unfinished()),
+                    texts::number(batch.done),
+                    texts::number(batch.dead),
+                    texts::number(batch.cancelled),
+                    texts::or_dash(batch.sealed_at.map(texts::time)),
+                    texts::or_dash(batch.ended_at.map(texts::time)),
+                ]
+            },
+        )?;
+        Ok(Exit::Ok)
+    }
+}
+
+impl BatchCommand {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        match self {
+            BatchCommand::Create { queue, name, then, parent, options } => {
+                let mut batch = NewBatch::new();
+                if let Some(name) = name {
+                    batch = batch.name(name);
+                }
+                if let Some(payload) = then {
+                    batch = batch.then(options.apply(NewJob::text(payload)));
+                }
+                if let Some(parent) = parent {
+                    batch = batch.parent(BatchId(parent));
+                }
+                let batch = common.queue(&queue).await?.create_batch(&batch).await?;
+                output.one(&json!({"batch_id": batch}), || format!("batch {batch}"))?;
+            }
+            BatchCommand::Show { batch } => {
+                let row = must_be_there(&common.schema().await?, batch).await?;
+                if output.is_json() {
+                    output.one(&row, String::new)?;
+                } else {
+                    output.fields(&fields(&row))?;
+                }
+            }
+            BatchCommand::Seal { batch } => {
+                let schema = common.schema().await?;
+                must_be_there(&schema, batch).await?;
+                let sealed = schema.seal_batch(BatchId(batch)).await?;
+                output.one(&sealed, || {
+                    let state = if sealed.ended { "all have ended" } else { "it ends when all have ended" };
+                    format!("batch {batch} is sealed with {} jobs; {state}", texts::number(sealed.jobs))
+                })?;
+            }
+            BatchCommand::Cancel { batch, why, yes } => {
+                let schema = common.schema().await?;
+                must_be_there(&schema, batch).await?;
+                confirm(yes, &format!("cancel batch {batch}")).await?;
+                let cancelled = schema.cancel_batch(BatchId(batch), &why).await?;
+                let (waiting, running) = (cancelled.waiting, cancelled.running);
+                output.one(&json!({"waiting": waiting, "running": running}), || {
+                    format!(
+                        "cancelled {} jobs; {} more run and are told",
+                        texts::number(waiting),
+                        texts::number(running)
+                    )
+                })?;
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+/// The batch, or an error that says so.
+async fn must_be_there(schema: &Queue, batch: i64) -> Result<BatchRow> {
+    let row = schema.batch(BatchId(batch)).await?;
+    row.ok_or_else(|| failure(Exit::NotFound, format!("there is no batch {batch}")))
+}
+
+fn fields(batch: &BatchRow) -> Vec<(&'static str, String)> {
+    vec![
+        ("batch", batch.batch_id.to_string()),
+        ("name", texts::or_dash(batch.name.as_ref())),
+        ("queue", batch.queue.clone()),
+        ("parent", texts::or_dash(batch.parent_id)),
+        ("created", texts::time(batch.created_at)),
+        ("sealed", texts::or_dash(batch.sealed_at.map(texts::time))),
+        ("ended", texts::or_dash(batch.ended_at.map(texts::time))),
+        ("jobs", texts::number(batch.jobs)),
+        ("left", texts::number(batch.unfinished())),
+        ("done", texts::number(batch.done)),
+        ("dead", texts::number(batch.dead)),
+        ("cancelled", texts::number(batch.cancelled)),
+        ("follow-up", texts::or_dash(batch.follow_up_id)),
+    ]
+}

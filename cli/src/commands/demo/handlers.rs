@@ -1,0 +1,87 @@
+//! What the jobs do: they hash and sort, which takes a few milliseconds of a core each, and some of them fail.
+
+use readpast::{BoxError, Context, Handlers, Job, JobError, Json};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// The payload of all jobs.
+#[derive(Serialize, Deserialize)]
+pub struct Order {
+    /// Counts the orders of a queue; also the beginning of its random numbers.
+    pub number: u64,
+    pub customer: String,
+}
+
+/// Hashed by a job: about two milliseconds' worth.
+const BYTES: usize = 1 << 20;
+
+/// Sorted by a job: about as long.
+const NUMBERS: usize = 50_000;
+
+/// How many parts an audit has, each as long as a job: long enough to see how far it is.
+const PARTS: u32 = 400;
+
+/// The handlers of the queue `hash`.
+pub fn hash() -> Handlers {
+    Handlers::new()
+        .kind("digest", |job: &Job, context: &Context| {
+            let order: Order = job.json()?;
+            fail_sometimes(&order, context)?;
+            Ok(Json(digest(&order, 0)))
+        })
+        .kind("audit", |job: &Job, context: &Context| {
+            let order: Order = job.json()?;
+            for part in 0..PARTS {
+                if context.is_cancelled() || context.is_stopping() {
+                    return Err("the demo ends".into());
+                }
+                digest(&order, part);
+                context.progress(part as f32 / PARTS as f32, &format!("part {part} of {PARTS}"));
+            }
+            Ok(Json(format!("{PARTS} parts are in order")))
+        })
+}
+
+/// The handlers of the queue `sort`.
+pub fn sort() -> Handlers {
+    Handlers::new()
+        .kind("median", |job: &Job, context: &Context| {
+            let order: Order = job.json()?;
+            fail_sometimes(&order, context)?;
+            let numbers = sorted(&order);
+            Ok(Json(numbers[numbers.len() / 2]))
+        })
+        .kind("distinct", |job: &Job, _context: &Context| {
+            let mut numbers = sorted(&job.json()?);
+            numbers.dedup();
+            Ok(Json(numbers.len()))
+        })
+}
+
+fn random_numbers(order: &Order, part: u32) -> fastrand::Rng {
+    fastrand::Rng::with_seed(order.number + u64::from(part))
+}
+
+fn digest(order: &Order, part: u32) -> String {
+    let mut bytes = vec![0; BYTES];
+    random_numbers(order, part).fill(&mut bytes);
+    Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn sorted(order: &Order) -> Vec<u32> {
+    let mut random = random_numbers(order, 0);
+    let mut numbers: Vec<u32> = (0..NUMBERS).map(|_| random.u32(..)).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Three of a hundred fail and succeed when they run again, one of five hundred fails each time until it is dead, and
+/// one of a thousand is dead at once.
+fn fail_sometimes(order: &Order, context: &Context) -> Result<(), BoxError> {
+    match order.number {
+        number if number % 1_000 == 150 => Err(JobError::dead(format!("{} has no account", order.customer)).into()),
+        number if number % 500 == 75 => Err("the numbers do not add up".into()),
+        number if number % 100 < 3 && context.attempt() == 1 => Err("the first attempt was not to be".into()),
+        _ => Ok(()),
+    }
+}

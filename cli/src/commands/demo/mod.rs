@@ -1,0 +1,155 @@
+//! `readpast demo`: the whole in one process, with nothing to set up.
+//!
+//! [`producer`] enqueues ─▶ the dev server ─▶ a worker for each queue runs the [`handlers`]; the screen of `top` shows it
+
+mod handlers;
+mod producer;
+
+use std::num::NonZero;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Args;
+use readpast::{Config, Monitor, Queue, QueueOptions, Worker, WorkerStats};
+use readpast_devserver::DevServer;
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use crate::commands::top;
+use crate::dev_server;
+use crate::exit::Exit;
+use crate::interrupt::StopSignals;
+use crate::output::Output;
+use crate::texts;
+
+/// See it work, with nothing to set up: server, producers and workers in one process.
+///
+/// On a terminal it is the screen of `readpast top` on that server, until q. Elsewhere it prints a line a second and
+/// ends after ten seconds; with --json it prints the summary alone. It needs no SQL Server, reads no settings and leaves
+/// nothing behind.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// End after so many seconds
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: Option<u32>,
+}
+
+/// How long it takes where nobody can press a key.
+const SECONDS: u32 = 10;
+
+/// How often the screen and the lines are new: everything is on this machine.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// A queue with its worker.
+struct Lane {
+    queue: Queue,
+    worker: Worker,
+}
+
+/// What all workers did.
+#[derive(Serialize)]
+struct Summary {
+    seconds: f64,
+    done: u64,
+    retried: u64,
+    dead: u64,
+    jobs_per_s: f64,
+}
+
+impl Demo {
+    pub async fn run(self, output: Output) -> Result<Exit> {
+        let mut config = settings();
+        let server = dev_server::start(DevServer::builder(), &mut config).await?;
+        let started = Instant::now();
+        let (mut lanes, mut producers) = (Vec::new(), JoinSet::new());
+        for (name, handlers) in [("hash", handlers::hash()), ("sort", handlers::sort())] {
+            let queue = dev_server::create_queue(&config, name, QueueOptions::default().max_attempts(3)).await?;
+            let worker = Worker::builder(&queue, handlers).config(&config.worker).start().await?;
+            producers.spawn(producer::run(queue.clone(), worker.monitor()));
+            lanes.push(Lane { queue, worker });
+        }
+        lanes[0].queue.set_schedule(&producer::schedule()).await?;
+
+        if top::is_possible() && !output.is_json() {
+            let ends = self.seconds.map(|seconds| Duration::from_secs(seconds.into()));
+            top::show(config, "readpast demo".to_owned(), INTERVAL, ends).await?;
+        } else {
+            print_lines(output, &lanes, self.seconds.unwrap_or(SECONDS)).await?;
+        }
+        producers.shutdown().await;
+        let mut all = Vec::new();
+        for lane in lanes {
+            all.push(lane.worker.shutdown().await?.stats);
+        }
+        let summary = Summary::new(&all, started.elapsed());
+        output.one(&summary, || summary.words())?;
+        server.shutdown().await;
+        Ok(Exit::Ok)
+    }
+}
+
+/// The library's defaults, but livelier: what a worker reports is on the screen a second later, what fails runs again
+/// soon, and the end does not wait.
+fn settings() -> Config {
+    let mut config = Config::default();
+    config.worker.name = "demo".to_owned();
+    config.worker.heartbeat_interval_ms = 1_000;
+    config.worker.retry.base_ms = 500;
+    config.worker.shutdown_deadline_ms = 1_000;
+    // Two workers share the machine, and the server and the producers are on it too. With one thread, a long job would
+    // hold up all others of its queue.
+    config.worker.threads = (thread::available_parallelism().map_or(1, NonZero::get) / 2).max(2);
+    config
+}
+
+/// For a log or a pipe: a line a second.
+async fn print_lines(output: Output, lanes: &[Lane], seconds: u32) -> Result<()> {
+    let mut stop = StopSignals::watch()?;
+    let monitors: Vec<Monitor> = lanes.iter().map(|lane| lane.worker.monitor()).collect();
+    let mut ticks = tokio::time::interval(INTERVAL);
+    ticks.tick().await; // the first comes at once
+    let mut done_before = vec![0; lanes.len()];
+    for second in 1..=seconds {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = stop.next() => return Ok(()),
+        }
+        if output.is_json() {
+            continue; // the summary alone
+        }
+        let mut parts = Vec::new();
+        for ((lane, monitor), before) in lanes.iter().zip(&monitors).zip(&mut done_before) {
+            let (depth, worker) = (lane.queue.stats().await?, monitor.stats());
+            let (ready, running, dead) = (texts::number(depth.ready), depth.claimed, depth.dead);
+            let done = worker.done - std::mem::replace(before, worker.done);
+            let name = lane.queue.name();
+            parts.push(format!("{name}: {ready} ready, {running} claimed, {done} done, {dead} dead"));
+        }
+        output.line(&format!("{second:>3} s  {}", parts.join("  |  ")))?;
+    }
+    Ok(())
+}
+
+impl Summary {
+    fn new(workers: &[WorkerStats], elapsed: Duration) -> Summary {
+        let sum = |of: fn(&WorkerStats) -> u64| workers.iter().map(of).sum::<u64>();
+        let (seconds, done) = (elapsed.as_secs_f64(), sum(|worker| worker.done));
+        Summary {
+            seconds,
+            done,
+            retried: sum(|worker| worker.retried),
+            dead: sum(|worker| worker.dead),
+            jobs_per_s: done as f64 / seconds,
+        }
+    }
+
+    fn words(&self) -> String {
+        let [done, retried, dead] = [self.done, self.retried, self.dead].map(texts::number);
+        format!(
+            "{done} jobs done in {:.1} s ({:.0} a second), {retried} failed attempts that ran again, {dead} jobs dead.\n\
+             The same with your own programs: readpast dev",
+            self.seconds, self.jobs_per_s
+        )
+    }
+}

@@ -1,0 +1,66 @@
+//! What enqueues: sometimes more than the workers manage, sometimes less, so that there is something to see.
+
+use std::time::Duration;
+
+use readpast::{Monitor, NewJob, Queue, Schedule};
+
+use super::handlers::Order;
+
+/// How often it enqueues.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// For how many turns more comes in than goes out, and then for as many less: ten seconds.
+const TIDE: u64 = 40;
+
+/// The least of a turn, so that it starts from nothing.
+const FEWEST: u64 = 5;
+
+/// Where enough is waiting, no more comes.
+const MOST_READY: u64 = 5_000;
+
+/// Whose orders they are. In the queue `hash` those of some are groups: one at a time, in their order.
+const CUSTOMERS: [&str; 6] = ["Ada", "Brian", "Chen", "Dora", "Emeka", "Frida"];
+
+/// An audit every fifteen seconds.
+pub fn schedule() -> Schedule {
+    let order = Order { number: 0, customer: "all".to_owned() };
+    let job = NewJob::json(&order).expect("an order is JSON").kind("audit");
+    Schedule::new("audit", "*/15 * * * * *", job)
+}
+
+/// Enqueues until it is aborted.
+pub async fn run(queue: Queue, worker: Monitor) {
+    let mut number = 0;
+    let mut done_before = 0;
+    let mut turns = tokio::time::interval(EVERY);
+    for turn in 0.. {
+        turns.tick().await;
+        let done = worker.stats().done;
+        let finished = done - std::mem::replace(&mut done_before, done);
+        let is_flood = (turn / TIDE).is_multiple_of(2);
+        let jobs = if is_flood { finished * 3 / 2 } else { finished / 2 }.max(FEWEST);
+        // An error shows on the screen, which asks the same server.
+        let ready = queue.stats().await.map_or(MOST_READY, |stats| stats.ready);
+        if ready >= MOST_READY {
+            continue;
+        }
+        let jobs: Vec<NewJob> = (number..number + jobs).filter_map(|number| order(queue.name(), number)).collect();
+        number += jobs.len() as u64;
+        let _ = queue.enqueue_many(&jobs).await; // likewise
+    }
+}
+
+/// A job of the queue.
+fn order(queue: &str, number: u64) -> Option<NewJob> {
+    let customer = CUSTOMERS[number as usize % CUSTOMERS.len()];
+    let job = NewJob::json(&Order { number, customer: customer.to_owned() }).ok()?;
+    let job = match queue {
+        // A quarter of one customer's orders.
+        "hash" if number.is_multiple_of(24) => job.kind("digest").group_key(customer),
+        "hash" => job.kind("digest"),
+        _ if number.is_multiple_of(4) => job.kind("distinct"),
+        _ => job.kind("median"),
+    };
+    // Some are for later.
+    Some(if number % 50 == 49 { job.delay(Duration::from_secs(3)) } else { job })
+}

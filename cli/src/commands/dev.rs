@@ -1,0 +1,94 @@
+//! `readpast dev`: a stand-in for SQL Server, ready to be used.
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use readpast::QueueOptions;
+use readpast_devserver::DevServer;
+use serde::Serialize;
+
+use crate::connection::Common;
+use crate::dev_server;
+use crate::exit::Exit;
+use crate::interrupt::StopSignals;
+use crate::output::Output;
+
+/// The queue that is there from the start.
+const QUEUE: &str = "default";
+
+/// Start a stand-in for SQL Server, with readpast installed and a queue `default`.
+///
+/// Prints the connection string, and serves until Ctrl-C or SIGTERM. It is not SQL Server: it listens on 127.0.0.1 only,
+/// keeps all in memory, and nothing survives its end. With --json it prints one object: `url` (the connection string),
+/// `address`, `schema` and `queue`.
+#[derive(Debug, Args)]
+pub struct Dev {
+    /// The port on 127.0.0.1; 0: any that is free
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// The password of the login sa
+    #[arg(long, value_name = "TEXT", default_value = "readpast")]
+    password: String,
+    /// Whether the connection string asks for encryption
+    #[arg(long, value_enum, default_value_t = Tls::On)]
+    tls: Tls,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Tls {
+    On,
+    Off,
+}
+
+/// How to reach it.
+#[derive(Serialize)]
+struct Started {
+    url: String,
+    address: String,
+    schema: String,
+    queue: &'static str,
+}
+
+impl Dev {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        let mut stop = StopSignals::watch()?;
+        let mut config = common.config()?;
+        let server = DevServer::builder().port(self.port).password(self.password).tls(self.tls == Tls::On);
+        let server = dev_server::start(server, &mut config).await?;
+        dev_server::create_queue(&config, QUEUE, QueueOptions::default()).await?;
+        let started = Started {
+            url: server.connection_string(),
+            address: server.address().to_string(),
+            schema: config.connection.schema,
+            queue: QUEUE,
+        };
+        // What has read what it needs may close the pipe; the server stays.
+        let _ = output.one(&started, || started.words());
+        stop.next().await;
+        server.shutdown().await;
+        Ok(Exit::Ok)
+    }
+}
+
+impl Started {
+    fn words(&self) -> String {
+        format!(
+            "An in-memory stand-in for SQL Server (it is not SQL Server) listens on {}, with readpast installed in the\n\
+             schema {} and a queue {}. Nothing in it survives its end, which is Ctrl-C. In another terminal:\n\n\
+             {}\n\
+             readpast top",
+            self.address,
+            self.schema,
+            self.queue,
+            export(&self.url)
+        )
+    }
+}
+
+/// The command that sets READPAST_URL in the shell of this system.
+fn export(url: &str) -> String {
+    if cfg!(windows) {
+        format!("$env:READPAST_URL = '{}'", url.replace('\'', "''"))
+    } else {
+        format!("export READPAST_URL='{}'", url.replace('\'', r"'\''"))
+    }
+}

@@ -1,0 +1,192 @@
+//! `readpast enqueue`: one job, or a job for each line of standard input.
+//!
+//! standard input ─ [`lines`]: a thread reads, chunks are cut ─▶ `Queue::enqueue_many`, a transaction for each chunk; with
+//! `--resume` `Queue::enqueue_part`, and [`resume`] notes in a file how far it is
+//!
+//! What makes it safe to run the same command again: with `--resume` each chunk is a part of a batch, and its number is
+//! that of its first line. SQL Server notes the part in the transaction that adds its jobs, and adds it once. So it does
+//! not matter what the file has missed: a chunk that is in is passed over. What must be the same in every run is where
+//! the chunks are cut: only by the lines themselves.
+
+mod lines;
+mod resume;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use readpast::{Error, NewJob, Queue};
+use serde::Serialize;
+
+use self::lines::{Chunk, Format, Lines, Place, Reading};
+use self::resume::Resume;
+use crate::connection::Common;
+use crate::exit::{Exit, failure, say};
+use crate::interrupt::Interrupt;
+use crate::job_options::JobOptions;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::texts;
+
+/// Add jobs: one, or one for each line of standard input.
+///
+/// Lines go in chunks of up to 1,000, each in a transaction of its own, in their order; of an input that comes slowly,
+/// a line waits for others for 200 ms at the most. Empty lines are passed over. As
+/// JSON (`--format json`) a line is an object with `payload` (a text, or any other value, which is then the job's
+/// JSON) or `payload_hex`, and as the job needs them `kind`, `priority`, `delay_s`, `due_at`, `key`, `group`, `batch`,
+/// `correlation_id`, `headers`, `max_attempts` and `time_limit_s`; they go before the options.
+///
+/// With `--resume FILE` the command may be repeated after whatever happened, with the same input, and no line comes in
+/// twice or not at all. The jobs are then those of a batch, which is sealed at the end (see `readpast batches`). The
+/// chunks must be the same in every run: a line waits until 1,000 have come or the input has ended, which is not for an
+/// input that never does, such as `tail -f`. The last line must have a line end: one without may have been cut off in
+/// its middle. One process at a time works with the file, which has a file `.lock` beside it. `enqueued` is then what
+/// all runs together have added.
+///
+/// Role: producer or operator; with --resume as well.
+#[derive(Debug, Args)]
+pub struct Enqueue {
+    queue: String,
+    /// The payload of one job; without it, and without --file, standard input is read
+    #[arg(conflicts_with = "file")]
+    payload: Option<String>,
+    /// A file whose bytes are the payload of one job
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// What the lines of standard input are
+    #[arg(long, default_value = "text", conflicts_with_all = ["payload", "file"])]
+    format: Format,
+    /// Note in this file how far it is, and go on from there
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["payload", "file", "batch"])]
+    resume: Option<PathBuf>,
+    /// The de-duplication key of one job: it is not added while another one with this key has not ended
+    #[arg(long)]
+    key: Option<String>,
+    #[command(flatten)]
+    options: JobOptions,
+}
+
+/// What has come in by now.
+#[derive(Debug, Default, Serialize)]
+struct Total {
+    enqueued: u64,
+    duplicates: u64,
+    /// The lines that were read.
+    lines: u64,
+}
+
+impl Enqueue {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        let queue = common.queue(&self.queue).await?;
+        let payload = match (&self.payload, &self.file) {
+            (Some(payload), _) => Some(NewJob::text(payload)),
+            (None, Some(file)) => {
+                let bytes = std::fs::read(file)
+                    .map_err(|error| failure(Exit::Usage, format!("{}: {error}", file.display())))?;
+                Some(NewJob::bytes(bytes))
+            }
+            (None, None) => None,
+        };
+        match payload {
+            Some(job) => self.enqueue_one(job, &queue, output).await,
+            None if self.key.is_some() => {
+                Err(failure(Exit::Usage, "--key is for one job; lines of JSON have a field \"key\""))
+            }
+            None => self.enqueue_lines(&queue, output).await,
+        }
+    }
+
+    async fn enqueue_one(self, job: NewJob, queue: &Queue, output: Output) -> Result<Exit> {
+        let mut job = self.options.apply(job);
+        if let Some(key) = self.key {
+            job = job.dedup_key(key);
+        }
+        let enqueued = queue.enqueue(&job).await?;
+        output.one(&enqueued, || match enqueued.duplicate {
+            false => format!("job {}", enqueued.job_id),
+            true => format!("job {}, which has this key, has not ended: nothing was added", enqueued.job_id),
+        })?;
+        Ok(Exit::Ok)
+    }
+
+    async fn enqueue_lines(self, queue: &Queue, output: Output) -> Result<Exit> {
+        let mut interrupt = Interrupt::watch();
+        let mut resume = match self.resume {
+            Some(path) => Some(Resume::open(path, queue).await?),
+            None => None,
+        };
+        let mut options = self.options;
+        let mut begin = Place::default();
+        if let Some(resume) = &resume {
+            options.batch = Some(resume.batch());
+            begin = resume.place();
+        }
+        let is_repeatable = resume.is_some();
+        let mut lines = Lines::read(Reading { format: self.format, options, begin, is_repeatable });
+        let mut total = Total { lines: begin.lines, ..Total::default() };
+        let progress = Progress::new("enqueued", None);
+        while let Some(chunk) = lines.next(&mut interrupt).await {
+            let chunk = chunk.inspect_err(|_| total.report(&progress))?;
+            match &mut resume {
+                None => {
+                    let enqueued = queue.enqueue_many(&chunk.jobs).await;
+                    let enqueued =
+                        enqueued.inspect_err(|_| total.report(&progress)).map_err(|error| in_doubt(error, &chunk))?;
+                    total.add(&enqueued);
+                }
+                Some(resume) => {
+                    let enqueued = resume.enqueue(&chunk, queue).await.inspect_err(|_| total.report(&progress))?;
+                    total.add(&enqueued.unwrap_or_default());
+                }
+            }
+            total.lines = chunk.end.lines;
+            progress.advance(chunk.jobs.len() as u64);
+        }
+        progress.end();
+        if interrupt.is_pressed() {
+            total.report(&progress);
+            if let Some((first, last)) = lines.left() {
+                let _ = writeln!(io::stderr(), "readpast: lines {first} to {last} were read and are not in the queue");
+            }
+            return Ok(Exit::Interrupted);
+        }
+        if let Some(resume) = resume {
+            total.enqueued = resume.seal(queue).await?;
+        }
+        output.one(&total, || {
+            let Total { enqueued, duplicates, lines } = &total;
+            let duplicates = match duplicates {
+                0 => String::new(),
+                some => format!(", {} duplicates passed over", texts::number(*some)),
+            };
+            format!("{} jobs enqueued{duplicates}; {} lines read", texts::number(*enqueued), texts::number(*lines))
+        })?;
+        Ok(Exit::Ok)
+    }
+}
+
+impl Total {
+    fn add(&mut self, enqueued: &[readpast::Enqueued]) {
+        let duplicates = enqueued.iter().filter(|job| job.duplicate).count() as u64;
+        self.duplicates += duplicates;
+        self.enqueued += enqueued.len() as u64 - duplicates;
+    }
+
+    /// Says, where it does not come to the end, from where on it would have to be begun anew.
+    fn report(&self, progress: &Progress) {
+        progress.end();
+        say(&format!("{} jobs enqueued, from the first {} lines", self.enqueued, self.lines));
+    }
+}
+
+/// An error that leaves it open whether a chunk is in the queue names its lines.
+fn in_doubt(error: Error, chunk: &Chunk) -> anyhow::Error {
+    let is_in_doubt = matches!(error, Error::EnqueueInDoubt { .. });
+    let error = anyhow::Error::new(error);
+    if !is_in_doubt {
+        return error;
+    }
+    let (first, last) = (chunk.first_line, chunk.end.lines);
+    error.context(format!("lines {first} to {last} may be in the queue or not (--resume would know)"))
+}

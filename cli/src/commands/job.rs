@@ -1,0 +1,113 @@
+//! `readpast job`: everything about one job.
+
+use anyhow::Result;
+use clap::Args;
+use readpast::{FailedAttempt, JobId, JobProgress, JobRow, Queue};
+use serde_json::{Value, json};
+
+use crate::connection::Common;
+use crate::exit::{Exit, failure};
+use crate::output::Output;
+use crate::payload_text::{Form, shown};
+use crate::texts;
+
+/// Look at one job.
+///
+/// What it is, its payload and output, every failed attempt, how far it is.
+///
+/// Role: operator or monitor.
+#[derive(Debug, Args)]
+pub struct Job {
+    id: i64,
+    /// How payload and output are shown
+    #[arg(long, default_value = "auto")]
+    form: Form,
+}
+
+impl Job {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        let queue = queue_of(common, JobId(self.id)).await?;
+        let Some(row) = queue.job(JobId(self.id)).await? else {
+            return Err(failure(Exit::NotFound, format!("job {} is gone, or locked at the moment", self.id)));
+        };
+        let attempts = queue.attempts(row.job_id).await?;
+        let progress = queue.progress_of(&[row.job_id]).await?.pop();
+        if output.is_json() {
+            output.one(&as_json(&queue, &row, &attempts, progress.as_ref())?, String::new)?;
+            return Ok(Exit::Ok);
+        }
+        output.fields(&fields(&queue, &row, progress.as_ref()))?;
+        if let Some(error) = &row.error {
+            output.line(&format!("\nerror\n{error}"))?;
+        }
+        output.line(&format!("\npayload\n{}", shown(&row.payload, row.payload_text().as_deref(), self.form)))?;
+        if let Some(bytes) = &row.output {
+            output.line(&format!("\noutput\n{}", shown(bytes, row.output_text(), self.form)))?;
+        }
+        if !attempts.is_empty() {
+            output.line("\nfailed attempts")?;
+            output.many(&attempts, "", &["attempt", "fence", "at", "ran", "worker", "error"], attempt_row)?;
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+/// The queue that a job is in.
+pub async fn queue_of(common: &Common, job: JobId) -> Result<Queue> {
+    match common.schema().await?.queue_of(job).await? {
+        Some(name) => common.queue(&name).await,
+        None => Err(failure(Exit::NotFound, format!("there is no job {job}: it is done and deleted, or never was"))),
+    }
+}
+
+fn as_json(queue: &Queue, row: &JobRow, attempts: &[FailedAttempt], progress: Option<&JobProgress>) -> Result<Value> {
+    let mut job = serde_json::to_value(row)?;
+    job["queue"] = json!(queue.name());
+    job["failed_attempts"] = serde_json::to_value(attempts)?;
+    job["progress"] = serde_json::to_value(progress)?;
+    Ok(job)
+}
+
+fn fields(queue: &Queue, job: &JobRow, progress: Option<&JobProgress>) -> Vec<(&'static str, String)> {
+    let mut fields = vec![
+        ("job", job.job_id.to_string()),
+        ("queue", queue.name().to_owned()),
+        ("state", if job.alone { format!("{} (runs alone)", job.state) } else { job.state.to_string() }),
+        ("kind", texts::or_dash(job.kind.as_ref())),
+        ("priority", job.priority.to_string()),
+        ("attempt", job.attempt.to_string()),
+        ("claims", job.fence.to_string()),
+        ("enqueued", texts::time(job.enqueued_at)),
+        ("due", texts::time(job.due_at)),
+        ("last claimed", texts::or_dash(job.claimed_at.map(texts::time))),
+        ("last ended", texts::or_dash(job.finished_at.map(texts::time))),
+        ("last ran", texts::or_dash(job.run.map(texts::age))),
+        ("last worker", texts::or_dash(job.worker_id)),
+    ];
+    let mut rare = |name, value: Option<String>| fields.extend(value.map(|value| (name, value)));
+    rare("time limit", job.time_limit.map(texts::age));
+    rare("key", job.dedup_key.clone());
+    rare("group", job.group_key.clone());
+    rare("batch", job.batch_id.map(|batch| batch.to_string()));
+    rare("correlation id", job.correlation_id.map(|id| id.to_string()));
+    rare("headers", job.headers.clone().map(|headers| Value::Object(headers).to_string()));
+    if let Some(progress) = progress {
+        let percent = progress.fraction.map(|fraction| format!("{:.0} % ", f64::from(fraction) * 100.0));
+        let text = progress.text.as_deref().unwrap_or_default();
+        rare("progress", Some(format!("{}{text}", percent.unwrap_or_default()).trim_end().to_owned()));
+        rare("noted", Some(format!("{} ago", texts::age(progress.noted))));
+        rare("checkpoint", Some(format!("{} bytes", texts::number(progress.checkpoint_bytes))));
+    }
+    fields
+}
+
+fn attempt_row(attempt: &FailedAttempt) -> Vec<String> {
+    vec![
+        attempt.attempt.to_string(),
+        attempt.fence.to_string(),
+        texts::time(attempt.failed_at),
+        attempt.run.map_or_else(|| "lost".to_owned(), texts::age),
+        attempt.worker.clone(),
+        attempt.error.clone().unwrap_or_default(),
+    ]
+}

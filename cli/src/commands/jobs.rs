@@ -1,0 +1,93 @@
+//! `readpast jobs`: a list of jobs.
+
+use anyhow::Result;
+use clap::Args;
+use readpast::{JobFilter, JobRow, Queue};
+
+use crate::connection::Common;
+use crate::exit::Exit;
+use crate::job_filter::FilterOptions;
+use crate::output::Output;
+use crate::texts;
+
+/// Look at the jobs of a queue.
+///
+/// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, those that have ended as they
+/// ended. Waits for nobody; jobs that are locked at the moment are left out.
+///
+/// Role: operator or monitor.
+#[derive(Debug, Args)]
+pub struct Jobs {
+    queue: String,
+    #[command(flatten)]
+    filter: FilterOptions,
+    /// How many at the most
+    #[arg(long, default_value_t = 50, value_name = "NUMBER")]
+    limit: usize,
+}
+
+/// The most jobs of one page.
+const PAGE: usize = 500;
+
+/// How much of a payload a row of the table needs: 40 characters, of up to four bytes, and more.
+const SHOWN_BYTES: usize = 200;
+
+/// With whole payloads, about so much in a page: it is in memory, and has to come within a call's time limit.
+const PAGE_BYTES: usize = 4 << 20;
+
+impl Jobs {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        let queue = common.queue(&self.queue).await?;
+        let filter = self.filter.filter();
+        if output.is_json() {
+            return self.print_json(&queue, &filter, output).await;
+        }
+        let filter = filter.cut_at(SHOWN_BYTES);
+        let mut jobs = Vec::new();
+        let mut after = None;
+        while jobs.len() < self.limit {
+            let page = queue.list(&filter, after.as_ref(), PAGE.min(self.limit - jobs.len())).await?;
+            jobs.extend(page.jobs);
+            let Some(next) = page.next else { break };
+            after = Some(next);
+        }
+        output.many(
+            &jobs,
+            "no job matches",
+            &["id", "state", "kind", "attempt", "enqueued", "payload", "error"],
+            |job: &JobRow| {
+                vec![
+                    job.job_id.to_string(),
+                    job.state.to_string(),
+                    texts::or_dash(job.kind.as_ref()),
+                    job.attempt.to_string(),
+                    texts::time(job.enqueued_at),
+                    job.payload_text()
+                        .map_or_else(|| format!("{} bytes", job.payload_bytes), |text| texts::first_line(&text, 40)),
+                    job.error.as_deref().map(|error| texts::first_line(error, 60)).unwrap_or_default(),
+                ]
+            },
+        )?;
+        Ok(Exit::Ok)
+    }
+
+    /// All of the jobs, page by page. A page has as many as their payloads and outputs, as far as seen, let fit in.
+    async fn print_json(&self, queue: &Queue, filter: &JobFilter, output: Output) -> Result<Exit> {
+        let (mut left, mut wanted) = (self.limit, 1);
+        let mut after = None;
+        while left > 0 {
+            let page = queue.list(filter, after.as_ref(), wanted.min(left)).await?;
+            for job in &page.jobs {
+                output.json(job)?;
+            }
+            left -= page.jobs.len();
+            let bytes = |job: &JobRow| job.payload.len() + job.output.as_ref().map_or(0, Vec::len);
+            if let Some(largest) = page.jobs.iter().map(bytes).max() {
+                wanted = (PAGE_BYTES / largest.max(1)).clamp(1, PAGE.min(wanted * 2));
+            }
+            let Some(next) = page.next else { break };
+            after = Some(next);
+        }
+        Ok(Exit::Ok)
+    }
+}

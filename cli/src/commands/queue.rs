@@ -1,0 +1,283 @@
+//! `readpast queue`: one queue's settings and switch.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, Subcommand, ValueEnum};
+use readpast::{ClaimOrder, CompletionPolicy, Delivery, Error, Keep, Queue, QueueOptions, QueueStats, Rate};
+use serde_json::json;
+
+use super::queues::limits;
+use crate::connection::Common;
+use crate::exit::{Exit, failure};
+use crate::output::{Output, confirm};
+use crate::texts::{self, duration};
+
+/// Create, change, look at, pause or delete a queue.
+#[derive(Debug, Subcommand)]
+pub enum QueueCommand {
+    /// Create a queue
+    ///
+    /// Role: operator.
+    Create {
+        name: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Change a queue's settings; what is not named stays as it is
+    ///
+    /// Role: operator.
+    Set {
+        name: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Show a queue's settings and how many jobs it has
+    ///
+    /// Role: worker, operator or monitor.
+    Show { name: String },
+    /// Stop the claims of a queue, for all workers; what they hold they finish
+    ///
+    /// Role: operator.
+    Pause { name: String },
+    /// Let the claims of a queue go on
+    ///
+    /// Role: operator.
+    Resume { name: String },
+    /// Delete a queue
+    ///
+    /// Refuses while it has workers, jobs, or batches whose follow-ups go to it.
+    ///
+    /// Role: operator.
+    Delete {
+        name: String,
+        /// Delete its jobs too, whatever their state, and those in the archive
+        #[arg(long)]
+        with_jobs: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Settings {
+    /// In which order jobs are claimed, within a priority
+    #[arg(long)]
+    order: Option<Order>,
+    /// What becomes of done jobs
+    #[arg(long)]
+    completion: Option<Completion>,
+    /// What a claim promises
+    #[arg(long)]
+    delivery: Option<DeliveryOption>,
+    /// After how many attempts a job is dead
+    #[arg(long, value_name = "NUMBER")]
+    max_attempts: Option<u32>,
+    /// How long done jobs stay: a duration, or `forever`
+    #[arg(long, value_name = "DURATION", value_parser = keep)]
+    keep_done: Option<Keep>,
+    /// How long dead and cancelled jobs stay: a duration, or `forever`
+    #[arg(long, value_name = "DURATION", value_parser = keep)]
+    keep_dead: Option<Keep>,
+    /// How many jobs of one group run at once
+    #[arg(long, value_name = "NUMBER")]
+    group_limit: Option<u32>,
+    /// Whether a job of a group that is retried gives its turn away
+    #[arg(long, value_name = "BOOL")]
+    retry_passes: Option<bool>,
+    /// How many jobs all workers together hold at once, or `none`
+    #[arg(long, value_name = "NUMBER", value_parser = max_running)]
+    max_running: Option<Limit<u32>>,
+    /// How many jobs all workers together claim in a time, such as `100/60s`, or `none`
+    #[arg(long, value_name = "JOBS/DURATION", value_parser = rate)]
+    rate: Option<Limit<Rate>>,
+    /// A procedure of yours that gets the results in the acknowledgement's transaction, or `none`
+    #[arg(long, value_name = "PROCEDURE")]
+    sink: Option<String>,
+}
+
+/// A limit, or none.
+#[derive(Debug, Clone, Copy)]
+struct Limit<T>(Option<T>);
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Order {
+    Fifo,
+    Lifo,
+    Any,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Completion {
+    /// They are deleted
+    Delete,
+    /// They stay in the table, with times and output
+    Annotate,
+    /// They move to the archive
+    Archive,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum DeliveryOption {
+    AtLeastOnce,
+    AtMostOnce,
+}
+
+impl QueueCommand {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        match self {
+            QueueCommand::Create { name, settings } => {
+                let queue = common.queue(&name).await?;
+                match queue.stats().await {
+                    Ok(_) => {
+                        let message = format!("there is a queue '{name}' already; readpast queue set changes it");
+                        return Err(failure(Exit::Refused, message));
+                    }
+                    // An operator may ask; without that right, `create` says what is missing.
+                    Err(Error::UnknownQueue { .. } | Error::PermissionDenied { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                queue.create(settings.options()).await?;
+                show(&queue, output).await
+            }
+            QueueCommand::Set { name, settings } => {
+                let queue = common.queue(&name).await?;
+                queue.stats().await?; // `create` would make one
+                queue.create(settings.options()).await?;
+                show(&queue, output).await
+            }
+            QueueCommand::Show { name } => show(&common.queue(&name).await?, output).await,
+            QueueCommand::Pause { name } => {
+                common.queue(&name).await?.pause().await?;
+                output.one(&json!({"queue": name, "paused": true}), || format!("{name} is paused"))?;
+                Ok(Exit::Ok)
+            }
+            QueueCommand::Resume { name } => {
+                common.queue(&name).await?.resume().await?;
+                output.one(&json!({"queue": name, "paused": false}), || format!("{name} goes on"))?;
+                Ok(Exit::Ok)
+            }
+            QueueCommand::Delete { name, with_jobs, yes } => {
+                let queue = common.queue(&name).await?;
+                let question = if with_jobs { " with all its jobs" } else { "" };
+                confirm(yes, &format!("delete queue {name}{question}")).await?;
+                let deleted = queue.delete(with_jobs).await?;
+                let words = || format!("{name} is deleted, with {} jobs", texts::number(deleted.jobs));
+                output.one(&json!({"queue": name, "deleted_jobs": deleted.jobs}), words)?;
+                Ok(Exit::Ok)
+            }
+        }
+    }
+}
+
+impl Settings {
+    fn options(&self) -> QueueOptions {
+        let mut options = QueueOptions::default();
+        if let Some(order) = self.order {
+            options = options.claim_order(match order {
+                Order::Fifo => ClaimOrder::Fifo,
+                Order::Lifo => ClaimOrder::Lifo,
+                Order::Any => ClaimOrder::Any,
+            });
+        }
+        if let Some(completion) = self.completion {
+            options = options.completion(match completion {
+                Completion::Delete => CompletionPolicy::Delete,
+                Completion::Annotate => CompletionPolicy::Annotate,
+                Completion::Archive => CompletionPolicy::Archive,
+            });
+        }
+        if let Some(delivery) = self.delivery {
+            options = options.delivery(match delivery {
+                DeliveryOption::AtLeastOnce => Delivery::AtLeastOnce,
+                DeliveryOption::AtMostOnce => Delivery::AtMostOnce,
+            });
+        }
+        if let Some(max_attempts) = self.max_attempts {
+            options = options.max_attempts(max_attempts);
+        }
+        if let Some(keep) = self.keep_done {
+            options = options.keep_done(keep);
+        }
+        if let Some(keep) = self.keep_dead {
+            options = options.keep_dead(keep);
+        }
+        if let Some(limit) = self.group_limit {
+            options = options.group_limit(limit);
+        }
+        if let Some(passes) = self.retry_passes {
+            options = options.retry_passes(passes);
+        }
+        if let Some(Limit(jobs)) = self.max_running {
+            options = options.max_running(jobs);
+        }
+        if let Some(Limit(rate)) = self.rate {
+            options = options.rate(rate);
+        }
+        match self.sink.as_deref() {
+            None => options,
+            Some("none") => options.without_sink(),
+            Some(procedure) => options.sink(procedure),
+        }
+    }
+}
+
+async fn show(queue: &Queue, output: Output) -> Result<Exit> {
+    let stats = queue.stats().await?;
+    if output.is_json() {
+        output.one(&stats, String::new)?;
+    } else {
+        output.fields(&fields(&stats))?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn fields(queue: &QueueStats) -> Vec<(&'static str, String)> {
+    vec![
+        ("queue", queue.queue.clone()),
+        ("paused", queue.paused.to_string()),
+        ("order", texts::word(&queue.claim_order)),
+        ("completion", texts::word(&queue.completion)),
+        ("delivery", texts::word(&queue.delivery)),
+        ("max attempts", queue.max_attempts.to_string()),
+        ("keep done", texts::keep(queue.keep_done)),
+        ("keep dead", texts::keep(queue.keep_dead)),
+        ("group limit", queue.group_limit.to_string()),
+        ("retry passes", queue.retry_passes.to_string()),
+        ("limits", limits(queue)),
+        ("sink", texts::or_dash(queue.sink.as_ref())),
+        ("workers", queue.workers.to_string()),
+        ("ready", texts::number(queue.ready)),
+        ("oldest ready", texts::or_dash(queue.oldest_ready.map(texts::age))),
+        ("scheduled", texts::number(queue.scheduled)),
+        ("waiting", texts::number(queue.waiting)),
+        ("claimed", texts::number(queue.claimed)),
+        ("done", texts::number(queue.done)),
+        ("dead", texts::number(queue.dead)),
+        ("cancelled", texts::number(queue.cancelled)),
+        ("archived", texts::number(queue.archived)),
+    ]
+}
+
+fn keep(text: &str) -> Result<Keep, String> {
+    if text == "forever" { Ok(Keep::Forever) } else { duration(text).map(Keep::For) }
+}
+
+fn max_running(text: &str) -> Result<Limit<u32>, String> {
+    if text == "none" {
+        return Ok(Limit(None));
+    }
+    text.parse().map(|jobs| Limit(Some(jobs))).map_err(|_| "it must be a number, or none".to_owned())
+}
+
+fn rate(text: &str) -> Result<Limit<Rate>, String> {
+    if text == "none" {
+        return Ok(Limit(None));
+    }
+    let (jobs, interval) = text.split_once('/').ok_or("it must be such as 100/60s, or none")?;
+    let jobs = jobs.trim().parse().map_err(|_| format!("'{jobs}' is no number of jobs"))?;
+    let interval: Duration = duration(interval.trim())?;
+    Ok(Limit(Some(Rate::new(jobs, interval))))
+}

@@ -1,0 +1,175 @@
+//! `readpast schedules` and `readpast schedule`: jobs that come into a queue by themselves.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use readpast::{NewJob, Queue, Schedule, ScheduleRow};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::connection::Common;
+use crate::exit::{Exit, failure};
+use crate::job_options::JobOptions;
+use crate::output::{Output, confirm};
+use crate::texts::{self, duration};
+
+/// List the schedules with their next times.
+///
+/// The next time of a schedule that was just set is when that was, until a worker of the queue has worked it out.
+///
+/// Role: operator or monitor.
+#[derive(Debug, Args)]
+pub struct Schedules {
+    /// Of this queue only
+    queue: Option<String>,
+}
+
+/// Set, pause, run or delete a schedule.
+#[derive(Debug, Subcommand)]
+pub enum ScheduleCommand {
+    /// Set a schedule: a new one, or all of an existing one but its pause
+    ///
+    /// Role: operator.
+    Set {
+        queue: String,
+        name: String,
+        /// Minute, hour, day of month, month, day of week; or six fields, with the second first
+        cron: String,
+        /// The payload of its jobs
+        #[arg(default_value = "")]
+        payload: String,
+        /// In which time zone the times are meant
+        #[arg(long, default_value = "UTC", value_name = "NAME")]
+        time_zone: String,
+        /// Of times that were missed, the last so many are made up for
+        #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+        make_up: u32,
+        /// Each job starts up to so much later, at random
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        jitter: Option<Duration>,
+        /// The de-duplication key of its jobs: no job is added while the last one has not ended
+        #[arg(long)]
+        key: Option<String>,
+        #[command(flatten)]
+        options: Box<JobOptions>,
+    },
+    /// Stop a schedule: its times pass by
+    ///
+    /// Role: operator.
+    Pause { queue: String, name: String },
+    /// Let a paused schedule go on with its next time
+    ///
+    /// Role: operator.
+    Resume { queue: String, name: String },
+    /// Enqueue the job of a schedule now, beside its times
+    ///
+    /// Role: operator.
+    Run { queue: String, name: String },
+    /// Delete a schedule; jobs that it has enqueued stay
+    ///
+    /// Role: operator.
+    Delete {
+        queue: String,
+        name: String,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+/// A schedule with its queue, which its own row does not name.
+#[derive(Serialize)]
+struct Listed {
+    queue: String,
+    #[serde(flatten)]
+    schedule: ScheduleRow,
+}
+
+impl Schedules {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        let mut listed = Vec::new();
+        for queue in queues(self.queue, common).await? {
+            let schedules = queue.schedules().await?;
+            listed.extend(schedules.into_iter().map(|schedule| Listed { queue: queue.name().to_owned(), schedule }));
+        }
+        output.many(
+            &listed,
+            "there is no schedule",
+            &["queue", "schedule", "times", "zone", "next", "last", "kind", "paused", "error"],
+            |Listed { queue, schedule }| {
+                vec![
+                    queue.clone(),
+                    schedule.name.clone(),
+                    schedule.cron.clone(),
+                    schedule.time_zone.clone(),
+                    texts::time(schedule.next_at),
+                    texts::or_dash(schedule.last_at.map(texts::time)),
+                    texts::or_dash(schedule.kind.as_ref()),
+                    if schedule.paused { "paused".to_owned() } else { "-".to_owned() },
+                    schedule.error.clone().unwrap_or_default(),
+                ]
+            },
+        )?;
+        Ok(Exit::Ok)
+    }
+}
+
+/// The named queue, or all.
+pub async fn queues(name: Option<String>, common: &Common) -> Result<Vec<Queue>> {
+    let names = match name {
+        Some(name) => vec![name],
+        None => common.schema().await?.all_queues().await?.into_iter().map(|queue| queue.queue).collect(),
+    };
+    let mut queues = Vec::new();
+    for name in names {
+        queues.push(common.queue(&name).await?);
+    }
+    Ok(queues)
+}
+
+/// The queue, if it has such a schedule.
+async fn of(common: &Common, queue: &str, schedule: &str) -> Result<Queue> {
+    let queue = common.queue(queue).await?;
+    if queue.schedules().await?.iter().all(|listed| listed.name != schedule) {
+        return Err(failure(Exit::NotFound, format!("{} has no schedule '{schedule}'", queue.name())));
+    }
+    Ok(queue)
+}
+
+impl ScheduleCommand {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        match self {
+            ScheduleCommand::Set { queue, name, cron, payload, time_zone, make_up, jitter, key, options } => {
+                let mut job = options.apply(NewJob::text(payload));
+                if let Some(key) = key {
+                    job = job.dedup_key(key);
+                }
+                let schedule = Schedule::new(&name, cron, job).time_zone(time_zone).make_up(make_up);
+                let schedule = schedule.jitter(jitter.unwrap_or_default());
+                let is_new = common.queue(&queue).await?.set_schedule(&schedule).await?;
+                let words = || if is_new { format!("{name} is set") } else { format!("{name} is changed") };
+                output.one(&json!({"schedule": name, "new": is_new}), words)?;
+            }
+            ScheduleCommand::Pause { queue, name } => {
+                of(common, &queue, &name).await?.pause_schedule(&name).await?;
+                output.one(&json!({"schedule": name, "paused": true}), || format!("{name} is paused"))?;
+            }
+            ScheduleCommand::Resume { queue, name } => {
+                of(common, &queue, &name).await?.resume_schedule(&name).await?;
+                output.one(&json!({"schedule": name, "paused": false}), || format!("{name} goes on"))?;
+            }
+            ScheduleCommand::Run { queue, name } => {
+                let enqueued = of(common, &queue, &name).await?.run_schedule_now(&name).await?;
+                output.one(&enqueued, || format!("job {}", enqueued.job_id))?;
+            }
+            ScheduleCommand::Delete { queue, name, yes } => {
+                let queue = of(common, &queue, &name).await?;
+                confirm(yes, &format!("delete schedule {name} of {}", queue.name())).await?;
+                queue.delete_schedule(&name).await?;
+                output.one(&json!({"schedule": name, "deleted": true}), || format!("{name} is deleted"))?;
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}

@@ -1,0 +1,131 @@
+//! `readpast install`, `upgrade`, `verify` and `uninstall`: the schema.
+
+use anyhow::Result;
+use clap::Args;
+use readpast::{CheckResult, Error, Finding, Queue, install_script, uninstall_script};
+use serde_json::json;
+
+use crate::connection::Common;
+use crate::exit::{self, Exit};
+use crate::output::{Output, confirm};
+use crate::texts;
+
+/// Install the schema: tables, procedures and roles.
+///
+/// Where it is installed already, nothing is done; an older one is upgraded, while workers and producers go on.
+///
+/// Role: db_owner; none with --script.
+#[derive(Debug, Args)]
+pub struct Install {
+    /// Print the script that would run, for sqlcmd or Management Studio, and run nothing
+    #[arg(long)]
+    script: bool,
+}
+
+/// Upgrade the schema to the version of this program.
+///
+/// The same as `install`: workers and producers of the release before go on meanwhile.
+///
+/// Role: db_owner; none with --script.
+#[derive(Debug, Args)]
+pub struct Upgrade {
+    /// Print the script that would run, for sqlcmd or Management Studio, and run nothing
+    #[arg(long)]
+    script: bool,
+}
+
+/// Remove the schema, with all queues and all jobs.
+///
+/// Role: db_owner; none with --script.
+#[derive(Debug, Args)]
+pub struct Uninstall {
+    /// Print the script that would run, for sqlcmd or Management Studio, and run nothing
+    #[arg(long)]
+    script: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// Check everything that would keep a queue from being used, and say what to do about it.
+///
+/// The exit code is that of the first check that fails.
+///
+/// Role: any.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// The queue that is to be used, instead of the one in the settings
+    queue: Option<String>,
+}
+
+impl Install {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        install(self.script, common, output).await
+    }
+}
+
+impl Upgrade {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        install(self.script, common, output).await
+    }
+}
+
+async fn install(script: bool, common: &Common, output: Output) -> Result<Exit> {
+    if script {
+        output.bytes(format!("{}\n", install_script(&common.config()?.connection.schema)?).as_bytes())?;
+        return Ok(Exit::Ok);
+    }
+    let queue = common.schema().await?;
+    let version = queue.install().await?;
+    output.one(&json!({"schema": queue.schema(), "version": version}), || {
+        format!("version {version} is installed in schema {}", queue.schema())
+    })?;
+    Ok(Exit::Ok)
+}
+
+impl Uninstall {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        if self.script {
+            output.bytes(format!("{}\n", uninstall_script(&common.config()?.connection.schema)?).as_bytes())?;
+            return Ok(Exit::Ok);
+        }
+        let queue = common.schema().await?;
+        let jobs = match queue.all_queues().await {
+            Ok(queues) => {
+                queues.iter().map(|queue| queue.ready + queue.scheduled + queue.waiting + queue.claimed).sum()
+            }
+            // What is left of an installation that broke off is to be removed, too.
+            Err(Error::NotInstalled { .. } | Error::SchemaTooOld { .. } | Error::SchemaTooNew { .. }) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        let schema = queue.schema();
+        confirm(self.yes, &format!("remove schema {schema} with {} unfinished jobs", texts::number(jobs))).await?;
+        queue.uninstall().await?;
+        output.one(&json!({"schema": schema, "removed": true}), || format!("schema {schema} is removed"))?;
+        Ok(Exit::Ok)
+    }
+}
+
+impl Verify {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        let mut config = common.config()?;
+        if let Some(queue) = self.queue {
+            config.queue.name = queue;
+        }
+        config.metrics.listen.clear();
+        let findings = Queue::examine(&config).await?;
+        output.many(&findings, "", &["check", "result", "note"], |finding: &Finding| {
+            let (result, remedy) = match &finding.result {
+                CheckResult::Ok => ("ok", finding.note.clone().unwrap_or_default()),
+                CheckResult::Failed(error) => ("failed", exit::with_hint(error)),
+                _ => ("not reached", String::new()),
+            };
+            vec![finding.check.to_string(), result.to_owned(), remedy]
+        })?;
+        let failed = findings.iter().find_map(|finding| match &finding.result {
+            CheckResult::Failed(error) => Some(exit::code_of(error)),
+            _ => None,
+        });
+        Ok(failed.unwrap_or(Exit::Ok))
+    }
+}

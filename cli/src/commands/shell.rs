@@ -1,0 +1,43 @@
+//! `readpast completions` and `readpast man`: what packages install beside the program.
+
+use std::io;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Args, Command};
+use clap_complete::Shell;
+
+use crate::exit::Exit;
+
+/// Print the completions for a shell.
+///
+/// For bash: `readpast completions bash > ~/.local/share/bash-completion/completions/readpast`
+#[derive(Debug, Args)]
+pub struct Completions {
+    shell: Shell,
+}
+
+/// Write the manual pages into a folder.
+#[derive(Debug, Args)]
+pub struct Man {
+    /// The folder, such as ~/.local/share/man/man1
+    folder: PathBuf,
+}
+
+impl Completions {
+    pub fn run(self, mut whole: Command) -> Result<Exit> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut whole, "readpast", &mut script);
+        io::Write::write_all(&mut io::stdout(), &script)?;
+        Ok(Exit::Ok)
+    }
+}
+
+impl Man {
+    pub fn run(self, whole: Command) -> Result<Exit> {
+        std::fs::create_dir_all(&self.folder)
+            .and_then(|()| clap_mangen::generate_to(whole, &self.folder))
+            .with_context(|| format!("{} cannot be written", self.folder.display()))?;
+        Ok(Exit::Ok)
+    }
+}

@@ -1,0 +1,174 @@
+//! `readpast stats`: queues in numbers.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Result;
+use clap::Args;
+use jiff::Timestamp;
+use ratatui::crossterm::cursor::MoveTo;
+use ratatui::crossterm::queue as write_to;
+use ratatui::crossterm::terminal::{Clear, ClearType};
+use readpast::{Error, Queue, WorkerRow};
+use serde::Serialize;
+
+use crate::activity::Activity;
+use crate::connection::Common;
+use crate::exit::{self, Exit};
+use crate::interrupt::StopSignals;
+use crate::output::Output;
+use crate::texts;
+
+/// See how many jobs queues have, and how fast they are worked off.
+///
+/// Counted without waiting for anybody. OUT/S is what the queue's workers report: jobs done a second, each between its
+/// last two heartbeats (10 seconds apart); a dash where none has reported, or the login may not see workers.
+///
+/// With --json an object for each queue: its settings, its counts (`ready`, `scheduled`, `waiting`, `claimed`, `done`,
+/// `dead`, `cancelled`, `archived`), `oldest_ready_s`, `workers`, `done_per_s` and `failed_per_s`; with --watch also
+/// `at`, the time by this machine's clock.
+///
+/// Role: operator, monitor or worker; a worker's login does not see the rates.
+#[derive(Debug, Args)]
+pub struct Stats {
+    /// This queue only
+    queue: Option<String>,
+    /// Again and again, every so many seconds, until Ctrl-C; goes on while the server is away
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = seconds)]
+    watch: Option<Duration>,
+}
+
+/// Reads `2`, `0.5` or `5s`.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let duration = match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?,
+        Err(_) => texts::duration(text)?,
+    };
+    if duration < Duration::from_millis(100) { Err("at least 0.1".to_owned()) } else { Ok(duration) }
+}
+
+/// A line of JSON of `--watch`.
+#[derive(Serialize)]
+struct At<'a> {
+    at: String,
+    #[serde(flatten)]
+    activity: &'a Activity,
+}
+
+impl Stats {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        let Some(every) = self.watch else {
+            let queue = self.connect(common).await?;
+            print(output, &self.read(&queue).await?)?;
+            return Ok(Exit::Ok);
+        };
+        let mut stop = StopSignals::watch()?;
+        tokio::select! {
+            watched = self.watch(common, output, every) => watched.map(|()| Exit::Ok),
+            () = stop.next() => Ok(Exit::Ok),
+        }
+    }
+
+    async fn connect(&self, common: &Common) -> Result<Queue> {
+        match &self.queue {
+            Some(name) => common.queue(name).await,
+            None => common.schema().await,
+        }
+    }
+
+    /// One queue, or all.
+    async fn read(&self, queue: &Queue) -> Result<Vec<Activity>, Error> {
+        let stats = match &self.queue {
+            Some(_) => vec![queue.stats().await?],
+            None => queue.all_queues().await?,
+        };
+        let workers = match queue.all_workers().await {
+            Ok(workers) => Some(workers),
+            Err(Error::PermissionDenied { .. }) => None, // a worker's login, which may ask for the rest
+            Err(error) => return Err(error),
+        };
+        let workers: Option<&[WorkerRow]> = workers.as_deref();
+        Ok(stats.into_iter().map(|stats| Activity::new(stats, workers)).collect())
+    }
+
+    /// Prints again and again; ends only by an error that time does not mend.
+    async fn watch(&self, common: &Common, output: Output, every: Duration) -> Result<()> {
+        let queue = self.connect(common).await?;
+        let repaints = !output.is_json() && io::stdout().is_terminal() && !is_dumb();
+        let mut ticks = tokio::time::interval(every);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            match self.read(&queue).await {
+                Ok(activities) => {
+                    if repaints {
+                        let mut stdout = io::stdout();
+                        write_to!(stdout, Clear(ClearType::All), MoveTo(0, 0))?;
+                        stdout.flush()?;
+                    }
+                    print_at(output, &activities)?;
+                }
+                Err(error) => {
+                    let error = error.into();
+                    if exit::code(&error) != Exit::Unreachable {
+                        return Err(error);
+                    }
+                    exit::say(&format!("{error:#}; trying again"));
+                }
+            }
+        }
+    }
+}
+
+/// A terminal that only prints.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb")
+}
+
+/// The queues, with the time.
+fn print_at(output: Output, activities: &[Activity]) -> Result<()> {
+    let now = now();
+    if !output.is_json() {
+        output.line(&texts::time(now))?;
+        return print(output, activities);
+    }
+    let at = Timestamp::try_from(now)?.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    for activity in activities {
+        output.json(&At { at: at.clone(), activity })?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a label for the reader, in whose log it stands; it decides nothing")]
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+fn print(output: Output, activities: &[Activity]) -> Result<()> {
+    let columns = [
+        "queue",
+        "ready",
+        "scheduled",
+        "waiting",
+        "claimed",
+        "dead",
+        "cancelled",
+        "done kept",
+        "oldest",
+        "workers",
+        "out/s",
+        "paused",
+    ];
+    output.many(activities, "there are no queues", &columns, |activity| {
+        let stats = &activity.stats;
+        let counts = [stats.ready, stats.scheduled, stats.waiting, stats.claimed, stats.dead, stats.cancelled];
+        let mut row = vec![stats.queue.clone()];
+        row.extend(counts.map(texts::number));
+        row.push(texts::number(stats.done + stats.archived));
+        row.push(texts::or_dash(stats.oldest_ready.map(texts::age)));
+        row.push(texts::number(stats.workers));
+        row.push(texts::or_dash(activity.done_per_s.map(texts::rate)));
+        row.push(if stats.paused { "paused" } else { "-" }.to_owned());
+        row
+    })
+}

@@ -1,0 +1,253 @@
+//! `readpast top`: the queues and workers, live, and what operators do about them.
+//!
+//! keys ─▶ [`screen`] ─▶ [`draw`]; [`server`] answers beside it, so that the screen never waits
+//!
+//! | file | holds |
+//! |---|---|
+//! | `readings` | what the screen shows of the server, as plain data |
+//! | `server` | what is asked of the server, and done there |
+//! | `inflow` | about how many jobs come in |
+//! | `screen` | what is on the screen: what was read, where the user is in it, what is being asked |
+//! | `keys` | what keys do to it |
+//! | `draw` | draws it, a file for each view |
+//! | `columns`, `theme` | text in columns; colours, or none |
+//! | `terminal` | the terminal: taken over, given back, and its keys |
+
+mod columns;
+mod draw;
+mod inflow;
+mod keys;
+mod readings;
+mod screen;
+mod server;
+mod terminal;
+#[cfg(test)]
+mod tests;
+mod theme;
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Args;
+use readpast::Config;
+use tokio::task::JoinSet;
+use tokio::time::{Instant as TokioInstant, MissedTickBehavior};
+
+use crate::connection::Common;
+use crate::exit::{Exit, failure};
+use crate::interrupt::StopSignals;
+use crate::texts;
+use keys::Effect;
+use screen::{Answer, Deed, Screen, View};
+use server::Server;
+use terminal::Input;
+use theme::Theme;
+
+/// Watch all queues and workers live, and pause, resume and requeue.
+///
+/// Needs a terminal; elsewhere there is `readpast stats --watch`. `?` shows the keys and what the numbers mean.
+///
+/// Role: operator or monitor; what changes something takes the operator.
+#[derive(Debug, Args)]
+pub struct Top {
+    /// How often the server is asked
+    #[arg(long, value_name = "DURATION", value_parser = interval, default_value = "2s")]
+    interval: Duration,
+}
+
+/// Below that, asking would be a load of its own.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Reads the interval.
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = texts::duration(text)?;
+    if interval < MIN_INTERVAL { Err("at least 100ms".to_owned()) } else { Ok(interval) }
+}
+
+impl Top {
+    pub async fn run(self, common: &Common) -> Result<Exit> {
+        if !is_possible() {
+            let message = "top needs a terminal that can move its cursor; use `readpast stats --watch`";
+            return Err(failure(Exit::Usage, message));
+        }
+        let config = common.config()?;
+        let title = format!("readpast {}", config.connection.schema);
+        show(config, title, self.interval, None).await?;
+        Ok(Exit::Ok)
+    }
+}
+
+/// Whether there is a terminal for the screen.
+pub fn is_possible() -> bool {
+    terminal::is_usable()
+}
+
+/// How often the ages on the screen go on.
+const CLOCK: Duration = Duration::from_secs(1);
+
+/// Shows the screen until somebody quits, or for as long as `limit`. Whatever happens, the terminal is as before when it
+/// returns.
+pub async fn show(config: Config, title: String, interval: Duration, limit: Option<Duration>) -> Result<()> {
+    let ends = limit.map(|limit| TokioInstant::now() + limit);
+    let mut stop = StopSignals::watch()?;
+    // What cannot be reached, or may not be seen, is said as by any other command.
+    let connect = async {
+        let server = Server::connect(config).await?;
+        let overview = server.overview().await?;
+        Ok::<_, readpast::Error>((server, overview))
+    };
+    let (server, overview) = tokio::select! {
+        connected = connect => connected?,
+        () = stop.next() => return Ok(()),
+        () = at(ends) => return Ok(()),
+    };
+    let mut screen = Screen::new(title, Theme::of_environment(), Instant::now());
+    screen.take(Answer::Overview(Instant::now(), Ok(overview)), Instant::now());
+
+    let mut terminal = terminal::enter()?;
+    let mut input = terminal::read_keys();
+    let mut asking = Asking::new(server);
+    let mut refresh = tokio::time::interval(interval);
+    refresh.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut clock = tokio::time::interval(CLOCK);
+    loop {
+        terminal.draw(|frame| draw::draw(frame, &mut screen, Instant::now()))?;
+        tokio::select! {
+            key = input.recv() => match key {
+                Some(Input::Key(key)) => match screen.press(key) {
+                    Effect::None => {}
+                    Effect::Quit => return Ok(()),
+                    Effect::Look => asking.look(&mut screen),
+                    Effect::Do(deed) => asking.carry_out(deed),
+                },
+                Some(Input::Resized) => terminal.draw_all_anew()?,
+                None => return Ok(()), // the terminal is gone
+            },
+            // A question that has panicked ends the program, as a panic here would.
+            Some(answer) = asking.under_way.join_next() => {
+                let answer = answer?;
+                let next = asking.ended(&answer);
+                screen.take(answer, Instant::now());
+                asking.go_on(next, &mut screen);
+                if asking.under_way.is_empty() {
+                    screen.asking_since = None;
+                }
+            }
+            _ = refresh.tick() => if asking.under_way.is_empty() { asking.look(&mut screen) },
+            _ = clock.tick() => {}
+            () = stop.next() => return Ok(()),
+            () = at(ends) => return Ok(()),
+        }
+    }
+}
+
+/// At that moment, or never.
+async fn at(moment: Option<TokioInstant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Questions to the server. They are asked beside the screen, which goes on meanwhile.
+struct Asking {
+    server: Server,
+    under_way: JoinSet<Answer>,
+    overview: Question,
+    /// The queue or the job that is looked at.
+    detail: Question,
+}
+
+/// A question that is under way once at the most, however often a key is pressed.
+#[derive(Default)]
+struct Question {
+    is_asked: bool,
+    /// It has been wanted since.
+    is_wanted: bool,
+}
+
+/// What is to be asked when an answer has come.
+struct Next {
+    overview: bool,
+    detail: bool,
+}
+
+impl Question {
+    /// Whether it is to be asked now; otherwise it is when its answer has come.
+    fn want(&mut self) -> bool {
+        self.is_wanted = self.is_asked;
+        !std::mem::replace(&mut self.is_asked, true)
+    }
+
+    /// Its answer has come; whether it is to be asked again.
+    fn ended(&mut self) -> bool {
+        self.is_asked = false;
+        std::mem::take(&mut self.is_wanted)
+    }
+}
+
+impl Asking {
+    fn new(server: Server) -> Asking {
+        Asking { server, under_way: JoinSet::new(), overview: Question::default(), detail: Question::default() }
+    }
+
+    /// Notes that an answer has come.
+    fn ended(&mut self, answer: &Answer) -> Next {
+        match answer {
+            Answer::Overview(..) => Next { overview: self.overview.ended(), detail: false },
+            Answer::Queue(..) | Answer::Job(..) => Next { overview: false, detail: self.detail.ended() },
+            Answer::Done(..) => Next { overview: true, detail: true },
+        }
+    }
+
+    fn go_on(&mut self, next: Next, screen: &mut Screen) {
+        if next.overview {
+            self.look_at_all(screen);
+        }
+        if next.detail {
+            self.look_at_detail(screen);
+        }
+    }
+
+    /// Asks for all that is seen now.
+    fn look(&mut self, screen: &mut Screen) {
+        self.look_at_all(screen);
+        self.look_at_detail(screen);
+    }
+
+    fn look_at_all(&mut self, screen: &mut Screen) {
+        if !self.overview.want() {
+            return;
+        }
+        let (server, asked) = (self.server.clone(), Instant::now());
+        self.under_way.spawn(async move {
+            Answer::Overview(asked, server.overview().await.map_err(|error| server::words(&error)))
+        });
+        screen.asking_since.get_or_insert(asked);
+    }
+
+    fn look_at_detail(&mut self, screen: &mut Screen) {
+        if matches!(screen.view, View::Queues) || screen.queue.is_none() || !self.detail.want() {
+            return;
+        }
+        let server = self.server.clone();
+        if let Some(queue) = screen.queue.clone() {
+            match &screen.view {
+                View::Queues => {}
+                View::Queue(_) => {
+                    self.under_way.spawn(async move { server.queue_detail(queue).await });
+                }
+                View::Job(view, _) => {
+                    let id = view.id;
+                    self.under_way.spawn(async move { server.job_detail(queue, id).await });
+                }
+            }
+        }
+        screen.asking_since.get_or_insert_with(Instant::now);
+    }
+
+    fn carry_out(&mut self, deed: Deed) {
+        let server = self.server.clone();
+        self.under_way.spawn(async move { server.carry_out(deed).await });
+    }
+}

@@ -1,0 +1,151 @@
+//! What the screen shows of the server: plain data, in the words and numbers that are drawn.
+
+use std::time::Duration;
+
+/// All queues and their workers at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Overview {
+    pub queues: Vec<QueueLine>,
+    pub workers: Vec<WorkerLine>,
+}
+
+/// A queue.
+#[derive(Debug, Clone, Default)]
+pub struct QueueLine {
+    pub name: String,
+    pub paused: bool,
+    pub ready: u64,
+    pub running: u64,
+    pub scheduled: u64,
+    pub waiting: u64,
+    pub dead: u64,
+    pub cancelled: u64,
+    pub workers: u64,
+    /// How long the oldest ready job has been ready.
+    pub oldest: Option<Duration>,
+    /// About how many jobs come in; `None`: not known yet.
+    pub in_per_s: Option<f64>,
+    /// Done jobs, as its workers report them; `None`: none has.
+    pub done_per_s: Option<f64>,
+    pub failed_per_s: Option<f64>,
+    /// What limits its workers: the word, and how many of them.
+    pub limits: Vec<(String, usize)>,
+}
+
+impl QueueLine {
+    /// All jobs that are not done. They come in by being enqueued and go out by being done; a job that fails stays.
+    pub fn not_done(&self) -> u64 {
+        self.ready + self.running + self.scheduled + self.waiting + self.dead + self.cancelled
+    }
+}
+
+/// A worker.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WorkerLine {
+    pub id: String,
+    pub queue: String,
+    pub name: String,
+    /// `None`: it has ended or was lost.
+    pub lease_left: Option<Duration>,
+    pub held: u64,
+    /// When the oldest job that it holds was claimed.
+    pub held_since: Option<String>,
+    pub running: Option<u32>,
+    pub done_per_s: Option<f64>,
+    pub failed_per_s: Option<f64>,
+    pub limited_by: Option<String>,
+}
+
+/// What a queue has besides its numbers.
+#[derive(Debug, Clone, Default)]
+pub struct QueueDetail {
+    pub running: Vec<RunningLine>,
+    /// The newest group first.
+    pub dead: Vec<DeadGroup>,
+    /// How many dead jobs the groups are made of.
+    pub dead_read: u64,
+}
+
+/// A job that a worker holds.
+#[derive(Debug, Clone, Default)]
+pub struct RunningLine {
+    pub id: i64,
+    pub kind: String,
+    pub attempt: u32,
+    pub since: String,
+    pub worker: String,
+    /// What it notes of itself.
+    pub progress: String,
+}
+
+/// Dead jobs of one kind that failed alike: with the same first line of their errors.
+#[derive(Debug, Clone, Default)]
+pub struct DeadGroup {
+    pub kind: String,
+    pub error: String,
+    /// The newest first; at least one.
+    pub jobs: Vec<DeadLine>,
+}
+
+/// A dead job.
+#[derive(Debug, Clone, Default)]
+pub struct DeadLine {
+    pub id: i64,
+    pub kind: String,
+    pub error: String,
+    pub ended: String,
+}
+
+/// Puts dead jobs, given as the server lists them, the oldest first, into groups.
+pub fn group_dead(jobs: Vec<DeadLine>) -> Vec<DeadGroup> {
+    let mut groups: Vec<DeadGroup> = Vec::new();
+    for job in jobs.into_iter().rev() {
+        match groups.iter_mut().find(|group| group.kind == job.kind && group.error == job.error) {
+            Some(group) => group.jobs.push(job),
+            None => groups.push(DeadGroup { kind: job.kind.clone(), error: job.error.clone(), jobs: vec![job] }),
+        }
+    }
+    groups
+}
+
+/// All of one job.
+#[derive(Debug, Clone, Default)]
+pub struct JobDetail {
+    pub state: String,
+    /// Names and values.
+    pub fields: Vec<(&'static str, String)>,
+    pub error: Option<String>,
+    pub payload: String,
+    pub output: Option<String>,
+    /// Its failed attempts, the oldest first.
+    pub attempts: Vec<AttemptLine>,
+}
+
+/// A failed attempt.
+#[derive(Debug, Clone, Default)]
+pub struct AttemptLine {
+    pub attempt: u32,
+    pub failed_at: String,
+    pub worker: String,
+    /// How long it ran.
+    pub run: String,
+    pub error: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dead_jobs_that_failed_alike_are_one_group_and_the_newest_is_first() {
+        let dead = |id, kind: &str, error: &str| DeadLine {
+            id,
+            kind: kind.to_owned(),
+            error: error.to_owned(),
+            ..DeadLine::default()
+        };
+        let groups = group_dead(vec![dead(1, "a", "x"), dead(2, "a", "y"), dead(3, "b", "x"), dead(4, "a", "x")]);
+        let ids: Vec<Vec<i64>> = groups.iter().map(|group| group.jobs.iter().map(|job| job.id).collect()).collect();
+        assert_eq!(ids, [vec![4, 1], vec![3], vec![2]]);
+    }
+}

@@ -1,0 +1,172 @@
+//! `readpast wait` and `readpast drain`: until a job has ended, until a queue is empty.
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Args;
+use readpast::{JobEnd, JobId, QueueStats};
+use serde_json::{Value, json};
+
+use super::job::queue_of;
+use crate::connection::Common;
+use crate::exit::{Exit, failure, say};
+use crate::output::Output;
+use crate::payload_text::{Form, shown};
+use crate::progress::Progress;
+use crate::texts::{self, duration};
+
+/// Without a time limit: longer than anybody waits.
+const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// How often the queue is looked at.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Wait until a job has ended, and print its output.
+///
+/// The output is written as it is; on a terminal, as `readpast job` shows it.
+///
+/// The exit code says how it ended: 0 done, 9 dead, 10 cancelled, 8 not within the time limit. In a queue with
+/// `completion = delete` a done job is gone; waiting for one that has ended before cannot be told from one that never
+/// was: exit code 3. What was there at the beginning and is gone later counts as done.
+///
+/// Role: producer or operator.
+#[derive(Debug, Args)]
+pub struct Wait {
+    id: i64,
+    /// How long at the most
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
+}
+
+/// Wait until a queue has no unfinished jobs.
+///
+/// Dead and cancelled jobs have ended. Exit code 8: there are some left when the time limit is over. It goes on while
+/// the server is away for a time.
+///
+/// Role: worker, operator or monitor.
+#[derive(Debug, Args)]
+pub struct Drain {
+    queue: String,
+    /// How long at the most
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
+    /// Do not wait for jobs that are scheduled for later
+    #[arg(long)]
+    not_scheduled: bool,
+}
+
+impl Wait {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        let job_id = JobId(self.id);
+        let queue = queue_of(common, job_id).await?;
+        let end = queue.wait(job_id, self.timeout.unwrap_or(FOR_EVER)).await?;
+        let (exit, end, text) = match end {
+            None => {
+                let after = texts::exact(self.timeout.unwrap_or(FOR_EVER));
+                return Err(failure(Exit::TimedOut, format!("job {job_id} has not ended within {after}")));
+            }
+            Some(JobEnd::Done { output }) => (Exit::Ok, "done", output.map(Text::Output)),
+            Some(JobEnd::Dead { error }) => (Exit::Dead, "dead", Some(Text::Error(error))),
+            Some(JobEnd::Cancelled { error }) => (Exit::Cancelled, "cancelled", Some(Text::Error(error))),
+            Some(_) => (Exit::Ok, "gone", None),
+        };
+        if output.is_json() {
+            let nothing = Value::Null;
+            let mut line =
+                json!({"job_id": job_id, "end": end, "output_text": nothing, "output_hex": nothing, "error": nothing});
+            match text {
+                Some(Text::Output(bytes)) => match String::from_utf8(bytes) {
+                    Ok(text) => line["output_text"] = Value::String(text),
+                    Err(error) => line["output_hex"] = Value::String(hex(error.as_bytes())),
+                },
+                Some(Text::Error(error)) => line["error"] = Value::String(error),
+                None => {}
+            }
+            output.one(&line, String::new)?;
+            return Ok(exit);
+        }
+        match text {
+            Some(Text::Output(bytes)) if io::stdout().is_terminal() => {
+                output.line(&shown(&bytes, str::from_utf8(&bytes).ok(), Form::Auto))?;
+            }
+            Some(Text::Output(bytes)) => output.bytes(&bytes)?,
+            Some(Text::Error(error)) => say(&format!("job {job_id} is {end}: {error}")),
+            None => {}
+        }
+        Ok(exit)
+    }
+}
+
+fn is_over(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| Instant::now() >= deadline)
+}
+
+/// What a job leaves behind.
+enum Text {
+    Output(Vec<u8>),
+    Error(String),
+}
+
+/// As the library shows bytes in JSON.
+fn hex(bytes: &[u8]) -> String {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+    format!("0x{digits}")
+}
+
+impl Drain {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        let queue = common.queue(&self.queue).await?;
+        let begin = Instant::now();
+        let left = |stats: &QueueStats| {
+            let scheduled = if self.not_scheduled { 0 } else { stats.scheduled };
+            stats.ready + stats.waiting + stats.claimed + scheduled
+        };
+        let deadline = self.timeout.map(|timeout| begin + timeout);
+        let progress = Progress::new("ended", Some(0));
+        // What the last answer said, and the most that one has said.
+        let (mut known, mut most, mut is_lost) = (None, 0, false);
+        let stats = loop {
+            // There is one answer, however short the time is.
+            let answer = match deadline.filter(|_| known.is_some()) {
+                Some(deadline) => tokio::time::timeout_at(deadline.into(), queue.stats()).await.ok(),
+                None => Some(queue.stats().await),
+            };
+            match answer {
+                Some(Ok(stats)) if left(&stats) == 0 => break stats,
+                Some(Ok(stats)) => {
+                    is_lost = false;
+                    known = Some(left(&stats));
+                    most = most.max(left(&stats));
+                    progress.set(most - left(&stats), most);
+                }
+                Some(Err(error)) if known.is_none() || !error.is_transient() => {
+                    progress.end();
+                    return Err(error.into());
+                }
+                Some(Err(error)) => {
+                    if !is_lost {
+                        progress.beside(|| say(&format!("{error}; trying again")));
+                    }
+                    is_lost = true;
+                }
+                None => {} // the time is over
+            }
+            if is_over(deadline) {
+                progress.end();
+                let jobs = texts::number(known.unwrap_or_default());
+                return Err(failure(Exit::TimedOut, format!("{jobs} jobs of {} have not ended", self.queue)));
+            }
+            tokio::time::sleep(PAUSE).await;
+        };
+        progress.end();
+        output.one(&stats, || {
+            let dead = match stats.dead {
+                0 => String::new(),
+                dead => format!(", with {} dead jobs", texts::number(dead)),
+            };
+            format!("{} is empty{dead}", self.queue)
+        })?;
+        Ok(Exit::Ok)
+    }
+}

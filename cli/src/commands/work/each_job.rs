@@ -1,0 +1,70 @@
+//! A program for each job.
+
+use std::borrow::Cow;
+use std::process::ExitStatus;
+
+use readpast::{BoxError, Context, Job, JobError, Output};
+
+use super::ending::{Ending, Why};
+use super::error_tail::ErrorTail;
+use super::exit_outcomes::{ExitOutcome, ExitOutcomes};
+use super::process::{self, Input, Process};
+use super::program;
+use super::runner::{Runner, ended_early};
+
+/// Runs the program for one job, and returns what that means for it.
+///
+/// # Errors
+///
+/// What the program's end says about the job.
+pub fn run(runner: &Runner, outcomes: &ExitOutcomes, job: &Job, context: &Context) -> Result<Output, BoxError> {
+    let Runner { program, guard, grace, max_output } = runner;
+    let mut prepared = program.for_job(job, guard.run())?;
+    let payload = if prepared.reads_payload { program::payload(job)? } else { Cow::Borrowed([].as_slice()) };
+    let spawned = Process::spawn(&mut prepared.command, guard, false);
+    let mut process = spawned.map_err(|error| program.not_started(&error))?;
+
+    let (mut input, mut output, mut errors) = (Input::all(&payload), Vec::new(), ErrorTail::default());
+    let mut ending = Ending::new(*grace);
+    while ending.goes_on(&process) {
+        let at_most = ending.look(&mut process, context);
+        process.exchange(&mut input, &mut output, &mut errors, at_most)?;
+        if output.len() > *max_output {
+            ending.begin(&mut process, Why::OutputTooLong);
+            output.clear(); // nobody wants it, and it goes on coming
+        }
+    }
+    let status = process.end(&mut output, &mut errors)?;
+    if output.len() > *max_output || ending.why() == Some(Why::OutputTooLong) {
+        return Err(JobError::dead(format!("its standard output has more than {max_output} bytes")).into());
+    }
+    if let Some(why) = ending.why() {
+        return Err(ended_early(why, context, &errors).into());
+    }
+    judge(status, outcomes, output, &errors, context)
+}
+
+fn judge(
+    status: ExitStatus,
+    outcomes: &ExitOutcomes,
+    output: Vec<u8>,
+    errors: &ErrorTail,
+    context: &Context,
+) -> Result<Output, BoxError> {
+    let outcome = status.code().map_or(ExitOutcome::Retry, |code| outcomes.of(code));
+    if outcome == ExitOutcome::Done {
+        return Ok(if output.is_empty() { Output::default() } else { Output::bytes(output) });
+    }
+    let text = errors.after(&process::in_words(status));
+    Err(match outcome {
+        // Somebody has told the whole service to end, with its programs: that is not the job's fault.
+        _ if context.is_stopping() && process::was_asked_to_end(status) => {
+            JobError::snooze(std::time::Duration::ZERO, text)
+        }
+        ExitOutcome::Done | ExitOutcome::Retry => JobError::retry(text),
+        ExitOutcome::RetryIn(delay) => JobError::retry_in(delay, text),
+        ExitOutcome::Dead => JobError::dead(text),
+        ExitOutcome::Snooze(delay) => JobError::snooze(delay, text),
+    }
+    .into())
+}

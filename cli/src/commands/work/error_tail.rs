@@ -1,0 +1,76 @@
+//! The end of what a program writes to its standard error, for the job's error.
+
+/// The most UTF-16 units of a job's error: the width of its column.
+pub const MAX_UNITS: usize = 4_000;
+
+/// As many bytes as [`MAX_UNITS`] can have as UTF-8.
+const KEPT: usize = 3 * MAX_UNITS;
+
+/// The last bytes of a stream.
+#[derive(Debug, Default)]
+pub struct ErrorTail {
+    bytes: Vec<u8>,
+    /// Something before them was dropped.
+    cut: bool,
+}
+
+impl ErrorTail {
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        // Twice as much as is wanted, so that not each push moves all of it.
+        if self.bytes.len() > 2 * KEPT {
+            self.bytes.drain(..self.bytes.len() - KEPT);
+            self.cut = true;
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.cut = false;
+    }
+
+    /// `what` has happened, and then the end of the stream: as much as the error of a job holds.
+    pub fn after(&self, what: &str) -> String {
+        let text = String::from_utf8_lossy(&self.bytes);
+        let text = text.trim();
+        if text.is_empty() {
+            return what.to_owned();
+        }
+        let units = |text: &str| text.encode_utf16().count();
+        let mut room = MAX_UNITS.saturating_sub(units(what) + units(": …"));
+        let mut start = text.len();
+        for (position, character) in text.char_indices().rev() {
+            let width = character.len_utf16();
+            if width > room {
+                break;
+            }
+            (room, start) = (room - width, position);
+        }
+        let dots = if self.cut || start > 0 { "…" } else { "" };
+        format!("{what}: {dots}{}", &text[start..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_kept_within_the_column() {
+        let mut tail = ErrorTail::default();
+        assert_eq!(tail.after("exit code 3"), "exit code 3");
+        tail.push(b"no such file\n");
+        assert_eq!(tail.after("exit code 3"), "exit code 3: no such file");
+        for _ in 0..5_000 {
+            tail.push("x🦀 ".as_bytes());
+        }
+        tail.push(b"the end\n");
+        let text = tail.after("exit code 3");
+        assert!(text.starts_with("exit code 3: …") && text.ends_with("🦀 the end"), "{text}");
+        assert!((MAX_UNITS - 1..=MAX_UNITS).contains(&text.encode_utf16().count()));
+        assert!(tail.bytes.len() <= 2 * KEPT);
+        tail.clear();
+        tail.push(b"half of a character: \xF0\x9F\xA6");
+        assert_eq!(tail.after("x"), "x: half of a character: \u{FFFD}");
+    }
+}

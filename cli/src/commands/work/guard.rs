@@ -1,0 +1,303 @@
+//! Leaves no program running when the worker is killed: a small process that waits for its end and kills what is left.
+//! Should that one be killed, a thread of the worker notices at once and starts another.
+//!
+//! ```text
+//! readpast work ──(which process groups run, on a socket)──▶ readpast guard
+//!      │ killed: the kernel closes the socket                      │
+//!      ▼                                                           ▼
+//! its programs and what they have started ◀──SIGKILL── the groups, and all with READPAST_RUN of this run
+//! ```
+//!
+//! The second look, for the variable, finds what has left its group, and a program that was started in the very moment
+//! in which the worker died.
+
+use std::collections::BTreeSet;
+use std::ffi::{CString, OsString};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use readpast::Uuid;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::job_variables::RUN;
+use crate::exit::Exit;
+
+/// Sent at an end in order: nothing is left, and what was to outlive its job may.
+const GOODBYE: i32 = 0;
+
+/// The guard says that it can be relied upon: no signal that ends others ends it.
+const READY: &[u8; 1] = b".";
+
+/// A guard that has not read for so long, with thousands of messages before it, is replaced: all jobs wait for it.
+const WRITE: Duration = Duration::from_secs(1);
+
+/// How long it may take to start.
+const START: Duration = Duration::from_secs(30);
+
+/// How long it may take to end: it may have programs to kill and files to remove.
+const END: Duration = Duration::from_secs(5);
+
+/// Between two attempts to start one in the place of another: the system may be short of processes.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What a worker has of its guard.
+pub struct Guard {
+    /// Of this run of the worker.
+    run: String,
+    /// Is removed when the worker was killed.
+    directory: Option<PathBuf>,
+    watch: Mutex<Watch>,
+}
+
+struct Watch {
+    process: Child,
+    socket: UnixStream,
+    groups: BTreeSet<i32>,
+    /// Which guard it is: the first, the second…
+    number: u64,
+    /// The worker needs none any more.
+    has_ended: bool,
+}
+
+impl Guard {
+    /// Starts it. `directory` is removed when the worker was killed.
+    ///
+    /// # Errors
+    ///
+    /// When this program cannot be started once more, or no thread.
+    pub fn start(directory: Option<&Path>) -> io::Result<Arc<Guard>> {
+        let (run, directory) = (Uuid::new_v4().to_string(), directory.map(Path::to_owned));
+        let (process, socket) = start_process(&run, directory.as_deref())?;
+        let watch = Mutex::new(Watch { process, socket, groups: BTreeSet::new(), number: 1, has_ended: false });
+        let guard = Arc::new(Guard { run, directory, watch });
+        let watched = guard.clone();
+        thread::Builder::new().name("readpast-guard".to_owned()).spawn(move || watched.replace_when_killed())?;
+        Ok(guard)
+    }
+
+    /// The value of `READPAST_RUN` of this run's programs.
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// From now on this group is killed when the worker dies.
+    ///
+    /// # Errors
+    ///
+    /// When the guard was killed, and a new one cannot be started.
+    pub fn watch(&self, group: Pid) -> io::Result<()> {
+        let group = group.as_raw_pid();
+        let mut watch = self.lock();
+        watch.groups.insert(group);
+        match watch.send(group) {
+            Ok(()) => Ok(()),
+            Err(_) => self.replace(&mut watch),
+        }
+    }
+
+    /// The group has ended. To be called before its number can be another's: before its first process is waited for.
+    pub fn forget(&self, group: Pid) {
+        let group = group.as_raw_pid();
+        let mut watch = self.lock();
+        watch.groups.remove(&group);
+        if watch.send(-group).is_err() {
+            // It was killed, or has not read for long and must not learn of our end without knowing this. Our thread
+            // replaces it.
+            let _ = watch.process.kill();
+        }
+    }
+
+    /// The worker ends. Where nothing is left, the guard has nothing to do.
+    pub fn end(&self) {
+        let mut watch = self.lock();
+        watch.has_ended = true;
+        if watch.groups.is_empty() {
+            let _ = watch.send(GOODBYE); // it may have been killed
+        }
+        let _ = watch.socket.shutdown(std::net::Shutdown::Write);
+        let _ = watch.socket.set_read_timeout(Some(END)); // refused only for zero
+        if !waits_for_end(&watch.socket) {
+            tracing::warn!(after = ?END, "the guard does not end, and is killed");
+            let _ = watch.process.kill();
+        }
+        let _ = watch.process.wait();
+    }
+
+    /// Waits for the end of one guard after the other, until the worker needs none.
+    fn replace_when_killed(&self) {
+        loop {
+            let watch = self.lock();
+            let (number, socket) = (watch.number, watch.socket.try_clone());
+            drop(watch);
+            let watched = socket.map(|socket| waits_for_end(&socket));
+            let mut watch = self.lock();
+            if watch.has_ended {
+                return;
+            }
+            let replaced = match watched {
+                // Whoever was about to start a program may have been sooner.
+                Ok(_) if watch.number == number => self.replace(&mut watch),
+                other => other.map(drop),
+            };
+            drop(watch);
+            if let Err(error) = replaced {
+                tracing::error!(%error, "the guard cannot be watched or replaced; the next try follows");
+                thread::sleep(AGAIN);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn replace(&self, watch: &mut Watch) -> io::Result<()> {
+        tracing::warn!("the guard was killed or does not read, and is started again");
+        // First of all: it must not take the end of our socket for our own.
+        let _ = watch.process.kill();
+        let _ = watch.process.wait();
+        let (process, socket) = start_process(&self.run, self.directory.as_deref())?;
+        (watch.process, watch.socket) = (process, socket);
+        watch.number += 1;
+        let groups: Vec<i32> = watch.groups.iter().copied().collect();
+        groups.into_iter().try_for_each(|group| watch.send(group))?;
+        tracing::info!("a new guard watches");
+        Ok(())
+    }
+}
+
+impl Watch {
+    fn send(&mut self, message: i32) -> io::Result<()> {
+        self.socket.write_all(&message.to_ne_bytes())
+    }
+}
+
+/// Returns when the guard has ended, or, with false, when the socket's time to read is over.
+fn waits_for_end(mut socket: &UnixStream) -> bool {
+    loop {
+        match socket.read(&mut [0]) {
+            Ok(0) => return true,
+            Ok(_) => {} // it says nothing more
+            Err(error) => match error.kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => return false,
+                _ => return true, // it has left something unread
+            },
+        }
+    }
+}
+
+/// This program once more, in a process group of its own: the terminal's Ctrl-C is not for it. It has nothing of the
+/// worker's environment, so that it does not count as a program of another worker that has started this one.
+fn start_process(run: &str, directory: Option<&Path>) -> io::Result<(Child, UnixStream)> {
+    let (mut ours, its) = UnixStream::pair()?;
+    ours.set_write_timeout(Some(WRITE))?;
+    ours.set_read_timeout(Some(START))?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["guard", "--run", run]).env_clear().process_group(0);
+    if let Some(directory) = directory {
+        command.arg("--directory").arg(directory);
+    }
+    command.stdin(OwnedFd::from(its)).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut process = command.spawn()?;
+    drop(command); // and with it our copy of its end of the socket
+    if let Err(error) = ours.read_exact(&mut READY.clone()) {
+        let _ = process.kill();
+        let _ = process.wait();
+        return Err(io::Error::new(error.kind(), format!("the guard did not start: {error}")));
+    }
+    ours.set_read_timeout(None)?; // its end may be a long time off
+    Ok((process, ours))
+}
+
+/// Kill what a killed worker leaves behind. Started by `work`.
+#[derive(Debug, Args)]
+pub struct GuardCommand {
+    /// The run whose programs are killed
+    #[arg(long)]
+    run: String,
+    /// Is removed when the worker was killed
+    #[arg(long)]
+    directory: Option<PathBuf>,
+}
+
+impl GuardCommand {
+    pub async fn run(self) -> Result<Exit> {
+        // `killall -9 readpast` is for the worker. (The name of the first thread is that of the process.)
+        rustix::thread::set_name(&CString::new("rp-guard")?)?;
+        let ignored = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
+        let _ignored = ignored.map(signal);
+        // Its standard input is a socket, on which it answers.
+        let mut socket = UnixStream::from(rustix::io::dup(io::stdin())?);
+        socket.write_all(READY)?;
+        let Some(groups) = left_groups(&mut socket) else {
+            return Ok(Exit::Ok);
+        };
+        for group in groups {
+            let _ = kill_process_group(group, Signal::KILL); // it may have ended
+        }
+        kill_marked(&OsString::from(format!("{RUN}={}", self.run)));
+        if let Some(directory) = self.directory {
+            let _ = std::fs::remove_dir_all(directory);
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+/// Which groups run when the worker has ended; `None`: it has ended in order.
+fn left_groups(socket: &mut UnixStream) -> Option<Vec<Pid>> {
+    let (mut groups, mut message) = (BTreeSet::new(), [0; 4]);
+    while socket.read_exact(&mut message).is_ok() {
+        match i32::from_ne_bytes(message) {
+            GOODBYE => return None,
+            group @ 1.. => drop(groups.insert(group)),
+            group => drop(groups.remove(&-group)),
+        }
+    }
+    Some(groups.into_iter().filter_map(Pid::from_raw).collect())
+}
+
+/// How often, and with which pauses, the marked processes are looked for: those that are found may be about to start
+/// others.
+const LOOKS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Kills every process whose environment has this variable, until there is none.
+fn kill_marked(variable: &OsString) {
+    let mut looks_without = 0;
+    for _ in 0..LOOKS {
+        let marked = marked(variable);
+        for process in &marked {
+            let _ = kill_process(*process, Signal::KILL); // it may have ended
+        }
+        // One that is being started has the worker's environment for a moment.
+        looks_without = if marked.is_empty() { looks_without + 1 } else { 0 };
+        if looks_without == 2 {
+            return;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// As far as the system shows them: on Linux, those of the same user.
+fn marked(variable: &OsString) -> Vec<Pid> {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let is_marked = |process: &Pid| {
+        let environment = std::fs::read(format!("/proc/{}/environ", process.as_raw_pid())).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|one| one == variable.as_encoded_bytes())
+    };
+    let processes = entries.filter_map(|entry| Pid::from_raw(entry.ok()?.file_name().to_str()?.parse().ok()?));
+    processes.filter(is_marked).collect()
+}

@@ -1,0 +1,29 @@
+//! Where there are no process groups, nothing kills the programs of a killed worker.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use readpast::Uuid;
+
+/// Only names the run.
+pub struct Guard {
+    run: String,
+}
+
+impl Guard {
+    /// # Errors
+    ///
+    /// None.
+    pub fn start(_directory: Option<&Path>) -> io::Result<Arc<Guard>> {
+        Ok(Arc::new(Guard { run: Uuid::new_v4().to_string() }))
+    }
+
+    /// The value of `READPAST_RUN` of this run's programs.
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// Does nothing.
+    pub fn end(&self) {}
+}

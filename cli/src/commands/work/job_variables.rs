@@ -1,0 +1,124 @@
+//! The environment of a program that runs for one job.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::process::Command;
+
+use readpast::serde_json::Value;
+use readpast::{BoxError, Job};
+
+use super::placeholders::without_nul;
+
+/// What all variables of readpast's begin with: our own settings, with the password among them, and what a program is
+/// told.
+const PREFIX: &str = "READPAST_";
+
+/// Says which worker process a program belongs to. All that it starts inherit it, and are found by it.
+pub const RUN: &str = "READPAST_RUN";
+
+/// The payload's text, for `--shell`.
+pub const PAYLOAD_TEXT: &str = "READPAST_PAYLOAD_TEXT";
+
+/// The most bytes of one argument or variable on Linux, with its name and the NUL at its end (`MAX_ARG_STRLEN`).
+const MAX_BYTES: usize = 128 * 1024;
+
+/// Headers of the W3C's trace context, which OpenTelemetry's programs read from these variables.
+const TRACE: [(&str, &str); 2] = [("traceparent", "TRACEPARENT"), ("tracestate", "TRACESTATE")];
+
+/// Takes out of the program's environment what is not its business: our settings, first of all the connection string,
+/// and a trace that is not the job's.
+pub fn remove_ours(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if is_ours(&name) {
+            command.env_remove(name);
+        }
+    }
+}
+
+fn is_ours(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) || TRACE.iter().any(|(_, variable)| name == *variable)
+}
+
+/// Tells the program about its job.
+///
+/// # Errors
+///
+/// For a text that no variable can have; the job is dead.
+pub fn set(command: &mut Command, job: &Job) -> Result<(), BoxError> {
+    command.env("READPAST_JOB_ID", job.id().to_string());
+    command.env("READPAST_ATTEMPT", job.attempt().to_string());
+    command.env("READPAST_MAX_ATTEMPTS", job.max_attempts().to_string());
+    command.env("READPAST_FENCE", job.fence().to_string());
+    if let Some(kind) = job.kind() {
+        command.env("READPAST_KIND", kind);
+    }
+    if let Some(id) = job.correlation_id() {
+        command.env("READPAST_CORRELATION_ID", id.to_string());
+    }
+    if let Some(batch_id) = job.batch_id() {
+        command.env("READPAST_BATCH_ID", batch_id.to_string());
+    }
+    if let Some(key) = job.group_key() {
+        command.env("READPAST_GROUP_KEY", &*without_nul("its group key", Cow::Borrowed(key))?);
+    }
+    for (name, value) in job.headers() {
+        let text = value.as_str().map_or_else(|| Cow::Owned(value.to_string()), Cow::Borrowed);
+        let text = without_nul(&format!("its header '{name}'"), text)?;
+        command.env(header_variable(name), &*text);
+        if let (Some((_, variable)), Value::String(_)) = (TRACE.iter().find(|(header, _)| *header == name), value) {
+            command.env(variable, &*text);
+        }
+    }
+    Ok(())
+}
+
+/// Gives the payload's text to a shell, where a variable can have it.
+pub fn set_text(command: &mut Command, job: &Job) {
+    if let Ok(text) = job.text()
+        && !text.contains('\0')
+        && PAYLOAD_TEXT.len() + text.len() + "=\0".len() <= MAX_BYTES
+    {
+        command.env(PAYLOAD_TEXT, &*text);
+    }
+}
+
+/// `READPAST_HEADER_TENANT_ID` for `tenant-id`.
+fn header_variable(name: &str) -> String {
+    let plain = |character: char| {
+        if character.is_ascii_alphanumeric() { character.to_ascii_uppercase() } else { '_' }
+    };
+    format!("{PREFIX}HEADER_{}", name.chars().map(plain).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use readpast::NewJob;
+
+    use super::*;
+
+    #[test]
+    fn our_settings_and_a_foreign_trace_are_removed() {
+        for name in ["READPAST_URL", "READPAST_WORKER_NAME", "READPAST_RUN", "TRACEPARENT", "TRACESTATE"] {
+            assert!(is_ours(OsStr::new(name)), "{name}");
+        }
+        assert!(!is_ours(OsStr::new("PATH")) && !is_ours(OsStr::new("READPASTURE")));
+    }
+
+    #[test]
+    fn headers_become_variables() {
+        let job = Job::for_test(NewJob::text("").header("tenant-id", "acme").header("traceparent", "00-a-b-01"));
+        let mut command = Command::new("x");
+        set(&mut command, &job).unwrap();
+        let value = |name: &str| {
+            let found = command.get_envs().find(|(variable, _)| *variable == name)?;
+            found.1?.to_str().map(str::to_owned)
+        };
+        assert_eq!(value("READPAST_HEADER_TENANT_ID").as_deref(), Some("acme"));
+        assert_eq!(value("READPAST_HEADER_TRACEPARENT").as_deref(), Some("00-a-b-01"));
+        assert_eq!(value("TRACEPARENT").as_deref(), Some("00-a-b-01"));
+        assert_eq!(value("READPAST_KIND"), None);
+        let job = Job::for_test(NewJob::text("").header("tenant", "a\0b"));
+        let error = set(&mut Command::new("x"), &job).unwrap_err();
+        assert!(error.to_string().starts_with("its header 'tenant' has a NUL character"), "{error}");
+    }
+}

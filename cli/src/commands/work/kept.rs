@@ -1,0 +1,239 @@
+//! Programs that stay: one per thread, which gets its jobs by lines on its standard input.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use readpast::rayon;
+use readpast::{BoxError, Context, Job, JobError, Output};
+
+use super::ending::{Ending, pause};
+use super::error_tail::ErrorTail;
+use super::process::{self, Input, LAST_READS, Process};
+use super::protocol;
+use super::runner::{Runner, ended_early};
+
+/// Between the starts of programs that end, or answer wrongly, again and again without a right answer. The second is
+/// started at once, the third after the first of these, and then it doubles.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// What an answer may have beside the output: its other fields, and the error's text.
+const ANSWER_OVERHEAD: usize = 64 << 10;
+
+/// How much of a wrong answer is shown.
+const SHOWN: usize = 200;
+
+/// The places of the programs.
+pub struct Kept {
+    /// By the thread's index.
+    places: Vec<Mutex<Place>>,
+}
+
+/// The place of one thread's program.
+#[derive(Default)]
+struct Place {
+    program: Option<Talk>,
+    /// Programs that have gone since the last right answer.
+    failures: u32,
+}
+
+/// A program that runs, and what it has said.
+struct Talk {
+    process: Process,
+    output: Vec<u8>,
+    errors: ErrorTail,
+}
+
+/// How a talk about a job has ended.
+enum Talked {
+    /// Here is the answer, without the line's end.
+    Answered { line: Vec<u8>, has_read_all: bool },
+    /// The program is gone, and the job has this error.
+    Gone(BoxError),
+    /// The program is gone, because the job was to end.
+    Ended(BoxError),
+}
+
+impl Kept {
+    /// For so many threads.
+    pub fn new(threads: usize) -> Kept {
+        Kept { places: (0..threads).map(|_| Mutex::default()).collect() }
+    }
+
+    /// Has the program of this thread run a job.
+    ///
+    /// # Errors
+    ///
+    /// What the program says about the job, or why it does not say anything.
+    pub fn run(&self, runner: &Runner, job: &Job, context: &Context) -> Result<Output, BoxError> {
+        let request = protocol::request(job, context)?;
+        // No other job runs on this thread meanwhile: nothing in here waits for rayon.
+        let index = rayon::current_thread_index().unwrap_or_default();
+        let mut place = lock(&self.places[index]);
+        let Some(mut talk) = place.ready(runner, context)? else {
+            return Err(JobError::snooze(Duration::ZERO, "not started: the worker waited to start its program").into());
+        };
+        talk.errors.clear();
+        let (answer, has_read_all) = match talk.ask(&request, runner, context)? {
+            Talked::Answered { line, has_read_all } => {
+                let answer = protocol::read_answer(&line, job, runner.max_output).map_err(|wrong| {
+                    let line = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]).into_owned();
+                    format!("the program's answer is not valid: {wrong}; it begins with: {line}")
+                });
+                (answer, has_read_all)
+            }
+            Talked::Gone(error) => {
+                place.failures += 1;
+                return Err(error);
+            }
+            Talked::Ended(error) => return Err(error),
+        };
+        match answer {
+            Ok(result) => {
+                place.failures = 0;
+                if has_read_all {
+                    place.program = Some(talk);
+                } else {
+                    // It would take the next job for the rest of this one's line.
+                    tracing::warn!(job_id = %job.id(), "a program has answered before it has read its job, and is replaced");
+                }
+                Ok(result?)
+            }
+            Err(wrong) => {
+                place.failures += 1;
+                Err(JobError::retry(wrong).into()) // and the program is killed, as it is dropped
+            }
+        }
+    }
+
+    /// Ends all programs: no more jobs come, and after `grace` those that are left are killed. To be called when no job
+    /// runs any more.
+    pub fn end(&self, grace: Duration) {
+        let mut left: Vec<Talk> = self.places.iter().filter_map(|place| lock(place).program.take()).collect();
+        for talk in &mut left {
+            talk.process.close_input();
+        }
+        let until = Instant::now() + grace;
+        for mut talk in left {
+            while !talk.process.has_ended() {
+                let rest = until.saturating_duration_since(Instant::now());
+                if rest.is_zero() || talk.read(rest).is_err() {
+                    tracing::warn!(?grace, "a program did not end when its standard input was closed, and is killed");
+                    break;
+                }
+                talk.output.clear();
+            }
+        }
+    }
+}
+
+fn lock(place: &Mutex<Place>) -> MutexGuard<'_, Place> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Place {
+    /// A program that waits for a job. None: the job is not to be started any more.
+    fn ready(&mut self, runner: &Runner, context: &Context) -> Result<Option<Talk>, BoxError> {
+        if let Some(mut talk) = self.program.take() {
+            talk.read_all()?;
+            if talk.process.has_ended() || talk.process.is_silent() {
+                tracing::debug!("a program has ended between two jobs; a new one is started");
+            } else if !talk.output.is_empty() {
+                let said = String::from_utf8_lossy(&talk.output[..talk.output.len().min(SHOWN)]).into_owned();
+                tracing::warn!(said, "a program has said something unasked, and is replaced");
+            } else {
+                return Ok(Some(talk));
+            }
+        }
+        if self.failures > 1 {
+            let delay = FIRST_PAUSE.saturating_mul(1 << (self.failures - 2).min(20)).min(LONGEST_PAUSE);
+            tracing::debug!(?delay, failures = self.failures, "waiting before the program is started again");
+            if !pause(context, delay) {
+                return Ok(None);
+            }
+        }
+        let mut command = runner.program.for_many_jobs(runner.guard.run());
+        match Process::spawn(&mut command, &runner.guard, true) {
+            Ok(process) => Ok(Some(Talk { process, output: Vec::new(), errors: ErrorTail::default() })),
+            Err(error) => {
+                self.failures += 1;
+                Err(runner.program.not_started(&error).into())
+            }
+        }
+    }
+}
+
+impl Talk {
+    /// Sends a job and waits for the answer.
+    fn ask(&mut self, request: &[u8], runner: &Runner, context: &Context) -> Result<Talked, BoxError> {
+        let longest = 2 * runner.max_output + ANSWER_OVERHEAD;
+        let (mut input, mut ending, mut searched) = (Input::part(request), Ending::new(runner.grace), 0);
+        loop {
+            let at_most = ending.look(&mut self.process, context);
+            self.process.exchange(&mut input, &mut self.output, &mut self.errors, at_most)?;
+            // An answer that comes at the last moment counts, unless it was too late already.
+            if ending.why().is_none() {
+                let end = self.output[searched..].iter().position(|byte| *byte == b'\n');
+                if let Some(end) = end {
+                    let rest = self.output.split_off(searched + end + 1);
+                    let mut line = std::mem::replace(&mut self.output, rest);
+                    line.pop();
+                    let has_read_all = input.is_written() && self.process.takes_input();
+                    return Ok(Talked::Answered { line, has_read_all });
+                }
+                searched = self.output.len();
+                if searched > longest {
+                    let text = format!("the program's answer is longer than {longest} bytes");
+                    return Ok(Talked::Gone(JobError::retry(text).into()));
+                }
+            } else {
+                self.output.clear();
+            }
+            match ending.why() {
+                Some(why) if !ending.goes_on(&self.process) => {
+                    return Ok(Talked::Ended(ended_early(why, context, &self.errors).into()));
+                }
+                None if self.process.has_ended() || self.process.is_silent() => {
+                    return Ok(Talked::Gone(self.gone(context)?));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The error of a job whose program has ended instead of answering.
+    fn gone(&mut self, context: &Context) -> Result<BoxError, BoxError> {
+        if !self.process.has_ended() {
+            // Its standard output is closed. Most often that is its end.
+            let until = Instant::now() + Duration::from_secs(1);
+            while !self.process.has_ended() && Instant::now() < until {
+                self.read(Duration::from_millis(10))?;
+            }
+        }
+        if !self.process.has_ended() {
+            return Ok(JobError::retry(self.errors.after("the program has closed its standard output")).into());
+        }
+        let status = self.process.end(&mut self.output, &mut self.errors)?;
+        let text = self.errors.after(&format!("{} without an answer", process::in_words(status)));
+        if context.is_stopping() && process::was_asked_to_end(status) {
+            return Ok(JobError::snooze(Duration::ZERO, text).into());
+        }
+        Ok(JobError::retry(text).into())
+    }
+
+    /// Reads all that the program has said while nothing was asked, so that nothing of it counts for the next job. One
+    /// that goes on and on is not waited for.
+    fn read_all(&mut self) -> std::io::Result<()> {
+        for _ in 0..LAST_READS {
+            if !self.read(Duration::ZERO)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what the program has to say while nothing is asked. Returns whether there was something.
+    fn read(&mut self, at_most: Duration) -> std::io::Result<bool> {
+        self.process.exchange(&mut Input::part(&[]), &mut self.output, &mut self.errors, at_most)
+    }
+}

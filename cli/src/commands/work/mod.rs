@@ -1,0 +1,374 @@
+//! `readpast work`: runs a program for each job of a queue.
+//!
+//! ```text
+//! job ─▶ handler, on a thread of the pool ─▶ each_job: a program ──────────────▶ its exit code ─▶ the job's outcome
+//!                                         └▶ kept: this thread's program, a line ─▶ its answer ──┘
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `program`, `placeholders`, `job_variables` | what is run, with which arguments and environment |
+//! | `process`, `parent_death` | a program that runs: its group, its pipes, its end |
+//! | `guard` | leaves nothing running when the worker is killed |
+//! | `orphans` | what is left to process 1 of a container |
+//! | `ending` | how a run is ended before its time |
+//! | `each_job`, `exit_outcomes` | a program for each job, and what its exit code means |
+//! | `kept`, `protocol` | programs that stay, and what they are told and answer |
+//! | `error_tail` | the end of standard error, for the job's error |
+//! | `summary` | what has been done, at the end |
+//!
+//! `process_elsewhere` and `guard_elsewhere` stand for `process` and `guard` where there are no process groups.
+
+mod each_job;
+mod ending;
+mod error_tail;
+mod exit_outcomes;
+#[cfg_attr(not(unix), path = "guard_elsewhere.rs")]
+mod guard;
+mod job_variables;
+mod kept;
+#[cfg(target_os = "linux")]
+mod orphans;
+#[cfg(target_os = "linux")]
+mod parent_death;
+mod placeholders;
+#[cfg_attr(not(unix), path = "process_elsewhere.rs")]
+mod process;
+mod program;
+mod protocol;
+mod runner;
+mod summary;
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use readpast::rayon::{ThreadPool, ThreadPoolBuilder};
+use readpast::{BoxError, Config, Context, Handlers, Job, Outcome, Queue, StopHandle, Worker};
+use tempfile::TempDir;
+use tracing_subscriber::EnvFilter;
+
+use crate::connection::Common;
+use crate::exit::{Exit, failure};
+#[cfg(unix)]
+use crate::interrupt::HangUp;
+use crate::output::Output;
+use crate::texts::{bytes, duration, first_line};
+
+use exit_outcomes::{ExitOutcomes, ExitRule};
+use guard::Guard;
+use kept::Kept;
+use program::Program;
+use runner::Runner;
+use summary::Summary;
+
+#[cfg(unix)]
+pub use guard::GuardCommand;
+
+/// Run a program for each job of a queue.
+///
+/// The program gets the payload on its standard input, or in its arguments: {payload} is the path of a file that holds
+/// it, {text} its text, {.name} a field of a JSON payload; {job_id}, {attempt} and {kind} are there too, and {{ is a
+/// brace. What the program writes to its standard output is the job's output. Its environment has READPAST_JOB_ID,
+/// READPAST_ATTEMPT and more, and not the connection string.
+///
+/// Exit code 0: the job is done. 65: it is dead. Any other, and death by a signal: it is retried, with the end of
+/// standard error as its error. --on-exit says otherwise.
+///
+/// The first Ctrl-C, SIGTERM or SIGHUP lets running programs end, the second ends them. docs/work.md has everything.
+///
+/// Role: worker.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: readpast work thumbnails -- convert {.from} -resize 200 {.to}")]
+pub struct Work {
+    /// The queue
+    queue: String,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROGRAM", required_unless_present = "shell")]
+    program: Vec<String>,
+    /// Run this command line by the shell instead. The payload is never a part of it: it is on standard input, and, as
+    /// far as it is text without NUL of less than 128 KiB, in READPAST_PAYLOAD_TEXT
+    #[arg(long, value_name = "COMMAND", conflicts_with = "program")]
+    shell: Option<String>,
+    /// Start one program per thread, which stays and gets a job a line, as JSON, and answers a line each
+    #[arg(long, conflicts_with = "on_exit")]
+    keep: bool,
+    /// How many jobs run at once [default: one per core]
+    #[arg(long, value_name = "NUMBER")]
+    threads: Option<usize>,
+    /// Only jobs of these kinds; others are put off, for as long as it takes, until a worker of theirs claims them
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    kinds: Vec<String>,
+    /// End a program that runs longer. A job's own limit goes before
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    time_limit: Option<Duration>,
+    /// How long a program that is asked to end (SIGTERM) may take before it is killed
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5s")]
+    grace: Duration,
+    /// How long running programs may go on after the first Ctrl-C, SIGTERM or SIGHUP [default: 25s]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    shutdown_deadline: Option<Duration>,
+    /// What exit codes mean: 1-9=dead, 80=snooze:60s, other=retry:5m. May be given several times
+    #[arg(long, value_name = "CODES=OUTCOME")]
+    on_exit: Vec<ExitRule>,
+    /// The most bytes of standard output; with more the program is ended, and its job dead. 256MiB at the most
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "16MiB")]
+    max_output: usize,
+    /// End when the queue is empty. Waits for scheduled jobs, too, and while the queue is paused
+    #[arg(long)]
+    drain: bool,
+    /// With --drain: do not wait for jobs that are scheduled for later
+    #[arg(long, requires = "drain")]
+    not_scheduled: bool,
+    /// Serve metrics for Prometheus at this address, for example 127.0.0.1:9464
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<String>,
+}
+
+/// The longest output that the library takes.
+const MAX_OUTPUT: usize = 256 << 20;
+
+/// The most that `worker.unknown_kind_keep_ms` may be: who was told to run some kinds ends no job of another.
+const FOR_EVER_MS: u64 = 315_360_000_000;
+
+/// How much of an error a log line has.
+const LOGGED: usize = 200;
+
+/// What may be left to do when the programs have been killed.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
+impl Work {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        log_to_stderr();
+        #[cfg(target_os = "linux")]
+        orphans::adopt();
+        if self.max_output > MAX_OUTPUT {
+            return Err(failure(Exit::Usage, "--max-output must be 256MiB at most"));
+        }
+        let config = self.config(common)?;
+        let (runner, files) = self.runner()?;
+        let runner = Arc::new(runner);
+        let queue = Queue::connect(&config).await?;
+        let threads = threads(&config)?;
+        let running = Arc::new(Running {
+            each: ExitOutcomes::new(self.on_exit),
+            kept: self.keep.then(|| Kept::new(threads.current_num_threads())),
+            runner: runner.clone(),
+            jobs: AtomicUsize::new(0),
+        });
+        let worker = Worker::builder(&queue, handlers(&self.kinds, &running)).thread_pool(threads.clone());
+        let worker = worker.on_end(log_failure).start().await?;
+        stop_on_signals(worker.stop_handle())?;
+        let ended = match (self.drain, self.not_scheduled) {
+            (true, true) => worker.drain_until(Duration::ZERO).await,
+            (true, false) => worker.drain().await,
+            (false, _) => worker.run().await,
+        };
+        tokio::task::spawn_blocking(move || running.end()).await?;
+        runner.guard.end();
+        drop(files);
+        drop(threads); // not before: programs that stay are killed when the thread dies that has started them
+
+        let summary = Summary::from(&ended?);
+        output.one(&summary, || summary.in_words())?;
+        Ok(if summary.ended_in_order { Exit::Ok } else { Exit::Interrupted })
+    }
+
+    fn config(&self, common: &Common) -> Result<Config> {
+        let mut config = common.config()?;
+        config.queue.name.clone_from(&self.queue);
+        if let Some(threads) = self.threads {
+            config.worker.threads = threads;
+        }
+        if !self.kinds.is_empty() {
+            config.worker.unknown_kind_keep_ms = FOR_EVER_MS;
+        }
+        if let Some(limit) = self.time_limit {
+            config.worker.job_time_limit_ms = ms(limit);
+        }
+        if let Some(deadline) = self.shutdown_deadline {
+            config.worker.shutdown_deadline_ms = ms(deadline);
+        }
+        if let Some(address) = &self.metrics {
+            config.metrics.listen.clone_from(address);
+        }
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// What the handlers need, and the directory of the files with payloads.
+    fn runner(&self) -> Result<(Runner, Option<TempDir>)> {
+        let (program, files) = Program::new(self.shell.as_deref(), &self.program)?;
+        if self.keep && !program.is_constant() {
+            let message = "with --keep, a program has no placeholders: it is there for many jobs";
+            return Err(failure(Exit::Usage, message));
+        }
+        let guard = Guard::start(files.as_ref().map(TempDir::path)).context("cannot start the guard")?;
+        let runner = Runner { program, guard, grace: self.grace, max_output: self.max_output };
+        Ok((runner, files))
+    }
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Logs of the library, and of failed jobs.
+fn log_to_stderr() {
+    let mut filter = EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env_lossy();
+    if let Ok(off) = "tiberius=off".parse() {
+        filter = filter.add_directive(off); // the driver logs what comes back as an error, too
+    }
+    let has_colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(has_colour).with_writer(std::io::stderr);
+    // What cannot be written is not worth dying for, as it is when nobody reads any more.
+    logs.log_internal_errors(false).init();
+}
+
+/// The threads of the handlers, which outlive the worker by a little.
+fn threads(config: &Config) -> Result<Arc<ThreadPool>> {
+    let threads = match config.worker.threads {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        threads => threads,
+    };
+    let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(|index| format!("readpast-{index}")).build();
+    Ok(Arc::new(pool.context("the operating system gives no thread")?))
+}
+
+fn handlers(kinds: &[String], running: &Arc<Running>) -> Handlers {
+    let handler = || {
+        let running = running.clone();
+        move |job: &Job, context: &Context| running.run(job, context)
+    };
+    if kinds.is_empty() {
+        return Handlers::any(handler());
+    }
+    kinds.iter().fold(Handlers::new(), |handlers, kind| handlers.kind(kind, handler()))
+}
+
+/// (The library logs dead jobs itself: those too whose attempts are used up.)
+fn log_failure(job: &Job, outcome: &Outcome, run: Duration) {
+    let (becomes, delay, error) = match outcome {
+        Outcome::Retry { delay, error } if !job.is_last_attempt() || runner::was_taken_away(error) => {
+            ("retried", delay, error)
+        }
+        Outcome::Snooze { delay, error } => ("snoozed", delay, error),
+        _ => return,
+    };
+    let taken_away = runner::was_taken_away(error);
+    let (job_id, attempt, error) = (job.id(), job.attempt(), first_line(error, LOGGED));
+    if taken_away {
+        tracing::info!(%job_id, attempt, kind = job.kind(), ?run, error, "a program was ended");
+        return;
+    }
+    tracing::info!(%job_id, attempt, kind = job.kind(), ?run, r#in = ?delay, error, "a job is {becomes}");
+}
+
+/// So soon after the last, a signal is the same one ([`StopHandle::stop_on_signals`]).
+const SAME_SIGNAL: Duration = Duration::from_millis(100);
+
+/// The first signal stops in order, the second at once, and the third ends this process: the guard ends the programs.
+fn stop_on_signals(stop: StopHandle) -> Result<()> {
+    stop.stop_on_signals().context("cannot listen to signals")?;
+    let mut signals = Signals::new().context("cannot listen to signals")?;
+    tokio::spawn(async move {
+        let mut counted_at: Option<Instant> = None;
+        for _ in 0..3 {
+            signals.next().await;
+            // As the library does: two at once are one.
+            while counted_at.is_some_and(|at| at.elapsed() < SAME_SIGNAL) {
+                signals.next().await;
+            }
+            counted_at = Some(Instant::now());
+        }
+        std::process::exit(Exit::Interrupted as i32);
+    });
+    Ok(())
+}
+
+/// Ctrl-C, SIGTERM and SIGHUP: those of [`StopHandle::stop_on_signals`].
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    hang_up: HangUp,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(Signals { interrupt, terminate, hang_up: HangUp::watch()? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            () = self.hang_up.next() => {}
+        }
+    }
+}
+
+/// Ctrl-C.
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        Ok(Signals)
+    }
+
+    async fn next(&mut self) {
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}
+
+/// What the handlers share.
+struct Running {
+    runner: Arc<Runner>,
+    each: ExitOutcomes,
+    kept: Option<Kept>,
+    /// How many run.
+    jobs: AtomicUsize,
+}
+
+/// One that runs, until this is dropped.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl Running {
+    fn run(&self, job: &Job, context: &Context) -> Result<readpast::Output, BoxError> {
+        self.jobs.fetch_add(1, Ordering::Relaxed);
+        let _counted = Counted(&self.jobs);
+        match &self.kept {
+            Some(kept) => kept.run(&self.runner, job, context),
+            None => each_job::run(&self.runner, &self.each, job, context),
+        }
+    }
+
+    /// Waits for what still runs: the worker has ended, so each is told to end. Then ends the programs that stay.
+    fn end(&self) {
+        let until = Instant::now() + self.runner.grace + LAST_WAIT;
+        while self.jobs.load(Ordering::Acquire) > 0 {
+            if Instant::now() > until {
+                tracing::warn!("programs that were killed have not ended");
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if let Some(kept) = &self.kept {
+            kept.end(self.runner.grace);
+        }
+    }
+}

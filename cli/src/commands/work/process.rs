@@ -1,0 +1,301 @@
+//! A program that runs: its process group, its pipes and its end. The thread that wants something of it waits for all of
+//! them at once.
+//!
+//! (Faster than tokio's processes, whose pipes and end come from other threads: docs/work.md.)
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::error_tail::ErrorTail;
+use super::guard::Guard;
+
+/// What is read at once.
+const CHUNK: usize = 16 << 10;
+
+/// How often the pipes are read for all that is in them: together, more than they hold (1 MiB each at the most).
+pub const LAST_READS: usize = 128;
+
+/// How long an end that nothing tells of can go unnoticed, on systems without process descriptors.
+const LOOK_FOR_END: Duration = Duration::from_millis(10);
+
+/// A program that runs, in a process group of its own. Dropping it kills the group.
+pub struct Process {
+    child: Child,
+    group: Pid,
+    /// Can be read from when the program has ended. `None`: the system has none.
+    end: Option<OwnedFd>,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    guard: Arc<Guard>,
+    has_ended: bool,
+    is_reaped: bool,
+}
+
+/// What is written to a program's standard input.
+pub struct Input<'a> {
+    rest: &'a [u8],
+    /// Its standard input is closed then.
+    is_last: bool,
+}
+
+impl<'a> Input<'a> {
+    /// This, and then the end.
+    pub fn all(bytes: &'a [u8]) -> Input<'a> {
+        Input { rest: bytes, is_last: true }
+    }
+
+    /// This, and more later.
+    pub fn part(bytes: &'a [u8]) -> Input<'a> {
+        Input { rest: bytes, is_last: false }
+    }
+
+    /// Whether nothing is left to be written.
+    pub fn is_written(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+impl Process {
+    /// Starts a program. `stays`: it is one for many jobs, and the kernel kills it when this thread dies.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn spawn(command: &mut Command, guard: &Arc<Guard>, stays: bool) -> io::Result<Process> {
+        // Its own group: it can be ended with all that it starts, and the terminal's Ctrl-C is not for it.
+        command.process_group(0);
+        #[cfg(target_os = "linux")]
+        if stays {
+            super::parent_death::die_with_parent(command);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = stays;
+        let mut child = command.spawn()?;
+        let group = Pid::from_child(&child);
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let end = end_of(group);
+        let guard = guard.clone();
+        let process = Process { child, group, end, stdin, stdout, stderr, guard, has_ended: false, is_reaped: false };
+        process.guard.watch(group)?;
+        if let Some(stdin) = &process.stdin {
+            rustix::io::ioctl_fionbio(stdin, true)?;
+        }
+        Ok(process)
+    }
+
+    /// Whether the program has ended. (Others of its group may still run.)
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Whether it can be written to: it has not closed its standard input, as far as was noticed.
+    pub fn takes_input(&self) -> bool {
+        self.stdin.is_some()
+    }
+
+    /// Whether nothing can come from its standard output any more.
+    pub fn is_silent(&self) -> bool {
+        self.stdout.is_none()
+    }
+
+    /// Whether nobody has its standard output and its standard error open.
+    pub fn is_closed(&self) -> bool {
+        self.stdout.is_none() && self.stderr.is_none()
+    }
+
+    /// Waits until something can be written, was written by the program, or it has ended; for `at_most` so long. What it
+    /// has written is added to `output` and `errors`. Returns whether anything of that was so.
+    ///
+    /// # Errors
+    ///
+    /// When the system fails to wait.
+    pub fn exchange(
+        &mut self,
+        input: &mut Input<'_>,
+        output: &mut Vec<u8>,
+        errors: &mut ErrorTail,
+        at_most: Duration,
+    ) -> io::Result<bool> {
+        if input.rest.is_empty() && input.is_last {
+            self.stdin = None;
+        }
+        let writable = self.stdin.as_ref().filter(|_| !input.rest.is_empty());
+        let fds = [
+            self.end.as_ref().filter(|_| !self.has_ended).map(|end| (end.as_fd(), PollFlags::IN)),
+            writable.map(|stdin| (stdin.as_fd(), PollFlags::OUT)),
+            self.stdout.as_ref().map(|stdout| (stdout.as_fd(), PollFlags::IN)),
+            self.stderr.as_ref().map(|stderr| (stderr.as_fd(), PollFlags::IN)),
+        ];
+        let mut polled = Vec::with_capacity(fds.len());
+        polled.extend(fds.iter().flatten().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)));
+        let at_most = if self.end.is_none() && !self.has_ended { at_most.min(LOOK_FOR_END) } else { at_most };
+        let timeout = Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) as _ };
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut events = polled.iter().map(|fd| !fd.revents().is_empty());
+        let [end, stdin, stdout, stderr] = fds.map(|fd| fd.is_some() && events.next().unwrap_or(false));
+        if stdin {
+            self.write(input);
+        }
+        if stdout {
+            read(&mut self.stdout, |bytes| output.extend_from_slice(bytes));
+        }
+        if stderr {
+            read(&mut self.stderr, |bytes| errors.push(bytes));
+        }
+        if end || (self.end.is_none() && !self.has_ended) {
+            // Without taking its status: as long as nobody has, its number is not given to another.
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            self.has_ended = waitid(WaitId::Pid(self.group), options)?.is_some();
+        }
+        Ok(end || stdin || stdout || stderr)
+    }
+
+    fn write(&mut self, input: &mut Input<'_>) {
+        let Some(stdin) = &mut self.stdin else { return };
+        match stdin.write(input.rest) {
+            Ok(written) => input.rest = &input.rest[written..],
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            // It does not want to read (all of) it.
+            Err(_) => (self.stdin, input.rest) = (None, &[]),
+        }
+        if input.rest.is_empty() && input.is_last {
+            self.stdin = None;
+        }
+    }
+
+    /// Tells it that nothing more comes.
+    pub fn close_input(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Asks the group to end.
+    pub fn ask_to_end(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends the group.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if !self.is_reaped
+            && let Err(error @ rustix::io::Errno::PERM) = kill_process_group(self.group, signal)
+        {
+            tracing::warn!(group = self.group.as_raw_pid(), %error, "a program runs as another user and cannot be ended");
+        }
+    }
+
+    /// Ends what is left of the group, reads what it had written, and returns how the program has ended.
+    ///
+    /// # Errors
+    ///
+    /// When the system does not tell.
+    pub fn end(&mut self, output: &mut Vec<u8>, errors: &mut ErrorTail) -> io::Result<ExitStatus> {
+        self.kill();
+        // What is in the pipes, and no more: a process that has left the group may keep them open, and write on.
+        for _ in 0..LAST_READS {
+            let before = (output.len(), self.stdout.is_some(), self.stderr.is_some());
+            let mut polled = Vec::with_capacity(2);
+            polled.extend(self.stdout.as_ref().map(|stdout| PollFd::new(stdout, PollFlags::IN)));
+            polled.extend(self.stderr.as_ref().map(|stderr| PollFd::new(stderr, PollFlags::IN)));
+            if polled.is_empty() || poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? == 0 {
+                break;
+            }
+            let mut events = polled.iter().map(|fd| !fd.revents().is_empty());
+            let stdout = before.1 && events.next().unwrap_or(false);
+            let stderr = before.2 && events.next().unwrap_or(false);
+            if stdout {
+                read(&mut self.stdout, |bytes| output.extend_from_slice(bytes));
+            }
+            if stderr {
+                read(&mut self.stderr, |bytes| errors.push(bytes));
+            }
+        }
+        self.reap()
+    }
+
+    fn reap(&mut self) -> io::Result<ExitStatus> {
+        self.guard.forget(self.group);
+        self.is_reaped = true;
+        self.child.wait()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !self.is_reaped {
+            self.kill();
+            let _ = self.reap();
+        }
+    }
+}
+
+/// A descriptor that can be read from when a child has ended, where the system has such.
+fn end_of(child: Pid) -> Option<OwnedFd> {
+    #[cfg(target_os = "linux")]
+    return rustix::process::pidfd_open(child, rustix::process::PidfdFlags::empty()).ok();
+    #[cfg(not(target_os = "linux"))]
+    return None;
+}
+
+/// Reads what is there; at the end, the pipe is closed.
+fn read(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
+    let mut buffer = [0; CHUNK];
+    let Some(open) = pipe else { return };
+    match open.read(&mut buffer) {
+        Ok(0) => *pipe = None,
+        Ok(length) => take(&buffer[..length]),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        Err(_) => *pipe = None,
+    }
+}
+
+/// How a program has ended, in words: `exit code 3`, `killed by SIGSEGV`.
+pub fn in_words(status: ExitStatus) -> String {
+    let Some(signal) = status.signal() else {
+        return format!("exit code {}", status.code().unwrap_or_default());
+    };
+    let core = if status.core_dumped() { " (a core was dumped)" } else { "" };
+    match NAMED.iter().find(|(named, _)| named.as_raw() == signal) {
+        Some((_, name)) => format!("killed by {name}{core}"),
+        None => format!("killed by signal {signal}{core}"),
+    }
+}
+
+/// Whether it was ended by what ends all processes of a service or of a terminal.
+pub fn was_asked_to_end(status: ExitStatus) -> bool {
+    [Signal::TERM, Signal::INT].iter().any(|signal| status.signal() == Some(signal.as_raw()))
+}
+
+/// The signals that end a process.
+const NAMED: [(Signal, &str); 17] = [
+    (Signal::HUP, "SIGHUP"),
+    (Signal::INT, "SIGINT"),
+    (Signal::QUIT, "SIGQUIT"),
+    (Signal::ILL, "SIGILL"),
+    (Signal::TRAP, "SIGTRAP"),
+    (Signal::ABORT, "SIGABRT"),
+    (Signal::BUS, "SIGBUS"),
+    (Signal::FPE, "SIGFPE"),
+    (Signal::KILL, "SIGKILL"),
+    (Signal::USR1, "SIGUSR1"),
+    (Signal::SEGV, "SIGSEGV"),
+    (Signal::USR2, "SIGUSR2"),
+    (Signal::PIPE, "SIGPIPE"),
+    (Signal::ALARM, "SIGALRM"),
+    (Signal::TERM, "SIGTERM"),
+    (Signal::XCPU, "SIGXCPU"),
+    (Signal::SYS, "SIGSYS"),
+];

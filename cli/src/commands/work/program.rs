@@ -1,0 +1,162 @@
+//! Which program is run, and how it is started.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result};
+use readpast::{BoxError, Job, JobError};
+use tempfile::{TempDir, TempPath};
+
+use super::job_variables;
+use super::placeholders::{Argument, Values};
+use crate::exit::{Exit, failure};
+
+/// The program with its arguments.
+pub struct Program {
+    name: String,
+    arguments: Vec<Argument>,
+    /// It is a shell's command line; the payload is never a part of it.
+    is_shell: bool,
+    /// For files with payloads, where an argument asks for one.
+    files: Option<PathBuf>,
+}
+
+/// A program that is ready to be started for a job.
+pub struct Prepared {
+    pub command: Command,
+    /// Whether the payload goes to its standard input, and is nowhere else.
+    pub reads_payload: bool,
+    /// Removed when this is dropped.
+    pub _file: Option<TempPath>,
+}
+
+impl Program {
+    /// Reads the command line, and looks whether there is such a program. Where it needs files with payloads, their
+    /// directory comes with it; it is removed when that is dropped.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn new(shell: Option<&str>, words: &[String]) -> Result<(Program, Option<TempDir>)> {
+        if let Some(line) = shell {
+            let (name, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("/bin/sh", "-c") };
+            let arguments = [flag, line].map(Argument::verbatim).to_vec();
+            return Ok((Program { name: name.to_owned(), arguments, is_shell: true, files: None }, None));
+        }
+        let (name, arguments) = words.split_first().expect("clap asks for a program where there is no --shell");
+        let arguments = arguments.iter().map(|argument| Argument::parse(argument));
+        let arguments: Vec<_> = arguments.collect::<Result<_, _>>().map_err(|message| failure(Exit::Usage, message))?;
+        if !is_there(name) {
+            return Err(failure(Exit::Usage, format!("there is no program '{name}' that can be run")));
+        }
+        let files = if arguments.iter().any(Argument::needs_file) {
+            let directory = private_directory();
+            Some(directory.context("cannot make a directory for the files with payloads")?)
+        } else {
+            None
+        };
+        let path = files.as_ref().map(|files| files.path().to_owned());
+        Ok((Program { name: name.clone(), arguments, is_shell: false, files: path }, files))
+    }
+
+    /// Whether it is the same for each job.
+    pub fn is_constant(&self) -> bool {
+        self.arguments.iter().all(|argument| argument.literal().is_some())
+    }
+
+    /// The program for one job.
+    ///
+    /// # Errors
+    ///
+    /// When the payload cannot be put in: the job is dead. When its file cannot be written.
+    pub fn for_job(&self, job: &Job, run: &str) -> Result<Prepared, BoxError> {
+        let file = self.files.as_ref().map(|files| write_payload(files, job)).transpose()?;
+        let mut command = self.command(run);
+        let path = file.as_ref().map_or(OsStr::new(""), |file| file.as_os_str());
+        let mut values = Values::new(job, path);
+        for argument in &self.arguments {
+            command.arg(argument.fill(&mut values)?);
+        }
+        job_variables::set(&mut command, job)?;
+        if self.is_shell {
+            job_variables::set_text(&mut command, job);
+        }
+        let reads_payload = !self.arguments.iter().any(Argument::has_payload);
+        command.stdin(if reads_payload { Stdio::piped() } else { Stdio::null() });
+        Ok(Prepared { command, reads_payload, _file: file })
+    }
+
+    /// The program for many jobs.
+    pub fn for_many_jobs(&self, run: &str) -> Command {
+        let mut command = self.command(run);
+        command.args(self.arguments.iter().filter_map(Argument::literal)).stdin(Stdio::piped());
+        command
+    }
+
+    fn command(&self, run: &str) -> Command {
+        let mut command = Command::new(&self.name);
+        job_variables::remove_ours(&mut command);
+        command.env(job_variables::RUN, run).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Why it could not be started.
+    pub fn not_started(&self, error: &io::Error) -> JobError {
+        let text = format!("cannot start {}: {error}", self.name);
+        // For another attempt they will not be shorter.
+        if error.kind() == io::ErrorKind::ArgumentListTooLong { JobError::dead(text) } else { JobError::retry(text) }
+    }
+}
+
+/// The payload as the program gets it: text as UTF-8, and bytes as they are.
+///
+/// # Errors
+///
+/// For a text that is none: the job is dead.
+pub fn payload(job: &Job) -> Result<Cow<'_, [u8]>, BoxError> {
+    if !job.payload_utf16() {
+        return Ok(job.payload().into());
+    }
+    Ok(job.text()?.into_owned().into_bytes().into())
+}
+
+/// Only this user can read the file, and the directory.
+fn write_payload(files: &Path, job: &Job) -> Result<TempPath, BoxError> {
+    let path = tempfile::Builder::new().prefix(&format!("{}-", job.id())).tempfile_in(files)?.into_temp_path();
+    std::fs::write(&path, payload(job)?)?;
+    Ok(path)
+}
+
+/// Whether the system would find this program. Looked up at the start, so that a name that is misspelt does not use up
+/// the attempts of all jobs.
+fn is_there(name: &str) -> bool {
+    if cfg!(not(unix)) {
+        return true; // there, endings of names, and other places, count too
+    }
+    if name.contains('/') {
+        return can_be_run(Path::new(name));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    std::env::split_paths(&path).any(|directory| can_be_run(&directory.join(name)))
+}
+
+#[cfg(unix)]
+fn can_be_run(file: &Path) -> bool {
+    file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+#[cfg(not(unix))]
+fn can_be_run(file: &Path) -> bool {
+    file.is_file()
+}
+
+/// A directory that nobody else can look into.
+fn private_directory() -> io::Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    builder.prefix("readpast-").tempdir()
+}

@@ -1,0 +1,196 @@
+//! What a program that stays gets and answers: a job a line, as JSON.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::time::Duration;
+
+use readpast::serde_json::{self, Map, Value};
+use readpast::{BatchId, BoxError, Context, Fence, Job, JobError, JobId, Output, Uuid};
+use serde::{Deserialize, Serialize};
+
+/// A job, in the words in which `readpast job --json` has it. All fields are there, and null where there is nothing.
+#[derive(Serialize)]
+struct Request<'a> {
+    job_id: JobId,
+    attempt: u32,
+    max_attempts: u32,
+    fence: Fence,
+    kind: Option<&'a str>,
+    correlation_id: Option<Uuid>,
+    group_key: Option<&'a str>,
+    batch_id: Option<BatchId>,
+    headers: Option<Map<String, Value>>,
+    /// What is left of its time limit.
+    time_limit_s: Option<f64>,
+    payload_text: Option<Cow<'a, str>>,
+    payload_hex: Option<String>,
+}
+
+/// What the program says about a job.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    job_id: JobId,
+    error: Option<String>,
+    #[serde(default)]
+    dead: bool,
+    retry_in_s: Option<f64>,
+    snooze_s: Option<f64>,
+    output_text: Option<String>,
+    output_hex: Option<String>,
+}
+
+/// The line for a job, with its end.
+///
+/// # Errors
+///
+/// For a text that is none: the job is dead.
+pub fn request(job: &Job, context: &Context) -> Result<Vec<u8>, BoxError> {
+    let payload_text = match job.text() {
+        Ok(text) => Some(text),
+        Err(error) if job.payload_utf16() => return Err(error.into()),
+        Err(_) => None,
+    };
+    let headers: Map<_, _> = job.headers().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    let mut line = serde_json::to_vec(&Request {
+        job_id: job.id(),
+        attempt: job.attempt(),
+        max_attempts: job.max_attempts(),
+        fence: job.fence(),
+        kind: job.kind(),
+        correlation_id: job.correlation_id(),
+        group_key: job.group_key(),
+        batch_id: job.batch_id(),
+        headers: (!headers.is_empty()).then_some(headers),
+        time_limit_s: context.time_left().map(|left| left.as_secs_f64()),
+        payload_hex: payload_text.is_none().then(|| hex(job.payload())),
+        payload_text,
+    })?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// What an answer means for its job; the outer error is what is wrong with the answer.
+///
+/// # Errors
+///
+/// See above.
+pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<Output, JobError>, String> {
+    let answer: Answer = serde_json::from_slice(line).map_err(|error| format!("{error}"))?;
+    if answer.job_id != job.id() {
+        return Err(format!("it is for job {}, and job {} runs", answer.job_id, job.id()));
+    }
+    let output = match (answer.output_text, answer.output_hex) {
+        (None, None) => None,
+        (Some(text), None) => Some(text.into_bytes()),
+        (None, Some(hex)) => Some(from_hex(&hex).ok_or("its output_hex is not 0x and pairs of hexadecimal digits")?),
+        (Some(_), Some(_)) => return Err("it has both output_text and output_hex".to_owned()),
+    };
+    let seconds = |name: &str, seconds: f64| {
+        Duration::try_from_secs_f64(seconds).map_err(|_| format!("its {name} is {seconds}, which is no time to wait"))
+    };
+    let Some(error) = answer.error else {
+        if answer.dead || answer.retry_in_s.is_some() || answer.snooze_s.is_some() {
+            return Err("it has dead, retry_in_s or snooze_s, and no error".to_owned());
+        }
+        let output = output.unwrap_or_default();
+        if output.len() > max_output {
+            return Ok(Err(JobError::dead(format!("its output has more than {max_output} bytes"))));
+        }
+        return Ok(Ok(if output.is_empty() { Output::default() } else { Output::bytes(output) }));
+    };
+    if output.is_some() {
+        return Err("it has both an error and an output".to_owned());
+    }
+    Ok(Err(match (answer.dead, answer.retry_in_s, answer.snooze_s) {
+        (false, None, None) => JobError::retry(error),
+        (true, None, None) => JobError::dead(error),
+        (false, Some(delay), None) => JobError::retry_in(seconds("retry_in_s", delay)?, error),
+        (false, None, Some(delay)) => JobError::snooze(seconds("snooze_s", delay)?, error),
+        _ => return Err("it has more than one of dead, retry_in_s and snooze_s".to_owned()),
+    }))
+}
+
+/// As SQL Server's tools show bytes: `0x7B7D`.
+fn hex(bytes: &[u8]) -> String {
+    let mut hex = String::with_capacity(2 + 2 * bytes.len());
+    hex.push_str("0x");
+    for byte in bytes {
+        let _ = write!(hex, "{byte:02X}"); // a String takes everything
+    }
+    hex
+}
+
+fn from_hex(hex: &str) -> Option<Vec<u8>> {
+    let (pairs, odd) = hex.strip_prefix("0x")?.as_bytes().as_chunks::<2>();
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    let byte = |[high, low]: &[u8; 2]| u8::try_from(digit(*high)? << 4 | digit(*low)?).ok();
+    if odd.is_empty() { pairs.iter().map(byte).collect() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use readpast::NewJob;
+
+    use super::*;
+
+    fn job() -> Job {
+        Job::for_test(NewJob::bytes([0xFF, 0x0A]).kind("resize").header("tenant", "acme"))
+    }
+
+    #[test]
+    fn a_job_is_one_line() {
+        let line = |new: NewJob| {
+            let job = Job::for_test(new);
+            let line = request(&job, &Context::for_test(Job::for_test(NewJob::text("")))).unwrap();
+            String::from_utf8(line).unwrap()
+        };
+        assert_eq!(
+            line(NewJob::text("a\nb").kind("resize").header("tenant", "acme")),
+            concat!(
+                r#"{"job_id":1,"attempt":1,"max_attempts":5,"fence":1,"kind":"resize","correlation_id":null,"#,
+                r#""group_key":null,"batch_id":null,"headers":{"tenant":"acme"},"time_limit_s":null,"#,
+                r#""payload_text":"a\nb","payload_hex":null}"#,
+                "\n"
+            )
+        );
+        assert!(line(NewJob::bytes([0xFF, 0x0A])).contains(r#""payload_text":null,"payload_hex":"0xFF0A""#));
+    }
+
+    #[test]
+    fn answers_say_what_becomes_of_the_job() {
+        let read = |line: &str| read_answer(line.as_bytes(), &job(), 10).unwrap().map_err(|error| format!("{error:?}"));
+        assert_eq!(read(r#"{"job_id":1}"#), Ok(Output::default()));
+        assert_eq!(read(r#"{"job_id":1,"output_text":"é"}"#), Ok(Output::bytes("é")));
+        assert_eq!(read(r#"{"job_id":1,"output_hex":"0x0aFF"}"#), Ok(Output::bytes([10, 255])));
+        for (line, verdict) in [
+            (r#"{"job_id":1,"error":"no"}"#, "Retry,"),
+            (r#"{"job_id":1,"error":"no","dead":true}"#, "Dead,"),
+            (r#"{"job_id":1,"error":"no","retry_in_s":1.5}"#, "RetryIn(1.5s)"),
+            (r#"{"job_id":1,"error":"no","snooze_s":60}"#, "Snooze(60s)"),
+            (r#"{"job_id":1,"output_text":"01234567890"}"#, "Dead,"),
+        ] {
+            assert!(read(line).unwrap_err().contains(verdict), "{line}");
+        }
+    }
+
+    #[test]
+    fn wrong_answers_are_told_from_failed_jobs() {
+        for line in [
+            "",
+            "done",
+            "{}",
+            r#"{"job_id":2}"#,
+            r#"{"job_id":1,"outptu_text":"x"}"#,
+            r#"{"job_id":1,"dead":true}"#,
+            r#"{"job_id":1,"error":"no","dead":true,"snooze_s":1}"#,
+            r#"{"job_id":1,"error":"no","output_text":"x"}"#,
+            r#"{"job_id":1,"error":"no","retry_in_s":-1}"#,
+            r#"{"job_id":1,"output_hex":"0xF"}"#,
+            r#"{"job_id":1,"output_hex":"FF"}"#,
+            r#"{"job_id":1,"output_text":"x","output_hex":"0x"}"#,
+        ] {
+            assert!(read_answer(line.as_bytes(), &job(), 10).is_err(), "{line}");
+        }
+    }
+}

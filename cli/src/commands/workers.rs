@@ -1,0 +1,71 @@
+//! `readpast workers`: who works, and what keeps them.
+
+use anyhow::Result;
+use clap::Args;
+use readpast::WorkerRow;
+
+use crate::connection::Common;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::texts;
+
+/// List the workers.
+///
+/// Their leases, what they hold and since when, how fast they are and what limits them. What a worker does is as it reported with its last heartbeat.
+///
+/// Role: operator or monitor.
+#[derive(Debug, Args)]
+pub struct Workers {
+    /// Of this queue only
+    queue: Option<String>,
+    /// Those that are gone since a day, too: they have ended in order, or were lost
+    #[arg(long)]
+    lost: bool,
+}
+
+impl Workers {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        let mut workers = match &self.queue {
+            Some(name) => common.queue(name).await?.workers().await?,
+            None => common.schema().await?.all_workers().await?,
+        };
+        if !self.lost {
+            workers.retain(WorkerRow::is_live);
+        }
+        output.many(
+            &workers,
+            "no worker has a lease",
+            &[
+                "queue",
+                "worker",
+                "since",
+                "lease",
+                "holds",
+                "oldest since",
+                "running",
+                "done",
+                "failed",
+                "done/s",
+                "limited by",
+            ],
+            |worker: &WorkerRow| {
+                vec![
+                    worker.queue.clone(),
+                    worker.name.clone(),
+                    texts::time(worker.registered_at),
+                    worker
+                        .lost_at
+                        .map_or_else(|| texts::age(worker.lease_left), |at| format!("gone {}", texts::time(at))),
+                    texts::number(worker.held),
+                    texts::or_dash(worker.oldest_claimed_at.map(texts::time)),
+                    texts::or_dash(worker.running),
+                    texts::or_dash(worker.done.map(texts::number)),
+                    texts::or_dash(worker.failed.map(texts::number)),
+                    texts::or_dash(worker.done_per_s.map(texts::rate)),
+                    texts::or_dash(worker.limited_by.as_ref()),
+                ]
+            },
+        )?;
+        Ok(Exit::Ok)
+    }
+}

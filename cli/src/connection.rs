@@ -1,0 +1,66 @@
+//! The options of all commands, the settings, and a queue made from them.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use readpast::{Config, Error, Queue};
+
+/// Where no queue is named: what is asked for is the same with any, and it need not exist.
+const NO_QUEUE: &str = "-";
+
+/// Options of all commands.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of all commands")]
+pub struct Common {
+    /// A file of settings, as examples/readpast.toml; the environment (READPAST_URL, READPAST_WORKER_THREADS, …)
+    /// overrides it, and the options below both
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The connection string, as ADO.NET has it. Other users of this machine can see it: READPAST_URL is better
+    #[arg(long, global = true, value_name = "STRING")]
+    pub url: Option<String>,
+    /// The schema that readpast is installed in
+    #[arg(long, global = true, value_name = "NAME")]
+    pub schema: Option<String>,
+    /// Print JSON, one object a line, instead of tables
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// A queue, connected. It serves no metrics: that is for what stays, `work`.
+pub async fn queue(config: &Config, name: &str) -> Result<Queue, Error> {
+    let mut config = config.clone();
+    config.queue.name = name.to_owned();
+    config.metrics.listen.clear();
+    Queue::connect(&config).await
+}
+
+/// For what concerns the whole schema.
+pub async fn schema(config: &Config) -> Result<Queue, Error> {
+    queue(config, NO_QUEUE).await
+}
+
+impl Common {
+    /// The settings: the file, then the environment, then the command line.
+    pub fn config(&self) -> Result<Config> {
+        let mut config = Config::load(self.config.as_deref())?;
+        if let Some(url) = &self.url {
+            config.connection.url = url.as_str().into();
+        }
+        if let Some(schema) = &self.schema {
+            config.connection.schema = schema.clone();
+        }
+        Ok(config)
+    }
+
+    /// [`queue`], with the settings.
+    pub async fn queue(&self, name: &str) -> Result<Queue> {
+        Ok(queue(&self.config()?, name).await?)
+    }
+
+    /// [`schema`], with the settings.
+    pub async fn schema(&self) -> Result<Queue> {
+        Ok(schema(&self.config()?).await?)
+    }
+}

@@ -1,0 +1,23 @@
+//! The stand-in for SQL Server, with readpast installed in it.
+
+use anyhow::{Context, Result};
+use readpast::{Config, Queue, QueueOptions};
+use readpast_devserver::{Builder, DevServer};
+
+use crate::connection;
+
+/// Starts it, installs readpast in the schema of `config`, and puts its connection string there. It ends when it is
+/// dropped.
+pub async fn start(server: Builder, config: &mut Config) -> Result<DevServer> {
+    let server = server.start().await.context("the dev server cannot start")?;
+    config.connection.url = server.connection_string().into();
+    connection::schema(config).await?.install().await?;
+    Ok(server)
+}
+
+/// A queue of that server.
+pub async fn create_queue(config: &Config, name: &str, options: QueueOptions) -> Result<Queue> {
+    let queue = connection::queue(config, name).await?;
+    queue.create(options).await?;
+    Ok(queue)
+}

@@ -1,0 +1,196 @@
+//! How an error becomes a message, a hint and an exit code.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use readpast::Error;
+
+use crate::payload_text::printable;
+
+/// How the program ends. The numbers are part of its interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// All that was asked for has happened.
+    Ok = 0,
+    /// Something else went wrong; the message says what.
+    Failed = 1,
+    /// The command line, the settings or the input are not valid.
+    Usage = 2,
+    /// There is no such queue, job, schedule or batch, or the job is in no state for it.
+    NotFound = 3,
+    /// It is not allowed as things are, or was not confirmed.
+    Refused = 4,
+    /// The login may not do it.
+    PermissionDenied = 5,
+    /// SQL Server cannot be reached, does not let this login in, or does not answer.
+    Unreachable = 6,
+    /// readpast is not installed there, in a version that this one does not work with, or cannot be used.
+    Schema = 7,
+    /// `wait` and `drain`: the time is over.
+    TimedOut = 8,
+    /// `wait`: the job is dead.
+    Dead = 9,
+    /// `wait`: the job was cancelled.
+    Cancelled = 10,
+    /// Ctrl-C: what was done before stays done.
+    Interrupted = 130,
+}
+
+impl Exit {
+    /// For the documentation: each code with its meaning.
+    pub const ALL: [(Exit, &str); 12] = [
+        (Exit::Ok, "all that was asked for has happened"),
+        (Exit::Failed, "something else went wrong; the message says what"),
+        (Exit::Usage, "the command line, the settings or the input are not valid"),
+        (
+            Exit::NotFound,
+            "there is no such queue, job, schedule or batch; or a job that was named is in no state for it",
+        ),
+        (Exit::Refused, "it is not allowed as things are, or was not confirmed"),
+        (Exit::PermissionDenied, "the login may not do it; the message names the role"),
+        (Exit::Unreachable, "SQL Server cannot be reached, does not let this login in, or does not answer"),
+        (Exit::Schema, "readpast is not installed there, in another version, or cannot be used as it is"),
+        (Exit::TimedOut, "`wait` and `drain`: the time is over"),
+        (Exit::Dead, "`wait`: the job is dead"),
+        (Exit::Cancelled, "`wait`: the job was cancelled"),
+        (Exit::Interrupted, "Ctrl-C; what was done before stays done"),
+    ];
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// An error of the program's own.
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    message: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// An error with its exit code.
+pub fn failure(exit: Exit, message: impl Into<String>) -> anyhow::Error {
+    Failure { exit, message: message.into() }.into()
+}
+
+/// Prints an error to standard error, and returns the code to end with.
+pub fn report(error: &anyhow::Error) -> Exit {
+    if is_closed_pipe(error) {
+        return Exit::Ok; // `readpast jobs q | head`: whoever reads has seen enough
+    }
+    match library_error(error).and_then(|library| Some((library, hint(library)?))) {
+        // What the message says to do is meant for programs.
+        Some((library, hint)) => {
+            let whole = format!("{error:#}");
+            let (what, to_do) = (library.to_string(), what_is_wrong(library));
+            say(&whole.replace(&what, &to_do));
+            let _ = writeln!(io::stderr(), "hint: {hint}");
+        }
+        None => say(&format!("{error:#}")),
+    }
+    code(error)
+}
+
+/// A message on standard error. Where that is closed, nobody wants to know.
+pub fn say(message: &str) {
+    let _ = writeln!(io::stderr(), "readpast: {}", printable(message));
+}
+
+/// The code of an error.
+pub fn code(error: &anyhow::Error) -> Exit {
+    if let Some(failure) = error.downcast_ref::<Failure>() {
+        return failure.exit;
+    }
+    match library_error(error) {
+        Some(Error::EnqueuedInPart { cause, .. } | Error::EnqueueInDoubt { cause, .. }) => code_of(cause),
+        Some(error) => code_of(error),
+        None => Exit::Failed,
+    }
+}
+
+/// The exit code of an error of the library.
+pub fn code_of(error: &Error) -> Exit {
+    match error {
+        Error::Config { .. }
+        | Error::ConfigFile { .. }
+        | Error::ConfigSyntax { .. }
+        | Error::ConnectionString { .. }
+        | Error::InvalidJob { .. }
+        | Error::InvalidBatch { .. }
+        | Error::InvalidSchedule { .. }
+        | Error::Json { .. } => Exit::Usage,
+        Error::UnknownQueue { .. } => Exit::NotFound,
+        Error::Refused { .. } | Error::BatchNotOpen { .. } | Error::QueueInUse { .. } => Exit::Refused,
+        Error::PermissionDenied { .. } => Exit::PermissionDenied,
+        Error::Connect { .. }
+        | Error::Tls { .. }
+        | Error::LoginFailed { .. }
+        | Error::Database { .. }
+        | Error::ConnectionLost { .. }
+        | Error::NoFreeConnection { .. }
+        | Error::TimedOut { .. } => Exit::Unreachable,
+        Error::NotInstalled { .. }
+        | Error::SchemaTooOld { .. }
+        | Error::SchemaTooNew { .. }
+        | Error::WrongSetOptions { .. }
+        | Error::ReadOnlyDatabase { .. } => Exit::Schema,
+        _ => Exit::Failed,
+    }
+}
+
+/// What to do next, in the program's own words; most messages say it themselves.
+fn hint(error: &Error) -> Option<&'static str> {
+    match error {
+        Error::Config { key, value, .. } if key == "connection.url" && value == "empty" => Some(
+            "set READPAST_URL, for example to 'Server=db1;Database=work;User ID=app;Password=…'; `readpast dev` starts a stand-in to \
+             try it on",
+        ),
+        Error::Connect { .. } => {
+            Some("are Server and its port right, is TCP/IP on there, and does a firewall let it through?")
+        }
+        Error::NotInstalled { .. } => {
+            Some("readpast install, as db_owner; readpast install --script prints it for a DBA; or is --schema wrong?")
+        }
+        Error::SchemaTooOld { .. } => {
+            Some("readpast upgrade, as db_owner; readpast upgrade --script prints it for a DBA")
+        }
+        Error::UnknownQueue { .. } => Some("readpast queues lists them; readpast queue create makes one"),
+        Error::QueueInUse { message, .. } if message.contains("jobs") => {
+            Some("readpast queue show says how many; --with-jobs deletes them, too")
+        }
+        _ => None,
+    }
+}
+
+/// An error with what to do next.
+pub fn with_hint(error: &Error) -> String {
+    hint(error).map_or_else(|| error.to_string(), |hint| format!("{}; {hint}", what_is_wrong(error)))
+}
+
+/// The message of an error that has a hint, without what it says to do.
+fn what_is_wrong(error: &Error) -> String {
+    let message = error.to_string();
+    message.split("; ").next().unwrap_or_default().trim_end_matches('.').to_owned()
+}
+
+fn library_error(error: &anyhow::Error) -> Option<&Error> {
+    error.chain().find_map(|cause| cause.downcast_ref::<Error>())
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}

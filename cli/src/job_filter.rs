@@ -1,0 +1,113 @@
+//! Which jobs a command is about.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use readpast::{BatchId, JobFilter, JobState, Uuid};
+
+use crate::texts::duration;
+
+/// Which jobs: all that have everything that is asked for.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Which jobs")]
+pub struct FilterOptions {
+    /// In this state
+    #[arg(long, value_name = "STATE")]
+    pub state: Option<State>,
+    /// Of this kind
+    #[arg(long)]
+    pub kind: Option<String>,
+    /// Ended longer ago than this; jobs that have not ended: enqueued longer ago
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub older_than: Option<Duration>,
+    /// With this de-duplication key
+    #[arg(long)]
+    pub key: Option<String>,
+    /// Of this group
+    #[arg(long, value_name = "KEY")]
+    pub group: Option<String>,
+    /// Of this batch
+    #[arg(long, value_name = "NUMBER")]
+    pub batch: Option<i64>,
+    /// With this correlation id
+    #[arg(long, value_name = "UUID")]
+    pub correlation_id: Option<Uuid>,
+    /// With this text in their last error
+    #[arg(long, value_name = "TEXT")]
+    pub error: Option<String>,
+}
+
+/// Where a job is on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum State {
+    Scheduled,
+    Waiting,
+    Ready,
+    Claimed,
+    Done,
+    Dead,
+    Cancelled,
+    Archived,
+}
+
+impl From<State> for JobState {
+    fn from(state: State) -> JobState {
+        match state {
+            State::Scheduled => JobState::Scheduled,
+            State::Waiting => JobState::Waiting,
+            State::Ready => JobState::Ready,
+            State::Claimed => JobState::Claimed,
+            State::Done => JobState::Done,
+            State::Dead => JobState::Dead,
+            State::Cancelled => JobState::Cancelled,
+            State::Archived => JobState::Archived,
+        }
+    }
+}
+
+impl FilterOptions {
+    /// Whether nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        let FilterOptions { state, kind, older_than, key, group, batch, correlation_id, error } = self;
+        state.is_none()
+            && kind.is_none()
+            && older_than.is_none()
+            && key.is_none()
+            && group.is_none()
+            && batch.is_none()
+            && correlation_id.is_none()
+            && error.is_none()
+    }
+
+    /// The library's filter, with the state that is asked for.
+    pub fn filter(&self) -> JobFilter {
+        self.in_state(self.state.map(JobState::from))
+    }
+
+    /// The library's filter, with another state.
+    pub fn in_state(&self, state: Option<JobState>) -> JobFilter {
+        let mut filter = state.map_or_else(JobFilter::all, JobFilter::from);
+        if let Some(kind) = &self.kind {
+            filter = filter.kind(kind);
+        }
+        if let Some(age) = self.older_than {
+            filter = filter.older_than(age);
+        }
+        if let Some(key) = &self.key {
+            filter = filter.dedup_key(key);
+        }
+        if let Some(key) = &self.group {
+            filter = filter.group_key(key);
+        }
+        if let Some(batch) = self.batch {
+            filter = filter.batch(BatchId(batch));
+        }
+        if let Some(id) = self.correlation_id {
+            filter = filter.correlation_id(id);
+        }
+        if let Some(error) = &self.error {
+            filter = filter.error(error);
+        }
+        filter
+    }
+}

@@ -1,0 +1,58 @@
+//! The program `readpast`: operates queues in SQL Server, and runs any program's work from them.
+//!
+//! arguments ─▶ [`commands`], a file each ─▶ [`connection`] makes the queue ─▶ the library ─▶ [`output`] as a table or JSON
+//!
+//! | file | holds |
+//! |---|---|
+//! | `arguments` | the whole command line |
+//! | `activity` | a queue's depth, and what its workers do |
+//! | `connection` | the options of all commands, the settings, and a queue made from them |
+//! | `dev_server` | the stand-in for SQL Server, with readpast installed in it |
+//! | `job_filter`, `job_options` | which jobs a command is about; how new ones are to be |
+//! | `output`, `texts`, `payload_text`, `progress` | tables for people, JSON for programs; how values are written |
+//! | `interrupt` | Ctrl-C: the call that is under way ends, and then the program |
+//! | `exit` | how an error becomes a message, a hint and an exit code |
+//! | `commands` | the commands |
+
+#![deny(unsafe_code)] // but in commands/work/parent_death.rs, with its proof
+
+mod activity;
+mod arguments;
+mod commands;
+mod connection;
+#[cfg(feature = "dev-server")]
+mod dev_server;
+#[cfg(test)]
+mod documentation_tests;
+mod exit;
+mod interrupt;
+mod job_filter;
+mod job_options;
+mod output;
+mod payload_text;
+mod progress;
+mod texts;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use arguments::Arguments;
+use exit::Exit;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            exit::say(&format!("the operating system gives no thread: {error}"));
+            return Exit::Failed.into();
+        }
+    };
+    let result = runtime.block_on(commands::run(arguments.command, &arguments.common, Arguments::command));
+    runtime.shutdown_background();
+    match result {
+        Ok(exit) => exit.into(),
+        Err(error) => exit::report(&error).into(),
+    }
+}

@@ -1,0 +1,99 @@
+//! How payloads and outputs are shown to people.
+
+use std::fmt::Write;
+
+use clap::ValueEnum;
+
+/// How bytes are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// JSON in lines where it is JSON, text where it is text, otherwise hexadecimal digits
+    Auto,
+    /// As text, whatever it is
+    Text,
+    /// As hexadecimal digits
+    Hex,
+}
+
+/// The bytes as `form` says. `text` is what they are as text, if they are.
+pub fn shown(bytes: &[u8], text: Option<&str>, form: Form) -> String {
+    match (form, text) {
+        (Form::Auto, Some(text)) => printable(&laid_out(text).unwrap_or_else(|| text.to_owned())),
+        (Form::Text, Some(text)) => printable(text),
+        (Form::Text, None) => printable(&String::from_utf8_lossy(bytes)),
+        (Form::Hex, _) | (Form::Auto, None) => dump(bytes),
+    }
+}
+
+/// JSON in lines, its fields in their order; `None` for what is no JSON, or has no fields.
+fn laid_out(text: &str) -> Option<String> {
+    if !text.trim_start().starts_with(['{', '[']) {
+        return None;
+    }
+    let mut json = Vec::new();
+    let mut reader = serde_json::Deserializer::from_str(text);
+    serde_transcode::transcode(&mut reader, &mut serde_json::Serializer::pretty(&mut json)).ok()?;
+    reader.end().ok()?;
+    String::from_utf8(json).ok()
+}
+
+/// A text without what would steer the terminal: it comes from whoever enqueues.
+pub fn printable(text: &str) -> String {
+    let plain = |c: char| match c {
+        '\n' | '\t' => c.to_string(),
+        c if steers(c) => c.escape_unicode().to_string(),
+        c => c.to_string(),
+    };
+    text.chars().map(plain).collect()
+}
+
+/// The same in one line, where a line end or a tab would look like another row or column.
+pub fn in_line(text: &str) -> String {
+    printable(&text.replace("\r\n", " ").replace(['\r', '\n', '\t'], " "))
+}
+
+/// JSON as it is, but for characters that steer the terminal and that JSON allows: it has them only within strings,
+/// where they can be escaped.
+pub fn printable_json(json: &str) -> String {
+    let plain = |c: char| if steers(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    json.chars().map(plain).collect()
+}
+
+/// Whether a terminal may take the character as a command, or show what comes after it in another order.
+pub fn steers(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Sixteen bytes a line, with their places and what they are in ASCII.
+fn dump(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for (line, bytes) in bytes.chunks(16).enumerate() {
+        let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let ascii: String = bytes
+            .iter()
+            .map(|byte| if byte.is_ascii_graphic() || *byte == b' ' { *byte as char } else { '.' })
+            .collect();
+        let _ = writeln!(text, "{:08x}  {:47}  {ascii}", line * 16, hex.join(" ")); // a String takes everything
+    }
+    text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_laid_out_and_bytes_are_dumped_and_nothing_steers_the_terminal() {
+        let auto = |text: &str| shown(text.as_bytes(), Some(text), Form::Auto);
+        assert_eq!(auto(r#"{"b":1,"a":[]}"#), "{\n  \"b\": 1,\n  \"a\": []\n}");
+        assert_eq!(auto("{} and more"), "{} and more");
+        assert_eq!(auto("17"), "17");
+        assert_eq!(auto("a\u{1b}[2Jb\tc\n"), "a\\u{1b}[2Jb\tc\n");
+        assert_eq!(auto("a\u{202e}b\u{2066}c\u{9b}"), "a\\u{202e}b\\u{2066}c\\u{9b}");
+        assert_eq!(in_line("a\r\nb\tc\u{7}"), "a b c\\u{7}");
+        let json = serde_json::to_string("a\u{9b}2J\u{202e}\u{1b}").unwrap();
+        assert_eq!(printable_json(&json), r#""a\u009b2J\u202e\u001b""#);
+        assert_eq!(serde_json::from_str::<String>(&printable_json(&json)).unwrap(), "a\u{9b}2J\u{202e}\u{1b}");
+        assert_eq!(shown(&[0, 0x41, 0xff], None, Form::Auto), format!("00000000  {:47}  .A.", "00 41 ff"));
+    }
+}

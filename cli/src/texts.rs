@@ -1,0 +1,146 @@
+//! How durations, times and numbers are written and read.
+
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use readpast::Keep;
+use serde::Serialize;
+use serde_json::Value;
+
+/// Reads a duration: `90s`, `5m`, `7d`, `1h 30m`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; write it as 90s, 5m, 1h 30m or 7d"))
+}
+
+/// Reads a number of bytes: `1000`, `64KiB`, `16MiB`.
+pub fn bytes(text: &str) -> Result<usize, String> {
+    let (number, unit) = text.split_at(text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len()));
+    let unit = match unit.trim() {
+        "" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        _ => return Err("write it as 1000, 64KiB or 16MiB".to_owned()),
+    };
+    let number: usize = number.parse().map_err(|error| format!("{error}; write it as 1000, 64KiB or 16MiB"))?;
+    number.checked_mul(unit).ok_or_else(|| "that is too many bytes".to_owned())
+}
+
+/// A duration in its two largest units: `3d 4h`, `5m 3s`, `1.2s`, `35ms`.
+pub fn age(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{}ms", duration.as_millis()),
+        1..10 => format!("{:.1}s", duration.as_secs_f64()),
+        10..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m {}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h {}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d {}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+/// A duration as [`duration`] reads it, to the millisecond: `90d`, `1h 30m`.
+pub fn exact(duration: Duration) -> String {
+    let (seconds, ms) = (duration.as_secs(), u64::from(duration.subsec_millis()));
+    let parts = [
+        (seconds / 86_400, "d"),
+        (seconds / 3_600 % 24, "h"),
+        (seconds / 60 % 60, "m"),
+        (seconds % 60, "s"),
+        (ms, "ms"),
+    ];
+    let parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
+    if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
+}
+
+/// A time in the zone of this machine, to the second.
+pub fn time(time: SystemTime) -> String {
+    time_as(time, "%Y-%m-%d %H:%M:%S")
+}
+
+/// The same without the year, where there is little room.
+pub fn short_time(time: SystemTime) -> String {
+    time_as(time, "%m-%d %H:%M:%S")
+}
+
+fn time_as(time: SystemTime, format: &str) -> String {
+    match Timestamp::try_from(time) {
+        Ok(timestamp) => timestamp.to_zoned(TimeZone::system()).strftime(format).to_string(),
+        Err(_) => "?".to_owned(), // SQL Server's years end at 9999, as jiff's do
+    }
+}
+
+/// A number with separators: `1,234,567`.
+pub fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// So many a second.
+pub fn rate(per_s: f64) -> String {
+    if per_s < 10.0 { format!("{per_s:.1}") } else { number(per_s.round() as u64) }
+}
+
+/// A value that is one word in JSON.
+pub fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        Ok(value) => value.to_string(),
+        Err(_) => "?".to_owned(), // it cannot be: words are no maps with strange keys
+    }
+}
+
+/// How long finished jobs stay.
+pub fn keep(keep: Keep) -> String {
+    match keep {
+        Keep::For(duration) => exact(duration),
+        _ => "forever".to_owned(),
+    }
+}
+
+/// What is there, or a dash.
+pub fn or_dash(text: Option<impl ToString>) -> String {
+    text.map_or_else(|| "-".to_owned(), |text| text.to_string())
+}
+
+/// The first line of a text, cut to `max` characters.
+pub fn first_line(text: &str, max: usize) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    if line.chars().count() <= max && line.len() == text.len() {
+        return line.to_owned();
+    }
+    let kept: String = line.chars().take(max.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_bytes_have_units() {
+        assert_eq!([bytes("1000"), bytes("64KiB"), bytes("16 MiB")], [Ok(1_000), Ok(65_536), Ok(16_777_216)]);
+        for text in ["", "MiB", "-1", "1.5MiB", "1GB", "99999999999999MiB"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_durations_are_short() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(number), ["0", "999", "1,000", "1,234,567"]);
+        let ages = [35, 1_250, 59_000, 61_000, 7_384_000, 200_000_000].map(|ms| age(Duration::from_millis(ms)));
+        assert_eq!(ages, ["35ms", "1.2s", "59s", "1m 1s", "2h 3m", "2d 7h"]);
+        let spans = ["90d", "1h 30m", "1s 5ms", "0s"].map(|text| (text, exact(duration(text).unwrap())));
+        assert!(spans.iter().all(|(text, exact)| text == exact), "{spans:?}");
+        assert_eq!(first_line("one\ntwo", 10), "one…");
+        assert_eq!(first_line("abcdef", 4), "abc…");
+    }
+}

@@ -1,0 +1,74 @@
+//! What goes wrong before anything is done: the exit code says what sort it is, the message what to do, and neither
+//! shows the connection string.
+
+use crate::support::{Fixture, run};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_address_password_or_database_is_unreachable() {
+    let fixture = Fixture::new("unreachable").await;
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port(); // nobody listens there
+    for (url, says) in [
+        (format!("Server=tcp:127.0.0.1,{port};User ID=sa;Password=s3cret-word"), "127.0.0.1"),
+        (format!("{};Password=s3cret-word", fixture.url), "Login failed"),
+        (format!("{};Database=no_such_database", fixture.url), "no_such_database"),
+    ] {
+        let message = run(&mut fixture.command_as(&url, &["queues"])).failed(6);
+        assert!(message.contains(says) && !message.contains("s3cret-word"), "{message}");
+        let findings = run(&mut fixture.command_as(&url, &["verify", "--json"]));
+        assert_eq!(findings.code, 6, "{findings:?}");
+        assert!(!findings.stdout.contains("s3cret-word") && findings.stdout.contains("\"failed\""), "{findings:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_settings_are_named() {
+    let fixture = Fixture::new("settings").await;
+    let message = run(fixture.command(&["queues"]).env_remove("READPAST_URL")).failed(2);
+    assert!(message.contains("connection.url is empty") && message.contains("hint: set READPAST_URL"), "{message}");
+    let message = run(fixture.command(&["queues"]).env("READPAST_COLOUR", "red")).failed(2);
+    assert!(message.contains("READPAST_COLOUR"), "{message}");
+    let message = fixture.run(&["queues", "--config", "/nowhere/readpast.toml"]).failed(2);
+    assert!(message.contains("/nowhere/readpast.toml"), "{message}");
+    let message = fixture.run(&["queues", "--schema", "no such"]).failed(2);
+    assert!(message.contains("no such"), "{message}");
+    let message = fixture.run(&["queues", "--url", "Server=s;Pasword=s3cret-word"]).failed(2);
+    assert!(!message.contains("s3cret-word"), "{message}");
+    fixture.run(&["no-such-command"]).failed(2);
+    fixture.run(&["jobs"]).failed(2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_line_goes_before_the_environment_and_that_before_the_file() {
+    let fixture = Fixture::new("order").await;
+    let folder = crate::support::temporary_folder("settings_order");
+    let file = folder.join("readpast.toml");
+    std::fs::write(&file, format!("[connection]\nurl = 'Server=nowhere.invalid'\nschema = '{}'\n", fixture.schema))
+        .unwrap();
+    let path = file.to_str().unwrap();
+    run(fixture.command(&["queues", "--config", path]).env_remove("READPAST_SCHEMA")).ok();
+    fixture.run(&["queues", "--schema", "other_schema"]).failed(7);
+    let url = fixture.url.clone();
+    run(fixture.command(&["queues", "--url", &url]).env("READPAST_URL", "Server=nowhere.invalid")).ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_only_the_beginning_gets_no_complaint() {
+    let fixture = Fixture::new("pipe").await;
+    let queue = fixture.queue("work").await;
+    let jobs: Vec<_> = (0..2_000).map(|n| readpast::NewJob::text(format!("{n} {}", "x".repeat(200)))).collect();
+    queue.enqueue_many(&jobs).await.unwrap();
+    let mut command = fixture.command(&["jobs", "work", "--json", "--limit", "2000"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_nobody_reads_changes_no_exit_code() {
+    let fixture = Fixture::new("closed").await;
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = fixture.command(&["job", "4711"]).stderr(writer).status().unwrap();
+    assert_eq!(status.code(), Some(3));
+}

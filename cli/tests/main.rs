@@ -1,0 +1,43 @@
+//! The program, run from outside as a user runs it, against the dev server or, with READPAST_URL set, a real one.
+
+mod batches;
+mod bench;
+mod changes;
+mod enqueue;
+mod errors;
+mod hostile_text;
+mod jobs;
+mod json;
+mod queues;
+mod readme;
+mod roles;
+mod schedules;
+mod schema;
+mod stats;
+mod support;
+mod waiting;
+#[cfg(unix)]
+mod work_ends;
+#[cfg(unix)]
+mod work_jobs;
+#[cfg(unix)]
+mod work_keep;
+#[cfg(unix)]
+mod work_kill;
+#[cfg(unix)]
+mod work_payloads;
+#[cfg(unix)]
+mod worker_process;
+mod workers;
+
+// On Windows a terminal cannot be asked whether it is as before, and nobody sends signals.
+#[cfg(unix)]
+mod dev_server;
+#[cfg(unix)]
+mod proxy;
+#[cfg(unix)]
+mod pty;
+#[cfg(unix)]
+mod top;
+#[cfg(unix)]
+mod watching;

@@ -1,0 +1,70 @@
+//! `queues` and `queue`: settings, the switch, deleting.
+
+use readpast::NewJob;
+use serde_json::json;
+
+use crate::support::{Fixture, snapshot};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_is_created_changed_and_shown() {
+    let fixture = Fixture::new("queue").await;
+    let created = [
+        "queue",
+        "create",
+        "mail",
+        "--order",
+        "lifo",
+        "--completion",
+        "archive",
+        "--max-attempts",
+        "3",
+        "--keep-done",
+        "30d",
+        "--keep-dead",
+        "90d",
+        "--max-running",
+        "8",
+        "--rate",
+        "100/60s",
+    ];
+    snapshot("queue_create", &fixture.run(&created).ok());
+    let message = fixture.run(&created).failed(4);
+    assert!(message.contains("there is a queue 'mail' already"), "{message}");
+    let changed = ["queue", "set", "mail", "--rate", "none", "--keep-done", "forever", "--group-limit", "4", "--json"];
+    let shown = fixture.run(&changed).json().remove(0);
+    assert_eq!((&shown["rate"], &shown["keep_done_s"], &shown["max_running"]), (&json!(null), &json!(null), &json!(8)));
+    assert_eq!((&shown["group_limit"], &shown["claim_order"]), (&json!(4), &json!("lifo")), "what is not named stays");
+    snapshot("queues", &fixture.run(&["queues"]).ok());
+    let message = fixture.run(&["queue", "set", "male", "--max-attempts", "3"]).failed(3);
+    assert!(message.contains("there is no queue 'male'") && message.contains("hint: readpast queues"), "{message}");
+    for (option, value) in
+        [("--rate", "100"), ("--max-running", "many"), ("--keep-dead", "a while"), ("--order", "random")]
+    {
+        let message = fixture.run(&["queue", "set", "mail", option, value]).failed(2);
+        assert!(message.contains(option) && message.contains(value), "{message}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_queue_goes_on_when_it_is_resumed() {
+    let fixture = Fixture::new("pause").await;
+    let queue = fixture.queue("work").await;
+    assert_eq!(fixture.run(&["queue", "pause", "work"]).ok(), "work is paused\n");
+    assert!(queue.stats().await.unwrap().paused);
+    assert_eq!(fixture.run(&["queue", "resume", "work", "--json"]).json(), [json!({"queue": "work", "paused": false})]);
+    assert!(!queue.stats().await.unwrap().paused);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_with_jobs_is_deleted_only_when_told_so() {
+    let fixture = Fixture::new("delete").await;
+    fixture.queue("work").await.enqueue_many(&[NewJob::text("1"), NewJob::text("2")]).await.unwrap();
+    let message = fixture.run(&["queue", "delete", "work"]).failed(4);
+    assert!(message.contains("to delete queue work, add --yes"), "{message}");
+    let message = fixture.run(&["queue", "delete", "work", "--yes"]).failed(4);
+    assert!(message.contains("--with-jobs") || message.contains("jobs"), "{message}");
+    let answer = fixture.run(&["queue", "delete", "work", "--yes", "--with-jobs", "--json"]).json();
+    assert_eq!(answer, [json!({"queue": "work", "deleted_jobs": 2})]);
+    fixture.run(&["queue", "show", "work"]).failed(3);
+    assert_eq!(fixture.run(&["queues"]).ok(), "there is no queue; readpast queue create NAME makes one\n");
+}

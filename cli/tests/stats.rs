@@ -1,0 +1,58 @@
+//! `stats`: queues in numbers, as a table and as JSON.
+
+use std::time::Duration;
+
+use readpast::{Handlers, NewJob, QueueOptions, Worker};
+
+use crate::support::{Fixture, run};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_queues_or_one_as_a_table_and_as_json() {
+    let fixture = Fixture::new("stats").await;
+    let queue = fixture.queue("work").await;
+    queue.enqueue_many(&vec![NewJob::text("x"); 1_234]).await.unwrap();
+    let other = fixture.queue("nights").await;
+    other.create(QueueOptions::default()).await.unwrap();
+    other.pause().await.unwrap();
+    let later = NewJob::text("x").delay(Duration::from_secs(3_600));
+    other.enqueue(&later).await.unwrap();
+    let table = fixture.run(&["stats"]).ok();
+    insta::with_settings!({filters => [(r"\b\d+(\.\d+)?(ms|s)\b|\b1m \d+s", "<age>")]}, {
+        insta::assert_snapshot!(table);
+    });
+    let one = fixture.run(&["stats", "work"]).ok();
+    assert!(one.contains("work") && !one.contains("nights"), "{one}");
+    assert!(fixture.run(&["stats", "none"]).failed(3).contains("none"));
+
+    // The object of the library, and the rates beside it.
+    let mut row = fixture.run(&["stats", "nights", "--json"]).json().remove(0);
+    assert_eq!([row["done_per_s"].as_f64(), row["failed_per_s"].as_f64()], [Some(0.0); 2], "nobody works");
+    let rates = row.as_object_mut().unwrap();
+    rates.remove("done_per_s");
+    rates.remove("failed_per_s");
+    assert_eq!(row, serde_json::to_value(other.stats().await.unwrap()).unwrap());
+    assert_eq!(fixture.run(&["stats", "--json"]).json().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rate_is_what_the_workers_report() {
+    let fixture = Fixture::new("stats_rate").await;
+    let queue = fixture.queue("work").await;
+    let mut config = fixture.config("work").worker;
+    config.heartbeat_interval_ms = 100;
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
+    // Until it has reported a rate; each turn gives it something to do.
+    let rate = loop {
+        queue.enqueue_many(&vec![NewJob::text("x"); 100]).await.unwrap();
+        let row = fixture.run(&["stats", "work", "--json"]).json().remove(0);
+        if let Some(rate) = row["done_per_s"].as_f64().filter(|rate| *rate > 0.0) {
+            break rate;
+        }
+    };
+    assert!(rate < 1e6, "{rate}");
+    // A worker's login may ask for the counts, and not for what others do.
+    let login = fixture.login(Some("worker")).await;
+    let row = run(&mut fixture.command_as(&login, &["stats", "work", "--json"])).json().remove(0);
+    assert!(row["workers"] == 1 && row["done_per_s"].is_null(), "{row}");
+    worker.shutdown().await.unwrap();
+}
