@@ -1,6 +1,8 @@
 //! The options of all commands, the settings, and a queue made from them.
 
+use std::num::NonZero;
 use std::path::PathBuf;
+use std::thread::available_parallelism;
 
 use anyhow::Result;
 use clap::Args;
@@ -26,6 +28,14 @@ pub struct Common {
     /// Print JSON, one object a line, instead of tables
     #[arg(long, global = true)]
     pub json: bool,
+}
+
+/// How many threads a worker's handlers have: one a core where the settings do not say.
+pub fn thread_count(config: &Config) -> usize {
+    match config.worker.threads {
+        0 => available_parallelism().map_or(1, NonZero::get),
+        threads => threads,
+    }
 }
 
 /// A queue, connected. It serves no metrics: that is for what stays, `work`.

@@ -1,7 +1,11 @@
 //! Ctrl-C: the call that is under way ends, and then the program. A second one ends it at once.
 
 use std::io;
+#[cfg(unix)]
+use std::{future::poll_fn, task::Poll};
 
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::exit::Exit;
@@ -18,7 +22,7 @@ impl Interrupt {
         let (sender, pressed) = watch::channel(false);
         // Here and not in the task, which may begin a little later.
         #[cfg(unix)]
-        let signals = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt());
+        let signals = signal(SignalKind::interrupt());
         #[cfg(windows)]
         let signals = tokio::signal::windows::ctrl_c();
         // Where it cannot be taken over, it ends the process as ever.
@@ -46,29 +50,31 @@ impl Interrupt {
     }
 }
 
-/// What asks a command to end that otherwise goes on for ever, or has something to put in order: Ctrl-C and, on Unix,
-/// SIGTERM, SIGQUIT and, unless it is ignored (`nohup`), the terminal's end.
+/// What asks a command to end that otherwise goes on for ever, or has something to put in order.
 pub struct StopSignals {
     #[cfg(unix)]
-    signals: [tokio::signal::unix::Signal; 3],
-    #[cfg(unix)]
-    hang_up: HangUp,
+    signals: Vec<Signal>,
     #[cfg(windows)]
     ctrl_c: tokio::signal::windows::CtrlC,
 }
 
+#[cfg(unix)]
 impl StopSignals {
-    /// From here on these signals do not end the process by themselves.
+    /// Ctrl-C, SIGTERM, SIGQUIT and, unless it is ignored (`nohup`), SIGHUP, the terminal's end. From here on they do
+    /// not end the process by themselves.
     pub fn watch() -> io::Result<StopSignals> {
-        #[cfg(unix)]
-        {
-            use tokio::signal::unix::{SignalKind, signal};
-            let signals =
-                [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::quit())?];
-            Ok(StopSignals { signals, hang_up: HangUp::watch()? })
+        let mut stop = StopSignals::of_a_worker()?;
+        stop.signals.push(signal(SignalKind::quit())?);
+        Ok(stop)
+    }
+
+    /// The same without SIGQUIT: the signals of `StopHandle::stop_on_signals`.
+    pub fn of_a_worker() -> io::Result<StopSignals> {
+        let mut signals = vec![signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?];
+        if !is_ignored() {
+            signals.push(signal(SignalKind::hangup())?);
         }
-        #[cfg(windows)]
-        Ok(StopSignals { ctrl_c: tokio::signal::windows::ctrl_c()? })
+        Ok(StopSignals { signals })
     }
 
     /// Waits for the next one; those that came since [`watch`](Self::watch) count.
@@ -77,31 +83,24 @@ impl StopSignals {
     ///
     /// Nothing is lost.
     pub async fn next(&mut self) {
-        #[cfg(unix)]
-        {
-            let [interrupt, terminate, quit] = &mut self.signals;
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = quit.recv() => {}
-                () = self.hang_up.next() => {}
-            }
-        }
-        #[cfg(windows)]
-        self.ctrl_c.recv().await;
+        poll_fn(|context| {
+            let has_come = self.signals.iter_mut().any(|signal| signal.poll_recv(context).is_ready());
+            if has_come { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 }
 
-/// SIGHUP: the terminal was closed, or the connection to it has broken.
-#[cfg(unix)]
-pub struct HangUp(Option<tokio::signal::unix::Signal>);
+#[cfg(windows)]
+impl StopSignals {
+    /// Ctrl-C. From here on it does not end the process by itself.
+    pub fn watch() -> io::Result<StopSignals> {
+        Ok(StopSignals { ctrl_c: tokio::signal::windows::ctrl_c()? })
+    }
 
-#[cfg(unix)]
-impl HangUp {
-    /// From here on it does not end the process by itself. Where it is ignored, it stays so.
-    pub fn watch() -> io::Result<HangUp> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(HangUp(if is_ignored() { None } else { Some(signal(SignalKind::hangup())?) }))
+    /// The same: the signal of `StopHandle::stop_on_signals`.
+    pub fn of_a_worker() -> io::Result<StopSignals> {
+        StopSignals::watch()
     }
 
     /// Waits for the next one; those that came since [`watch`](Self::watch) count.
@@ -110,10 +109,7 @@ impl HangUp {
     ///
     /// Nothing is lost.
     pub async fn next(&mut self) {
-        match &mut self.0 {
-            Some(signal) => drop(signal.recv().await),
-            None => std::future::pending().await,
-        }
+        self.ctrl_c.recv().await;
     }
 }
 

@@ -9,7 +9,7 @@
 //! | `connection` | the options of all commands, the settings, and a queue made from them |
 //! | `dev_server` | the stand-in for SQL Server, with readpast installed in it |
 //! | `job_filter`, `job_options` | which jobs a command is about; how new ones are to be |
-//! | `output`, `texts`, `payload_text`, `progress` | tables for people, JSON for programs; how values are written |
+//! | `output`, `texts`, `payload_text`, `hex`, `progress` | tables for people, JSON for programs; how values are written |
 //! | `interrupt` | Ctrl-C: the call that is under way ends, and then the program |
 //! | `exit` | how an error becomes a message, a hint and an exit code |
 //! | `commands` | the commands |
@@ -25,6 +25,7 @@ mod dev_server;
 #[cfg(test)]
 mod documentation_tests;
 mod exit;
+mod hex;
 mod interrupt;
 mod job_filter;
 mod job_options;

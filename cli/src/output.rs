@@ -56,6 +56,11 @@ impl Output {
         self.line(&trimmed(&table))
     }
 
+    /// One thing: as JSON, or its [`fields`](Self::fields).
+    pub fn record<'a>(self, value: &impl Serialize, fields: impl FnOnce() -> Vec<(&'a str, String)>) -> Result<()> {
+        if self.json { self.json(value) } else { self.fields(&fields()) }
+    }
+
     /// Names and values, one below the other.
     pub fn fields(self, fields: &[(&str, String)]) -> Result<()> {
         let mut table = plain_table();

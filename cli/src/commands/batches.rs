@@ -129,11 +129,7 @@ impl BatchCommand {
             }
             BatchCommand::Show { batch } => {
                 let row = must_be_there(&common.schema().await?, batch).await?;
-                if output.is_json() {
-                    output.one(&row, String::new)?;
-                } else {
-                    output.fields(&fields(&row))?;
-                }
+                output.record(&row, || fields(&row))?;
             }
             BatchCommand::Seal { batch } => {
                 let schema = common.schema().await?;

@@ -9,7 +9,7 @@ use clap::Args;
 use readpast::{BoxError, Config, Context, Error, Handlers, Job, NewJob, Queue, QueueOptions, Uuid, Worker};
 use serde::Serialize;
 
-use crate::connection::Common;
+use crate::connection::{Common, thread_count};
 use crate::exit::{Exit, failure, say};
 use crate::interrupt::StopSignals;
 use crate::output::Output;
@@ -18,9 +18,10 @@ use crate::texts;
 
 /// Measure this server with jobs that do nothing.
 ///
-/// They are in a queue of their own, which is deleted afterwards. What is counted: enqueued are jobs whose call has returned. Worked off are jobs whose acknowledgement SQL Server has
-/// confirmed, from the first such moment to the last, so that connecting does not count. Latency is from before the
-/// call of `enqueue` to the handler's start, one job after the other, with an idle worker in the same process.
+/// They are in a queue of their own, which is deleted afterwards. What is counted: enqueued are jobs whose call has
+/// returned. Worked off are jobs whose acknowledgement SQL Server has confirmed, from the first such moment to the last,
+/// so that connecting does not count. Latency is from before the call of `enqueue` to the handler's start, one job after
+/// the other, with an idle worker in the same process.
 /// This process and the server share the machine or not: say so beside your figures, and compare only runs on the same
 /// one. The settings are those of the worker (--config, READPAST_WORKER_…).
 ///
@@ -82,11 +83,7 @@ impl Bench {
         };
         remove(&queue, &mut stop).await?;
         let figures = measured?;
-        if output.is_json() {
-            output.one(&figures, String::new)?;
-        } else {
-            output.fields(&fields(&figures))?;
-        }
+        output.record(&figures, || fields(&figures))?;
         Ok(Exit::Ok)
     }
 
@@ -102,10 +99,7 @@ impl Bench {
         Ok(Figures {
             jobs: self.jobs,
             payload_bytes: self.payload,
-            threads: match config.worker.threads {
-                0 => std::thread::available_parallelism().map_or(1, usize::from),
-                threads => threads,
-            },
+            threads: thread_count(config),
             enqueued_per_s,
             worked_off_per_s,
             latency_p50_ms: at(0.5),

@@ -33,7 +33,7 @@ impl Job {
         let attempts = queue.attempts(row.job_id).await?;
         let progress = queue.progress_of(&[row.job_id]).await?.pop();
         if output.is_json() {
-            output.one(&as_json(&queue, &row, &attempts, progress.as_ref())?, String::new)?;
+            output.json(&as_json(&queue, &row, &attempts, progress.as_ref())?)?;
             return Ok(Exit::Ok);
         }
         output.fields(&fields(&queue, &row, progress.as_ref()))?;

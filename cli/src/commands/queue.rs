@@ -226,11 +226,7 @@ impl Settings {
 
 async fn show(queue: &Queue, output: Output) -> Result<Exit> {
     let stats = queue.stats().await?;
-    if output.is_json() {
-        output.one(&stats, String::new)?;
-    } else {
-        output.fields(&fields(&stats))?;
-    }
+    output.record(&stats, || fields(&stats))?;
     Ok(Exit::Ok)
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::job::queue_of;
 use crate::connection::Common;
 use crate::exit::{Exit, failure, say};
+use crate::hex;
 use crate::output::Output;
 use crate::payload_text::{Form, shown};
 use crate::progress::Progress;
@@ -78,12 +79,12 @@ impl Wait {
             match text {
                 Some(Text::Output(bytes)) => match String::from_utf8(bytes) {
                     Ok(text) => line["output_text"] = Value::String(text),
-                    Err(error) => line["output_hex"] = Value::String(hex(error.as_bytes())),
+                    Err(error) => line["output_hex"] = Value::String(hex::digits(error.as_bytes())),
                 },
                 Some(Text::Error(error)) => line["error"] = Value::String(error),
                 None => {}
             }
-            output.one(&line, String::new)?;
+            output.json(&line)?;
             return Ok(exit);
         }
         match text {
@@ -106,12 +107,6 @@ fn is_over(deadline: Option<Instant>) -> bool {
 enum Text {
     Output(Vec<u8>),
     Error(String),
-}
-
-/// As the library shows bytes in JSON.
-fn hex(bytes: &[u8]) -> String {
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
-    format!("0x{digits}")
 }
 
 impl Drain {

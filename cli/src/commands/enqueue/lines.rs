@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::exit::{Exit, failure};
+use crate::hex;
 use crate::interrupt::Interrupt;
 use crate::job_options::{JobOptions, time};
 
@@ -360,7 +361,10 @@ impl JobLine {
                 Ok(text) => NewJob::text(text),
                 Err(_) => NewJob::text(json.get()),
             },
-            (None, Some(digits)) => NewJob::bytes(bytes(&digits).ok_or("payload_hex is no hexadecimal number")?),
+            (None, Some(digits)) => {
+                let bytes = hex::bytes(digits.strip_prefix("0x").unwrap_or(&digits));
+                NewJob::bytes(bytes.ok_or("payload_hex is no hexadecimal number")?)
+            }
             _ => return Err("it must have payload or payload_hex".to_owned()),
         };
         let seconds = |name: &str, seconds: f64| {
@@ -394,16 +398,6 @@ impl JobLine {
             None => job,
         })
     }
-}
-
-/// Bytes from hexadecimal digits, with or without `0x` before them.
-fn bytes(digits: &str) -> Option<Vec<u8>> {
-    let digits = digits.strip_prefix("0x").unwrap_or(digits).as_bytes();
-    if digits.len() % 2 == 1 {
-        return None;
-    }
-    let byte = |pair: &[u8]| Some((char::from(pair[0]).to_digit(16)? * 16 + char::from(pair[1]).to_digit(16)?) as u8);
-    digits.chunks(2).map(byte).collect()
 }
 
 #[cfg(test)]

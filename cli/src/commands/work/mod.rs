@@ -51,10 +51,9 @@ use readpast::{BoxError, Config, Context, Handlers, Job, Outcome, Queue, StopHan
 use tempfile::TempDir;
 use tracing_subscriber::EnvFilter;
 
-use crate::connection::Common;
+use crate::connection::{Common, thread_count};
 use crate::exit::{Exit, failure};
-#[cfg(unix)]
-use crate::interrupt::HangUp;
+use crate::interrupt::StopSignals;
 use crate::output::Output;
 use crate::texts::{bytes, duration, first_line};
 
@@ -230,11 +229,8 @@ fn log_to_stderr() {
 
 /// The threads of the handlers, which outlive the worker by a little.
 fn threads(config: &Config) -> Result<Arc<ThreadPool>> {
-    let threads = match config.worker.threads {
-        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        threads => threads,
-    };
-    let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(|index| format!("readpast-{index}")).build();
+    let threads = ThreadPoolBuilder::new().num_threads(thread_count(config));
+    let pool = threads.thread_name(|index| format!("readpast-{index}")).build();
     Ok(Arc::new(pool.context("the operating system gives no thread")?))
 }
 
@@ -273,7 +269,7 @@ const SAME_SIGNAL: Duration = Duration::from_millis(100);
 /// The first signal stops in order, the second at once, and the third ends this process: the guard ends the programs.
 fn stop_on_signals(stop: StopHandle) -> Result<()> {
     stop.stop_on_signals().context("cannot listen to signals")?;
-    let mut signals = Signals::new().context("cannot listen to signals")?;
+    let mut signals = StopSignals::of_a_worker().context("cannot listen to signals")?;
     tokio::spawn(async move {
         let mut counted_at: Option<Instant> = None;
         for _ in 0..3 {
@@ -287,46 +283,6 @@ fn stop_on_signals(stop: StopHandle) -> Result<()> {
         std::process::exit(Exit::Interrupted as i32);
     });
     Ok(())
-}
-
-/// Ctrl-C, SIGTERM and SIGHUP: those of [`StopHandle::stop_on_signals`].
-#[cfg(unix)]
-struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-    hang_up: HangUp,
-}
-
-#[cfg(unix)]
-impl Signals {
-    fn new() -> std::io::Result<Signals> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        Ok(Signals { interrupt, terminate, hang_up: HangUp::watch()? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            () = self.hang_up.next() => {}
-        }
-    }
-}
-
-/// Ctrl-C.
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    fn new() -> std::io::Result<Signals> {
-        Ok(Signals)
-    }
-
-    async fn next(&mut self) {
-        let _ = tokio::signal::ctrl_c().await;
-    }
 }
 
 /// What the handlers share.

@@ -1,12 +1,13 @@
 //! What a program that stays gets and answers: a job a line, as JSON.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 use std::time::Duration;
 
 use readpast::serde_json::{self, Map, Value};
 use readpast::{BatchId, BoxError, Context, Fence, Job, JobError, JobId, Output, Uuid};
 use serde::{Deserialize, Serialize};
+
+use crate::hex;
 
 /// A job, in the words in which `readpast job --json` has it. All fields are there, and null where there is nothing.
 #[derive(Serialize)]
@@ -63,7 +64,7 @@ pub fn request(job: &Job, context: &Context) -> Result<Vec<u8>, BoxError> {
         batch_id: job.batch_id(),
         headers: (!headers.is_empty()).then_some(headers),
         time_limit_s: context.time_left().map(|left| left.as_secs_f64()),
-        payload_hex: payload_text.is_none().then(|| hex(job.payload())),
+        payload_hex: payload_text.is_none().then(|| hex::digits(job.payload())),
         payload_text,
     })?;
     line.push(b'\n');
@@ -83,7 +84,10 @@ pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<O
     let output = match (answer.output_text, answer.output_hex) {
         (None, None) => None,
         (Some(text), None) => Some(text.into_bytes()),
-        (None, Some(hex)) => Some(from_hex(&hex).ok_or("its output_hex is not 0x and pairs of hexadecimal digits")?),
+        (None, Some(digits)) => {
+            let bytes = digits.strip_prefix("0x").and_then(hex::bytes);
+            Some(bytes.ok_or("its output_hex is not 0x and pairs of hexadecimal digits")?)
+        }
         (Some(_), Some(_)) => return Err("it has both output_text and output_hex".to_owned()),
     };
     let seconds = |name: &str, seconds: f64| {
@@ -109,23 +113,6 @@ pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<O
         (false, None, Some(delay)) => JobError::snooze(seconds("snooze_s", delay)?, error),
         _ => return Err("it has more than one of dead, retry_in_s and snooze_s".to_owned()),
     }))
-}
-
-/// As SQL Server's tools show bytes: `0x7B7D`.
-fn hex(bytes: &[u8]) -> String {
-    let mut hex = String::with_capacity(2 + 2 * bytes.len());
-    hex.push_str("0x");
-    for byte in bytes {
-        let _ = write!(hex, "{byte:02X}"); // a String takes everything
-    }
-    hex
-}
-
-fn from_hex(hex: &str) -> Option<Vec<u8>> {
-    let (pairs, odd) = hex.strip_prefix("0x")?.as_bytes().as_chunks::<2>();
-    let digit = |digit: u8| char::from(digit).to_digit(16);
-    let byte = |[high, low]: &[u8; 2]| u8::try_from(digit(*high)? << 4 | digit(*low)?).ok();
-    if odd.is_empty() { pairs.iter().map(byte).collect() } else { None }
 }
 
 #[cfg(test)]
