@@ -5,7 +5,8 @@
 -- queue's group_limit says have the turn (in_turn = 1), and the others wait in state 6 or are scheduled. Most jobs have nothing of all this, nor a
 -- key or a correlation id: plain = 1 says so to claim, which then has one column to look at. What a queue limits: group_limit, retry_passes (1: a
 -- job that is retried gives its turn away), max_running (NULL: no limit), rate_jobs in rate_ms (NULL: no limit). A worker says with its heartbeats
--- what it does: reported_at and what follows (NULL: it has said nothing).
+-- what it does: reported_at and what follows (NULL: it has said nothing). noted_... is what of that stands in the table history; samples.notes counts
+-- how often that was written.
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
 -- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
@@ -70,6 +71,13 @@ BEGIN
             ALTER TABLE [$(schema)].[workers]
             ADD reported_at datetime2(3) NULL, running int NULL, done bigint NULL, failed bigint NULL, done_per_s real NULL, failed_per_s real NULL,
                 limited_by varchar(16) COLLATE Latin1_General_100_BIN2 NULL;
+        IF COL_LENGTH(N'[$(schema)].[workers]', N'noted_times') IS NULL
+            ALTER TABLE [$(schema)].[workers]
+            ADD report_no bigint NULL, dead bigint NULL, times varchar(1400) COLLATE Latin1_General_100_BIN2 NULL,
+                noted_done bigint NULL, noted_failed bigint NULL, noted_dead bigint NULL,
+                noted_times varchar(1400) COLLATE Latin1_General_100_BIN2 NULL;
+        IF COL_LENGTH(N'[$(schema)].[samples]', N'notes') IS NULL
+            ALTER TABLE [$(schema)].[samples] ADD notes int NOT NULL CONSTRAINT samples_notes DEFAULT 0;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() = 1222

@@ -3,9 +3,12 @@
 -- Where nobody has the duties of the queue (see duties), this worker takes them over: from then on it calls promote every second, and reap, sample and
 -- expire at their times.
 -- A worker may say what it does, for list_workers: how many of its jobs run, how many were done since it registered, how many attempts failed (the
--- job was retried or is dead), and what limits it. The rates since it last said so are worked out here, by SQL Server's clock. Without @done it
--- says nothing, and what it has said stays; so it does where a heartbeat arrives behind a later one (fewer have ended), and within
--- half a second of the last report: a rate over less would say nothing.
+-- job was retried or is dead), what limits it, and for the history of the queue after how many attempts the job was dead, and how long jobs waited
+-- and ran (@times). The rates since it last said so are worked out here, by SQL Server's clock. Without @done it says nothing, and what it has said
+-- stays; so it does where a heartbeat arrives behind a later one (@report_no is not greater; without it, fewer have ended), and within half a second of
+-- the last report: a rate over less would say nothing. All numbers but @running are sums since the registration, so that nothing is missing then.
+-- @times is a JSON object: "w3" is how many jobs had waited since they were due when they were started, "r3" how many ran, from 4 ms up to 8 ms;
+-- 0 is under 1 ms, 1 under 2 ms, and so on to 24, under 2^24 ms; 25 is longer (4 h 40 min). What is 0 is left out.
 -- Results: where running jobs of this worker were asked to be cancelled (cancel), job_id and fence of each, and again with each heartbeat for a day;
 -- otherwise this result is left out. Then elected (this worker has the duties), min_compatible (the oldest release that works with this schema), and the last sample of the queue's
 -- depth as sample returns it; NULL where there is none yet. Read the last result: an
@@ -15,7 +18,10 @@ CREATE OR ALTER PROCEDURE [$(schema)].[heartbeat]
     @running    int         = NULL,
     @done       bigint      = NULL,
     @failed     bigint      = NULL,
-    @limited_by varchar(16) = NULL  -- starved, claim, cpu, finish, queue_limit
+    @limited_by varchar(16) = NULL,  -- starved, claim, cpu, finish, queue_limit
+    @dead       bigint      = NULL,
+    @times      varchar(1400) = NULL,
+    @report_no  bigint      = NULL   -- which of the reports since the registration this is: 1, 2, ...
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -31,11 +37,16 @@ SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id 
     done         = CASE WHEN r.is_news = 1 THEN @done ELSE done END,
     failed       = CASE WHEN r.is_news = 1 THEN @failed ELSE failed END,
     limited_by   = CASE WHEN r.is_news = 1 THEN @limited_by ELSE limited_by END,
+    dead         = CASE WHEN r.is_news = 1 THEN @dead ELSE dead END,
+    times        = CASE WHEN r.is_news = 1 THEN @times ELSE times END,
+    report_no    = CASE WHEN r.is_news = 1 THEN @report_no ELSE report_no END,
     reported_at  = CASE WHEN r.is_news = 1 THEN @now ELSE reported_at END
 FROM [$(schema)].[workers] AS w WITH (ROWLOCK)
 CROSS APPLY (SELECT DATEDIFF_BIG(MILLISECOND, ISNULL(w.reported_at, w.registered_at), @now) AS ms) AS t
-CROSS APPLY (SELECT t.ms, CASE WHEN @done + ISNULL(@failed, 0) >= ISNULL(w.done, 0) + ISNULL(w.failed, 0) AND (t.ms < 0 OR t.ms >= 500)
-                               THEN 1 ELSE 0 END AS is_news) AS r
+CROSS APPLY (SELECT t.ms, CASE WHEN t.ms BETWEEN 0 AND 499 OR @done IS NULL THEN 0
+                               WHEN @report_no > ISNULL(w.report_no, 0) THEN 1
+                               WHEN @report_no IS NULL AND @done + ISNULL(@failed, 0) >= ISNULL(w.done, 0) + ISNULL(w.failed, 0) THEN 1
+                               ELSE 0 END AS is_news) AS r
 WHERE w.worker_id = @worker_id AND w.lost_at IS NULL
 OPTION (MAXDOP 1);
 IF @@ROWCOUNT = 0

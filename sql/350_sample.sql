@@ -4,6 +4,7 @@
 -- Cheap at any depth, at the price of precision: of each priority the first 10,000 ready jobs are counted, and where there are more, the
 -- rest is estimated from the job_ids, which are dense; of scheduled, waiting, claimed, dead and cancelled jobs 100,000 are counted at the most. The oldest
 -- ready job is looked for among those that were counted. At most 100 priorities are looked at. Exact numbers: the procedure stats.
+-- The first sample of a minute has the one before it written into history, with what the workers have done until then.
 -- Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms (NULL: nothing is ready), sample_age_ms (NULL: there is no
 -- sample yet, because another worker is taking the first), cancelled, waiting, open_batches (whose follow-ups go to the queue).
 CREATE OR ALTER PROCEDURE [$(schema)].[sample]
@@ -13,7 +14,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @claim_order varchar(4), @is_mine int, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @claim_order varchar(4), @is_mine int, @most int, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id, @paused = paused, @claim_order = claim_order FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -40,6 +41,13 @@ END;
 
 IF @is_mine = 1
 BEGIN
+    -- Who calls it at an interval has @max_age_ms at half of that, and comes a little later now and then.
+    IF EXISTS (SELECT 1 FROM [$(schema)].[samples] WITH (NOLOCK) WHERE queue_id = @queue_id AND DATEDIFF(MINUTE, sampled_at, @now) <> 0)
+    BEGIN
+        SET @most = 1 + @max_age_ms / 30000;
+        EXEC [$(schema)].[note_history] @queue_id, @most;
+    END;
+
     DECLARE @ready bigint = 0, @oldest datetime2(3), @priorities int = 0, @priority smallint, @counted bigint, @first_id bigint,
         @last_id bigint, @end_id bigint, @due_at datetime2(3);
 

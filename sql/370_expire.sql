@@ -1,7 +1,7 @@
 -- Deletes up to @max finished jobs that the queue no longer keeps (create_queue: @keep_done_s, @keep_dead_s), the oldest first. Run it until it
 -- returns less than @max; the worker that has the duties of the queue does so every minute. Result: expired.
 -- Also deletes up to @max rows of progress whose job is gone or done, and up to @max batches that have ended a week ago and whose follow-ups belong
--- to the queue; expired is the greatest of the three numbers.
+-- to the queue; expired is the greatest of the three numbers. And it thins the queue's history (thin_history).
 -- As purge: first the ids, then the rows in the order of their ids; what others have locked is skipped both times, and goes the next time.
 CREATE OR ALTER PROCEDURE [$(schema)].[expire]
     @queue nvarchar(129),
@@ -142,6 +142,9 @@ IF @batches > 0
     INNER LOOP JOIN [$(schema)].[batches] AS b WITH (ROWLOCK, FORCESEEK, INDEX (batches_pk)) ON b.batch_id = o.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
+
+EXEC [$(schema)].[thin_history] @queue_id;
+
 IF @noted > @expired
     SET @expired = @noted;
 SELECT CASE WHEN @batches > @expired THEN @batches ELSE @expired END AS expired;

@@ -1,10 +1,12 @@
 -- Counts the jobs of one queue or, with NULL, of each. Reads without locks (NOLOCK): it neither waits nor makes anybody wait, and what
--- it returns is a sample, not a balance. Reads every entry of the small indexes once.
+-- it returns is a sample, not a balance. Reads every entry of the small indexes once or, with @most, so many of each: a count of @most says
+-- that there are at least so many, and the oldest ready job is that of those that were counted. So it is cheap at any depth.
 -- Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled, claimed, done, dead, archived, workers,
 -- oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever), sink, cancelled,
 -- waiting, group_limit, retry_passes, max_running, rate_jobs, rate_ms.
 CREATE OR ALTER PROCEDURE [$(schema)].[stats]
-    @queue nvarchar(129) = NULL
+    @queue nvarchar(129) = NULL,
+    @most  bigint        = NULL  -- of each state at most so many are counted, 1 or more; of ready jobs so many of each index; NULL: all
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -15,37 +17,43 @@ BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
     THROW 58001, @message, 1;
 END;
+IF @most < 1
+    THROW 58003, N'most must be 1 or more', 1;
+SET @most = ISNULL(@most, 9223372036854775807);
 
 SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts, q.paused,
        r.ready,
-       (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
-        WHERE j.queue_id = q.queue_id AND j.state = 1) AS scheduled,
-       (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
-        WHERE j.queue_id = q.queue_id AND j.state = 2) AS claimed,
-       (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = q.queue_id AND j.state = 3 AND j.ended = 1) AS done,
-       (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = q.queue_id AND j.state = 4 AND j.ended = 1) AS dead,
-       (SELECT COUNT_BIG(*) FROM [$(schema)].[archive] AS a WITH (NOLOCK, INDEX (archive_finished))
-        WHERE a.queue_id = q.queue_id) AS archived,
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
+                                    WHERE j.queue_id = q.queue_id AND j.state = 1) AS c) AS scheduled,
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
+                                    WHERE j.queue_id = q.queue_id AND j.state = 2) AS c) AS claimed,
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+                                    WHERE j.queue_id = q.queue_id AND j.state = 3 AND j.ended = 1) AS c) AS done,
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+                                    WHERE j.queue_id = q.queue_id AND j.state = 4 AND j.ended = 1) AS c) AS dead,
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) a.job_id FROM [$(schema)].[archive] AS a WITH (NOLOCK, INDEX (archive_finished))
+                                    WHERE a.queue_id = q.queue_id) AS c) AS archived,
        (SELECT COUNT_BIG(*) FROM [$(schema)].[workers] AS w WITH (NOLOCK)
         WHERE w.queue_id = q.queue_id AND w.lost_at IS NULL AND w.lease_until >= @now) AS workers,
        DATEDIFF_BIG(MILLISECOND, r.oldest, @now) AS oldest_ready_ms, q.keep_done_s, q.keep_dead_s, q.sink,
-       (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = q.queue_id AND j.state = 5 AND j.ended = 1) AS cancelled,
-       (SELECT COUNT_BIG(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
-        WHERE j.queue_id = q.queue_id AND j.state = 6) AS waiting,
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+                                    WHERE j.queue_id = q.queue_id AND j.state = 5 AND j.ended = 1) AS c) AS cancelled,
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+                                    WHERE j.queue_id = q.queue_id AND j.state = 6) AS c) AS waiting,
        q.group_limit, q.retry_passes, q.max_running, q.rate_jobs, q.rate_ms
 FROM [$(schema)].[queues] AS q
 CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
-             FROM (SELECT COUNT_BIG(*) AS ready, MIN(j.due_at) AS oldest FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                   WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0
+             FROM (SELECT COUNT_BIG(*) AS ready, MIN(c.due_at) AS oldest
+                   FROM (SELECT TOP (@most) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0) AS c
                    UNION ALL
-                   SELECT COUNT_BIG(*), MIN(j.due_at) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                   WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
+                   SELECT COUNT_BIG(*), MIN(c.due_at)
+                   FROM (SELECT TOP (@most) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0) AS c
                    UNION ALL
-                   SELECT COUNT_BIG(*), MIN(j.due_at) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
-                   WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS i) AS r
+                   SELECT COUNT_BIG(*), MIN(c.due_at)
+                   FROM (SELECT TOP (@most) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
+                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c) AS i) AS r
 WHERE @queue IS NULL OR q.name = @queue
 ORDER BY q.name;
 GO

@@ -4,7 +4,8 @@
 -- the first 1,000 jobs that it holds.
 -- Result: worker_id, queue, name, registered_at, lease_left_ms (negative: it has run out; 0 where there is a lost_at), lost_at (it has ended or was
 -- lost), reported_at, held (jobs that are claimed by it), oldest_claimed_at (of those; of more than 1,000, of the 1,000 that were
--- enqueued first), and as it has said with its heartbeat at reported_at: running, done, failed, done_per_s, failed_per_s, limited_by (see heartbeat).
+-- enqueued first), and as it has said at reported_at, with its heartbeat or (done and failed) when it ended: running, done, failed, done_per_s,
+-- failed_per_s, limited_by (see heartbeat).
 CREATE OR ALTER PROCEDURE [$(schema)].[list_workers]
     @queue nvarchar(129) = NULL
 AS

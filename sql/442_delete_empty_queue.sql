@@ -1,6 +1,6 @@
 -- For delete_queue: deletes a queue that has no jobs, with all that belongs to it, in one transaction. @outcome: gone; or, and then nothing has
--- changed, worker (one of it has a lease), batch (one that has not ended has its follow-up in it), jobs, rest (there are notes of jobs, or batches
--- that have ended), or locked (somebody has locked what belongs to it).
+-- changed, worker (one of it has a lease), batch (one that has not ended has its follow-up in it), jobs, rest (there are notes of jobs, batches
+-- that have ended, or history), or locked (somebody has locked what belongs to it).
 --
 -- No job stays behind without a queue:
 -- 1. The queue's row is deleted first. Only then the jobs are looked for, in each index in which a job of the queue can stand, with HOLDLOCK: what
@@ -61,7 +61,8 @@ BEGIN TRY
     IF @outcome IS NULL
         AND (EXISTS (SELECT 1 FROM [$(schema)].[progress] WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (progress_queue)) WHERE queue_id = @queue_id)
              OR EXISTS (SELECT 1 FROM [$(schema)].[batch_counts] WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (batch_counts_queue))
-                        WHERE queue_id = @queue_id))
+                        WHERE queue_id = @queue_id)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[history] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id))
         SET @outcome = 'rest';
 
     IF @outcome IS NULL
@@ -81,6 +82,7 @@ BEGIN TRY
     BEGIN
         DELETE [$(schema)].[duties] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[samples] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        DELETE [$(schema)].[history] WITH (ROWLOCK) WHERE queue_id = @queue_id;  -- a row since the look; without the sample there is no further one
         DELETE [$(schema)].[marks] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[schedules] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[claim_rates] WITH (ROWLOCK) WHERE queue_id = @queue_id;

@@ -48,6 +48,7 @@ ELSE IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready
     SET @outcome = 'jobs';
 ELSE IF EXISTS (SELECT 1 FROM [$(schema)].[progress] WITH (NOLOCK, INDEX (progress_queue)) WHERE queue_id = @queue_id)
     OR EXISTS (SELECT 1 FROM [$(schema)].[batch_counts] WITH (NOLOCK, INDEX (batch_counts_queue)) WHERE queue_id = @queue_id)
+    OR EXISTS (SELECT 1 FROM [$(schema)].[history] WITH (NOLOCK) WHERE queue_id = @queue_id)
     SET @outcome = 'rest';
 ELSE
 BEGIN
@@ -175,6 +176,8 @@ BEGIN
     FROM @gone AS g
     INNER LOOP JOIN [$(schema)].[batches] AS b WITH (ROWLOCK, FORCESEEK, INDEX (batches_pk)) ON b.batch_id = g.job_id
     OPTION (MAXDOP 1);
+    DELETE TOP (@max) FROM [$(schema)].[history] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE queue_id = @queue_id OPTION (MAXDOP 1);
+    SET @rest = @rest + @@ROWCOUNT;
     COMMIT TRANSACTION;
     SET @outcome = CASE WHEN @rest = 0 THEN 'locked' END;
 END;

@@ -8,12 +8,16 @@
 -- A page at any depth costs its rows: two seeks, first for the rest of the same time or priority, then for what follows. An OR of the two, or >= and
 -- a filter, would read the same time's million jobs for each page again. Only the claimed jobs are sorted, by id: as many as the workers hold.
 -- First the ids, from entries of the index alone; then the rows. So it holds one lock at a time, and never waits.
+-- @newest_first: the same pages backwards, for jobs that have ended: done, dead, cancelled, archived. A place serves both directions: with the other
+-- one, the page has what lies before it. The other states have an order of their own, in which nothing is the newest.
+-- @worker_id: of the claimed jobs those that this worker holds, by a seek.
 --
--- @kind, @correlation_id, @error, @dedup_key, @group_key, @batch_id, @older_than_ms: only jobs of this kind, with this id, with this text in their
--- error (compared as the database's collation does; none: any error or no error), with this key, of this group, of this batch, and this old: those
--- that have ended counted from their end, the others from when they were enqueued, as purge counts. No index has them, because every job would pay
--- for that: up to @scan jobs are read, in the order of the state, and the page has those of them that match. So such a page costs @scan rows at the
--- most, and may be empty although jobs that match come later: the next one begins at @next.
+-- @kind, @correlation_id, @error, @dedup_key, @group_key, @batch_id: only jobs of this kind, with this id, with this text in their error (compared as
+-- the database's collation does; none: any error or no error), with this key, of this group, of this batch. @older_than_ms, @since, @until: only jobs
+-- of this age, from this time on, before this time (UTC): those that have ended counted from their end, the others from when they were enqueued, as
+-- purge counts. No index has these, but for the end of the jobs that have ended, because every job would pay for that: up to @scan jobs are read, in
+-- the order of the state, and the page has those of them that match. So such a page costs @scan rows at the most, and may be empty although jobs that
+-- match come later: the next one begins at @next. Where only times are asked for of jobs that have ended, a page costs its rows.
 -- @next and what stands with it: where the next page begins, to be passed on as @after and so on. NULL: there is no further page.
 --
 -- Result: job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind, dedup_key,
@@ -47,27 +51,37 @@ CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @group_key      nvarchar(129) = NULL,
     @batch_id       bigint       = NULL,
     @older_than_ms  bigint       = NULL,
-    @max_bytes      int          = NULL   -- payloads and outputs are cut to so many bytes
+    @max_bytes      int          = NULL,  -- payloads and outputs are cut to so many bytes
+    @newest_first   bit          = 0,     -- done, dead, cancelled, archived
+    @since          datetime2(3) = NULL,  -- this time and later
+    @until          datetime2(3) = NULL,  -- before this time
+    @worker_id      uniqueidentifier = NULL  -- claimed: the worker that holds them
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET @error = NULLIF(@error, N'');
+SET @newest_first = ISNULL(@newest_first, 0);
 IF @max_bytes IS NOT NULL
     SET @texts = 0;
 DECLARE @queue_id int, @claim_order varchar(4), @found int = 0, @is_archived bit = 0, @message nvarchar(2048);
 DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL AND @dedup_key IS NULL AND @group_key IS NULL
                                      AND @batch_id IS NULL THEN 0 ELSE 1 END;
--- Of jobs that have ended, the index has the age.
-DECLARE @take int = CASE WHEN @is_filtered = 0 AND (@older_than_ms IS NULL OR @state IN ('done', 'dead', 'cancelled', 'archived')) THEN @max
+-- Of jobs that have ended, the index has the time.
+DECLARE @take int = CASE WHEN @is_filtered = 0 AND (@older_than_ms IS NULL AND @since IS NULL AND @until IS NULL
+                                                     OR @state IN ('done', 'dead', 'cancelled', 'archived')) THEN @max
                          ELSE @scan END;
-IF @older_than_ms IS NOT NULL
+IF @older_than_ms IS NOT NULL OR @since IS NOT NULL OR @until IS NOT NULL
     SET @is_filtered = 1;
--- Without an age, later than all.
-DECLARE @before datetime2(3) = CASE WHEN @older_than_ms IS NULL THEN '99991231'
+-- The first and the last time that are asked for: of all that there are, if none is.
+DECLARE @from datetime2(3) = ISNULL(@since, '00010101');
+DECLARE @to datetime2(3) = CASE WHEN @older_than_ms IS NULL THEN '99991231 23:59:59.999'
                                     WHEN @older_than_ms >= 63072000000000 THEN '00010101'  -- 2,000 years: older than any
                                     ELSE DATEADD(MILLISECOND, -CAST(@older_than_ms % 60000 AS int),
                                                  DATEADD(MINUTE, -CAST(@older_than_ms / 60000 AS int), SYSUTCDATETIME())) END;
+IF @until <= @to
+    SET @to = CASE WHEN @until > '00010101' THEN DATEADD(MILLISECOND, -1, @until) ELSE '00010101' END;
+DECLARE @has_ended bit = CASE WHEN @state IN ('done', 'dead', 'cancelled', 'archived') THEN 1 ELSE 0 END;
 DECLARE @taken int, @end int, @last int;
 DECLARE @number tinyint = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'claimed' THEN 2
                                       WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
@@ -100,7 +114,11 @@ END;
 IF @job_id IS NOT NULL AND (@state IS NOT NULL OR @after IS NOT NULL)
     THROW 58003, N'job_id is for one job, whatever its state: it cannot stand beside state and after', 1;
 IF @job_id IS NOT NULL AND @is_filtered = 1
-    THROW 58003, N'job_id is for one job: it cannot stand beside kind, correlation_id, error, dedup_key, group_key, batch_id and older_than_ms', 1;
+    THROW 58003, N'job_id is for one job: it cannot stand beside kind, correlation_id, error, dedup_key, group_key, batch_id, older_than_ms, since and until', 1;
+IF @newest_first = 1 AND (@job_id IS NOT NULL OR @has_ended = 0)
+    THROW 58003, N'newest_first is for the states done, dead, cancelled and archived: jobs of the others have an order of their own', 1;
+IF @worker_id IS NOT NULL AND (@job_id IS NOT NULL OR @state <> 'claimed')
+    THROW 58003, N'worker_id is for the state claimed: jobs of the others have no worker', 1;
 IF @max IS NULL OR @max < 0
     THROW 58003, N'max must be 0 or more', 1;
 IF @older_than_ms < 0
@@ -116,12 +134,17 @@ IF @after IS NOT NULL AND (@state = 'ready' AND @after_priority IS NULL
 
 IF @after IS NULL
 BEGIN
-    SET @after = 0;
-    SET @after_time = '00010101';
+    SET @after = CASE WHEN @newest_first = 1 THEN 9223372036854775807 ELSE 0 END;
+    SET @after_time = CASE WHEN @newest_first = 1 THEN '99991231 23:59:59.999' ELSE '00010101' END;
     SET @after_priority = -32768;
     SET @after_alone = 1;
     SET @after_group = N'';
 END;
+-- Jobs that have ended: the page begins where the times that are asked for do, if that is later. A seek goes to one bound on each side.
+IF @has_ended = 1 AND @newest_first = 0 AND @after_time < @from
+    SELECT @after_time = DATEADD(MILLISECOND, -1, @from), @after = 9223372036854775807;
+IF @newest_first = 1 AND @after_time > @to
+    SELECT @after_time = DATEADD(MILLISECOND, 1, @to), @after = 0;
 
 IF @job_id IS NOT NULL
 BEGIN
@@ -198,6 +221,12 @@ BEGIN
     ORDER BY due_at, job_id
     OPTION (MAXDOP 1);
 END;
+ELSE IF @state = 'claimed' AND @worker_id IS NOT NULL
+    INSERT @page (job_id)
+    SELECT TOP (@take) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_claimed))
+    WHERE queue_id = @queue_id AND state = 2 AND worker_id = @worker_id AND job_id > @after
+    ORDER BY job_id
+    OPTION (MAXDOP 1);
 ELSE IF @state = 'claimed'
     INSERT @page (job_id)
     SELECT TOP (@take) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_claimed))
@@ -218,9 +247,23 @@ BEGIN
     ORDER BY group_key, job_id
     OPTION (MAXDOP 1);
 END;
+ELSE IF @number >= 3 AND @newest_first = 1
+BEGIN
+    -- ended = 1 is the index's filter, which a variable does not show.
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at = @after_time AND job_id < @after
+    ORDER BY job_id DESC
+    OPTION (MAXDOP 1);
+    SET @found = @@ROWCOUNT;
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at < @after_time AND finished_at >= @from
+    ORDER BY finished_at DESC, job_id DESC
+    OPTION (MAXDOP 1);
+END;
 ELSE IF @number >= 3
 BEGIN
-    -- The second condition is the index's filter, which a variable does not show.
     INSERT @page (job_id, key_time)
     SELECT TOP (@take) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
     WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at = @after_time AND job_id > @after
@@ -229,8 +272,23 @@ BEGIN
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
     SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at > @after_time AND finished_at <= @before
+    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at > @after_time AND finished_at <= @to
     ORDER BY finished_at, job_id
+    OPTION (MAXDOP 1);
+END;
+ELSE IF @newest_first = 1
+BEGIN
+    SET @is_archived = 1;
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take) job_id, finished_at FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+    WHERE queue_id = @queue_id AND finished_at = @after_time AND job_id < @after
+    ORDER BY job_id DESC
+    OPTION (MAXDOP 1);
+    SET @found = @@ROWCOUNT;
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+    WHERE queue_id = @queue_id AND finished_at < @after_time AND finished_at >= @from
+    ORDER BY finished_at DESC, job_id DESC
     OPTION (MAXDOP 1);
 END;
 ELSE
@@ -244,7 +302,7 @@ BEGIN
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
     SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
-    WHERE queue_id = @queue_id AND finished_at > @after_time AND finished_at <= @before
+    WHERE queue_id = @queue_id AND finished_at > @after_time AND finished_at <= @to
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
 END;
@@ -265,7 +323,7 @@ BEGIN
             AND (@dedup_key IS NULL OR j.dedup_key = @dedup_key)
             AND (@group_key IS NULL OR j.group_key = @group_key)
             AND (@batch_id IS NULL OR j.batch_id = @batch_id)
-            AND j.finished_at <= @before
+            AND j.finished_at BETWEEN @from AND @to
         ORDER BY p.place
         OPTION (MAXDOP 1);
     ELSE
@@ -279,7 +337,7 @@ BEGIN
             AND (@dedup_key IS NULL OR j.dedup_key = @dedup_key)
             AND (@group_key IS NULL OR j.group_key = @group_key)
             AND (@batch_id IS NULL OR j.batch_id = @batch_id)
-            AND CASE WHEN j.ended = 1 THEN j.finished_at ELSE j.enqueued_at END <= @before
+            AND CASE WHEN j.ended = 1 THEN j.finished_at ELSE j.enqueued_at END BETWEEN @from AND @to
         ORDER BY p.place
         OPTION (MAXDOP 1);
     IF @@ROWCOUNT = @max
@@ -337,6 +395,7 @@ ELSE
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
         AND (@job_id IS NOT NULL OR j.state = @number)
+        AND (@worker_id IS NULL OR j.worker_id = @worker_id)
     ORDER BY p.place
     OPTION (MAXDOP 1);
 GO

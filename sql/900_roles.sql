@@ -1,6 +1,6 @@
 -- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else; procedures that are named
 -- nowhere (check_headers, next_priority, lower_marks, note_attempts, sweep, look, call_sink, tend, claim_limited, link_queue, lock_batch,
--- end_batch, note_ends, note_requeued, lock_groups, advance_groups, delete_empty_queue) are called by the others only. Nobody may touch a table:
+-- end_batch, note_ends, note_requeued, lock_groups, advance_groups, delete_empty_queue, note_history, thin_history) are called by the others only. Nobody may touch a table:
 -- procedures and tables have one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
 --
 -- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
@@ -73,6 +73,11 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue_batch] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[delete_queue] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_workers] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[list_errors] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[begin_audit] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[end_audit] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[list_audit] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[list_history] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[sample] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[pause] TO [$(schema)_operator];
@@ -110,6 +115,9 @@ GO
 -- Sees everything and changes nothing.
 GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_workers] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[list_errors] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[list_audit] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[list_history] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[sample] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_monitor];

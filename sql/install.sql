@@ -386,7 +386,8 @@ GO
 -- queue's group_limit says have the turn (in_turn = 1), and the others wait in state 6 or are scheduled. Most jobs have nothing of all this, nor a
 -- key or a correlation id: plain = 1 says so to claim, which then has one column to look at. What a queue limits: group_limit, retry_passes (1: a
 -- job that is retried gives its turn away), max_running (NULL: no limit), rate_jobs in rate_ms (NULL: no limit). A worker says with its heartbeats
--- what it does: reported_at and what follows (NULL: it has said nothing).
+-- what it does: reported_at and what follows (NULL: it has said nothing). noted_... is what of that stands in the table history; samples.notes counts
+-- how often that was written.
 --
 -- The scripts before this one make the tables as version 1 has them, and never change again. What a later version changes in them stands in a
 -- migration of its own (080_migration_2, 081_migration_3, ...), for a fresh and for an old schema alike:
@@ -451,6 +452,13 @@ BEGIN
             ALTER TABLE [readpast].[workers]
             ADD reported_at datetime2(3) NULL, running int NULL, done bigint NULL, failed bigint NULL, done_per_s real NULL, failed_per_s real NULL,
                 limited_by varchar(16) COLLATE Latin1_General_100_BIN2 NULL;
+        IF COL_LENGTH(N'[readpast].[workers]', N'noted_times') IS NULL
+            ALTER TABLE [readpast].[workers]
+            ADD report_no bigint NULL, dead bigint NULL, times varchar(1400) COLLATE Latin1_General_100_BIN2 NULL,
+                noted_done bigint NULL, noted_failed bigint NULL, noted_dead bigint NULL,
+                noted_times varchar(1400) COLLATE Latin1_General_100_BIN2 NULL;
+        IF COL_LENGTH(N'[readpast].[samples]', N'notes') IS NULL
+            ALTER TABLE [readpast].[samples] ADD notes int NOT NULL CONSTRAINT samples_notes DEFAULT 0;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() = 1222
@@ -715,6 +723,60 @@ IF OBJECT_ID(N'[readpast].[claim_rates]', N'U') IS NULL
         slot_ms  bigint NOT NULL,  -- when the slot begins: milliseconds since 2000
         claimed  int    NOT NULL,
         CONSTRAINT claim_rates_pk PRIMARY KEY CLUSTERED (queue_id, slot_ms) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+    );
+GO
+
+-- 089_history.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- What became of each queue, minute by minute, for charts. note_history writes a row for each minute in which the depth was sampled, which a worker
+-- does all the time; so there are gaps where no worker ran. Of what is older than a day, thin_history makes one row of ten minutes, for 90 days.
+IF OBJECT_ID(N'[readpast].[history]', N'U') IS NULL
+    CREATE TABLE [readpast].[history]
+    (
+        queue_id        int           NOT NULL,
+        at              datetime2(0)  NOT NULL,  -- where it begins, a whole minute
+        minutes         tinyint       NOT NULL,  -- how long it is: 1 to 10
+        -- The depth as it was last sampled in this time; with ten minutes, the greatest of each.
+        ready           bigint        NOT NULL,
+        scheduled       bigint        NOT NULL,
+        waiting         bigint        NOT NULL,
+        claimed         bigint        NOT NULL,
+        dead            bigint        NOT NULL,
+        cancelled       bigint        NOT NULL,
+        workers         bigint        NOT NULL,
+        oldest_ready_ms bigint        NULL,      -- NULL: nothing was ready
+        -- What the workers said that they did, until it was written: about in this time.
+        done            bigint        NOT NULL,
+        failed          bigint        NOT NULL,  -- attempts; the job was retried or is dead
+        died            bigint        NOT NULL,  -- jobs that were dead after such an attempt
+        times           varchar(1400) COLLATE Latin1_General_100_BIN2 NULL,  -- see heartbeat; NULL: nothing ran
+        CONSTRAINT history_pk PRIMARY KEY CLUSTERED (queue_id, at) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
+        -- What is to be thinned: a day's rows at the most.
+        INDEX history_minutes NONCLUSTERED (queue_id, at) WHERE minutes < 10 WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+    );
+GO
+
+-- 092_audit.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- What people have done to queues and jobs, as the programs note it that they do it with. A row is written before the action and completed after it, so
+-- that one without an end was broken off, or is under way. Kept for 400 days at least (begin_audit). Not on the way of any job.
+IF OBJECT_ID(N'[readpast].[audit]', N'U') IS NULL
+    CREATE TABLE [readpast].[audit]
+    (
+        audit_id bigint        NOT NULL IDENTITY (1, 1),
+        began_at datetime2(3)  NOT NULL,
+        ended_at datetime2(3)  NULL,
+        who      nvarchar(256) NOT NULL,  -- the person, as the program knows them
+        login    nvarchar(128) NOT NULL,  -- who SQL Server knows: the program's login
+        action   varchar(32)   COLLATE Latin1_General_100_BIN2 NOT NULL,
+        queue    nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL,  -- by its name: the row stays when the queue is deleted. NULL: no one queue
+        what     nvarchar(max) NULL,      -- which jobs, or what else there is to say: JSON
+        jobs     bigint        NULL,      -- how many were changed
+        outcome  nvarchar(400) NULL,      -- how it ended, or the error
+        CONSTRAINT audit_pk PRIMARY KEY CLUSTERED (audit_id),
+        INDEX audit_queue NONCLUSTERED (queue, audit_id)
     );
 GO
 
@@ -3406,9 +3468,12 @@ GO
 -- Where nobody has the duties of the queue (see duties), this worker takes them over: from then on it calls promote every second, and reap, sample and
 -- expire at their times.
 -- A worker may say what it does, for list_workers: how many of its jobs run, how many were done since it registered, how many attempts failed (the
--- job was retried or is dead), and what limits it. The rates since it last said so are worked out here, by SQL Server's clock. Without @done it
--- says nothing, and what it has said stays; so it does where a heartbeat arrives behind a later one (fewer have ended), and within
--- half a second of the last report: a rate over less would say nothing.
+-- job was retried or is dead), what limits it, and for the history of the queue after how many attempts the job was dead, and how long jobs waited
+-- and ran (@times). The rates since it last said so are worked out here, by SQL Server's clock. Without @done it says nothing, and what it has said
+-- stays; so it does where a heartbeat arrives behind a later one (@report_no is not greater; without it, fewer have ended), and within half a second of
+-- the last report: a rate over less would say nothing. All numbers but @running are sums since the registration, so that nothing is missing then.
+-- @times is a JSON object: "w3" is how many jobs had waited since they were due when they were started, "r3" how many ran, from 4 ms up to 8 ms;
+-- 0 is under 1 ms, 1 under 2 ms, and so on to 24, under 2^24 ms; 25 is longer (4 h 40 min). What is 0 is left out.
 -- Results: where running jobs of this worker were asked to be cancelled (cancel), job_id and fence of each, and again with each heartbeat for a day;
 -- otherwise this result is left out. Then elected (this worker has the duties), min_compatible (the oldest release that works with this schema), and the last sample of the queue's
 -- depth as sample returns it; NULL where there is none yet. Read the last result: an
@@ -3418,7 +3483,10 @@ CREATE OR ALTER PROCEDURE [readpast].[heartbeat]
     @running    int         = NULL,
     @done       bigint      = NULL,
     @failed     bigint      = NULL,
-    @limited_by varchar(16) = NULL  -- starved, claim, cpu, finish, queue_limit
+    @limited_by varchar(16) = NULL,  -- starved, claim, cpu, finish, queue_limit
+    @dead       bigint      = NULL,
+    @times      varchar(1400) = NULL,
+    @report_no  bigint      = NULL   -- which of the reports since the registration this is: 1, 2, ...
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -3434,11 +3502,16 @@ SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id 
     done         = CASE WHEN r.is_news = 1 THEN @done ELSE done END,
     failed       = CASE WHEN r.is_news = 1 THEN @failed ELSE failed END,
     limited_by   = CASE WHEN r.is_news = 1 THEN @limited_by ELSE limited_by END,
+    dead         = CASE WHEN r.is_news = 1 THEN @dead ELSE dead END,
+    times        = CASE WHEN r.is_news = 1 THEN @times ELSE times END,
+    report_no    = CASE WHEN r.is_news = 1 THEN @report_no ELSE report_no END,
     reported_at  = CASE WHEN r.is_news = 1 THEN @now ELSE reported_at END
 FROM [readpast].[workers] AS w WITH (ROWLOCK)
 CROSS APPLY (SELECT DATEDIFF_BIG(MILLISECOND, ISNULL(w.reported_at, w.registered_at), @now) AS ms) AS t
-CROSS APPLY (SELECT t.ms, CASE WHEN @done + ISNULL(@failed, 0) >= ISNULL(w.done, 0) + ISNULL(w.failed, 0) AND (t.ms < 0 OR t.ms >= 500)
-                               THEN 1 ELSE 0 END AS is_news) AS r
+CROSS APPLY (SELECT t.ms, CASE WHEN t.ms BETWEEN 0 AND 499 OR @done IS NULL THEN 0
+                               WHEN @report_no > ISNULL(w.report_no, 0) THEN 1
+                               WHEN @report_no IS NULL AND @done + ISNULL(@failed, 0) >= ISNULL(w.done, 0) + ISNULL(w.failed, 0) THEN 1
+                               ELSE 0 END AS is_news) AS r
 WHERE w.worker_id = @worker_id AND w.lost_at IS NULL
 OPTION (MAXDOP 1);
 IF @@ROWCOUNT = 0
@@ -3548,27 +3621,162 @@ WHERE p.[checkpoint] IS NOT NULL
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 GO
 
+-- 328_note_history.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For sample and unregister_worker: writes into history what the workers of a queue have reported and what was not written yet, as of the minute in
+-- which the depth was last sampled, and that depth. Where that minute has a row, it is added to.
+--
+-- Counted once, whatever is rolled back, repeated or done twice at a time: what was taken of a worker stands in its own row (noted_...), changed in
+-- the transaction that writes the history. samples.notes counts these transactions: each begins by raising it from the value that it was before the
+-- workers were read, so that of two which have read the same the second changes nothing.
+-- The workers are read, and the times added up, before that, so that a heartbeat waits for a few statements at the most. One that is under way
+-- is skipped (READPAST); what it brings is written the next time. It waits for a tenth of a second at the most for anybody, and then leaves it to the
+-- next time.
+CREATE OR ALTER PROCEDURE [readpast].[note_history]
+    @queue_id int,
+    @most     int = 1  -- how many minutes there may be from one sample to the next: in a longer time there was nobody to sample
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @epoch datetime2(0) = '20000101', @notes int, @sampled_at datetime2(3), @at datetime2(0), @minutes int,
+    @ready bigint, @scheduled bigint, @waiting bigint, @claimed bigint, @dead bigint, @cancelled bigint, @workers bigint, @oldest_ready_ms bigint,
+    @done bigint, @failed bigint, @died bigint, @times varchar(1400), @bucket varchar(3) = '', @jobs bigint;
+DECLARE @news TABLE
+(
+    worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED,
+    done      bigint NULL,
+    failed    bigint NULL,
+    dead      bigint NULL,
+    times     varchar(1400) COLLATE Latin1_General_100_BIN2 NULL,
+    was_done   bigint NOT NULL,
+    was_failed bigint NOT NULL,
+    was_dead   bigint NOT NULL,
+    was_times  varchar(1400) COLLATE Latin1_General_100_BIN2 NULL
+);
+DECLARE @counts TABLE (bucket varchar(3) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED, jobs bigint NOT NULL);
+
+-- A caller's transaction would keep the workers locked.
+IF @@TRANCOUNT > 0
+    RETURN;
+SET LOCK_TIMEOUT 100;
+BEGIN TRY
+    SELECT @notes = notes, @sampled_at = sampled_at, @ready = ready, @scheduled = scheduled, @waiting = ISNULL(waiting, 0), @claimed = claimed,
+           @dead = dead, @cancelled = ISNULL(cancelled, 0), @workers = workers,
+           @oldest_ready_ms = DATEDIFF_BIG(MILLISECOND, oldest_due_at, sampled_at)
+    FROM [readpast].[samples] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id;
+    IF @sampled_at IS NULL
+        RETURN;
+    SET @at = DATEADD(MINUTE, DATEDIFF(MINUTE, @epoch, @sampled_at), @epoch);
+    SET @minutes = DATEDIFF(MINUTE, @at, @now);
+    SET @minutes = CASE WHEN @minutes > @most OR @minutes < 1 THEN 1 WHEN @minutes > 10 THEN 10 ELSE @minutes END;
+
+    INSERT @news (worker_id, done, failed, dead, times, was_done, was_failed, was_dead, was_times)
+    SELECT worker_id, done, failed, dead, times, ISNULL(noted_done, 0), ISNULL(noted_failed, 0), ISNULL(noted_dead, 0), noted_times
+    FROM [readpast].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    WHERE queue_id = @queue_id
+        AND (done <> ISNULL(noted_done, 0) OR failed <> ISNULL(noted_failed, 0) OR dead <> ISNULL(noted_dead, 0) OR times <> ISNULL(noted_times, ''))
+    OPTION (MAXDOP 1);
+    -- Numbers of a worker only grow. What a program of somebody else's says wrongly must not stand here as less than nothing.
+    SELECT @done = ISNULL(SUM(CASE WHEN done > was_done THEN done - was_done ELSE 0 END), 0),
+           @failed = ISNULL(SUM(CASE WHEN failed > was_failed THEN failed - was_failed ELSE 0 END), 0),
+           @died = ISNULL(SUM(CASE WHEN dead > was_dead THEN dead - was_dead ELSE 0 END), 0)
+    FROM @news;
+
+    INSERT @counts (bucket, jobs)
+    SELECT c.bucket, SUM(c.jobs)
+    FROM (SELECT j.[key] AS bucket, TRY_CAST(j.value AS bigint) AS jobs
+          FROM @news AS n CROSS APPLY OPENJSON(CASE WHEN ISJSON(n.times) = 1 THEN n.times END) AS j
+          UNION ALL
+          SELECT j.[key], -TRY_CAST(j.value AS bigint)
+          FROM @news AS n CROSS APPLY OPENJSON(CASE WHEN ISJSON(n.was_times) = 1 THEN n.was_times END) AS j
+          UNION ALL
+          SELECT j.[key], TRY_CAST(j.value AS bigint)
+          FROM [readpast].[history] AS h WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (history_pk (queue_id, at))) CROSS APPLY OPENJSON(h.times) AS j
+          WHERE h.queue_id = @queue_id AND h.at = @at) AS c
+    WHERE c.bucket LIKE '[wr][0-9]' OR c.bucket LIKE '[wr][0-9][0-9]'
+    GROUP BY c.bucket
+    HAVING SUM(c.jobs) > 0
+    OPTION (MAXDOP 1);
+    WHILE 1 = 1
+    BEGIN
+        SELECT TOP (1) @bucket = bucket, @jobs = jobs FROM @counts WHERE bucket > @bucket ORDER BY bucket;
+        IF @@ROWCOUNT = 0
+            BREAK;
+        SET @times = CONCAT(@times + ',', '"', @bucket, '":', @jobs);
+    END;
+    SET @times = '{' + @times + '}';
+
+    BEGIN TRANSACTION;
+    UPDATE [readpast].[samples] WITH (ROWLOCK) SET notes = notes + 1 WHERE queue_id = @queue_id AND notes = @notes;
+    IF @@ROWCOUNT = 0
+    BEGIN
+        ROLLBACK TRANSACTION;
+        RETURN;
+    END;
+    UPDATE w
+    SET noted_done = n.done, noted_failed = n.failed, noted_dead = n.dead, noted_times = n.times
+    FROM @news AS n
+    INNER LOOP JOIN [readpast].[workers] AS w WITH (ROWLOCK, FORCESEEK, INDEX (workers_pk)) ON w.worker_id = n.worker_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    UPDATE [readpast].[history] WITH (ROWLOCK)
+    SET minutes = CASE WHEN minutes > @minutes THEN minutes ELSE @minutes END,
+        ready = @ready, scheduled = @scheduled, waiting = @waiting, claimed = @claimed, dead = @dead, cancelled = @cancelled, workers = @workers,
+        oldest_ready_ms = @oldest_ready_ms, done = done + @done, failed = failed + @failed, died = died + @died, times = @times
+    WHERE queue_id = @queue_id AND at = @at;
+    IF @@ROWCOUNT = 0
+        INSERT [readpast].[history] (queue_id, at, minutes, ready, scheduled, waiting, claimed, dead, cancelled, workers, oldest_ready_ms,
+                                      done, failed, died, times)
+        VALUES (@queue_id, @at, @minutes, @ready, @scheduled, @waiting, @claimed, @dead, @cancelled, @workers, @oldest_ready_ms,
+                @done, @failed, @died, @times);
+    COMMIT TRANSACTION;
+END TRY
+BEGIN CATCH
+    IF @@TRANCOUNT > 0
+        ROLLBACK TRANSACTION;
+    IF ERROR_NUMBER() NOT IN (1205, 1222)
+        THROW;
+END CATCH;
+GO
+
 -- 330_unregister_worker.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Ends a worker: it is marked lost, and jobs that it still holds are left to the next reap. Its row stays for a day, even where it holds nothing: a
 -- claim of it may still be on its way, and only by this row does reap find the jobs of it. Duties that it had pass to the next heartbeat.
+-- With it a worker says for the last time what it has done, as with a heartbeat; one that was marked lost may do so, too. The last worker of a queue
+-- has it written into history: nobody else may come for long.
 CREATE OR ALTER PROCEDURE [readpast].[unregister_worker]
     @queue     nvarchar(129),
-    @worker_id uniqueidentifier
+    @worker_id uniqueidentifier,
+    @done      bigint        = NULL,
+    @failed    bigint        = NULL,
+    @dead      bigint        = NULL,
+    @times     varchar(1400) = NULL,
+    @report_no bigint        = NULL
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME();
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int;
 
 UPDATE [readpast].[workers] WITH (ROWLOCK) SET lost_at = @now WHERE worker_id = @worker_id AND lost_at IS NULL;
+
+-- Once: a call that is repeated brings no greater number.
+UPDATE [readpast].[workers] WITH (ROWLOCK)
+SET done = @done, failed = @failed, dead = @dead, times = @times, report_no = @report_no, reported_at = @now
+WHERE worker_id = @worker_id AND @report_no > ISNULL(report_no, 0);
 
 UPDATE d
 SET until = @now
 FROM [readpast].[queues] AS q
 INNER JOIN [readpast].[duties] AS d WITH (ROWLOCK) ON d.queue_id = q.queue_id
 WHERE q.name = @queue AND d.worker_id = @worker_id AND d.until > @now;
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
+IF NOT EXISTS (SELECT 1 FROM [readpast].[workers] WITH (NOLOCK) WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until >= @now)
+    EXEC [readpast].[note_history] @queue_id;
 GO
 
 -- 340_promote.sql
@@ -3647,6 +3855,7 @@ GO
 -- Cheap at any depth, at the price of precision: of each priority the first 10,000 ready jobs are counted, and where there are more, the
 -- rest is estimated from the job_ids, which are dense; of scheduled, waiting, claimed, dead and cancelled jobs 100,000 are counted at the most. The oldest
 -- ready job is looked for among those that were counted. At most 100 priorities are looked at. Exact numbers: the procedure stats.
+-- The first sample of a minute has the one before it written into history, with what the workers have done until then.
 -- Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms (NULL: nothing is ready), sample_age_ms (NULL: there is no
 -- sample yet, because another worker is taking the first), cancelled, waiting, open_batches (whose follow-ups go to the queue).
 CREATE OR ALTER PROCEDURE [readpast].[sample]
@@ -3656,7 +3865,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @claim_order varchar(4), @is_mine int, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @claim_order varchar(4), @is_mine int, @most int, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id, @paused = paused, @claim_order = claim_order FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -3683,6 +3892,13 @@ END;
 
 IF @is_mine = 1
 BEGIN
+    -- Who calls it at an interval has @max_age_ms at half of that, and comes a little later now and then.
+    IF EXISTS (SELECT 1 FROM [readpast].[samples] WITH (NOLOCK) WHERE queue_id = @queue_id AND DATEDIFF(MINUTE, sampled_at, @now) <> 0)
+    BEGIN
+        SET @most = 1 + @max_age_ms / 30000;
+        EXEC [readpast].[note_history] @queue_id, @most;
+    END;
+
     DECLARE @ready bigint = 0, @oldest datetime2(3), @priorities int = 0, @priority smallint, @counted bigint, @first_id bigint,
         @last_id bigint, @end_id bigint, @due_at datetime2(3);
 
@@ -3833,13 +4049,107 @@ SELECT CAST(CASE WHEN @ready = 1 OR @scheduled = 1 OR @claimed = 1 OR @waiting =
        @waiting AS waiting;
 GO
 
+-- 368_thin_history.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For expire: makes one row of each ten minutes that are older than a day, of up to an hour in a call, and deletes up to 1,000 rows that are older
+-- than 90 days. Counts and times are added up; of the depth the greatest of each stays, which is what one looks for in a chart: the backlog of those
+-- minutes.
+-- Each ten minutes are a transaction of their own: a call that breaks off leaves the rest to the next one.
+CREATE OR ALTER PROCEDURE [readpast].[thin_history]
+    @queue_id int
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @epoch datetime2(0) = '20000101', @before datetime2(0) = DATEADD(DAY, -1, SYSUTCDATETIME()), @at datetime2(0), @done int = 0,
+    @times varchar(1400), @bucket varchar(3), @jobs bigint;
+DECLARE @old TABLE
+(
+    at              datetime2(0) NOT NULL PRIMARY KEY CLUSTERED,
+    ready           bigint       NOT NULL,
+    scheduled       bigint       NOT NULL,
+    waiting         bigint       NOT NULL,
+    claimed         bigint       NOT NULL,
+    dead            bigint       NOT NULL,
+    cancelled       bigint       NOT NULL,
+    workers         bigint       NOT NULL,
+    oldest_ready_ms bigint       NULL,
+    done            bigint       NOT NULL,
+    failed          bigint       NOT NULL,
+    died            bigint       NOT NULL,
+    times           varchar(1400) COLLATE Latin1_General_100_BIN2 NULL
+);
+DECLARE @counts TABLE (bucket varchar(3) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED, jobs bigint NOT NULL);
+
+-- A caller's transaction would end with a wait that was too long.
+IF @@TRANCOUNT > 0
+    RETURN;
+-- Whole ten minutes only.
+SET @before = DATEADD(MINUTE, DATEDIFF(MINUTE, @epoch, @before) / 10 * 10, @epoch);
+SET LOCK_TIMEOUT 100;
+BEGIN TRY
+    WHILE @done < 6
+    BEGIN
+        SET @done = @done + 1;
+        SET @at = (SELECT TOP (1) h.at FROM [readpast].[history] AS h WITH (NOLOCK, INDEX (history_minutes))
+                   WHERE h.queue_id = @queue_id AND h.minutes < 10 AND h.at < @before
+                   ORDER BY h.at);
+        IF @at IS NULL
+            BREAK;
+        SET @at = DATEADD(MINUTE, DATEDIFF(MINUTE, @epoch, @at) / 10 * 10, @epoch);
+
+        DELETE @old;
+        DELETE @counts;
+        BEGIN TRANSACTION;
+        DELETE h
+        OUTPUT deleted.at, deleted.ready, deleted.scheduled, deleted.waiting, deleted.claimed, deleted.dead, deleted.cancelled, deleted.workers,
+            deleted.oldest_ready_ms, deleted.done, deleted.failed, deleted.died, deleted.times
+        INTO @old (at, ready, scheduled, waiting, claimed, dead, cancelled, workers, oldest_ready_ms, done, failed, died, times)
+        FROM [readpast].[history] AS h WITH (ROWLOCK, FORCESEEK, INDEX (history_pk))
+        WHERE h.queue_id = @queue_id AND h.at >= @at AND h.at < DATEADD(MINUTE, 10, @at)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+        INSERT @counts (bucket, jobs)
+        SELECT j.[key], SUM(CAST(j.value AS bigint)) FROM @old AS o CROSS APPLY OPENJSON(o.times) AS j GROUP BY j.[key];
+        SET @times = NULL;
+        SET @bucket = '';
+        WHILE 1 = 1
+        BEGIN
+            SELECT TOP (1) @bucket = bucket, @jobs = jobs FROM @counts WHERE bucket > @bucket ORDER BY bucket;
+            IF @@ROWCOUNT = 0
+                BREAK;
+            SET @times = CONCAT(@times + ',', '"', @bucket, '":', @jobs);
+        END;
+
+        INSERT [readpast].[history] (queue_id, at, minutes, ready, scheduled, waiting, claimed, dead, cancelled, workers, oldest_ready_ms,
+                                      done, failed, died, times)
+        SELECT @queue_id, @at, 10, MAX(ready), MAX(scheduled), MAX(waiting), MAX(claimed), MAX(dead), MAX(cancelled), MAX(workers),
+               MAX(oldest_ready_ms), SUM(done), SUM(failed), SUM(died), '{' + @times + '}'
+        FROM @old
+        HAVING COUNT(*) > 0;  -- another session may have been faster
+        COMMIT TRANSACTION;
+    END;
+
+    DELETE TOP (1000) FROM [readpast].[history] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    WHERE queue_id = @queue_id AND at < DATEADD(DAY, -90, SYSUTCDATETIME())
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+END TRY
+BEGIN CATCH
+    IF @@TRANCOUNT > 0
+        ROLLBACK TRANSACTION;
+    IF ERROR_NUMBER() NOT IN (1205, 1222)
+        THROW;
+END CATCH;
+GO
+
 -- 370_expire.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Deletes up to @max finished jobs that the queue no longer keeps (create_queue: @keep_done_s, @keep_dead_s), the oldest first. Run it until it
 -- returns less than @max; the worker that has the duties of the queue does so every minute. Result: expired.
 -- Also deletes up to @max rows of progress whose job is gone or done, and up to @max batches that have ended a week ago and whose follow-ups belong
--- to the queue; expired is the greatest of the three numbers.
+-- to the queue; expired is the greatest of the three numbers. And it thins the queue's history (thin_history).
 -- As purge: first the ids, then the rows in the order of their ids; what others have locked is skipped both times, and goes the next time.
 CREATE OR ALTER PROCEDURE [readpast].[expire]
     @queue nvarchar(129),
@@ -3980,6 +4290,9 @@ IF @batches > 0
     INNER LOOP JOIN [readpast].[batches] AS b WITH (ROWLOCK, FORCESEEK, INDEX (batches_pk)) ON b.batch_id = o.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
+
+EXEC [readpast].[thin_history] @queue_id;
+
 IF @noted > @expired
     SET @expired = @noted;
 SELECT CASE WHEN @batches > @expired THEN @batches ELSE @expired END AS expired;
@@ -4111,12 +4424,14 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Counts the jobs of one queue or, with NULL, of each. Reads without locks (NOLOCK): it neither waits nor makes anybody wait, and what
--- it returns is a sample, not a balance. Reads every entry of the small indexes once.
+-- it returns is a sample, not a balance. Reads every entry of the small indexes once or, with @most, so many of each: a count of @most says
+-- that there are at least so many, and the oldest ready job is that of those that were counted. So it is cheap at any depth.
 -- Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled, claimed, done, dead, archived, workers,
 -- oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever), sink, cancelled,
 -- waiting, group_limit, retry_passes, max_running, rate_jobs, rate_ms.
 CREATE OR ALTER PROCEDURE [readpast].[stats]
-    @queue nvarchar(129) = NULL
+    @queue nvarchar(129) = NULL,
+    @most  bigint        = NULL  -- of each state at most so many are counted, 1 or more; of ready jobs so many of each index; NULL: all
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -4127,37 +4442,43 @@ BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
     THROW 58001, @message, 1;
 END;
+IF @most < 1
+    THROW 58003, N'most must be 1 or more', 1;
+SET @most = ISNULL(@most, 9223372036854775807);
 
 SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts, q.paused,
        r.ready,
-       (SELECT COUNT_BIG(*) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
-        WHERE j.queue_id = q.queue_id AND j.state = 1) AS scheduled,
-       (SELECT COUNT_BIG(*) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
-        WHERE j.queue_id = q.queue_id AND j.state = 2) AS claimed,
-       (SELECT COUNT_BIG(*) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = q.queue_id AND j.state = 3 AND j.ended = 1) AS done,
-       (SELECT COUNT_BIG(*) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = q.queue_id AND j.state = 4 AND j.ended = 1) AS dead,
-       (SELECT COUNT_BIG(*) FROM [readpast].[archive] AS a WITH (NOLOCK, INDEX (archive_finished))
-        WHERE a.queue_id = q.queue_id) AS archived,
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
+                                    WHERE j.queue_id = q.queue_id AND j.state = 1) AS c) AS scheduled,
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
+                                    WHERE j.queue_id = q.queue_id AND j.state = 2) AS c) AS claimed,
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+                                    WHERE j.queue_id = q.queue_id AND j.state = 3 AND j.ended = 1) AS c) AS done,
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+                                    WHERE j.queue_id = q.queue_id AND j.state = 4 AND j.ended = 1) AS c) AS dead,
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) a.job_id FROM [readpast].[archive] AS a WITH (NOLOCK, INDEX (archive_finished))
+                                    WHERE a.queue_id = q.queue_id) AS c) AS archived,
        (SELECT COUNT_BIG(*) FROM [readpast].[workers] AS w WITH (NOLOCK)
         WHERE w.queue_id = q.queue_id AND w.lost_at IS NULL AND w.lease_until >= @now) AS workers,
        DATEDIFF_BIG(MILLISECOND, r.oldest, @now) AS oldest_ready_ms, q.keep_done_s, q.keep_dead_s, q.sink,
-       (SELECT COUNT_BIG(*) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = q.queue_id AND j.state = 5 AND j.ended = 1) AS cancelled,
-       (SELECT COUNT_BIG(*) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
-        WHERE j.queue_id = q.queue_id AND j.state = 6) AS waiting,
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+                                    WHERE j.queue_id = q.queue_id AND j.state = 5 AND j.ended = 1) AS c) AS cancelled,
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+                                    WHERE j.queue_id = q.queue_id AND j.state = 6) AS c) AS waiting,
        q.group_limit, q.retry_passes, q.max_running, q.rate_jobs, q.rate_ms
 FROM [readpast].[queues] AS q
 CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
-             FROM (SELECT COUNT_BIG(*) AS ready, MIN(j.due_at) AS oldest FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                   WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0
+             FROM (SELECT COUNT_BIG(*) AS ready, MIN(c.due_at) AS oldest
+                   FROM (SELECT TOP (@most) j.due_at FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0) AS c
                    UNION ALL
-                   SELECT COUNT_BIG(*), MIN(j.due_at) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                   WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
+                   SELECT COUNT_BIG(*), MIN(c.due_at)
+                   FROM (SELECT TOP (@most) j.due_at FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0) AS c
                    UNION ALL
-                   SELECT COUNT_BIG(*), MIN(j.due_at) FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
-                   WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS i) AS r
+                   SELECT COUNT_BIG(*), MIN(c.due_at)
+                   FROM (SELECT TOP (@most) j.due_at FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
+                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c) AS i) AS r
 WHERE @queue IS NULL OR q.name = @queue
 ORDER BY q.name;
 GO
@@ -4171,7 +4492,8 @@ GO
 -- the first 1,000 jobs that it holds.
 -- Result: worker_id, queue, name, registered_at, lease_left_ms (negative: it has run out; 0 where there is a lost_at), lost_at (it has ended or was
 -- lost), reported_at, held (jobs that are claimed by it), oldest_claimed_at (of those; of more than 1,000, of the 1,000 that were
--- enqueued first), and as it has said with its heartbeat at reported_at: running, done, failed, done_per_s, failed_per_s, limited_by (see heartbeat).
+-- enqueued first), and as it has said at reported_at, with its heartbeat or (done and failed) when it ended: running, done, failed, done_per_s,
+-- failed_per_s, limited_by (see heartbeat).
 CREATE OR ALTER PROCEDURE [readpast].[list_workers]
     @queue nvarchar(129) = NULL
 AS
@@ -4202,6 +4524,49 @@ CROSS APPLY (SELECT MIN(f.claimed_at) AS oldest_claimed_at
                    ORDER BY j.job_id) AS f) AS c
 WHERE (@queue_id IS NULL OR w.queue_id = @queue_id) AND ISNULL(w.lost_at, w.lease_until) > DATEADD(DAY, -1, @now)
 ORDER BY q.name, w.name, w.registered_at
+OPTION (MAXDOP 1);
+GO
+
+-- 404_list_history.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Shows what became of a queue or, with NULL, of each: the rows of history that lie, if only in part, in the @minutes before @until (NULL: now), by
+-- queue and time; of more than 100,000 the newest. A minute is there when it has passed, if somebody sampled the depth in it.
+-- Reads without locks (NOLOCK): it neither waits nor makes anybody wait.
+-- Result: queue, at (the beginning, UTC), minutes (1 to 10), the depth as it was last sampled in this time (with ten minutes, the greatest of each):
+-- ready, scheduled, waiting, claimed, dead, cancelled, workers, oldest_ready_ms (NULL: nothing was ready); and what the workers have reported: done,
+-- failed (attempts), died (jobs that were dead after one), times (how long jobs waited and ran, see heartbeat; NULL: none has run).
+CREATE OR ALTER PROCEDURE [readpast].[list_history]
+    @queue   nvarchar(129) = NULL,
+    @minutes int           = 60,    -- 1 to 129,600: 90 days, which is as long as it is kept
+    @until   datetime2(3)  = NULL
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @queue_id int, @since datetime2(3), @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WITH (NOLOCK) WHERE name = @queue;
+IF @queue IS NOT NULL AND @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF @minutes IS NULL OR @minutes < 1 OR @minutes > 129600
+    THROW 58003, N'minutes must be 1 to 129600 (90 days)', 1;
+
+SET @until = ISNULL(@until, SYSUTCDATETIME());
+SET @since = DATEADD(MINUTE, -@minutes, @until);
+SELECT n.queue, n.at, n.minutes, n.ready, n.scheduled, n.waiting, n.claimed, n.dead, n.cancelled, n.workers, n.oldest_ready_ms,
+       n.done, n.failed, n.died, n.times
+FROM (SELECT TOP (100000) q.name AS queue, h.at, CAST(h.minutes AS int) AS minutes, h.ready, h.scheduled, h.waiting, h.claimed, h.dead, h.cancelled,
+             h.workers, h.oldest_ready_ms, h.done, h.failed, h.died, h.times
+      FROM [readpast].[queues] AS q WITH (NOLOCK)
+      INNER LOOP JOIN [readpast].[history] AS h WITH (NOLOCK, FORCESEEK (history_pk (queue_id, at))) ON h.queue_id = q.queue_id
+      WHERE (@queue_id IS NULL OR q.queue_id = @queue_id)
+          AND h.at > DATEADD(MINUTE, -10, @since) AND DATEADD(MINUTE, h.minutes, h.at) > @since  -- the first for the seek
+          AND h.at < @until
+      ORDER BY h.at DESC) AS n
+ORDER BY n.queue, n.at
 OPTION (MAXDOP 1);
 GO
 
@@ -4902,8 +5267,8 @@ GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- For delete_queue: deletes a queue that has no jobs, with all that belongs to it, in one transaction. @outcome: gone; or, and then nothing has
--- changed, worker (one of it has a lease), batch (one that has not ended has its follow-up in it), jobs, rest (there are notes of jobs, or batches
--- that have ended), or locked (somebody has locked what belongs to it).
+-- changed, worker (one of it has a lease), batch (one that has not ended has its follow-up in it), jobs, rest (there are notes of jobs, batches
+-- that have ended, or history), or locked (somebody has locked what belongs to it).
 --
 -- No job stays behind without a queue:
 -- 1. The queue's row is deleted first. Only then the jobs are looked for, in each index in which a job of the queue can stand, with HOLDLOCK: what
@@ -4964,7 +5329,8 @@ BEGIN TRY
     IF @outcome IS NULL
         AND (EXISTS (SELECT 1 FROM [readpast].[progress] WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (progress_queue)) WHERE queue_id = @queue_id)
              OR EXISTS (SELECT 1 FROM [readpast].[batch_counts] WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (batch_counts_queue))
-                        WHERE queue_id = @queue_id))
+                        WHERE queue_id = @queue_id)
+             OR EXISTS (SELECT 1 FROM [readpast].[history] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id))
         SET @outcome = 'rest';
 
     IF @outcome IS NULL
@@ -4984,6 +5350,7 @@ BEGIN TRY
     BEGIN
         DELETE [readpast].[duties] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [readpast].[samples] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        DELETE [readpast].[history] WITH (ROWLOCK) WHERE queue_id = @queue_id;  -- a row since the look; without the sample there is no further one
         DELETE [readpast].[marks] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [readpast].[schedules] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [readpast].[claim_rates] WITH (ROWLOCK) WHERE queue_id = @queue_id;
@@ -5058,6 +5425,7 @@ ELSE IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (NOLOCK, INDEX (jobs_ready)
     SET @outcome = 'jobs';
 ELSE IF EXISTS (SELECT 1 FROM [readpast].[progress] WITH (NOLOCK, INDEX (progress_queue)) WHERE queue_id = @queue_id)
     OR EXISTS (SELECT 1 FROM [readpast].[batch_counts] WITH (NOLOCK, INDEX (batch_counts_queue)) WHERE queue_id = @queue_id)
+    OR EXISTS (SELECT 1 FROM [readpast].[history] WITH (NOLOCK) WHERE queue_id = @queue_id)
     SET @outcome = 'rest';
 ELSE
 BEGIN
@@ -5185,6 +5553,8 @@ BEGIN
     FROM @gone AS g
     INNER LOOP JOIN [readpast].[batches] AS b WITH (ROWLOCK, FORCESEEK, INDEX (batches_pk)) ON b.batch_id = g.job_id
     OPTION (MAXDOP 1);
+    DELETE TOP (@max) FROM [readpast].[history] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE queue_id = @queue_id OPTION (MAXDOP 1);
+    SET @rest = @rest + @@ROWCOUNT;
     COMMIT TRANSACTION;
     SET @outcome = CASE WHEN @rest = 0 THEN 'locked' END;
 END;
@@ -5214,12 +5584,16 @@ GO
 -- A page at any depth costs its rows: two seeks, first for the rest of the same time or priority, then for what follows. An OR of the two, or >= and
 -- a filter, would read the same time's million jobs for each page again. Only the claimed jobs are sorted, by id: as many as the workers hold.
 -- First the ids, from entries of the index alone; then the rows. So it holds one lock at a time, and never waits.
+-- @newest_first: the same pages backwards, for jobs that have ended: done, dead, cancelled, archived. A place serves both directions: with the other
+-- one, the page has what lies before it. The other states have an order of their own, in which nothing is the newest.
+-- @worker_id: of the claimed jobs those that this worker holds, by a seek.
 --
--- @kind, @correlation_id, @error, @dedup_key, @group_key, @batch_id, @older_than_ms: only jobs of this kind, with this id, with this text in their
--- error (compared as the database's collation does; none: any error or no error), with this key, of this group, of this batch, and this old: those
--- that have ended counted from their end, the others from when they were enqueued, as purge counts. No index has them, because every job would pay
--- for that: up to @scan jobs are read, in the order of the state, and the page has those of them that match. So such a page costs @scan rows at the
--- most, and may be empty although jobs that match come later: the next one begins at @next.
+-- @kind, @correlation_id, @error, @dedup_key, @group_key, @batch_id: only jobs of this kind, with this id, with this text in their error (compared as
+-- the database's collation does; none: any error or no error), with this key, of this group, of this batch. @older_than_ms, @since, @until: only jobs
+-- of this age, from this time on, before this time (UTC): those that have ended counted from their end, the others from when they were enqueued, as
+-- purge counts. No index has these, but for the end of the jobs that have ended, because every job would pay for that: up to @scan jobs are read, in
+-- the order of the state, and the page has those of them that match. So such a page costs @scan rows at the most, and may be empty although jobs that
+-- match come later: the next one begins at @next. Where only times are asked for of jobs that have ended, a page costs its rows.
 -- @next and what stands with it: where the next page begins, to be passed on as @after and so on. NULL: there is no further page.
 --
 -- Result: job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind, dedup_key,
@@ -5253,27 +5627,37 @@ CREATE OR ALTER PROCEDURE [readpast].[peek]
     @group_key      nvarchar(129) = NULL,
     @batch_id       bigint       = NULL,
     @older_than_ms  bigint       = NULL,
-    @max_bytes      int          = NULL   -- payloads and outputs are cut to so many bytes
+    @max_bytes      int          = NULL,  -- payloads and outputs are cut to so many bytes
+    @newest_first   bit          = 0,     -- done, dead, cancelled, archived
+    @since          datetime2(3) = NULL,  -- this time and later
+    @until          datetime2(3) = NULL,  -- before this time
+    @worker_id      uniqueidentifier = NULL  -- claimed: the worker that holds them
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET @error = NULLIF(@error, N'');
+SET @newest_first = ISNULL(@newest_first, 0);
 IF @max_bytes IS NOT NULL
     SET @texts = 0;
 DECLARE @queue_id int, @claim_order varchar(4), @found int = 0, @is_archived bit = 0, @message nvarchar(2048);
 DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL AND @dedup_key IS NULL AND @group_key IS NULL
                                      AND @batch_id IS NULL THEN 0 ELSE 1 END;
--- Of jobs that have ended, the index has the age.
-DECLARE @take int = CASE WHEN @is_filtered = 0 AND (@older_than_ms IS NULL OR @state IN ('done', 'dead', 'cancelled', 'archived')) THEN @max
+-- Of jobs that have ended, the index has the time.
+DECLARE @take int = CASE WHEN @is_filtered = 0 AND (@older_than_ms IS NULL AND @since IS NULL AND @until IS NULL
+                                                     OR @state IN ('done', 'dead', 'cancelled', 'archived')) THEN @max
                          ELSE @scan END;
-IF @older_than_ms IS NOT NULL
+IF @older_than_ms IS NOT NULL OR @since IS NOT NULL OR @until IS NOT NULL
     SET @is_filtered = 1;
--- Without an age, later than all.
-DECLARE @before datetime2(3) = CASE WHEN @older_than_ms IS NULL THEN '99991231'
+-- The first and the last time that are asked for: of all that there are, if none is.
+DECLARE @from datetime2(3) = ISNULL(@since, '00010101');
+DECLARE @to datetime2(3) = CASE WHEN @older_than_ms IS NULL THEN '99991231 23:59:59.999'
                                     WHEN @older_than_ms >= 63072000000000 THEN '00010101'  -- 2,000 years: older than any
                                     ELSE DATEADD(MILLISECOND, -CAST(@older_than_ms % 60000 AS int),
                                                  DATEADD(MINUTE, -CAST(@older_than_ms / 60000 AS int), SYSUTCDATETIME())) END;
+IF @until <= @to
+    SET @to = CASE WHEN @until > '00010101' THEN DATEADD(MILLISECOND, -1, @until) ELSE '00010101' END;
+DECLARE @has_ended bit = CASE WHEN @state IN ('done', 'dead', 'cancelled', 'archived') THEN 1 ELSE 0 END;
 DECLARE @taken int, @end int, @last int;
 DECLARE @number tinyint = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'claimed' THEN 2
                                       WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
@@ -5306,7 +5690,11 @@ END;
 IF @job_id IS NOT NULL AND (@state IS NOT NULL OR @after IS NOT NULL)
     THROW 58003, N'job_id is for one job, whatever its state: it cannot stand beside state and after', 1;
 IF @job_id IS NOT NULL AND @is_filtered = 1
-    THROW 58003, N'job_id is for one job: it cannot stand beside kind, correlation_id, error, dedup_key, group_key, batch_id and older_than_ms', 1;
+    THROW 58003, N'job_id is for one job: it cannot stand beside kind, correlation_id, error, dedup_key, group_key, batch_id, older_than_ms, since and until', 1;
+IF @newest_first = 1 AND (@job_id IS NOT NULL OR @has_ended = 0)
+    THROW 58003, N'newest_first is for the states done, dead, cancelled and archived: jobs of the others have an order of their own', 1;
+IF @worker_id IS NOT NULL AND (@job_id IS NOT NULL OR @state <> 'claimed')
+    THROW 58003, N'worker_id is for the state claimed: jobs of the others have no worker', 1;
 IF @max IS NULL OR @max < 0
     THROW 58003, N'max must be 0 or more', 1;
 IF @older_than_ms < 0
@@ -5322,12 +5710,17 @@ IF @after IS NOT NULL AND (@state = 'ready' AND @after_priority IS NULL
 
 IF @after IS NULL
 BEGIN
-    SET @after = 0;
-    SET @after_time = '00010101';
+    SET @after = CASE WHEN @newest_first = 1 THEN 9223372036854775807 ELSE 0 END;
+    SET @after_time = CASE WHEN @newest_first = 1 THEN '99991231 23:59:59.999' ELSE '00010101' END;
     SET @after_priority = -32768;
     SET @after_alone = 1;
     SET @after_group = N'';
 END;
+-- Jobs that have ended: the page begins where the times that are asked for do, if that is later. A seek goes to one bound on each side.
+IF @has_ended = 1 AND @newest_first = 0 AND @after_time < @from
+    SELECT @after_time = DATEADD(MILLISECOND, -1, @from), @after = 9223372036854775807;
+IF @newest_first = 1 AND @after_time > @to
+    SELECT @after_time = DATEADD(MILLISECOND, 1, @to), @after = 0;
 
 IF @job_id IS NOT NULL
 BEGIN
@@ -5404,6 +5797,12 @@ BEGIN
     ORDER BY due_at, job_id
     OPTION (MAXDOP 1);
 END;
+ELSE IF @state = 'claimed' AND @worker_id IS NOT NULL
+    INSERT @page (job_id)
+    SELECT TOP (@take) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_claimed))
+    WHERE queue_id = @queue_id AND state = 2 AND worker_id = @worker_id AND job_id > @after
+    ORDER BY job_id
+    OPTION (MAXDOP 1);
 ELSE IF @state = 'claimed'
     INSERT @page (job_id)
     SELECT TOP (@take) job_id FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_claimed))
@@ -5424,9 +5823,23 @@ BEGIN
     ORDER BY group_key, job_id
     OPTION (MAXDOP 1);
 END;
+ELSE IF @number >= 3 AND @newest_first = 1
+BEGIN
+    -- ended = 1 is the index's filter, which a variable does not show.
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take) job_id, finished_at FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at = @after_time AND job_id < @after
+    ORDER BY job_id DESC
+    OPTION (MAXDOP 1);
+    SET @found = @@ROWCOUNT;
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take - @found) job_id, finished_at FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at < @after_time AND finished_at >= @from
+    ORDER BY finished_at DESC, job_id DESC
+    OPTION (MAXDOP 1);
+END;
 ELSE IF @number >= 3
 BEGIN
-    -- The second condition is the index's filter, which a variable does not show.
     INSERT @page (job_id, key_time)
     SELECT TOP (@take) job_id, finished_at FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
     WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at = @after_time AND job_id > @after
@@ -5435,8 +5848,23 @@ BEGIN
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
     SELECT TOP (@take - @found) job_id, finished_at FROM [readpast].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at > @after_time AND finished_at <= @before
+    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at > @after_time AND finished_at <= @to
     ORDER BY finished_at, job_id
+    OPTION (MAXDOP 1);
+END;
+ELSE IF @newest_first = 1
+BEGIN
+    SET @is_archived = 1;
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take) job_id, finished_at FROM [readpast].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+    WHERE queue_id = @queue_id AND finished_at = @after_time AND job_id < @after
+    ORDER BY job_id DESC
+    OPTION (MAXDOP 1);
+    SET @found = @@ROWCOUNT;
+    INSERT @page (job_id, key_time)
+    SELECT TOP (@take - @found) job_id, finished_at FROM [readpast].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+    WHERE queue_id = @queue_id AND finished_at < @after_time AND finished_at >= @from
+    ORDER BY finished_at DESC, job_id DESC
     OPTION (MAXDOP 1);
 END;
 ELSE
@@ -5450,7 +5878,7 @@ BEGIN
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
     SELECT TOP (@take - @found) job_id, finished_at FROM [readpast].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
-    WHERE queue_id = @queue_id AND finished_at > @after_time AND finished_at <= @before
+    WHERE queue_id = @queue_id AND finished_at > @after_time AND finished_at <= @to
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
 END;
@@ -5471,7 +5899,7 @@ BEGIN
             AND (@dedup_key IS NULL OR j.dedup_key = @dedup_key)
             AND (@group_key IS NULL OR j.group_key = @group_key)
             AND (@batch_id IS NULL OR j.batch_id = @batch_id)
-            AND j.finished_at <= @before
+            AND j.finished_at BETWEEN @from AND @to
         ORDER BY p.place
         OPTION (MAXDOP 1);
     ELSE
@@ -5485,7 +5913,7 @@ BEGIN
             AND (@dedup_key IS NULL OR j.dedup_key = @dedup_key)
             AND (@group_key IS NULL OR j.group_key = @group_key)
             AND (@batch_id IS NULL OR j.batch_id = @batch_id)
-            AND CASE WHEN j.ended = 1 THEN j.finished_at ELSE j.enqueued_at END <= @before
+            AND CASE WHEN j.ended = 1 THEN j.finished_at ELSE j.enqueued_at END BETWEEN @from AND @to
         ORDER BY p.place
         OPTION (MAXDOP 1);
     IF @@ROWCOUNT = @max
@@ -5543,6 +5971,7 @@ ELSE
     INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
         AND (@job_id IS NOT NULL OR j.state = @number)
+        AND (@worker_id IS NULL OR j.worker_id = @worker_id)
     ORDER BY p.place
     OPTION (MAXDOP 1);
 GO
@@ -5620,6 +6049,56 @@ IF @queue_id IS NULL
     SELECT @queue_id = queue_id FROM [readpast].[archive] WITH (NOLOCK, FORCESEEK (archive_pk (job_id))) WHERE job_id = @job_id OPTION (MAXDOP 1);
 
 SELECT (SELECT q.name FROM [readpast].[queues] AS q WITH (NOLOCK) WHERE q.queue_id = @queue_id) AS queue;
+GO
+
+-- 459_list_errors.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- The errors of the jobs of a queue that failed, for a program that puts together those that are alike.
+-- @state: dead: of the newest @max of them, the newest first. scheduled: of the @max jobs that are due first, those that have an error: they wait for
+-- another attempt, or were put off with a reason (a snooze).
+-- Reads without locks (NOLOCK), so that it neither waits nor holds anybody up; a seek, and a row for each job.
+-- Result: job_id, kind, finished_at (when its last run ended), error (its first 400 characters). Later versions add columns at the end.
+CREATE OR ALTER PROCEDURE [readpast].[list_errors]
+    @queue nvarchar(129),
+    @state varchar(32) = 'dead',
+    @max   int         = 10000
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @queue_id int, @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [readpast].[queues] WITH (NOLOCK) WHERE name = @queue;
+IF @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF @state IS NULL OR @state NOT IN ('dead', 'scheduled')
+BEGIN
+    SET @message = CONCAT(N'state is ''', @state, N'''; it must be dead or scheduled');
+    THROW 58003, @message, 1;
+END;
+IF @max IS NULL OR @max < 1 OR @max > 100000
+    THROW 58003, N'max must be 1 to 100000', 1;
+
+-- Most collations count a character beyond the first 65,536 as two: its first half (0xD800 to 0xDBFF, the second byte first) must not be the end.
+IF @state = 'dead'
+    SELECT TOP (@max) job_id, kind, ISNULL(finished_at, enqueued_at) AS finished_at,
+           SUBSTRING(error, 1, CASE WHEN SUBSTRING(CAST(error AS varbinary(8000)), 800, 1) BETWEEN 0xD8 AND 0xDB THEN 399 ELSE 400 END) AS error
+    FROM [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_finished (queue_id, state)))
+    WHERE queue_id = @queue_id AND state = 4 AND ended = 1
+    ORDER BY j.finished_at DESC, j.job_id DESC
+    OPTION (MAXDOP 1);
+ELSE
+    SELECT job_id, kind, ISNULL(finished_at, enqueued_at) AS finished_at,
+           SUBSTRING(error, 1, CASE WHEN SUBSTRING(CAST(error AS varbinary(8000)), 800, 1) BETWEEN 0xD8 AND 0xDB THEN 399 ELSE 400 END) AS error
+    FROM (SELECT TOP (@max) job_id, kind, enqueued_at, finished_at, error
+          FROM [readpast].[jobs] WITH (NOLOCK, FORCESEEK (jobs_scheduled (queue_id)))
+          WHERE queue_id = @queue_id AND state = 1
+          ORDER BY due_at, job_id) AS due
+    WHERE error IS NOT NULL
+    OPTION (MAXDOP 1);
 GO
 
 -- 460_schema_info.sql
@@ -6171,12 +6650,120 @@ ORDER BY p.batch_id DESC
 OPTION (MAXDOP 1);
 GO
 
+-- 500_begin_audit.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Notes that somebody is about to do something to a queue or its jobs, for those who ask later who it was. The program that does it says so before, and
+-- how it ended after (end_audit). It belongs outside of the transaction of what is done, which would take the note back with itself.
+-- Deletes a few notes of more than 400 days, the oldest first, and skips those that are locked: so many that they cannot pile up.
+-- No result set: the number of the note comes back in @audit_id.
+CREATE OR ALTER PROCEDURE [readpast].[begin_audit]
+    @who      nvarchar(257),          -- the person as the program knows them: 1 to 256 characters. The login is noted beside
+    @action   varchar(33),            -- what is done, as a word: 1 to 32 printable ASCII characters, no spaces
+    @queue    nvarchar(129) = NULL,   -- by its name; it need not exist (any more)
+    @what     nvarchar(max) = NULL,   -- JSON, up to 100,000 characters: the filter, or the jobs, or other settings
+    @audit_id bigint        = NULL OUTPUT
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @now datetime2(3) = SYSUTCDATETIME();
+
+IF @who IS NULL OR DATALENGTH(@who) = 0 OR DATALENGTH(@who) > 512
+    THROW 58003, N'who must have 1 to 256 characters', 1;
+IF @action IS NULL OR DATALENGTH(@action) = 0 OR DATALENGTH(@action) > 32 OR @action COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
+    THROW 58003, N'action must have 1 to 32 printable ASCII characters, no spaces', 1;
+IF DATALENGTH(@queue) > 256
+    THROW 58003, N'queue must have up to 128 characters', 1;
+IF DATALENGTH(@what) > 200000
+    THROW 58003, N'what must have up to 100000 characters', 1;
+IF ISJSON(@what) = 0
+    THROW 58003, N'what must be a JSON object or array', 1;
+
+-- (In Azure SQL Database ORIGINAL_LOGIN is NULL.)
+INSERT [readpast].[audit] WITH (ROWLOCK) (began_at, who, login, action, queue, what)
+VALUES (@now, @who, ISNULL(ORIGINAL_LOGIN(), USER_NAME()), @action, @queue, @what);
+SET @audit_id = CAST(SCOPE_IDENTITY() AS bigint);
+
+IF (SELECT TOP (1) began_at FROM [readpast].[audit] WITH (NOLOCK) ORDER BY audit_id) < DATEADD(DAY, -400, @now)
+BEGIN
+    WITH oldest AS
+    (
+        SELECT TOP (100) began_at FROM [readpast].[audit] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (audit_pk))
+        ORDER BY audit_id
+    )
+    DELETE FROM oldest WHERE began_at < DATEADD(DAY, -400, @now)
+    OPTION (MAXDOP 1);
+END;
+GO
+
+-- 502_end_audit.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Notes how an action has ended that begin_audit has noted. Of several calls the first counts. Another login's note cannot be completed.
+-- No result set.
+CREATE OR ALTER PROCEDURE [readpast].[end_audit]
+    @audit_id bigint,
+    @jobs     bigint        = NULL,  -- how many were changed, where that makes sense
+    @outcome  nvarchar(400) = NULL   -- for example the error; what is longer is cut. NULL: it went well, and there is no more to say
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+DECLARE @login nvarchar(128) = ISNULL(ORIGINAL_LOGIN(), USER_NAME()), @message nvarchar(2048);
+
+IF @jobs < 0
+    THROW 58003, N'jobs must be 0 or more', 1;
+UPDATE a
+SET ended_at = SYSUTCDATETIME(), jobs = @jobs, outcome = @outcome
+FROM [readpast].[audit] AS a WITH (ROWLOCK, INDEX (audit_pk))
+WHERE audit_id = @audit_id AND login = @login AND ended_at IS NULL;
+IF @@ROWCOUNT = 0
+    AND NOT EXISTS (SELECT 1 FROM [readpast].[audit] WITH (FORCESEEK (audit_pk (audit_id))) WHERE audit_id = @audit_id AND login = @login)
+BEGIN
+    SET @message = CONCAT(N'this login has begun no action that is noted as ', @audit_id);
+    THROW 58003, @message, 1;
+END;
+GO
+
+-- 504_list_audit.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- What people have done, the newest first: of one queue, by its name, which need not exist any more, or, with NULL, of all and of none. The next page
+-- begins below the last number of this one (@before). A seek; reads without locks (NOLOCK).
+-- Result: audit_id, began_at, ended_at (NULL: it was broken off, or is under way), who, login, action, queue, what (JSON), jobs, outcome. Later versions
+-- add columns at the end.
+CREATE OR ALTER PROCEDURE [readpast].[list_audit]
+    @queue  nvarchar(129) = NULL,
+    @before bigint        = NULL,
+    @max    int           = 100
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+
+IF @max IS NULL OR @max < 0 OR @max > 1000
+    THROW 58003, N'max must be 0 to 1000', 1;
+SET @before = ISNULL(@before, 9223372036854775807);
+IF @queue IS NULL
+    SELECT TOP (@max) audit_id, began_at, ended_at, who, login, action, queue, what, jobs, outcome
+    FROM [readpast].[audit] WITH (NOLOCK, FORCESEEK (audit_pk (audit_id)))
+    WHERE audit_id < @before
+    ORDER BY audit_id DESC
+    OPTION (MAXDOP 1);
+ELSE
+    SELECT TOP (@max) audit_id, began_at, ended_at, who, login, action, queue, what, jobs, outcome
+    FROM [readpast].[audit] WITH (NOLOCK, FORCESEEK (audit_queue (queue, audit_id)))
+    WHERE queue = @queue AND audit_id < @before
+    ORDER BY audit_id DESC
+    OPTION (MAXDOP 1);
+GO
+
 -- 900_roles.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else; procedures that are named
 -- nowhere (check_headers, next_priority, lower_marks, note_attempts, sweep, look, call_sink, tend, claim_limited, link_queue, lock_batch,
--- end_batch, note_ends, note_requeued, lock_groups, advance_groups, delete_empty_queue) are called by the others only. Nobody may touch a table:
+-- end_batch, note_ends, note_requeued, lock_groups, advance_groups, delete_empty_queue, note_history, thin_history) are called by the others only. Nobody may touch a table:
 -- procedures and tables have one owner, so that SQL Server asks only whether the caller may run the procedure (ownership chaining).
 --
 -- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
@@ -6258,6 +6845,11 @@ GRANT EXECUTE ON OBJECT::[readpast].[enqueue_batch] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[delete_queue] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[stats] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[list_workers] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[list_errors] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[begin_audit] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[end_audit] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[list_audit] TO [readpast_operator];
+GRANT EXECUTE ON OBJECT::[readpast].[list_history] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[sample] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[unfinished] TO [readpast_operator];
 GRANT EXECUTE ON OBJECT::[readpast].[pause] TO [readpast_operator];
@@ -6296,6 +6888,9 @@ GO
 -- Sees everything and changes nothing.
 GRANT EXECUTE ON OBJECT::[readpast].[stats] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[list_workers] TO [readpast_monitor];
+GRANT EXECUTE ON OBJECT::[readpast].[list_errors] TO [readpast_monitor];
+GRANT EXECUTE ON OBJECT::[readpast].[list_audit] TO [readpast_monitor];
+GRANT EXECUTE ON OBJECT::[readpast].[list_history] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[sample] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[unfinished] TO [readpast_monitor];
 GRANT EXECUTE ON OBJECT::[readpast].[peek] TO [readpast_monitor];

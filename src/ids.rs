@@ -25,6 +25,16 @@ impl fmt::Display for BatchId {
     }
 }
 
+/// The number of an action that was noted ([`Queue::begin_audit`](crate::Queue::begin_audit)), given by SQL Server; grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AuditId(pub i64);
+
+impl fmt::Display for AuditId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Counts the claims of a job. An acknowledgement with an old fence changes nothing, so that a late worker cannot end a
 /// job that another worker runs by now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -15,6 +15,16 @@ pub(crate) fn seconds_of<S: Serializer>(duration: &Duration, serializer: S) -> R
     duration.as_secs_f64().serialize(serializer)
 }
 
+/// A time as [`rfc3339`] has it, or null.
+pub(crate) fn time<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(rfc3339).serialize(serializer)
+}
+
+/// A time as [`rfc3339`] has it.
+pub(crate) fn time_of<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    rfc3339(*time).serialize(serializer)
+}
+
 /// Bytes as SQL Server's tools show them: `0x7B7D`.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut hex = String::with_capacity(2 + 2 * bytes.len());

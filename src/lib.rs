@@ -154,6 +154,7 @@ mod queue;
 #[doc = include_str!("../docs/runbook.md")]
 pub mod runbook {}
 mod schedule;
+mod times;
 #[cfg_attr(not(feature = "opentelemetry"), path = "no_trace_context.rs")]
 mod trace_context;
 mod worker;
@@ -166,15 +167,17 @@ pub use error::{Error, InvalidPayload};
 pub use finish_in::{Finished, finish_in};
 pub use follow_up::FollowUp;
 pub use handler::{BoxError, Context, Handlers, IntoOutput, JobError, Json, KindOptions, Output, TypedJob};
-pub use ids::{BatchId, Fence, JobId, WorkerId};
+pub use ids::{AuditId, BatchId, Fence, JobId, WorkerId};
 pub use job::{Job, NewJob};
 pub use outcome::Outcome;
 pub use queue::{
-    Cancelled, Check, CheckResult, ClaimOrder, CompletionPolicy, Deleted, Delivery, FailedAttempt, Finding, IdPage,
-    JobCursor, JobEnd, JobFilter, JobPage, JobProgress, JobRow, JobState, Keep, Queue, QueueOptions, QueueStats, Rate,
-    ScheduleRow, WorkerRow, create_batch_in, enqueue_in, install_script, seal_batch_in, uninstall_script,
+    Activity, AuditRow, Cancelled, Check, CheckResult, ClaimOrder, CompletionPolicy, Deleted, Delivery, FailedAttempt,
+    FailureGroup, Failures, Finding, HistoryRow, IdPage, Inflow, JobChange, JobCursor, JobEnd, JobFilter, JobPage,
+    JobProgress, JobRow, JobState, Keep, MatchingJobs, MatchingPage, NewAudit, Queue, QueueOptions, QueueStats, Rate,
+    Role, ScheduleRow, WorkerRow, create_batch_in, enqueue_in, install_script, seal_batch_in, uninstall_script,
 };
 pub use schedule::Schedule;
+pub use times::Times;
 pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
 
 /// The traits that [`enqueue_in`], [`finish_in`](finish_in()) and the driver ask of a connection.

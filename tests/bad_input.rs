@@ -226,7 +226,8 @@ async fn whatever_the_procedures_answer_is_understood_or_an_error_that_names_the
     let mut session = fixture.session().await;
     let peek = "@queue nvarchar(128), @state varchar(9), @max int = 100, @texts bit = 1, @kind varchar(64) = NULL, \
                 @correlation_id uniqueidentifier = NULL, @error nvarchar(4000) = NULL, @dedup_key nvarchar(257) = NULL, \
-                @group_key nvarchar(129) = NULL, @batch_id bigint = NULL, @older_than_ms bigint = NULL, @max_bytes int = NULL, @next bigint = NULL OUTPUT, \
+                @group_key nvarchar(129) = NULL, @batch_id bigint = NULL, @older_than_ms bigint = NULL, @max_bytes int = NULL, \
+                @since datetime2(3) = NULL, @until datetime2(3) = NULL, @worker_id uniqueidentifier = NULL, @newest_first bit = 0, @next bigint = NULL OUTPUT, \
                 @next_time datetime2(3) = NULL OUTPUT, @next_priority smallint = NULL OUTPUT, @next_alone bit = NULL OUTPUT, \
                 @next_group nvarchar(128) = NULL OUTPUT";
     let stats = "@queue nvarchar(128) = NULL";

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use readpast::{
-    Cancelled, ClaimOrder, CompletionPolicy, Error, JobCursor, JobFilter, JobId, JobRow, JobState, Keep, NewBatch,
-    NewJob, Queue, QueueOptions,
+    Cancelled, ClaimOrder, CompletionPolicy, Error, JobChange, JobCursor, JobFilter, JobId, JobRow, JobState, Keep,
+    NewBatch, NewJob, Queue, QueueOptions,
 };
 use readpast_devserver::DevServer;
 use uuid::Uuid;
@@ -458,6 +458,56 @@ async fn listed_jobs_are_cancelled_requeued_moved_and_purged_however_many_they_a
 }
 
 /// Between the page of ids and what is done to them, others go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_of_another_name_is_of_the_same_schema() {
+    let fixture = Fixture::new("named").await;
+    let other = fixture.queue.named("other").unwrap();
+    assert!(matches!(other.stats().await.unwrap_err(), Error::UnknownQueue { .. }));
+    other.create(QueueOptions::default()).await.unwrap();
+    other.enqueue(&NewJob::text("x")).await.unwrap();
+    assert_eq!(other.stats().await.unwrap().ready, 1);
+    assert_eq!(fixture.queue.stats().await.unwrap().ready, 0);
+    let names: Vec<String> = fixture.queue.all_queues().await.unwrap().into_iter().map(|stats| stats.queue).collect();
+    assert_eq!(names, ["other", "work"]);
+    assert!(matches!(fixture.queue.named(" other").unwrap_err(), Error::Config { .. }));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_done_to_all_that_match_leaves_alone_what_comes_meanwhile() {
+    let fixture = Fixture::new("matching").await;
+    let queue = &fixture.queue;
+    queue.enqueue_many(&vec![NewJob::text("x").kind("a"); 1_500]).await.unwrap();
+    queue.enqueue_many(&vec![NewJob::text("x").kind("b"); 10]).await.unwrap();
+    fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = enqueued_at").await;
+    queue.enqueue(&NewJob::text("x").kind("a").delay(Duration::from_secs(3_600))).await.unwrap();
+
+    let filter = JobFilter::all().kind("a");
+    let mut pages = queue.matching(&filter, JobChange::Requeue).unwrap();
+    let (mut seen, mut requeued) = (0, 0);
+    while let Some(page) = pages.next().await.unwrap() {
+        seen += page.jobs.len();
+        requeued += queue.change(&JobChange::Requeue, &page).await.unwrap();
+        // They die again at once, with a later end: they do not come a second time.
+        let again = "UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = DATEADD(HOUR, 1, SYSUTCDATETIME()) \
+                     WHERE state = 0";
+        fixture.sql(again).await;
+    }
+    assert_eq!((seen, requeued), (1_500, 1_500));
+
+    // All states that it fits, in turn; those that have the priority already are no match.
+    let change = JobChange::SetPriority(7);
+    let mut pages = queue.matching(&filter, change.clone()).unwrap();
+    let mut changed = 0;
+    while let Some(page) = pages.next().await.unwrap() {
+        changed += queue.change(&change, &page).await.unwrap();
+    }
+    assert_eq!(changed, 1, "the scheduled one");
+    let error = queue.matching(&JobState::Done.into(), change).unwrap_err();
+    assert!(error.to_string().contains("the jobs are done"), "{error}");
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_whose_state_has_changed_since_it_was_listed_is_not_purged() {
     let fixture = Fixture::with("changed_since", archiving()).await;

@@ -1,6 +1,6 @@
 //! Who may do what: each role may run the procedures that sql/README.md names, and nothing else.
 
-use readpast::{Error, JobState, NewJob, QueueOptions, Schedule};
+use readpast::{Error, JobState, NewAudit, NewJob, QueueOptions, Role, Schedule};
 
 use crate::support::scripts::{grants, numbered};
 use crate::support::shipped::file;
@@ -84,6 +84,8 @@ async fn touches_nothing_else(fixture: &Fixture, login: &Login) {
         "group_events",
         "linked_queues",
         "claim_rates",
+        "audit",
+        "history",
         "schema_version",
     ];
     for table in tables {
@@ -108,6 +110,7 @@ async fn a_producer_may_enqueue_and_nothing_else() {
     let fixture = Fixture::new("producer_role").await;
     let login = fixture.create_login(Some("producer")).await;
     let queue = fixture.connect_as(&login).await;
+    assert_eq!(queue.roles().await.unwrap(), [Role::Producer]);
     queue.enqueue(&NewJob::text("x")).await.unwrap();
     queue.enqueue_many(&[NewJob::text("y").dedup_key("k"), NewJob::text("z").dedup_key("k")]).await.unwrap();
     for error in [
@@ -115,6 +118,8 @@ async fn a_producer_may_enqueue_and_nothing_else() {
         queue.pause().await.unwrap_err(),
         queue.requeue(None).await.unwrap_err(),
         queue.create(QueueOptions::default()).await.unwrap_err(),
+        queue.failures(1).await.unwrap_err(),
+        queue.audits(None, 1).await.unwrap_err(),
     ] {
         assert!(is_denied(&error), "{error}");
     }
@@ -174,6 +179,9 @@ async fn a_worker_may_do_its_work_and_no_operator_s() {
         queue.workers().await.unwrap_err(),
         queue.delete(true).await.unwrap_err(),
         queue.queue_of(readpast::JobId(1)).await.unwrap_err(),
+        queue.failures(1).await.unwrap_err(),
+        queue.audits(None, 1).await.unwrap_err(),
+        queue.begin_audit(&NewAudit::new("maria", "pause")).await.unwrap_err(),
     ] {
         assert!(is_denied(&error), "{error}");
     }
@@ -207,6 +215,8 @@ async fn an_operator_may_mend_and_a_monitor_only_look() {
     let fixture = Fixture::new("operator_role").await;
     let login = fixture.create_login(Some("operator")).await;
     let queue = fixture.connect_as(&login).await;
+    // It may do what they may.
+    assert_eq!(queue.roles().await.unwrap(), [Role::Producer, Role::Operator, Role::Monitor]);
     queue.create(QueueOptions::default()).await.unwrap();
     queue.enqueue(&NewJob::text("x")).await.unwrap();
     queue.enqueue_many(&[NewJob::text("y"), NewJob::text("z")]).await.unwrap();
@@ -227,6 +237,10 @@ async fn an_operator_may_mend_and_a_monitor_only_look() {
     assert_eq!(queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap(), 2);
     assert_eq!(queue.workers().await.unwrap().len(), 0);
     assert_eq!(queue.all_queues().await.unwrap().len(), 1);
+    assert_eq!(queue.failures(1).await.unwrap().looked_at, 0);
+    let audit = queue.begin_audit(&NewAudit::new("maria", "delete")).await.unwrap();
+    queue.end_audit(audit, None, None).await.unwrap();
+    assert_eq!(queue.audits(None, 10).await.unwrap().len(), 1);
     queue.delete(true).await.unwrap();
     queue.create(QueueOptions::default()).await.unwrap();
     let mut session = fixture.session_as(&login).await;
@@ -238,10 +252,13 @@ async fn an_operator_may_mend_and_a_monitor_only_look() {
 
     let login = fixture.create_login(Some("monitor")).await;
     let queue = fixture.connect_as(&login).await;
+    assert_eq!(queue.roles().await.unwrap(), [Role::Monitor]);
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     assert_eq!(queue.stats().await.unwrap().ready, 1);
     assert_eq!(queue.schedules().await.unwrap().len(), 0);
     assert_eq!(queue.all_workers().await.unwrap().len(), 0);
+    assert_eq!(queue.failures(1).await.unwrap().looked_at, 0);
+    assert_eq!(queue.audits(None, 10).await.unwrap().len(), 1);
     assert_eq!(queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs.len(), 1);
     for error in [
         queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
@@ -249,6 +266,8 @@ async fn an_operator_may_mend_and_a_monitor_only_look() {
         queue.requeue(None).await.unwrap_err(),
         queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap_err(),
         queue.delete(true).await.unwrap_err(),
+        queue.begin_audit(&NewAudit::new("maria", "pause")).await.unwrap_err(),
+        queue.end_audit(audit, None, None).await.unwrap_err(),
     ] {
         assert!(is_denied(&error), "{error}");
     }

@@ -73,7 +73,7 @@ pub struct WorkerConfig {
     /// Default: `5000`. Range: 100 to 3600000 ms.
     pub reap_interval_ms: u64,
 
-    /// How often the queue's depth is sampled for the metrics, by one of its workers at a time.
+    /// How often the queue's depth is sampled for the metrics and the history, by one of its workers at a time.
     ///
     /// Default: `10000`. Range: 1000 to 3600000 ms.
     pub sample_interval_ms: u64,

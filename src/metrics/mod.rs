@@ -76,7 +76,7 @@ pub(crate) const LIMITS: [&str; 5] = ["starved", "claim", "cpu", "finish", "queu
 
 /// What a connection is used for: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
 /// for making the connection.
-pub(crate) const PROCEDURES: [&str; 53] = [
+pub(crate) const PROCEDURES: [&str; 58] = [
     "connect",
     "install",
     "uninstall",
@@ -108,6 +108,7 @@ pub(crate) const PROCEDURES: [&str; 53] = [
     "unfinished",
     "stats",
     "list_workers",
+    "list_history",
     "pause",
     "resume",
     "requeue",
@@ -125,10 +126,14 @@ pub(crate) const PROCEDURES: [&str; 53] = [
     "run_schedule_now",
     "list_schedules",
     "peek_attempts",
+    "list_errors",
     "create_batch",
     "seal_batch",
     "cancel_batch",
     "list_batches",
+    "begin_audit",
+    "end_audit",
+    "list_audit",
     "other",
 ];
 

@@ -119,7 +119,7 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Those that only other procedures call.
-const INTERNAL_PROCEDURES: [&str; 17] = [
+const INTERNAL_PROCEDURES: [&str; 19] = [
     "check_headers",
     "next_priority",
     "lower_marks",
@@ -137,6 +137,8 @@ const INTERNAL_PROCEDURES: [&str; 17] = [
     "lock_groups",
     "advance_groups",
     "delete_empty_queue",
+    "note_history",
+    "thin_history",
 ];
 
 /// Label values are bounded: whatever goes wrong, wherever, is one of the values that are listed.

@@ -98,6 +98,18 @@ impl Connector {
         })
     }
 
+    /// The same for another queue of the schema.
+    pub(super) fn for_queue(&self, queue: &str) -> Connector {
+        Connector {
+            driver: self.driver.clone(),
+            server: self.server.clone(),
+            schema: self.schema.clone(),
+            timeouts: self.timeouts,
+            idle: IdleConnections::default(),
+            metrics: QueueMetrics::new(queue),
+        }
+    }
+
     /// How long connecting and a call may take.
     pub(crate) fn timeouts(&self) -> Timeouts {
         self.timeouts

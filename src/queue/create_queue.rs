@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::maximums::TEN_YEARS;
 
 /// A queue's settings, for [`Queue::create`](super::Queue::create). What is not set stays as it is; for a new queue it
-/// is the default.
+/// is the default. As JSON they are what is set, as [`QueueStats`](super::QueueStats) has it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,21 +21,32 @@ use crate::maximums::TEN_YEARS;
 /// let day = Duration::from_secs(86_400);
 /// let options = QueueOptions::default().completion(CompletionPolicy::Archive).keep_done(Keep::For(30 * day));
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[must_use = "options do nothing until they are passed to Queue::create"]
 pub struct QueueOptions {
+    #[serde(skip_serializing_if = "Option::is_none")]
     claim_order: Option<ClaimOrder>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     completion: Option<CompletionPolicy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     delivery: Option<Delivery>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     max_attempts: Option<u32>,
+    #[serde(rename = "keep_done_s", skip_serializing_if = "Option::is_none")]
     keep_done: Option<Keep>,
+    #[serde(rename = "keep_dead_s", skip_serializing_if = "Option::is_none")]
     keep_dead: Option<Keep>,
     /// `Some(None)`: it is taken away.
+    #[serde(skip_serializing_if = "Option::is_none")]
     sink: Option<Option<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     group_limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     retry_passes: Option<bool>,
     /// `Some(None)`: there is none any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
     max_running: Option<Option<u32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     rate: Option<Option<Rate>>,
 }
 

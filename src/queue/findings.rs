@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::lasting_session::Session;
 use super::parameters::procedure;
+use super::role::Role;
 use super::schema::SchemaInfo;
 use crate::error::Error;
 
@@ -184,10 +185,11 @@ impl Session {
 
     fn judge(&self, queue: &str, info: SchemaInfo) -> Vec<Finding> {
         let row_versions = if info.row_versions { "on" } else { "off" };
+        let roles: Vec<String> = info.roles.iter().map(Role::to_string).collect();
         let mut notes = vec![
             (Check::Database, info.database.clone()),
             (Check::Installed, format!("in schema {}", self.schema())),
-            (Check::Permissions, format!("the login may do what these roles may: {}", info.roles)),
+            (Check::Permissions, format!("the login may do what these roles may: {}", roles.join(", "))),
             (Check::Queue, queue.to_owned()),
             (Check::RowVersions, format!("READ_COMMITTED_SNAPSHOT is {row_versions}")),
         ];

@@ -1,35 +1,61 @@
 //! Which jobs an operator wants to see.
 
 use std::slice;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::job_state::JobState;
 use crate::error::Error;
-use crate::ids::BatchId;
+use crate::ids::{BatchId, WorkerId};
+use crate::json_formats;
 
 /// Which jobs [`Queue::list`](super::Queue::list) shows: all that have everything that is asked for.
 ///
-/// Only the state uses an index, and in the states of jobs that have ended the age. Every other condition is tested row
-/// by row, up to 10,000 rows for a page, because each job would pay for an index.
+/// Only the state uses an index, with it the [`worker`](JobFilter::worker) and, of jobs that have ended, the age and the
+/// times. Every other condition is tested row by row, up to 10,000 rows for a page, because each job would pay for an index.
+///
+/// As JSON it has what is asked for and nothing else, the times as in RFC 3339 and the age in seconds (`older_than_s`): for
+/// a note of what was done ([`NewAudit::what`](crate::NewAudit::what)).
 ///
 /// ```
 /// use readpast::{JobFilter, JobState};
 ///
 /// let dead_resizes = JobFilter::from(JobState::Dead).kind("resize").error("out of memory");
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[must_use = "a filter does nothing until it is passed to Queue::list"]
 pub struct JobFilter {
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) state: Option<JobState>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) correlation_id: Option<Uuid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) dedup_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) group_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) batch: Option<BatchId>,
+    #[serde(
+        rename = "older_than_s",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "json_formats::seconds"
+    )]
     pub(super) older_than: Option<Duration>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "json_formats::time")]
+    pub(super) since: Option<SystemTime>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "json_formats::time")]
+    pub(super) until: Option<SystemTime>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) worker: Option<WorkerId>,
+    #[serde(skip)] // these two choose no jobs
+    pub(super) newest_first: bool,
+    #[serde(skip)]
     pub(super) cut_at: Option<usize>,
 }
 
@@ -81,6 +107,44 @@ impl JobFilter {
     /// have ended from their end, the others from when they were enqueued.
     pub fn older_than(mut self, age: Duration) -> JobFilter {
         self.older_than = Some(age);
+        self
+    }
+
+    /// Jobs of this time and later: those that have ended by the time of their end, the others by when they were enqueued.
+    /// By SQL Server's clock, in whole milliseconds; the years 1 to 9999.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use readpast::{JobFilter, JobState};
+    ///
+    /// let since = SystemTime::now() - Duration::from_secs(3_600);
+    /// let died_in_the_last_hour = JobFilter::from(JobState::Dead).since(since).newest_first();
+    /// ```
+    pub fn since(mut self, time: SystemTime) -> JobFilter {
+        self.since = Some(time);
+        self
+    }
+
+    /// Jobs from before this time, counted as [`since`](JobFilter::since) does: a job of this very moment is none of them.
+    pub fn until(mut self, time: SystemTime) -> JobFilter {
+        self.until = Some(time);
+        self
+    }
+
+    /// Jobs that this worker holds. For [`JobState::Claimed`] only, and refused ([`Error::Refused`]) for any other state or
+    /// none: jobs of the others have no worker.
+    pub fn worker(mut self, worker: WorkerId) -> JobFilter {
+        self.worker = Some(worker);
+        self
+    }
+
+    /// The jobs that have ended last come first. For [`JobState::Done`], [`JobState::Dead`], [`JobState::Cancelled`] and
+    /// [`JobState::Archived`]; refused ([`Error::Refused`]) for any other state or none: jobs of the others have an order
+    /// of their own. A [`JobCursor`](super::JobCursor) serves both directions: with the other one, the page goes back from
+    /// it.
+    pub fn newest_first(mut self) -> JobFilter {
+        self.newest_first = true;
         self
     }
 

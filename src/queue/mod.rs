@@ -8,24 +8,30 @@
 //! | `connector`, `idle_connections`, `lasting_session`, `pool` | making a connection; trusting it; owning one; lending several |
 //! | `parameters`, `id_list`, `result_columns`, `datetime2` | what is sent to procedures and what comes back |
 //! | `schema`, `script_batches`, `findings` | installing, removing, and checking what is installed |
-//! | `create_queue`, `delete_queue`, `stats`, `worker_row`, `operators`, `listed_jobs`, `schedules`, `cancel`, `peek` with `job_filter`, `id_pages`, `job_page`, `job_row`, `job_state`, `failed_attempt` | what operators call |
+//! | `create_queue`, `delete_queue`, `stats`, `worker_row`, `history_row`, `activity`, `role`, `operators`, `listed_jobs`, `job_change`, `schedules`, `cancel`, `peek` with `job_filter`, `id_pages`, `job_page`, `job_row`, `job_state`, `failed_attempt`, `failures` with `error_pattern`, `audits` | what operators call |
 //! | `enqueue`, `enqueue_retries`, `batches`, `job_end` with `waiters` | what producers call |
 //! | the others | what workers call, a file for each procedure or two |
 //!
 //! There is no SQL here but calls of procedures by name, and the embedded scripts of the installation.
 
+mod activity;
+mod audits;
 mod batches;
 mod cancel;
 mod create_queue;
 mod datetime2;
 mod delete_queue;
 mod enqueue_retries;
+mod error_pattern;
 mod failed_attempt;
+mod failures;
 mod findings;
 mod follow_up_list;
+mod history_row;
 mod id_list;
 mod id_pages;
 mod idle_connections;
+mod job_change;
 mod job_end;
 mod job_filter;
 mod job_page;
@@ -43,6 +49,7 @@ mod release;
 pub(crate) mod remaining_jobs;
 mod result_columns;
 mod retention;
+mod role;
 mod schedules;
 mod script_batches;
 mod stats;
@@ -69,7 +76,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OnceCell, broadcast, watch};
 
 use crate::batch::{BatchRow, NewBatch, SealedBatch};
-use crate::config::{Config, WorkerConfig};
+use crate::config::{Config, QueueConfig, WorkerConfig};
 use crate::connection_string::ConnectionString;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
@@ -78,13 +85,18 @@ use crate::job::NewJob;
 use crate::metrics::Exporter;
 use crate::schedule::Schedule;
 
+pub use activity::{Activity, Inflow};
+pub use audits::{AuditRow, NewAudit};
 pub use batches::{create_batch_in, seal_batch_in};
 pub use cancel::Cancelled;
 pub use create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions, Rate};
 pub use delete_queue::Deleted;
 pub use enqueue::enqueue_in;
 pub use failed_attempt::FailedAttempt;
+pub use failures::{FailureGroup, Failures};
 pub use findings::{Check, CheckResult, Finding};
+pub use history_row::HistoryRow;
+pub use job_change::{JobChange, MatchingJobs, MatchingPage};
 pub use job_end::JobEnd;
 pub use job_filter::JobFilter;
 pub use job_page::{IdPage, JobCursor, JobPage};
@@ -93,6 +105,7 @@ pub use job_state::JobState;
 pub use progress::JobProgress;
 pub(crate) use promote::Promoted;
 pub(crate) use reap::LostWorker;
+pub use role::Role;
 pub use schedules::ScheduleRow;
 pub(crate) use schedules::{DueSchedule, Firing};
 pub use schema::{install_script, uninstall_script};
@@ -247,6 +260,35 @@ impl Queue {
         Queue::connect(&config).await
     }
 
+    /// The queue of this name in the same schema, with the same settings and over the same connections: for programs
+    /// that look at many queues. It need not exist yet. Connects to nothing.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// for stats in queue.all_queues().await? {
+    ///     if stats.paused {
+    ///         queue.named(&stats.queue)?.resume().await?;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] for what cannot be a queue's name.
+    pub fn named(&self, name: &str) -> Result<Queue, Error> {
+        QueueConfig { name: name.to_owned() }.validate()?;
+        Ok(Queue {
+            name: name.into(),
+            connector: Arc::new(self.connector.for_queue(name)),
+            enqueued: watch::Sender::new(()),
+            cancelled: broadcast::Sender::new(CANCEL_CALLS_KEPT),
+            waiters: Arc::default(),
+            ..self.clone()
+        })
+    }
+
     /// The queue's name.
     pub fn name(&self) -> &str {
         &self.name
@@ -399,6 +441,15 @@ impl Queue {
             Ok(mut session) => session.findings(&self.name).await,
             Err(error) => findings::without_connection(error),
         }
+    }
+
+    /// The roles whose procedures the login may run, as a member or by rights of its own.
+    ///
+    /// # Errors
+    ///
+    /// Those of a call; [`Error::NotInstalled`] and [`Error::PermissionDenied`] where it may run none.
+    pub async fn roles(&self) -> Result<Vec<Role>, Error> {
+        Ok(self.any_session().await?.schema_info(&self.name).await?.roles)
     }
 
     /// As [`findings`](Queue::findings), for settings with which [`connect`](Queue::connect) may fail: that is a finding,
@@ -739,7 +790,17 @@ impl Queue {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn stats(&self) -> Result<QueueStats, Error> {
-        self.session().await?.stats(&self.name).await
+        self.session().await?.stats(&self.name, None).await
+    }
+
+    /// As [`stats`](Queue::stats), at a cost that does not grow with the queue: see
+    /// [`all_queues_up_to`](Queue::all_queues_up_to).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`stats`](Queue::stats); [`Error::Refused`] for a `most` of 0.
+    pub async fn stats_up_to(&self, most: u64) -> Result<QueueStats, Error> {
+        self.session().await?.stats(&self.name, Some(most)).await
     }
 
     /// As [`stats`](Queue::stats), of every queue of the schema, by name. This one need not exist.
@@ -748,7 +809,18 @@ impl Queue {
     ///
     /// [`Error::PermissionDenied`] for a producer.
     pub async fn all_queues(&self) -> Result<Vec<QueueStats>, Error> {
-        self.session().await?.all_stats().await
+        self.session().await?.all_stats(None).await
+    }
+
+    /// As [`all_queues`](Queue::all_queues), at a cost that does not grow with the queues: of each state `most` jobs are
+    /// counted, and where a count is `most` or more, there are at least so many. The oldest ready job is looked for among
+    /// those that were counted.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`all_queues`](Queue::all_queues); [`Error::Refused`] for a `most` of 0.
+    pub async fn all_queues_up_to(&self, most: u64) -> Result<Vec<QueueStats>, Error> {
+        self.session().await?.all_stats(Some(most)).await
     }
 
     /// The queue's workers: those with a lease, and those that have ended or were lost within the last day. By name and
@@ -777,6 +849,38 @@ impl Queue {
     /// [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn all_workers(&self) -> Result<Vec<WorkerRow>, Error> {
         self.session().await?.list_workers(None).await
+    }
+
+    /// What became of the queue in the last `span`, from then on: a row for each minute or, of what is more than a day
+    /// ago, for ten. A row that began before and ended in it is there, too; a minute is there when it has passed. It is
+    /// kept for 90 days; a span under a minute is one. Of more than 100,000 rows, the newest. Reads without locks.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use std::time::Duration;
+    ///
+    /// for row in queue.history(Duration::from_secs(60 * 60)).await? {
+    ///     println!("{} done, {} ready, median {:?}", row.done, row.ready, row.run.percentile(0.5));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a worker.
+    pub async fn history(&self, span: Duration) -> Result<Vec<HistoryRow>, Error> {
+        self.session().await?.list_history(Some(&self.name), span).await
+    }
+
+    /// As [`history`](Queue::history), of every queue of the schema, by the queues' names first. This one need not
+    /// exist.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PermissionDenied`] for a producer or a worker.
+    pub async fn all_history(&self, span: Duration) -> Result<Vec<HistoryRow>, Error> {
+        self.session().await?.list_history(None, span).await
     }
 
     /// Which queue of the schema a job is in, or was in before it was archived; `None`: there is no such job. Waits for
@@ -888,8 +992,8 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// As [`cancel`](Queue::cancel), and [`Error::Refused`] when the filter names a state of jobs that have ended. Jobs
-    /// that were cancelled before the error stay so.
+    /// As [`cancel`](Queue::cancel), and [`Error::Refused`] when the filter names a state of jobs that have ended, or asks
+    /// for what its states do not have. Jobs that were cancelled before the error stay so.
     ///
     /// # Cancel safety
     ///
@@ -999,8 +1103,9 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] when the filter names a state of jobs that have ended; [`Error::UnknownQueue`];
-    /// [`Error::PermissionDenied`] without an operator's rights. Jobs that were changed before the error stay so.
+    /// [`Error::Refused`] when the filter names a state of jobs that have ended, or asks for what its states do not have;
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights. Jobs that were changed before the
+    /// error stay so.
     ///
     /// # Cancel safety
     ///
@@ -1138,7 +1243,7 @@ impl Queue {
     /// left out. For the next page, pass [`JobPage::next`] as `after`.
     ///
     /// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, done, dead, cancelled and
-    /// archived ones as they ended, claimed ones by id. A page costs SQL Server the rows that it has, at any depth. Where more
+    /// archived ones as they ended ([`JobFilter::newest_first`]: the other way round), claimed ones by id. A page costs SQL Server the rows that it has, at any depth. Where more
     /// than a state is asked for, it costs up to 10,000 rows, and may be short or empty although there is a next one. A
     /// job whose state changes between two pages can be missed, or come twice.
     ///
@@ -1163,7 +1268,8 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer; [`Error::Refused`] when `after` is of a
-    /// list of another state.
+    /// list of another state, or the filter asks for what its state does not have ([`JobFilter::newest_first`],
+    /// [`JobFilter::worker`]).
     pub async fn list(&self, filter: &JobFilter, after: Option<&JobCursor>, max: usize) -> Result<JobPage, Error> {
         let (jobs, next) = self.page(&ROWS, filter, after, max).await?;
         Ok(JobPage { jobs, next })

@@ -1,5 +1,7 @@
 //! Looking at jobs.
 
+use std::time::SystemTime;
+
 use tiberius::{ColumnData, Command, CommandResult};
 
 use super::datetime2::{from_datetime2, to_datetime2};
@@ -53,6 +55,10 @@ impl Session {
         command.bind_param("@batch_id", filter.batch.map(|batch| batch.0));
         let age = filter.older_than.map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
         command.bind_param("@older_than_ms", age);
+        command.bind_param("@since", time("since", filter.since)?);
+        command.bind_param("@until", time("until", filter.until)?);
+        command.bind_param("@worker_id", filter.worker.map(|worker| worker.0));
+        command.bind_param("@newest_first", filter.newest_first);
         command.bind_param("@max_bytes", filter.cut_at.map(int));
         if let Some(after) = after {
             command.bind_param("@after", after.job_id.0);
@@ -90,6 +96,15 @@ impl Session {
         command.bind_param("@queue", queue);
         command.bind_param("@texts", false); // JobRow reads the bytes itself
         command
+    }
+}
+
+/// A time that a filter asks for. Rounded up to the millisecond: what is from it on, or before it, stays so.
+fn time(name: &str, time: Option<SystemTime>) -> Result<ColumnData<'static>, Error> {
+    let Some(time) = time else { return Ok(ColumnData::DateTime2(None)) };
+    match to_datetime2(time) {
+        Some(time) => Ok(ColumnData::DateTime2(Some(time))),
+        None => Err(Error::Refused { message: format!("the filter's {name} is outside of the years 1 to 9999") }),
     }
 }
 

@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use super::lasting_session::Session;
+use super::role::Role;
 use super::script_batches::batches;
 use crate::config::check_schema;
 use crate::error::Error;
@@ -17,7 +18,7 @@ use crate::error::Error;
 pub(crate) const SCHEMA_VERSION: i32 = 2;
 
 /// The scripts, in the order in which they are run.
-const SCRIPTS: [(&str, &str); 94] = [
+const SCRIPTS: [(&str, &str); 103] = [
     ("000_begin.sql", include_str!("../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../sql/010_queues.sql")),
     ("020_jobs.sql", include_str!("../../sql/020_jobs.sql")),
@@ -34,6 +35,8 @@ const SCRIPTS: [(&str, &str); 94] = [
     ("086_batches.sql", include_str!("../../sql/086_batches.sql")),
     ("087_groups.sql", include_str!("../../sql/087_groups.sql")),
     ("088_claim_rates.sql", include_str!("../../sql/088_claim_rates.sql")),
+    ("089_history.sql", include_str!("../../sql/089_history.sql")),
+    ("092_audit.sql", include_str!("../../sql/092_audit.sql")),
     ("100_enqueue_list.sql", include_str!("../../sql/100_enqueue_list.sql")),
     ("105_detail_list.sql", include_str!("../../sql/105_detail_list.sql")),
     ("110_finish_list.sql", include_str!("../../sql/110_finish_list.sql")),
@@ -74,16 +77,19 @@ const SCRIPTS: [(&str, &str); 94] = [
     ("320_heartbeat.sql", include_str!("../../sql/320_heartbeat.sql")),
     ("322_note_progress.sql", include_str!("../../sql/322_note_progress.sql")),
     ("324_checkpoints.sql", include_str!("../../sql/324_checkpoints.sql")),
+    ("328_note_history.sql", include_str!("../../sql/328_note_history.sql")),
     ("330_unregister_worker.sql", include_str!("../../sql/330_unregister_worker.sql")),
     ("340_promote.sql", include_str!("../../sql/340_promote.sql")),
     ("350_sample.sql", include_str!("../../sql/350_sample.sql")),
     ("360_unfinished.sql", include_str!("../../sql/360_unfinished.sql")),
+    ("368_thin_history.sql", include_str!("../../sql/368_thin_history.sql")),
     ("370_expire.sql", include_str!("../../sql/370_expire.sql")),
     ("380_due_schedules.sql", include_str!("../../sql/380_due_schedules.sql")),
     ("382_fire_schedule.sql", include_str!("../../sql/382_fire_schedule.sql")),
     ("384_fail_schedule.sql", include_str!("../../sql/384_fail_schedule.sql")),
     ("400_stats.sql", include_str!("../../sql/400_stats.sql")),
     ("402_list_workers.sql", include_str!("../../sql/402_list_workers.sql")),
+    ("404_list_history.sql", include_str!("../../sql/404_list_history.sql")),
     ("410_pause.sql", include_str!("../../sql/410_pause.sql")),
     ("420_resume.sql", include_str!("../../sql/420_resume.sql")),
     ("429_note_requeued.sql", include_str!("../../sql/429_note_requeued.sql")),
@@ -99,6 +105,7 @@ const SCRIPTS: [(&str, &str); 94] = [
     ("455_peek_attempts.sql", include_str!("../../sql/455_peek_attempts.sql")),
     ("457_progress_of.sql", include_str!("../../sql/457_progress_of.sql")),
     ("458_find_job.sql", include_str!("../../sql/458_find_job.sql")),
+    ("459_list_errors.sql", include_str!("../../sql/459_list_errors.sql")),
     ("460_schema_info.sql", include_str!("../../sql/460_schema_info.sql")),
     ("470_set_schedule.sql", include_str!("../../sql/470_set_schedule.sql")),
     ("472_delete_schedule.sql", include_str!("../../sql/472_delete_schedule.sql")),
@@ -110,6 +117,9 @@ const SCRIPTS: [(&str, &str); 94] = [
     ("492_seal_batch.sql", include_str!("../../sql/492_seal_batch.sql")),
     ("494_cancel_batch.sql", include_str!("../../sql/494_cancel_batch.sql")),
     ("496_list_batches.sql", include_str!("../../sql/496_list_batches.sql")),
+    ("500_begin_audit.sql", include_str!("../../sql/500_begin_audit.sql")),
+    ("502_end_audit.sql", include_str!("../../sql/502_end_audit.sql")),
+    ("504_list_audit.sql", include_str!("../../sql/504_list_audit.sql")),
     ("900_roles.sql", include_str!("../../sql/900_roles.sql")),
     ("990_end.sql", include_str!("../../sql/990_end.sql")),
 ];
@@ -151,8 +161,8 @@ pub(super) struct SchemaInfo {
     pub(super) row_versions: bool,
     pub(super) wrong_set_options: String,
     pub(super) queue_exists: bool,
-    /// Whose procedures the login may run: `producer, operator`.
-    pub(super) roles: String,
+    /// Whose procedures the login may run.
+    pub(super) roles: Vec<Role>,
 }
 
 /// An installed version.
@@ -310,7 +320,7 @@ impl Session {
         let wrong_set_options: String = row.required("wrong_set_options")?;
         let queue_exists = row.required("queue_exists")?;
         // Version 1 says nothing of them.
-        let roles = if found >= Some(2) { row.required("roles")? } else { String::new() };
+        let roles = if found >= Some(2) { Role::all_of(&row.required::<String>("roles")?) } else { Vec::new() };
         Ok(SchemaInfo {
             version,
             database,
@@ -318,7 +328,7 @@ impl Session {
             row_versions,
             wrong_set_options: wrong_set_options.trim_end().to_string(),
             queue_exists,
-            roles: roles.trim_end().replace(' ', ", "),
+            roles,
         })
     }
 

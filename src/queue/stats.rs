@@ -72,6 +72,11 @@ pub struct QueueStats {
 }
 
 impl QueueStats {
+    /// All jobs that are not done. They come in by being enqueued and go out by being done; a job that fails stays.
+    pub fn not_done(&self) -> u64 {
+        self.ready + self.scheduled + self.waiting + self.claimed + self.dead + self.cancelled
+    }
+
     fn read(mut row: Columns) -> Result<QueueStats, Error> {
         Ok(QueueStats {
             queue: row.required("queue")?,
@@ -102,16 +107,22 @@ impl QueueStats {
 }
 
 impl Session {
-    /// Counts the queue's jobs.
-    pub(crate) async fn stats(&mut self, queue: &str) -> Result<QueueStats, Error> {
+    /// Counts the queue's jobs; with `most`, so many of each state.
+    pub(crate) async fn stats(&mut self, queue: &str, most: Option<u64>) -> Result<QueueStats, Error> {
         let mut command = self.command(STATS);
         command.bind_param("@queue", queue);
+        if let Some(most) = most {
+            command.bind_param("@most", i64::try_from(most).unwrap_or(i64::MAX));
+        }
         QueueStats::read(self.row(STATS, command).await?)
     }
 
-    /// Counts the jobs of every queue.
-    pub(super) async fn all_stats(&mut self) -> Result<Vec<QueueStats>, Error> {
-        let command = self.command(STATS);
+    /// Counts the jobs of every queue; with `most`, so many of each state.
+    pub(super) async fn all_stats(&mut self, most: Option<u64>) -> Result<Vec<QueueStats>, Error> {
+        let mut command = self.command(STATS);
+        if let Some(most) = most {
+            command.bind_param("@most", i64::try_from(most).unwrap_or(i64::MAX));
+        }
         self.rows(STATS, command).await?.into_iter().map(QueueStats::read).collect()
     }
 }

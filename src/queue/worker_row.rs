@@ -13,7 +13,8 @@ use crate::json_formats::rfc3339;
 
 /// A worker as an operator sees it. All times are SQL Server's.
 ///
-/// What it does is as it said with its last heartbeat; a worker of a release before says nothing. As JSON it has the
+/// What it does is as it said with its last heartbeat, and `done` and `failed` as it said when it ended; a worker of a
+/// release before says nothing. As JSON it has the
 /// times as in RFC 3339, and the rest of its lease in seconds (`lease_left_s`).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -30,7 +31,8 @@ pub struct WorkerRow {
     pub lease_left: Duration,
     /// When it ended or was found lost.
     pub lost_at: Option<SystemTime>,
-    /// The heartbeat with which it said what follows `oldest_claimed_at`; `None`: it has not yet.
+    /// When it said what follows `oldest_claimed_at`: with its last heartbeat, or when it ended; `None`: it has not
+    /// yet.
     pub reported_at: Option<SystemTime>,
     /// How many jobs it holds: claimed, and not acknowledged yet.
     pub held: u64,

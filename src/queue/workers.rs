@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tiberius::Command;
+
 use super::create_queue::{ClaimOrder, CompletionPolicy, Delivery};
 use super::depth_sample::{QueueSample, read_sample};
 use super::lasting_session::Session;
@@ -9,6 +11,7 @@ use super::parameters::{big, int, ms};
 use super::result_columns::{Columns, all_rows};
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
+use crate::times::{Times, to_json};
 
 /// What a worker learns about its queue when it registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,16 +50,60 @@ pub(crate) struct Heartbeat {
 }
 
 /// What a worker says of itself with a heartbeat, for operators.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorkerReport {
     /// Jobs that run.
     pub(crate) running: usize,
-    /// Jobs done since it registered.
-    pub(crate) done: u64,
-    /// Attempts failed since it registered.
-    pub(crate) failed: u64,
     /// What limits it, as a word.
     pub(crate) limited_by: &'static str,
+    pub(crate) work: WorkReport,
+}
+
+/// What a worker has done since it registered: sums, so that one that is lost, repeated or late does no harm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WorkReport {
+    /// Which of its reports it is, from 1 on.
+    pub(crate) number: u64,
+    pub(crate) worked: Worked,
+}
+
+/// What a worker has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Worked {
+    /// Jobs done.
+    pub(crate) done: u64,
+    /// Attempts failed.
+    pub(crate) failed: u64,
+    /// Those of them after which the job was dead.
+    pub(crate) dead: u64,
+    /// How long the jobs that were started had been ready.
+    pub(crate) wait: Times,
+    /// How long jobs ran.
+    pub(crate) run: Times,
+}
+
+impl Worked {
+    /// What was done since.
+    pub(crate) fn since(&self, before: &Worked) -> Worked {
+        Worked {
+            done: self.done - before.done,
+            failed: self.failed - before.failed,
+            dead: self.dead - before.dead,
+            wait: self.wait.since(&before.wait),
+            run: self.run.since(&before.run),
+        }
+    }
+}
+
+impl WorkReport {
+    fn bind(&self, command: &mut Command<'_>) {
+        let Worked { done, failed, dead, wait, run } = &self.worked;
+        command.bind_param("@done", big(*done));
+        command.bind_param("@failed", big(*failed));
+        command.bind_param("@dead", big(*dead));
+        command.bind_param("@times", to_json(wait, run));
+        command.bind_param("@report_no", big(self.number));
+    }
 }
 
 impl Session {
@@ -107,8 +154,7 @@ impl Session {
         command.bind_param("@worker_id", worker.0);
         if let Some(report) = report {
             command.bind_param("@running", int(report.running));
-            command.bind_param("@done", big(report.done));
-            command.bind_param("@failed", big(report.failed));
+            report.work.bind(&mut command);
             command.bind_param("@limited_by", report.limited_by);
         }
         let answer = self.run("heartbeat", command).await?;
@@ -124,11 +170,17 @@ impl Session {
         })
     }
 
-    /// Ends the worker. Jobs that it still holds are left to the next reap.
-    pub(crate) async fn unregister_worker(&mut self, queue: &str, worker: WorkerId) -> Result<(), Error> {
+    /// Ends the worker, with its last report. Jobs that it still holds are left to the next reap.
+    pub(crate) async fn unregister_worker(
+        &mut self,
+        queue: &str,
+        worker: WorkerId,
+        work: &WorkReport,
+    ) -> Result<(), Error> {
         let mut command = self.command("unregister_worker");
         command.bind_param("@queue", queue);
         command.bind_param("@worker_id", worker.0);
+        work.bind(&mut command);
         self.run("unregister_worker", command).await?;
         Ok(())
     }

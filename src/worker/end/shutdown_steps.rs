@@ -253,8 +253,8 @@ async fn give_back_unknown_jobs(
 }
 
 async fn unregister(state: &StageContext, session: &mut Session, registration: &Registration) -> Result<(), Error> {
-    let mut pauses = pauses();
-    while let Err(error) = session.unregister_worker(&state.queue, registration.worker_id).await {
+    let (mut pauses, last) = (pauses(), registration.report(&state.tally));
+    while let Err(error) = session.unregister_worker(&state.queue, registration.worker_id, &last).await {
         pause_or_fail("unregister_worker", &mut pauses, error).await?;
     }
     Ok(())

@@ -20,7 +20,7 @@ use crate::metrics::LIMITS;
 use crate::queue::CancelledHere;
 use crate::queue::lasting_session::Session;
 use crate::queue::schema::check_compatible;
-use crate::queue::workers::{TakenOver, WorkerReport};
+use crate::queue::workers::{TakenOver, Worked, WorkerReport};
 use crate::worker::growing_pauses::Pauses;
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
@@ -78,7 +78,6 @@ pub(in crate::worker) struct LeaseKeeper {
     duties: Arc<Election>,
     /// Running jobs that this process itself has asked to cancel.
     cancelled_here: CancelledHere,
-    since_registration: SinceRegistration,
 }
 
 impl LeaseKeeper {
@@ -94,15 +93,14 @@ impl LeaseKeeper {
         cancelled_here: CancelledHere,
     ) -> Result<LeaseKeeper, Error> {
         let (config, clock) = (&state.config, Arc::new(LeaseValidity::default()));
-        let registration = register_once(&mut session, state, config.take_over, &clock).await?;
+        let registration = register_once(&mut session, state, config.take_over, &clock, Worked::default()).await?;
         let (current, _) = watch::channel(Arc::new(registration));
         // An answer that comes when the lease has run out is worth something still: perhaps nobody has reaped the
         // worker. An interval is added for that.
         let renewals = Renewals::new(session, Duration::from_millis(config.lease_ms + config.heartbeat_interval_ms));
         let (refused, duties) = (Arc::default(), Arc::new(Election::new()));
-        let since_registration = SinceRegistration::now(state);
         let state = state.clone();
-        Ok(LeaseKeeper { state, renewals, clock, current, refused, duties, cancelled_here, since_registration })
+        Ok(LeaseKeeper { state, renewals, clock, current, refused, duties, cancelled_here })
     }
 
     /// For the other stages.
@@ -132,7 +130,7 @@ impl LeaseKeeper {
                     if !self.renewals.is_quiet() {
                         tracing::warn!(%worker_id, "the heartbeat is not answered; another is sent on another connection");
                     }
-                    let report = self.since_registration.report(&self.state);
+                    let report = report(&self.current.borrow(), &self.state);
                     self.renewals.send(worker_id, report, clock.now());
                     due_at = clock.now() + interval;
                     continue;
@@ -198,12 +196,17 @@ impl LeaseKeeper {
         tracing::warn!(worker_id = %old.worker_id, held = old.held().len(), "the lease was lost");
         let mut pauses = Pauses::new(Duration::from_millis(50), Duration::from_millis(config.heartbeat_interval_ms));
         let mut session = self.renewals.session();
+        // What the lost worker has done since its last heartbeat, it says now; what comes after is the new one's.
+        let (last, worked) = old.last_report(&self.state.tally);
         while stop.is_running() {
-            match register_once(&mut session, &self.state, false, &self.clock).await {
+            let registered = async {
+                session.unregister_worker(&self.state.queue, old.worker_id, &last).await?;
+                register_once(&mut session, &self.state, false, &self.clock, worked.clone()).await
+            };
+            match registered.await {
                 Ok(registration) => {
                     tracing::info!(worker_id = %registration.worker_id, "registered anew");
                     self.current.send_replace(Arc::new(registration));
-                    self.since_registration = SinceRegistration::now(&self.state);
                     break;
                 }
                 Err(error) if error.is_transient() => {
@@ -220,27 +223,12 @@ impl LeaseKeeper {
     }
 }
 
-/// What the worker had done when it registered last: what it says of itself counts from then on.
-struct SinceRegistration {
-    done: u64,
-    failed: u64,
-}
-
-impl SinceRegistration {
-    fn now(state: &StageContext) -> SinceRegistration {
-        let stats = state.tally.stats();
-        SinceRegistration { done: stats.done, failed: stats.retried + stats.dead }
-    }
-
-    fn report(&self, state: &StageContext) -> WorkerReport {
-        let now = SinceRegistration::now(state);
-        let (_, limit) = state.limited_by.shares();
-        WorkerReport {
-            running: state.in_flight.running(),
-            done: now.done - self.done,
-            failed: now.failed - self.failed,
-            limited_by: LIMITS[limit as usize],
-        }
+fn report(registration: &Registration, state: &StageContext) -> WorkerReport {
+    let (_, limit) = state.limited_by.shares();
+    WorkerReport {
+        running: state.in_flight.running(),
+        limited_by: LIMITS[limit as usize],
+        work: registration.report(&state.tally),
     }
 }
 
@@ -249,6 +237,7 @@ async fn register_once(
     state: &StageContext,
     take_over: bool,
     clock: &Arc<LeaseValidity>,
+    worked_before: Worked,
 ) -> Result<Registration, Error> {
     let worker_id = WorkerId::new();
     let lease = Duration::from_millis(state.config.lease_ms);
@@ -263,5 +252,5 @@ async fn register_once(
         tracing::warn!(%worker_id, workers, ready = jobs_ready, dead = jobs_dead, "took over from lost workers");
         state.metrics.reaped(workers, jobs_ready, jobs_dead);
     }
-    Ok(Registration::new(worker_id, settings, clock.clone()))
+    Ok(Registration::new(worker_id, settings, clock.clone(), worked_before))
 }

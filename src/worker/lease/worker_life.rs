@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use crate::cancellations::Cancellations;
 use crate::ids::WorkerId;
 use crate::ids::{Fence, JobId};
-use crate::queue::workers::QueueSettings;
+use crate::queue::workers::{QueueSettings, WorkReport, Worked};
+use crate::worker::report::tally::Tally;
 
 use super::validity::LeaseValidity;
 
@@ -22,6 +23,9 @@ pub(in crate::worker) struct Registration {
     clock: Arc<LeaseValidity>,
     cancellations: Arc<Cancellations>,
     held: Mutex<HashMap<JobId, Claim>>,
+    /// What the worker had done before: what it says of itself counts from then on.
+    worked_before: Worked,
+    reports: Mutex<u64>,
 }
 
 /// Of a job.
@@ -37,8 +41,31 @@ impl Registration {
         worker_id: WorkerId,
         settings: QueueSettings,
         clock: Arc<LeaseValidity>,
+        worked_before: Worked,
     ) -> Registration {
-        Registration { worker_id, settings, clock, cancellations: Arc::default(), held: Mutex::default() }
+        Registration {
+            worker_id,
+            settings,
+            clock,
+            cancellations: Arc::default(),
+            held: Mutex::default(),
+            worked_before,
+            reports: Mutex::default(),
+        }
+    }
+
+    /// What was done since the registration.
+    pub(in crate::worker) fn report(&self, tally: &Tally) -> WorkReport {
+        self.last_report(tally).0
+    }
+
+    /// As [`report`](Self::report), with what was done in all by the same moment: where the next registration begins.
+    pub(in crate::worker) fn last_report(&self, tally: &Tally) -> (WorkReport, Worked) {
+        // The sums are read under the lock, so that a report with a greater number never says less.
+        let mut number = self.reports.lock();
+        *number += 1;
+        let worked = tally.worked();
+        (WorkReport { number: *number, worked: worked.since(&self.worked_before) }, worked)
     }
 
     /// Whether the worker is certainly still registered, so that nobody else can have taken its jobs.
@@ -119,6 +146,6 @@ impl Registration {
             paused: false,
             has_sink: false,
         };
-        Registration::new(WorkerId::new(), settings, clock)
+        Registration::new(WorkerId::new(), settings, clock, Worked::default())
     }
 }

@@ -7,3 +7,4 @@ pub(super) mod limit;
 pub(super) mod stats;
 pub(super) mod stats_reader;
 pub(super) mod tally;
+mod time_counts;

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::stats::WorkerStats;
+use super::time_counts::TimeCounts;
+use crate::queue::workers::Worked;
 
 /// Sums that only grow.
 #[derive(Debug, Default)]
@@ -20,7 +22,8 @@ pub(in crate::worker) struct Tally {
     lost: AtomicU64,
     overdue: AtomicU64,
     unknown_kind: AtomicU64,
-    ended_jobs: AtomicU64,
+    waited: TimeCounts,
+    ran: TimeCounts,
     ended_ns: AtomicU64,
     output_bytes: AtomicU64,
     last_claim_succeeded: AtomicBool,
@@ -37,9 +40,14 @@ pub(in crate::worker) struct RunTimes {
 }
 
 impl Tally {
+    /// A handler has begun with a job that was due so long ago.
+    pub(in crate::worker) fn started(&self, waited: Duration) {
+        self.waited.add(waited);
+    }
+
     /// A handler has returned after so long, with so much output.
     pub(in crate::worker) fn ran(&self, run: Duration, output_bytes: usize) {
-        add(&self.ended_jobs, 1);
+        self.ran.add(run);
         add(&self.ended_ns, run.as_nanos() as u64);
         if output_bytes > 0 {
             add(&self.output_bytes, output_bytes as u64);
@@ -113,9 +121,21 @@ impl Tally {
     /// From which the prefetcher learns how fast jobs go, and how much room their outputs take.
     pub(in crate::worker) fn run_times(&self) -> RunTimes {
         RunTimes {
-            jobs: read(&self.ended_jobs),
+            jobs: self.ran.read().count(),
             total: Duration::from_nanos(read(&self.ended_ns)),
             output_bytes: read(&self.output_bytes),
+        }
+    }
+
+    /// What the worker tells SQL Server of it.
+    pub(in crate::worker) fn worked(&self) -> Worked {
+        let dead = read(&self.dead);
+        Worked {
+            done: read(&self.done),
+            failed: read(&self.retried) + dead,
+            dead,
+            wait: self.waited.read(),
+            run: self.ran.read(),
         }
     }
 

@@ -338,7 +338,9 @@ impl Runs {
         let StageContext { tally, metrics, .. } = &*self.state;
         let (handler, kind_metrics) = (self.code.handlers.get(place), &self.kind_metrics[place]);
         let started_at = Instant::now();
-        metrics.started(started_at - claimed_at);
+        let buffered = started_at - claimed_at;
+        metrics.started(buffered);
+        tally.started(job.waited() + buffered);
         held.started();
 
         let watched = self.overdue.watch(&job, place, handler, started_at);

@@ -195,6 +195,13 @@ fn the_operators_procedures_work() {
     for (state, found) in [("ready", 0), ("scheduled", 1), ("claimed", 0), ("done", 0), ("dead", 1), ("archived", 0)] {
         assert_eq!(rows(&mut s, &format!("EXEC readpast.peek N'q', '{state}'")).len(), found, "{state}");
     }
+    assert_eq!(rows(&mut s, "EXEC readpast.peek N'q', 'dead', @newest_first = 1, @since = '20000101'").len(), 1);
+    let errors_of = rows(&mut s, "EXEC readpast.list_errors N'q'");
+    assert!(errors_of.len() == 1 && errors_of[0].contains("no good"), "{errors_of:?}");
+    assert!(rows(&mut s, "EXEC readpast.list_errors N'q', 'scheduled'").is_empty());
+    let audit = "DECLARE @a bigint; EXEC readpast.begin_audit N'maria', 'purge', N'q', N'{}', @a OUTPUT; EXEC readpast.end_audit @a, 2, N'x'";
+    ok(&mut s, audit);
+    assert_eq!(rows(&mut s, "EXEC readpast.list_audit N'q'").len(), 1);
     for (state, purged) in [("ready", 0), ("scheduled", 1), ("done", 0), ("dead", 1), ("archived", 0)] {
         assert_eq!(
             rows(&mut s, &format!("EXEC readpast.purge N'q', '{state}'")),

@@ -1,0 +1,39 @@
+-- Shows what became of a queue or, with NULL, of each: the rows of history that lie, if only in part, in the @minutes before @until (NULL: now), by
+-- queue and time; of more than 100,000 the newest. A minute is there when it has passed, if somebody sampled the depth in it.
+-- Reads without locks (NOLOCK): it neither waits nor makes anybody wait.
+-- Result: queue, at (the beginning, UTC), minutes (1 to 10), the depth as it was last sampled in this time (with ten minutes, the greatest of each):
+-- ready, scheduled, waiting, claimed, dead, cancelled, workers, oldest_ready_ms (NULL: nothing was ready); and what the workers have reported: done,
+-- failed (attempts), died (jobs that were dead after one), times (how long jobs waited and ran, see heartbeat; NULL: none has run).
+CREATE OR ALTER PROCEDURE [$(schema)].[list_history]
+    @queue   nvarchar(129) = NULL,
+    @minutes int           = 60,    -- 1 to 129,600: 90 days, which is as long as it is kept
+    @until   datetime2(3)  = NULL
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @queue_id int, @since datetime2(3), @message nvarchar(2048);
+
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (NOLOCK) WHERE name = @queue;
+IF @queue IS NOT NULL AND @queue_id IS NULL
+BEGIN
+    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
+    THROW 58001, @message, 1;
+END;
+IF @minutes IS NULL OR @minutes < 1 OR @minutes > 129600
+    THROW 58003, N'minutes must be 1 to 129600 (90 days)', 1;
+
+SET @until = ISNULL(@until, SYSUTCDATETIME());
+SET @since = DATEADD(MINUTE, -@minutes, @until);
+SELECT n.queue, n.at, n.minutes, n.ready, n.scheduled, n.waiting, n.claimed, n.dead, n.cancelled, n.workers, n.oldest_ready_ms,
+       n.done, n.failed, n.died, n.times
+FROM (SELECT TOP (100000) q.name AS queue, h.at, CAST(h.minutes AS int) AS minutes, h.ready, h.scheduled, h.waiting, h.claimed, h.dead, h.cancelled,
+             h.workers, h.oldest_ready_ms, h.done, h.failed, h.died, h.times
+      FROM [$(schema)].[queues] AS q WITH (NOLOCK)
+      INNER LOOP JOIN [$(schema)].[history] AS h WITH (NOLOCK, FORCESEEK (history_pk (queue_id, at))) ON h.queue_id = q.queue_id
+      WHERE (@queue_id IS NULL OR q.queue_id = @queue_id)
+          AND h.at > DATEADD(MINUTE, -10, @since) AND DATEADD(MINUTE, h.minutes, h.at) > @since  -- the first for the seek
+          AND h.at < @until
+      ORDER BY h.at DESC) AS n
+ORDER BY n.queue, n.at
+OPTION (MAXDOP 1);
+GO

@@ -1,0 +1,242 @@
+//! What people have done to queues, as the programs note it that they do it with.
+
+use std::time::SystemTime;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Queue;
+use super::lasting_session::Session;
+use super::parameters::{big, int};
+use super::result_columns::Columns;
+use crate::error::Error;
+use crate::ids::AuditId;
+use crate::json_formats;
+
+/// So much of an outcome is kept, in UTF-16 units.
+const MAX_OUTCOME: usize = 400;
+
+/// An action that is to be noted before it is done ([`Queue::begin_audit`]).
+///
+/// ```
+/// use readpast::{JobFilter, JobState, NewAudit};
+/// use serde_json::json;
+///
+/// let filter = JobFilter::from(JobState::Dead).kind("resize");
+/// let audit = NewAudit::new("maria@example.com", "requeue").what(json!({ "filter": filter }));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[must_use = "a note does nothing until it is passed to Queue::begin_audit"]
+pub struct NewAudit {
+    who: String,
+    action: String,
+    what: Option<Value>,
+    of_no_queue: bool,
+}
+
+impl NewAudit {
+    /// Who does it, as the program knows them: 1 to 256 UTF-16 units. And what they do, as a word: 1 to 32 printable ASCII
+    /// characters, no spaces. The login that the program uses is noted beside.
+    pub fn new(who: impl Into<String>, action: impl Into<String>) -> NewAudit {
+        NewAudit { who: who.into(), action: action.into(), what: None, of_no_queue: false }
+    }
+
+    /// To what it is done: the filter, the jobs, the settings. An object or an array, up to 100,000 UTF-16 units as text.
+    pub fn what(mut self, what: Value) -> NewAudit {
+        self.what = Some(what);
+        self
+    }
+
+    /// It is done to no queue, or to several: the note names none, instead of the queue through which it is made.
+    pub fn of_no_queue(mut self) -> NewAudit {
+        self.of_no_queue = true;
+        self
+    }
+}
+
+/// An action that was noted. All times are SQL Server's.
+///
+/// As JSON it has the times as in RFC 3339.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct AuditRow {
+    /// The number of the note.
+    pub audit_id: AuditId,
+    /// When it was noted, before it was done.
+    #[serde(serialize_with = "json_formats::time_of")]
+    pub began_at: SystemTime,
+    /// When it had ended; `None`: it is under way, or was broken off.
+    #[serde(serialize_with = "json_formats::time")]
+    pub ended_at: Option<SystemTime>,
+    /// Who did it, as the program said.
+    pub who: String,
+    /// The login that the program used; in Azure SQL Database the database's user.
+    pub login: String,
+    /// What they did.
+    pub action: String,
+    /// The queue, which may be gone; `None`: it was about no queue, or several.
+    pub queue: Option<String>,
+    /// To what they did it; as text where it is JSON that cannot be read here, for example because it is too deep.
+    pub what: Option<Value>,
+    /// How many jobs were changed.
+    pub jobs: Option<u64>,
+    /// How it ended; `None`: it went well, or has not ended.
+    pub outcome: Option<String>,
+}
+
+impl AuditRow {
+    fn read(mut row: Columns) -> Result<AuditRow, Error> {
+        Ok(AuditRow {
+            audit_id: AuditId(row.required("audit_id")?),
+            began_at: row.required_time("began_at")?,
+            ended_at: row.optional_time("ended_at")?,
+            who: row.required("who")?,
+            login: row.required("login")?,
+            action: row.required("action")?,
+            queue: row.optional("queue")?,
+            what: row.optional::<String>("what")?.map(json),
+            jobs: row.optional_big_count("jobs")?,
+            outcome: row.optional("outcome")?,
+        })
+    }
+}
+
+impl Queue {
+    /// Notes that somebody is about to do something to this queue, so that others can see later who it was
+    /// ([`audits`](Queue::audits)). The call is for programs of operators that do things for several people; readpast notes
+    /// nothing by itself. The queue need not exist. Notes are kept for 400 days at least, also where the queue is deleted.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
+    /// use readpast::NewAudit;
+    /// use serde_json::json;
+    ///
+    /// let audit = queue.begin_audit(&NewAudit::new("maria", "requeue").what(json!({ "jobs": [job_id] }))).await?;
+    /// let requeued = queue.requeue(Some(job_id)).await;
+    /// let error = requeued.as_ref().err().map(|error| error.to_string());
+    /// queue.end_audit(audit, requeued.as_ref().ok().copied(), error.as_deref()).await?;
+    /// # requeued?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] for what [`NewAudit`] does not take; [`Error::PermissionDenied`] without an operator's rights.
+    /// After [`Error::TimedOut`] and [`Error::ConnectionLost`] it may be noted or not.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, it may be noted or not.
+    pub async fn begin_audit(&self, audit: &NewAudit) -> Result<AuditId, Error> {
+        let queue = (!audit.of_no_queue).then_some(self.name());
+        self.session().await?.begin_audit(queue, audit).await
+    }
+
+    /// Notes how it ended: how many jobs were changed, where that makes sense, and what else there is to say, for example
+    /// an error (its first 400 UTF-16 units are kept). Of several calls the first counts, so that it may be repeated
+    /// after any error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] where this login has begun no such action; [`Error::PermissionDenied`] without an operator's
+    /// rights.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, it may be noted or not.
+    pub async fn end_audit(&self, audit: AuditId, jobs: Option<u64>, outcome: Option<&str>) -> Result<(), Error> {
+        self.session().await?.end_audit(audit, jobs, outcome).await
+    }
+
+    /// What people have done to this queue, as it was noted, the newest first. Up to `max`, at most 1,000; for the next
+    /// page, pass the last one's number as `before`. The queue need not exist any more. Reads without locks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] for a larger `max`; [`Error::PermissionDenied`] for a producer or a worker.
+    pub async fn audits(&self, before: Option<AuditId>, max: usize) -> Result<Vec<AuditRow>, Error> {
+        self.session().await?.list_audit(Some(self.name()), before, max).await
+    }
+
+    /// As [`audits`](Queue::audits), of every queue of the schema and of none.
+    ///
+    /// # Errors
+    ///
+    /// As [`audits`](Queue::audits).
+    pub async fn all_audits(&self, before: Option<AuditId>, max: usize) -> Result<Vec<AuditRow>, Error> {
+        self.session().await?.list_audit(None, before, max).await
+    }
+}
+
+impl Session {
+    async fn begin_audit(&mut self, queue: Option<&str>, audit: &NewAudit) -> Result<AuditId, Error> {
+        let what = audit.what.as_ref().map(Value::to_string);
+        let mut command = self.command("begin_audit");
+        command.bind_param("@who", audit.who.as_str());
+        command.bind_param("@action", audit.action.as_str());
+        command.bind_param("@queue", queue);
+        command.bind_param("@what", what.as_deref());
+        command.bind_out_param("@audit_id", 0_i64); // the value gives the parameter its type
+        let answer = self.run("begin_audit", command).await?;
+        let missing = || Error::Protocol { message: "begin_audit returned no audit_id".to_string() };
+        answer.try_return_value("@audit_id").ok().flatten().map(AuditId).ok_or_else(missing)
+    }
+
+    async fn end_audit(&mut self, audit: AuditId, jobs: Option<u64>, outcome: Option<&str>) -> Result<(), Error> {
+        let mut command = self.command("end_audit");
+        command.bind_param("@audit_id", audit.0);
+        command.bind_param("@jobs", jobs.map(big));
+        command.bind_param("@outcome", outcome.map(|outcome| beginning(outcome, MAX_OUTCOME)));
+        self.run("end_audit", command).await?;
+        Ok(())
+    }
+
+    async fn list_audit(
+        &mut self,
+        queue: Option<&str>,
+        before: Option<AuditId>,
+        max: usize,
+    ) -> Result<Vec<AuditRow>, Error> {
+        let mut command = self.command("list_audit");
+        command.bind_param("@queue", queue);
+        command.bind_param("@before", before.map(|audit| audit.0));
+        command.bind_param("@max", int(max));
+        self.rows("list_audit", command).await?.into_iter().map(AuditRow::read).collect()
+    }
+}
+
+fn json(text: String) -> Value {
+    serde_json::from_str(&text).unwrap_or(Value::String(text))
+}
+
+/// The characters of a text that are whole in its first UTF-16 units. SQL Server would cut one in two.
+fn beginning(text: &str, max_units: usize) -> &str {
+    let mut units = 0;
+    let end = text.char_indices().find(|(_, character)| {
+        units += character.len_utf16();
+        units > max_units
+    });
+    end.map_or(text, |(end, _)| &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_does_not_hide_the_note() {
+        assert_eq!(json("{\"jobs\": [7]}".to_owned()), serde_json::json!({ "jobs": [7] }));
+        let deep = format!("{}{}", "[".repeat(1_000), "]".repeat(1_000));
+        assert_eq!(json(deep.clone()), Value::String(deep));
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(beginning("abc", 3), "abc");
+        assert_eq!(beginning("abcd", 3), "abc");
+        assert_eq!(beginning("ab😀", 4), "ab😀");
+        assert_eq!(beginning("ab😀", 3), "ab");
+        assert_eq!(beginning("", 0), "");
+    }
+}
