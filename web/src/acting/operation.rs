@@ -1,0 +1,212 @@
+//! Something that is done to many jobs: page by page, in a task of its own, until it is done, stopped, or fails.
+//!
+//! It is kept in this process only: if that ends, what was done stays, and the rest is left.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use readpast::{Error, JobCursor, JobFilter, JobId, JobState, MatchingJobs, MatchingPage, Queue};
+use tokio::sync::watch;
+
+use super::JobAction;
+use super::noted::Noted;
+use super::operation_page::{End, Progress};
+use crate::app::App;
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::job_search::JobSearch;
+use crate::security::Visitor;
+
+/// So many are kept; the oldest go first.
+const KEPT: usize = 200;
+
+/// So many jobs of a list by ids are changed by one call.
+const CHUNK: usize = 1_000;
+
+/// Those of this process.
+#[derive(Default)]
+pub struct Operations {
+    last: AtomicU64,
+    kept: Mutex<VecDeque<Arc<Operation>>>,
+}
+
+/// One of them.
+pub struct Operation {
+    pub id: u64,
+    pub queue: String,
+    is_stopped: AtomicBool,
+    progress: watch::Sender<Progress>,
+}
+
+impl Operation {
+    /// How far it is.
+    pub fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    /// After the call that is under way, no other is made.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+    }
+}
+
+impl Operations {
+    fn add(&self, queue: &Queue, progress: Progress) -> Arc<Operation> {
+        let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let operation = Arc::new(Operation {
+            id,
+            queue: queue.name().to_owned(),
+            is_stopped: AtomicBool::new(false),
+            progress: watch::Sender::new(progress),
+        });
+        let mut kept = self.kept.lock();
+        if kept.len() >= KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(operation.clone());
+        operation
+    }
+
+    /// The one that an address or a form names.
+    pub fn get(&self, fields: &Fields) -> Result<Arc<Operation>, Failure> {
+        let id: Option<u64> = fields.parsed("id")?;
+        let known = self.kept.lock().iter().find(|operation| Some(operation.id) == id).cloned();
+        known.ok_or_else(|| Failure::NotFound("That is over, or this page was started anew since.".to_owned()))
+    }
+}
+
+/// Does it to one job; returns whether it could be done.
+pub async fn one(app: &App, visitor: &Visitor, queue: &Queue, action: &JobAction, id: JobId) -> Result<bool, Failure> {
+    let noted = Noted::begin(app, visitor, action.audit_word(), queue, action.what(&[id], None)).await?;
+    let changed = match action.change() {
+        None => queue.promote_now(id).await.map(u64::from),
+        Some(change) => {
+            let state = queue.job_cut_at(id, 0).await?.map(|job| job.state);
+            match state.filter(|state| change.states().contains(state)) {
+                Some(state) => queue.change(&change, &MatchingPage::new(state, vec![id])).await,
+                None => Ok(0),
+            }
+        }
+    };
+    Ok(noted.end(changed, None).await? > 0)
+}
+
+/// Begins it for the jobs with these ids or, without any, for all that match the search. Returns its number.
+pub async fn begin(
+    app: &App,
+    visitor: &Visitor,
+    queue: &Queue,
+    action: JobAction,
+    search: &JobSearch,
+    ids: Vec<JobId>,
+) -> Result<u64, Failure> {
+    let words = match ids.len() {
+        0 => search.words(),
+        many => format!("{many} jobs of {}", queue.name()),
+    };
+    let what = action.what(&ids, Some(&search.filter()));
+    let pages = Pages::new(queue, &action, search, ids)?;
+    let noted = Noted::begin(app, visitor, action.audit_word(), queue, what).await?;
+    let operation = app.operations.add(queue, Progress::begin(action.past(), words));
+    let (id, queue) = (operation.id, queue.clone());
+    tokio::spawn(async move {
+        let (changed, end) = run(&operation, pages, &queue, &action).await;
+        let (end, outcome) = match end {
+            Ok(End::Stopped) => (End::Stopped, Some("stopped".to_owned())),
+            Ok(end) => (end, None),
+            Err(error) => (End::Failed(error.to_string()), Some(error.to_string())),
+        };
+        // (What was changed before an error counts.)
+        let _ = noted.end(Ok(changed), outcome.as_deref()).await;
+        operation.progress.send_modify(|progress| progress.end = Some(end));
+    });
+    Ok(id)
+}
+
+/// Which jobs.
+enum Pages {
+    Ticked {
+        state: Option<JobState>,
+        ids: VecDeque<JobId>,
+    },
+    Matching(Box<MatchingJobs>),
+    /// What the library has only job by job.
+    EachScheduled {
+        filter: Box<JobFilter>,
+        after: Option<JobCursor>,
+        is_over: bool,
+    },
+}
+
+impl Pages {
+    fn new(queue: &Queue, action: &JobAction, search: &JobSearch, ids: Vec<JobId>) -> Result<Pages, Failure> {
+        if !action.fits(search.state) {
+            let why = format!("it cannot be done to {} jobs", search.state_word());
+            return Err(Failure::bad("action", action.word(), &why));
+        }
+        Ok(match action.change() {
+            _ if !ids.is_empty() => Pages::Ticked { state: search.state, ids: ids.into() },
+            Some(change) => Pages::Matching(Box::new(queue.matching(&search.filter(), change)?)),
+            None => Pages::EachScheduled { filter: Box::new(search.filter()), after: None, is_over: false },
+        })
+    }
+
+    async fn next(&mut self, queue: &Queue) -> Result<Option<MatchingPage>, Error> {
+        match self {
+            Pages::Ticked { ids, .. } if ids.is_empty() => Ok(None),
+            Pages::Ticked { state, ids } => {
+                let some = ids.drain(..ids.len().min(CHUNK)).collect();
+                // (Without a state it is nothing for which the state counts.)
+                Ok(Some(MatchingPage::new(state.unwrap_or(JobState::Ready), some)))
+            }
+            Pages::Matching(pages) => pages.next().await,
+            Pages::EachScheduled { is_over: true, .. } => Ok(None),
+            Pages::EachScheduled { filter, after, is_over } => {
+                let page = queue.list_ids(filter, after.as_ref(), CHUNK).await?;
+                *is_over = page.next.is_none();
+                *after = page.next;
+                Ok(Some(MatchingPage::new(JobState::Scheduled, page.jobs)))
+            }
+        }
+    }
+}
+
+/// Returns how many were changed, and how it has ended.
+async fn run(operation: &Operation, mut pages: Pages, queue: &Queue, action: &JobAction) -> (u64, Result<End, Error>) {
+    let (change, mut changed) = (action.change(), 0);
+    loop {
+        if operation.is_stopped.load(Ordering::Acquire) {
+            return (changed, Ok(End::Stopped));
+        }
+        let page = match pages.next(queue).await {
+            Ok(Some(page)) => page,
+            Ok(None) => return (changed, Ok(End::Done)),
+            Err(error) => return (changed, Err(error)),
+        };
+        let done = match &change {
+            Some(change) => queue.change(change, &page).await,
+            None => run_now(operation, queue, &page).await,
+        };
+        match done {
+            Ok(jobs) => changed += jobs,
+            Err(error) => return (changed, Err(error)),
+        }
+        operation.progress.send_modify(|progress| {
+            progress.looked_at += page.jobs.len() as u64;
+            progress.changed = changed;
+        });
+    }
+}
+
+async fn run_now(operation: &Operation, queue: &Queue, page: &MatchingPage) -> Result<u64, Error> {
+    let mut changed = 0;
+    for id in &page.jobs {
+        if operation.is_stopped.load(Ordering::Acquire) {
+            break;
+        }
+        changed += u64::from(queue.promote_now(*id).await?);
+    }
+    Ok(changed)
+}

@@ -1,0 +1,96 @@
+//! How far something is that is done to many jobs, and its stop.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+
+use crate::app::App;
+use crate::failure::Failure;
+use crate::fields::{Fields, link};
+use crate::frame::{Frame, html};
+use crate::security::Visitor;
+use crate::security::forms::Form;
+use crate::security::login::see_other;
+use crate::texts::number;
+
+/// What has been done so far.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// "requeued", "cancelled", …
+    past: &'static str,
+    /// Which jobs.
+    words: String,
+    pub looked_at: u64,
+    pub changed: u64,
+    /// `None`: it goes on.
+    pub end: Option<End>,
+}
+
+#[derive(Debug, Clone)]
+pub enum End {
+    Done,
+    Stopped,
+    Failed(String),
+}
+
+impl Progress {
+    pub fn begin(past: &'static str, words: String) -> Progress {
+        Progress { past, words, looked_at: 0, changed: 0, end: None }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "operation.html")]
+struct Page<'a> {
+    frame: Frame,
+    id: u64,
+    queue: &'a str,
+    live: Live<'a>,
+}
+
+/// What changes.
+#[derive(Template)]
+#[template(path = "operation_live.html")]
+pub struct Live<'a> {
+    past: &'static str,
+    words: &'a str,
+    looked_at: String,
+    changed: String,
+    goes_on: bool,
+    is_stopped: bool,
+    error: Option<&'a str>,
+}
+
+impl<'a> Live<'a> {
+    pub fn new(progress: &'a Progress) -> Live<'a> {
+        Live {
+            past: progress.past,
+            words: &progress.words,
+            looked_at: number(progress.looked_at),
+            changed: number(progress.changed),
+            goes_on: progress.end.is_none(),
+            is_stopped: matches!(progress.end, Some(End::Stopped)),
+            error: match &progress.end {
+                Some(End::Failed(error)) => Some(error),
+                _ => None,
+            },
+        }
+    }
+}
+
+pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
+    let operation = app.operations.get(&Fields::of(&uri))?;
+    let frame = Frame::new(&app, visitor, "jobs", "Under way").await;
+    let progress = operation.progress().borrow().clone();
+    html(&Page { frame, id: operation.id, queue: &operation.queue, live: Live::new(&progress) })
+}
+
+pub async fn stop(State(app): State<App>, form: Form) -> Result<Response, Failure> {
+    if !form.visitor.may_act {
+        return Err(Failure::NotAllowed);
+    }
+    let operation = app.operations.get(&form.fields)?;
+    operation.stop();
+    Ok(see_other(&link("operation", [("id", operation.id.to_string().as_str())])))
+}

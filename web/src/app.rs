@@ -1,0 +1,80 @@
+//! What all requests share.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use readpast::Queue;
+
+use crate::acting::Operations;
+use crate::failure::Failure;
+use crate::options::Options;
+use crate::readings::Readings;
+use crate::security::attempts::Attempts;
+use crate::security::sessions::Sessions;
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Shared>);
+
+pub struct Shared {
+    queue: Queue,
+    /// Those that were asked for.
+    queues: Mutex<HashMap<String, Queue>>,
+    pub options: Options,
+    pub sessions: Sessions,
+    pub attempts: Attempts,
+    pub readings: Arc<Readings>,
+    pub operations: Operations,
+}
+
+impl std::ops::Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl App {
+    pub fn new(queue: Queue, options: Options) -> App {
+        let readings = Arc::new(Readings::new(queue.clone()));
+        App(Arc::new(Shared {
+            queue,
+            queues: Mutex::default(),
+            options,
+            sessions: Sessions::default(),
+            attempts: Attempts::default(),
+            readings,
+            operations: Operations::default(),
+        }))
+    }
+}
+
+impl Shared {
+    /// For what is about the whole schema.
+    pub fn schema(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// The queue of this name, over the same connections.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none: whatever is asked for in an address gets no metrics of its own.
+    pub async fn queue(&self, name: &str) -> Result<Queue, Failure> {
+        if let Some(queue) = self.queues.lock().get(name) {
+            return Ok(queue.clone());
+        }
+        let reading = self.readings.now().await;
+        if reading.queue(name).is_none() {
+            return Err(match &reading.error {
+                Some(error) => Failure::Away(error.clone()),
+                None => Failure::NotFound(format!("There is no queue '{name}'.")),
+            });
+        }
+        let queue = self.queue.named(name)?;
+        self.queues.lock().insert(name.to_owned(), queue.clone());
+        Ok(queue)
+    }
+}

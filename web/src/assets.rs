@@ -1,0 +1,46 @@
+//! The stylesheet, the script and the icon. Their names contain what is in them, so that a browser keeps them for ever.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::OnceLock;
+
+use axum::extract::Path;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+
+use crate::failure::Failure;
+
+const STYLE: &str = include_str!("../assets/page.css");
+const SCRIPT: &str = include_str!("../assets/page.js");
+const ICON: &str = include_str!("../assets/icon.svg");
+
+/// The files' names, for links.
+#[derive(Debug)]
+pub struct Names {
+    pub style: String,
+    pub script: String,
+    pub icon: String,
+}
+
+pub fn names() -> &'static Names {
+    static NAMES: OnceLock<Names> = OnceLock::new();
+    NAMES.get_or_init(|| Names { style: name(STYLE, "css"), script: name(SCRIPT, "js"), icon: name(ICON, "svg") })
+}
+
+fn name(content: &str, ending: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    format!("{:016x}.{ending}", hasher.finish())
+}
+
+pub async fn get(Path(name): Path<String>) -> Response {
+    let names = names();
+    let (content, form) = match name {
+        name if name == names.style => (STYLE, "text/css; charset=utf-8"),
+        name if name == names.script => (SCRIPT, "text/javascript; charset=utf-8"),
+        name if name == names.icon => (ICON, "image/svg+xml"),
+        // That of a release before, which a page in a browser still asks for.
+        _ => return Failure::NotFound("There is no such file; load the page anew.".to_owned()).shown_at("../"),
+    };
+    let headers = [(header::CONTENT_TYPE, form), (header::CACHE_CONTROL, "public, max-age=31536000, immutable")];
+    (headers, content).into_response()
+}

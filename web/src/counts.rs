@@ -1,0 +1,109 @@
+//! How many jobs a queue has in each state, at a cost that does not grow with them.
+//!
+//! Once a second up to [`MOST`] of each state are counted. Where there are more, all are counted as well, so seldom that
+//! it takes a small part of the time; until that has been done the page says `2,000+`, and then `≈ 5,000,000`.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use readpast::{JobState, QueueStats};
+
+use crate::job_search::STATES;
+use crate::texts::number;
+
+/// So many are counted each second. On the dev server each state that has as many takes a millisecond.
+pub const MOST: u64 = 2_000;
+
+/// All are counted so seldom at the most, and so that it takes a twentieth of the time.
+const SELDOM: Duration = Duration::from_secs(10);
+const SHARE: u32 = 20;
+
+/// All jobs of all queues, counted at one moment.
+#[derive(Debug)]
+pub struct Exact {
+    pub at: Instant,
+    took: Duration,
+    queues: HashMap<String, QueueStats>,
+}
+
+impl Exact {
+    pub fn new(begun_at: Instant, queues: Vec<QueueStats>) -> Exact {
+        let queues = queues.into_iter().map(|stats| (stats.queue.clone(), stats)).collect();
+        Exact { at: Instant::now(), took: begun_at.elapsed(), queues }
+    }
+
+    /// Whether it is time to count again.
+    pub fn is_old(&self) -> bool {
+        self.at.elapsed() >= SELDOM.max(self.took * SHARE)
+    }
+
+    pub fn queue(&self, name: &str) -> Option<&QueueStats> {
+        self.queues.get(name)
+    }
+}
+
+/// Which of a queue's counts are not exact.
+#[derive(Debug, Clone, Default)]
+pub struct Counts {
+    large: Vec<JobState>,
+    all_were_counted: bool,
+}
+
+impl Counts {
+    /// Puts what is known of all into what was counted up to [`MOST`].
+    pub fn complete(stats: &mut QueueStats, exact: Option<&QueueStats>) -> Counts {
+        let large: Vec<JobState> =
+            STATES.iter().map(|(state, _)| *state).filter(|state| count(stats, *state) >= MOST).collect();
+        if let Some(exact) = exact {
+            for state in &large {
+                if let Some(count_now) = count_mut(stats, *state) {
+                    *count_now = count(exact, *state).max(MOST);
+                }
+            }
+        }
+        Counts { large, all_were_counted: exact.is_some() }
+    }
+
+    pub fn are_exact(&self) -> bool {
+        self.large.is_empty()
+    }
+
+    /// How many there are in a state, in words.
+    pub fn text(&self, stats: &QueueStats, state: JobState) -> String {
+        let count = number(count(stats, state));
+        match (self.large.contains(&state), self.all_were_counted) {
+            (false, _) => count,
+            (true, true) => format!("≈ {count}"),
+            (true, false) => format!("{count}+"),
+        }
+    }
+}
+
+/// How many jobs a queue has in a state.
+pub fn count(stats: &QueueStats, state: JobState) -> u64 {
+    match state {
+        JobState::Ready => stats.ready,
+        JobState::Scheduled => stats.scheduled,
+        JobState::Waiting => stats.waiting,
+        JobState::Claimed => stats.claimed,
+        JobState::Dead => stats.dead,
+        JobState::Cancelled => stats.cancelled,
+        JobState::Done => stats.done,
+        JobState::Archived => stats.archived,
+        _ => 0,
+    }
+}
+
+fn count_mut(stats: &mut QueueStats, state: JobState) -> Option<&mut u64> {
+    Some(match state {
+        JobState::Ready => &mut stats.ready,
+        JobState::Scheduled => &mut stats.scheduled,
+        JobState::Waiting => &mut stats.waiting,
+        JobState::Claimed => &mut stats.claimed,
+        JobState::Dead => &mut stats.dead,
+        JobState::Cancelled => &mut stats.cancelled,
+        JobState::Done => &mut stats.done,
+        JobState::Archived => &mut stats.archived,
+        _ => return None,
+    })
+}

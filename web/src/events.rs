@@ -1,0 +1,83 @@
+//! The live parts of pages: HTML once a second where something has changed, as server-sent events.
+//!
+//! A page holds its live part in an element that names this address; the script puts what comes into it. The part is made
+//! once for all browsers that look at the same.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use tokio::sync::watch;
+
+use crate::acting::operation_page;
+use crate::app::App;
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::pages;
+use crate::readings::Reading;
+use crate::security::Visitor;
+
+/// What a listener gets.
+enum Source {
+    Readings { readings: watch::Receiver<Option<Arc<Reading>>>, part: fn(&Reading) -> Result<String, askama::Error> },
+    Operation { progress: watch::Receiver<operation_page::Progress> },
+}
+
+pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
+    let fields = Fields::of(&uri);
+    let source = match fields.required("part")? {
+        "overview" => Source::Readings {
+            readings: app.readings.listen(),
+            part: |reading| pages::overview::Live::new(reading).render(),
+        },
+        "workers" => Source::Readings {
+            readings: app.readings.listen(),
+            part: |reading| pages::workers::Live::new(reading).render(),
+        },
+        "operation" => {
+            let mut progress = app.operations.get(&fields)?.progress();
+            // It may have ended since the page was made: then nothing changes any more.
+            progress.mark_changed();
+            Source::Operation { progress }
+        }
+        part => return Err(Failure::bad("part", part, "it must be overview, workers or operation")),
+    };
+    let ended = app.readings.ended();
+    let events = stream::unfold((source, ended), move |(mut source, mut ended)| {
+        let (app, visitor) = (app.clone(), visitor.clone());
+        async move {
+            let html = tokio::select! {
+                html = source.next() => html?,
+                _ = ended.wait_for(|ended| *ended) => return None,
+            };
+            if visitor.has_logged_in && !app.sessions.goes_on(&visitor.session) {
+                return None; // logged out meanwhile
+            }
+            Some((Ok::<_, Infallible>(Event::default().data(html)), (source, ended)))
+        }
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+}
+
+impl Source {
+    /// The next part; `None`: there is no other.
+    async fn next(&mut self) -> Option<String> {
+        let html = match self {
+            Source::Readings { readings, part } => {
+                readings.changed().await.ok()?;
+                let reading = readings.borrow_and_update().clone()?;
+                part(&reading)
+            }
+            Source::Operation { progress } => {
+                progress.changed().await.ok()?;
+                operation_page::Live::new(&progress.borrow_and_update()).render()
+            }
+        };
+        html.inspect_err(|error| tracing::error!(%error, "a template could not be filled")).ok()
+    }
+}

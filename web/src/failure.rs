@@ -1,0 +1,124 @@
+//! What is shown in place of a page.
+
+use askama::Template;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use readpast::Error;
+
+use crate::frame::html;
+use crate::root;
+
+/// Why there is no page.
+#[derive(Debug)]
+pub enum Failure {
+    /// There is no such queue, job, batch or operation.
+    NotFound(String),
+    /// A field is not as it must be.
+    Bad {
+        name: String,
+        value: String,
+        allowed: String,
+    },
+    /// The visitor or the connection's login may not do it.
+    NotAllowed,
+    NotLoggedIn,
+    /// A form that this page has not made, or not for this session.
+    Forged,
+    /// Asked for under a name that is not this machine's.
+    WrongHost,
+    /// SQL Server's answer, or that there is none.
+    Sql(Error),
+    /// SQL Server does not answer, or not in time.
+    Away(String),
+    /// A defect.
+    Internal,
+}
+
+#[derive(Template)]
+#[template(path = "failure.html")]
+struct Page<'a> {
+    /// What leads to the pages.
+    root: &'a str,
+    title: &'a str,
+    text: String,
+}
+
+impl Failure {
+    pub fn bad(name: &str, value: &str, allowed: &str) -> Failure {
+        Failure::Bad { name: name.to_owned(), value: value.to_owned(), allowed: allowed.to_owned() }
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Failure::NotFound(_) | Failure::Sql(Error::UnknownQueue { .. }) => StatusCode::NOT_FOUND,
+            Failure::Bad { .. } | Failure::Sql(Error::Config { .. } | Error::Refused { .. }) => StatusCode::BAD_REQUEST,
+            Failure::NotAllowed | Failure::NotLoggedIn | Failure::Forged => StatusCode::FORBIDDEN,
+            Failure::WrongHost => StatusCode::MISDIRECTED_REQUEST,
+            Failure::Sql(_) | Failure::Away(_) => StatusCode::BAD_GATEWAY,
+            Failure::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    fn title(&self) -> &'static str {
+        match self {
+            Failure::NotFound(_) | Failure::Sql(Error::UnknownQueue { .. }) => "Not found",
+            Failure::Bad { .. } | Failure::Sql(Error::Config { .. } | Error::Refused { .. }) => "That cannot be",
+            Failure::NotAllowed | Failure::NotLoggedIn | Failure::Forged => "Not allowed",
+            Failure::WrongHost => "Wrong host name",
+            Failure::Sql(_) | Failure::Away(_) => "SQL Server",
+            Failure::Internal => "An error of this page",
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Failure::NotFound(what) | Failure::Away(what) => what,
+            Failure::Bad { name, value, allowed } => format!("{name} is '{value}': {allowed}"),
+            Failure::NotAllowed => "You may look, and not act: this page is read-only, you are, or the login of its \
+                                    connection is not an operator."
+                .to_owned(),
+            Failure::NotLoggedIn => "Log in first.".to_owned(),
+            Failure::Forged => {
+                "This form is not of this session: perhaps it has ended. Load the page that the form is on \
+                                anew, and send it again."
+                    .to_owned()
+            }
+            Failure::WrongHost => {
+                "Without a log-in, this page answers only to localhost, 127.0.0.1 and [::1].".to_owned()
+            }
+            Failure::Sql(error) => error.to_string(),
+            Failure::Internal => "The log says more.".to_owned(),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Sql(error)
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        self.shown_at("")
+    }
+}
+
+impl Failure {
+    /// At an address from which `root` leads to the pages.
+    pub fn shown_at(self, root: &str) -> Response {
+        let (status, title) = (self.status(), self.title());
+        if status.is_server_error() {
+            tracing::error!(failure = ?self, "a page could not be shown");
+        }
+        match html(&Page { root, title, text: self.text() }) {
+            Ok(page) => (status, page).into_response(),
+            Err(_) => status.into_response(), // the template itself cannot be shown
+        }
+    }
+}
+
+pub async fn no_such_page(request: Request) -> Response {
+    Failure::NotFound("There is no such page.".to_owned()).shown_at(&root::to_pages_from(&request))
+}

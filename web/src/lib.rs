@@ -1,0 +1,107 @@
+//! A page for [readpast](https://docs.rs/readpast)'s queues: see them, search them, steer them in a browser.
+//!
+//! ```no_run
+//! # async fn example(queue: readpast::Queue) -> Result<(), Box<dyn std::error::Error>> {
+//! use readpast_web::{Options, router};
+//!
+//! // In a program of one's own, under any path, with or without a slash at its end (`nest` answers just one of them):
+//! let page = router(queue, Options::default());
+//! let app: axum::Router = axum::Router::new().nest_service("/queues", page);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! It shows every queue of the schema, needs what the role `readpast_monitor` may do, and acts where the login also has
+//! what `readpast_operator` may. All of it goes through the library's calls: there is no SQL here.
+//!
+//! # How data goes
+//!
+//! ```text
+//! browser ─▶ security: who is it, may he ─▶ pages, a file each ─▶ the library ─▶ SQL Server
+//!    ▲                                        │
+//!    └── HTML of templates/, live parts by    ├─ readings: all queues and workers, once a second for all browsers
+//!        server-sent events                   └─ acting: what is done to many jobs, in batches, with a stop
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `options` | who may look and act, and from where |
+//! | `app` | what all requests share |
+//! | `security` | sessions, log-in, forged requests, headers |
+//! | `readings`, `events` | the depth of all queues once a second, and how it gets to the browsers |
+//! | `counts` | how many jobs there are, without counting all of millions each second |
+//! | `pages` | a file for each page |
+//! | `acting` | what is done to jobs: preview, progress, stop, audit |
+//! | `fields`, `job_search` | what a request asks for |
+//! | `root` | where the pages stand, seen from an address |
+//! | `frame`, `failure` | what stands around every page; what is shown in place of one |
+//! | `chart`, `texts`, `payload_view` | how figures, times and bytes are shown |
+//! | `assets` | the stylesheet and the script |
+
+mod acting;
+mod app;
+mod assets;
+mod chart;
+mod counts;
+mod events;
+mod failure;
+mod fields;
+mod frame;
+mod job_search;
+mod options;
+mod pages;
+mod readings;
+mod root;
+mod security;
+mod serve;
+
+// The program writes them alike.
+#[doc(hidden)]
+pub mod payload_view;
+#[doc(hidden)]
+pub mod texts;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+use readpast::Queue;
+
+use app::App;
+
+pub use options::{Access, Options, OptionsError, User, hash_password};
+pub use serve::serve;
+
+/// The page, to be mounted under any path of a program's own router, or served as it is.
+///
+/// `queue` names the schema and its connections; the page shows all queues there. Who may look is up to
+/// [`Options::access`].
+pub fn router(queue: Queue, options: Options) -> Router {
+    routes(App::new(queue, options))
+}
+
+fn routes(app: App) -> Router {
+    Router::new()
+        .route("/", get(pages::to_overview))
+        .route("/overview", get(pages::overview::show))
+        .route("/queue", get(pages::queue::show))
+        .route("/jobs", get(pages::jobs::show))
+        .route("/job", get(pages::job::show))
+        .route("/bytes", get(pages::job::download))
+        .route("/find", get(pages::find::find))
+        .route("/workers", get(pages::workers::show))
+        .route("/schedules", get(pages::schedules::show))
+        .route("/batches", get(pages::batches::show))
+        .route("/audit", get(pages::audit::show))
+        .route("/events", get(events::stream))
+        .route("/confirm", get(acting::confirm::show))
+        .route("/act", post(acting::act))
+        .route("/operation", get(acting::operation_page::show))
+        .route("/stop", post(acting::operation_page::stop))
+        .route("/login", get(security::login::show).post(security::login::log_in))
+        .route("/logout", post(security::login::log_out))
+        .fallback(failure::no_such_page)
+        .layer(from_fn_with_state(app.clone(), security::guard))
+        .route("/assets/{name}", get(assets::get))
+        .layer(axum::middleware::from_fn(security::headers::add))
+        .with_state(app)
+}

@@ -1,0 +1,45 @@
+//! From what somebody types into the field at the top to the job or the jobs that it means.
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use readpast::{JobId, JobState, Uuid};
+
+use crate::app::App;
+use crate::failure::Failure;
+use crate::fields::{Fields, link};
+use crate::job_search::JobSearch;
+use crate::security::Visitor;
+use crate::security::login::see_other;
+
+/// Digits are a job's id, in whatever queue. Anything else is looked for in the queue that is on the page or, without one,
+/// in the first that has such a job: as a correlation id among all of its jobs, or as a text in the errors of its dead ones.
+pub async fn find(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Response, Failure> {
+    let fields = Fields::of(&uri);
+    let text = fields.required("text")?.trim();
+    if let Ok(id) = text.parse() {
+        let queue = app.schema().queue_of(JobId(id)).await?;
+        let queue = queue.ok_or_else(|| {
+            Failure::NotFound(format!("There is no job {id}: it is done and deleted, or has never been."))
+        })?;
+        return Ok(see_other(&link("job", [("queue", queue.as_str()), ("id", text)])));
+    }
+    let search = |queue: &str| match Uuid::parse_str(text) {
+        Ok(id) => JobSearch { correlation_id: Some(id), ..JobSearch::all(queue) },
+        Err(_) => JobSearch { error: Some(text.to_owned()), ..JobSearch::of(queue, JobState::Dead) },
+    };
+    if let Some(queue) = fields.get("queue") {
+        return Ok(see_other(&search(queue).link("jobs", &[])));
+    }
+    let reading = app.readings.now().await;
+    let queues = || reading.queues.iter().map(|line| &line.activity.stats);
+    for stats in queues() {
+        let search = search(&stats.queue);
+        let page = app.queue(&stats.queue).await?.list_ids(&search.filter(), None, 1).await?;
+        if !page.jobs.is_empty() {
+            return Ok(see_other(&search.link("jobs", &[])));
+        }
+    }
+    let first = queues().next().ok_or_else(|| Failure::NotFound("There is no queue yet.".to_owned()))?;
+    Ok(see_other(&search(&first.queue).link("jobs", &[])))
+}

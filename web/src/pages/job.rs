@@ -1,0 +1,195 @@
+//! A job: all that is known of it, and what happens next.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::{Uri, header};
+use axum::response::{IntoResponse, Response};
+use readpast::{FailedAttempt, JobId, JobProgress, JobRow, JobState, QueueStats};
+
+use crate::acting::JobAction;
+use crate::app::App;
+use crate::failure::Failure;
+use crate::fields::{Fields, link};
+use crate::frame::{Frame, html};
+use crate::job_search::{JobSearch, has_ended};
+use crate::payload_view::{SHOWN_BYTES, View};
+use crate::security::Visitor;
+use crate::texts::{self, Time, age, number};
+
+#[derive(Template)]
+#[template(path = "job.html")]
+struct Page<'a> {
+    frame: Frame,
+    queue: &'a str,
+    id: String,
+    job: &'a JobRow,
+    next: String,
+    times: Vec<(&'static str, Time)>,
+    /// Name, value, and where it leads.
+    fields: Vec<(&'static str, String, Option<String>)>,
+    headers: Vec<(String, String)>,
+    progress: Option<ProgressView>,
+    attempts: Vec<AttemptView>,
+    hides_payloads: bool,
+    payload: View,
+    output: Option<View>,
+    actions: Vec<&'static JobAction>,
+    /// It has not ended: the page is loaded anew now and then.
+    goes_on: bool,
+}
+
+struct ProgressView {
+    percent: Option<u32>,
+    text: String,
+    noted: String,
+    checkpoint: Option<String>,
+}
+
+struct AttemptView {
+    number: String,
+    failed_at: Time,
+    worker: String,
+    run: String,
+    error: String,
+}
+
+impl ProgressView {
+    fn new(progress: &JobProgress) -> ProgressView {
+        ProgressView {
+            percent: progress.fraction.map(|fraction| (fraction * 100.0) as u32),
+            text: progress.text.clone().unwrap_or_default(),
+            noted: age(progress.noted),
+            checkpoint: (progress.checkpoint_bytes > 0).then(|| texts::bytes(progress.checkpoint_bytes)),
+        }
+    }
+}
+
+impl AttemptView {
+    fn new(attempt: FailedAttempt) -> AttemptView {
+        AttemptView {
+            number: number(attempt.attempt.into()),
+            failed_at: Time(attempt.failed_at),
+            worker: attempt.worker,
+            run: attempt.run.map_or_else(|| "its worker was lost".to_owned(), age),
+            error: attempt.error.unwrap_or_default(),
+        }
+    }
+}
+
+/// What happens next, and when.
+fn next(job: &JobRow, stats: Option<&QueueStats>) -> String {
+    let paused = if stats.is_some_and(|stats| stats.paused) { " The queue is paused: nothing is claimed." } else { "" };
+    let text = match job.state {
+        JobState::Ready if job.alone => {
+            "A worker claims it when it holds nothing else, because workers were lost with it."
+        }
+        JobState::Ready => "The next free worker claims it, after those before it.",
+        JobState::Scheduled => "It becomes ready when it is due.",
+        JobState::Waiting => "It becomes ready when its group lets it.",
+        JobState::Claimed => {
+            "A worker runs it, or has it in its buffer. If the worker is lost, it becomes ready again."
+        }
+        JobState::Done => "It is kept for as long as the queue keeps done jobs.",
+        JobState::Dead => "It stays until somebody requeues or deletes it.",
+        JobState::Cancelled => "It stays until somebody requeues or deletes it.",
+        _ => "It is in the archive for as long as the queue keeps done jobs.",
+    };
+    let goes_on = !has_ended(job.state);
+    format!("{text}{}", if goes_on { paused } else { "" })
+}
+
+fn fields_of(job: &JobRow, queue: &str) -> Vec<(&'static str, String, Option<String>)> {
+    let jobs = |search: JobSearch| Some(search.link("jobs", &[]));
+    let search = JobSearch::all(queue);
+    let mut fields = vec![
+        ("Attempt", number(job.attempt.into()), None),
+        ("Priority", job.priority.to_string(), None),
+        ("Claims", number(u64::from(job.fence.0.unsigned_abs())), None),
+    ];
+    let mut add = |name, value: Option<String>, link: Option<String>| {
+        fields.extend(value.map(|value| (name, value, link)));
+    };
+    add("Kind", job.kind.clone(), jobs(JobSearch { kind: job.kind.clone(), ..search.clone() }));
+    add("Run", job.run.map(age), None);
+    add("Time limit", job.time_limit.map(age), None);
+    add("Key", job.dedup_key.clone(), jobs(JobSearch { key: job.dedup_key.clone(), ..search.clone() }));
+    add("Group", job.group_key.clone(), jobs(JobSearch { group: job.group_key.clone(), ..search.clone() }));
+    let batch = job.batch_id.map(|batch| batch.to_string());
+    add("Batch", batch.clone(), batch.map(|batch| link("batches", [("batch", batch.as_str())])));
+    let correlation_id = job.correlation_id.map(|id| id.to_string());
+    add("Correlation id", correlation_id, jobs(JobSearch { correlation_id: job.correlation_id, ..search }));
+    add("Worker", job.worker_id.map(|worker| worker.to_string()), Some("workers".to_owned()));
+    fields
+}
+
+/// The job that an address names.
+async fn read(app: &App, fields: &Fields, bytes: Option<usize>) -> Result<(readpast::Queue, JobRow), Failure> {
+    let queue = app.queue(fields.required("queue")?).await?;
+    let id = JobId(fields.parsed("id")?.ok_or_else(|| Failure::bad("id", "missing", "it must be a number"))?);
+    let job = match bytes {
+        Some(bytes) => queue.job_cut_at(id, bytes).await?,
+        None => queue.job(id).await?,
+    };
+    let job = job.ok_or_else(|| {
+        Failure::NotFound(format!(
+            "Queue '{}' has no job {id}: it is done and deleted, or has never been; or it is locked at the moment.",
+            queue.name()
+        ))
+    })?;
+    Ok((queue, job))
+}
+
+pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
+    let hides_payloads = app.options.hide_payloads;
+    let bytes = if hides_payloads { 0 } else { SHOWN_BYTES };
+    let (queue, job) = read(&app, &Fields::of(&uri), Some(bytes)).await?;
+    let ids = [job.job_id];
+    let (attempts, progress) = tokio::try_join!(queue.attempts(job.job_id), queue.progress_of(&ids))?;
+    let reading = app.readings.now().await;
+    let times = [
+        ("Enqueued", Some(job.enqueued_at)),
+        (if job.state == JobState::Scheduled { "Due" } else { "Ready since" }, Some(job.due_at)),
+        ("Claimed", job.claimed_at),
+        ("Ended", job.finished_at),
+    ];
+    let headers = job.headers.iter().flatten();
+    let frame = Frame::new(&app, visitor, "jobs", format!("Job {}", job.job_id)).await;
+    html(&Page {
+        id: job.job_id.to_string(),
+        queue: queue.name(),
+        next: next(&job, reading.queue(queue.name()).map(|line| &line.activity.stats)),
+        times: times.into_iter().filter_map(|(name, time)| Some((name, Time(time?)))).collect(),
+        fields: fields_of(&job, queue.name()),
+        headers: headers.map(|(name, value)| (name.clone(), value.to_string())).collect(),
+        progress: progress.first().map(ProgressView::new),
+        attempts: attempts.into_iter().rev().map(AttemptView::new).collect(),
+        hides_payloads,
+        payload: View::new(&job.payload, job.payload_text().as_deref(), job.payload_bytes),
+        output: job
+            .output
+            .as_ref()
+            .map(|output| View::new(output, job.output_text(), job.output_bytes.unwrap_or(output.len() as u64))),
+        actions: if frame.may_act { JobAction::of(Some(job.state)) } else { Vec::new() },
+        goes_on: !has_ended(job.state),
+        job: &job,
+        frame,
+    })
+}
+
+/// A whole payload or output. Always as a file, whatever is in it: a browser must not take it for a page.
+pub async fn download(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Response, Failure> {
+    if app.options.hide_payloads {
+        return Err(Failure::NotAllowed);
+    }
+    let fields = Fields::of(&uri);
+    let of = fields.required("of")?;
+    let (_, job) = read(&app, &fields, None).await?;
+    let bytes = match of {
+        "payload" => job.payload,
+        "output" => job.output.unwrap_or_default(),
+        other => return Err(Failure::bad("of", other, "it must be payload or output")),
+    };
+    let file = format!("attachment; filename=\"job-{}-{of}\"", job.job_id);
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream".to_owned()), (header::CONTENT_DISPOSITION, file)], bytes)
+        .into_response())
+}

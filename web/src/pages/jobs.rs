@@ -1,0 +1,154 @@
+//! Jobs of a state: a page at a time, found by their place in the state's order and never by counting.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use readpast::{JobRow, JobState};
+
+use crate::acting::JobAction;
+use crate::app::App;
+use crate::failure::Failure;
+use crate::fields::{Fields, link};
+use crate::frame::{Frame, html};
+use crate::job_search::{JobSearch, STATES, read_place, write_place};
+use crate::security::Visitor;
+use crate::texts::{self, Time, age, first_line, number};
+
+/// So many jobs are on a page.
+const PAGE: usize = 50;
+
+/// So much of each payload is read, and so many characters of it are shown.
+const BEGINNING_BYTES: usize = 240;
+const BEGINNING: usize = 80;
+
+/// So many characters of an error are shown.
+const ERROR: usize = 200;
+
+#[derive(Template)]
+#[template(path = "jobs.html")]
+struct Page<'a> {
+    frame: Frame,
+    search: &'a JobSearch,
+    since: String,
+    until: String,
+    tabs: Vec<Tab>,
+    /// What the state is called, and what it means.
+    meaning: Option<&'static str>,
+    jobs: Vec<JobView>,
+    /// The first page, where this is a later one.
+    first: Option<String>,
+    next: Option<String>,
+    is_narrow: bool,
+    actions: Vec<&'static JobAction>,
+}
+
+struct Tab {
+    state: String,
+    /// In the whole queue, whatever is searched for.
+    count: Option<String>,
+    link: String,
+    is_this: bool,
+}
+
+struct JobView {
+    id: String,
+    link: String,
+    state: JobState,
+    kind: Option<String>,
+    attempt: String,
+    /// What the time of the state is, and the time.
+    time: Time,
+    run: Option<String>,
+    key: Option<String>,
+    /// The error's beginning or, without one, the payload's.
+    error: Option<String>,
+    payload: String,
+}
+
+impl JobView {
+    fn new(job: &JobRow, queue: &str, hides_payloads: bool) -> JobView {
+        let id = job.job_id.to_string();
+        let time = match job.state {
+            JobState::Ready | JobState::Scheduled => job.due_at,
+            JobState::Waiting => job.enqueued_at,
+            JobState::Claimed => job.claimed_at.unwrap_or(job.enqueued_at),
+            _ => job.finished_at.unwrap_or(job.enqueued_at),
+        };
+        let payload = match job.payload_text() {
+            _ if hides_payloads => texts::bytes(job.payload_bytes),
+            Some(text) => first_line(&text, BEGINNING),
+            None => format!("{}, no text", texts::bytes(job.payload_bytes)),
+        };
+        JobView {
+            link: link("job", [("queue", queue), ("id", &id)]),
+            id,
+            state: job.state,
+            kind: job.kind.clone(),
+            attempt: number(job.attempt.into()),
+            time: Time(time),
+            run: job.run.map(age),
+            key: job.dedup_key.clone().or_else(|| job.group_key.clone()),
+            error: job.error.as_deref().map(|error| first_line(error, ERROR)),
+            payload,
+        }
+    }
+}
+
+/// What the column with the time is called.
+fn time_column(state: Option<JobState>) -> &'static str {
+    match state {
+        None => "Due, claimed or ended",
+        Some(JobState::Ready) => "Ready since",
+        Some(JobState::Scheduled) => "Due",
+        Some(JobState::Waiting) => "Enqueued",
+        Some(JobState::Claimed) => "Claimed",
+        Some(_) => "Ended",
+    }
+}
+
+impl Page<'_> {
+    fn time_column(&self) -> &'static str {
+        time_column(self.search.state)
+    }
+}
+
+pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
+    let fields = Fields::of(&uri);
+    let search = JobSearch::read(&fields)?;
+    let after = read_place(&fields)?;
+    let queue = app.queue(&search.queue).await?;
+    let mut filter = search.filter().cut_at(if app.options.hide_payloads { 0 } else { BEGINNING_BYTES });
+    if search.has_ended() {
+        filter = filter.newest_first();
+    }
+    let page = queue.list(&filter, after.as_ref(), PAGE).await?;
+    let reading = app.readings.now().await;
+    let line = reading.queue(&search.queue);
+    let tab = |state: Option<JobState>| {
+        let search_there = search.in_state(state);
+        Tab {
+            state: search_there.state_word(),
+            count: line.and_then(|line| Some(line.counts.text(&line.activity.stats, state?))),
+            link: search_there.link("jobs", &[]),
+            is_this: state == search.state,
+        }
+    };
+    let tabs = STATES.iter().map(|(state, _)| Some(*state)).chain([None]).map(tab);
+    let jobs = page.jobs.iter().map(|job| JobView::new(job, &search.queue, app.options.hide_payloads));
+    let frame = Frame::new(&app, visitor, "jobs", format!("{} jobs of {}", search.state_word(), search.queue)).await;
+    let time = |time: Option<_>| time.map(texts::utc).unwrap_or_default();
+    html(&Page {
+        since: time(search.since),
+        until: time(search.until),
+        tabs: tabs.collect(),
+        meaning: STATES.iter().find(|(state, _)| Some(*state) == search.state).map(|(_, meaning)| *meaning),
+        jobs: jobs.collect(),
+        first: after.map(|_| search.link("jobs", &[])),
+        next: page.next.as_ref().map(|place| search.link("jobs", &[("after", &write_place(place))])),
+        is_narrow: search.is_narrow(),
+        actions: if frame.may_act { JobAction::of(search.state) } else { Vec::new() },
+        search: &search,
+        frame,
+    })
+}

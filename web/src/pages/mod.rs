@@ -1,0 +1,22 @@
+//! The pages, a file each: what the address asks for ─▶ the library ─▶ a template.
+
+pub mod audit;
+pub mod batches;
+pub mod find;
+pub mod job;
+pub mod jobs;
+pub mod overview;
+pub mod queue;
+pub mod schedules;
+pub mod workers;
+
+use axum::extract::OriginalUri;
+use axum::http::Uri;
+use axum::response::Response;
+
+use crate::root;
+use crate::security::login::see_other;
+
+pub async fn to_overview(uri: Uri, OriginalUri(original): OriginalUri) -> Response {
+    see_other(&format!("{}overview", root::to_pages(&uri, &original)))
+}

@@ -1,0 +1,80 @@
+//! Every queue: depth, rates, what limits its workers, the last hours.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use readpast::JobState;
+
+use crate::app::App;
+use crate::failure::Failure;
+use crate::fields::link;
+use crate::frame::{Frame, html};
+use crate::job_search::JobSearch;
+use crate::readings::{Line, Reading};
+use crate::security::Visitor;
+use crate::texts::{age, number, rate};
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Page<'a> {
+    frame: Frame,
+    live: Live<'a>,
+}
+
+/// What changes each second.
+#[derive(Template)]
+#[template(path = "overview_live.html")]
+pub struct Live<'a> {
+    error: Option<String>,
+    queues: Vec<QueueView<'a>>,
+}
+
+struct QueueView<'a> {
+    name: &'a str,
+    link: String,
+    paused: bool,
+    /// Word, number, link.
+    depth: Vec<(JobState, String, String)>,
+    oldest: Option<String>,
+    in_per_s: String,
+    done_per_s: String,
+    failed_per_s: String,
+    workers: String,
+    limits: String,
+    spark: Option<&'a str>,
+}
+
+impl<'a> Live<'a> {
+    pub fn new(reading: &'a Reading) -> Live<'a> {
+        let queues = reading.queues.iter().map(QueueView::new).collect();
+        Live { error: reading.trouble(), queues }
+    }
+}
+
+impl<'a> QueueView<'a> {
+    fn new(line: &'a Line) -> QueueView<'a> {
+        let (activity, stats) = (&line.activity, &line.activity.stats);
+        let states = [JobState::Ready, JobState::Scheduled, JobState::Waiting, JobState::Claimed, JobState::Dead];
+        let link_to = |state| JobSearch::of(&stats.queue, state).link("jobs", &[]);
+        let limits: Vec<String> = activity.limits.iter().map(|(word, workers)| format!("{word} {workers}")).collect();
+        QueueView {
+            name: &stats.queue,
+            link: link("queue", [("queue", stats.queue.as_str())]),
+            paused: stats.paused,
+            depth: states.map(|state| (state, line.counts.text(stats, state), link_to(state))).into(),
+            oldest: stats.oldest_ready.map(age),
+            in_per_s: rate(line.in_per_s),
+            done_per_s: rate(activity.done_per_s),
+            failed_per_s: rate(activity.failed_per_s),
+            workers: number(stats.workers),
+            limits: limits.join(", "),
+            spark: line.spark.as_deref(),
+        }
+    }
+}
+
+pub async fn show(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
+    let reading = app.readings.now().await;
+    let frame = Frame::new(&app, visitor, "overview", "Queues").await;
+    html(&Page { frame, live: Live::new(&reading) })
+}

@@ -1,0 +1,202 @@
+//! A queue: charts over an hour, a day or a week, why jobs failed, and its settings.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use readpast::{FailureGroup, JobState, QueueStats};
+
+use crate::app::App;
+use crate::chart::{self, Series, Span, Step};
+use crate::counts::MOST;
+use crate::failure::Failure;
+use crate::fields::{Fields, link};
+use crate::frame::{Frame, html};
+use crate::job_search::{JobSearch, STATES};
+use crate::security::Visitor;
+use crate::texts::{self, Time, age, number};
+
+/// So many dead jobs are looked at for why they died.
+const FAILURES: usize = 10_000;
+
+/// So many of the reasons are shown.
+const REASONS: usize = 50;
+
+#[derive(Template)]
+#[template(path = "queue.html")]
+struct Page<'a> {
+    frame: Frame,
+    name: &'a str,
+    paused: bool,
+    /// State, count, link.
+    depth: Vec<(JobState, String, String)>,
+    span: Span,
+    /// Word, link.
+    spans: Vec<(&'static str, String)>,
+    charts: Option<Charts>,
+    failures: Vec<FailureView>,
+    failures_looked_at: String,
+    /// There are dead jobs that were not looked at.
+    more_failures: bool,
+    settings: Vec<(&'static str, String)>,
+}
+
+struct Charts {
+    throughput: String,
+    depth: String,
+    wait: String,
+    run: String,
+    rows: Vec<ChartRow>,
+}
+
+/// The same in numbers.
+struct ChartRow {
+    at: Time,
+    done: String,
+    failed: String,
+    died: String,
+    depth: String,
+    dead: String,
+    wait: String,
+    run: String,
+}
+
+struct FailureView {
+    pattern: String,
+    count: String,
+    link: String,
+    first_at: Time,
+    last_at: Time,
+    example: String,
+    example_link: String,
+    example_error: String,
+    kinds: String,
+}
+
+impl Charts {
+    fn new(steps: &[Step], span: Span) -> Option<Charts> {
+        if steps.is_empty() {
+            return None;
+        }
+        let count = |value: f64| number(value.round() as u64);
+        let seconds = |value: f64| match value {
+            0.0 => "0".to_owned(),
+            _ => age(std::time::Duration::from_secs_f64(value)),
+        };
+        let throughput = [
+            Series { class: "s-done", value: |sum| Some(sum.done as f64) },
+            Series { class: "s-failed", value: |sum| Some((sum.failed - sum.died.min(sum.failed)) as f64) },
+            Series { class: "s-died", value: |sum| Some(sum.died as f64) },
+        ];
+        let depth = [
+            Series { class: "s-depth", value: |sum| Some(sum.depth as f64) },
+            Series { class: "s-died", value: |sum| Some(sum.dead as f64) },
+        ];
+        let wait = [
+            Series { class: "s-second", value: |sum| Some(sum.wait.percentile(0.95)?.as_secs_f64()) },
+            Series { class: "s-depth", value: |sum| Some(sum.wait.percentile(0.5)?.as_secs_f64()) },
+        ];
+        let run = [
+            Series { class: "s-second", value: |sum| Some(sum.run.percentile(0.95)?.as_secs_f64()) },
+            Series { class: "s-depth", value: |sum| Some(sum.run.percentile(0.5)?.as_secs_f64()) },
+        ];
+        Some(Charts {
+            throughput: chart::bars(steps, span, &throughput, count),
+            depth: chart::lines(steps, span, &depth, count),
+            wait: chart::lines(steps, span, &wait, seconds),
+            run: chart::lines(steps, span, &run, seconds),
+            rows: steps.iter().rev().filter_map(ChartRow::new).collect(),
+        })
+    }
+}
+
+impl ChartRow {
+    fn new(step: &Step) -> Option<ChartRow> {
+        let sum = step.sum.as_ref()?;
+        let half_and_most = |times: &readpast::Times| match (times.percentile(0.5), times.percentile(0.95)) {
+            (Some(half), Some(most)) => format!("{}, {}", age(half), age(most)),
+            _ => "–".to_owned(),
+        };
+        Some(ChartRow {
+            at: Time(step.at),
+            done: number(sum.done),
+            failed: number(sum.failed),
+            died: number(sum.died),
+            depth: number(sum.depth),
+            dead: number(sum.dead),
+            wait: half_and_most(&sum.wait),
+            run: half_and_most(&sum.run),
+        })
+    }
+}
+
+impl FailureView {
+    fn new(group: FailureGroup, queue: &str) -> FailureView {
+        let search = JobSearch::of(queue, JobState::Dead);
+        let text = group.search_text().to_owned();
+        let search = JobSearch { error: (!text.is_empty()).then_some(text), ..search };
+        let example = group.example.to_string();
+        FailureView {
+            count: number(group.count),
+            link: search.link("jobs", &[]),
+            first_at: Time(group.first_at),
+            last_at: Time(group.last_at),
+            example_link: link("job", [("queue", queue), ("id", &example)]),
+            example,
+            example_error: group.example_error,
+            kinds: group.kinds.join(", "),
+            pattern: if group.pattern.is_empty() { "without an error".to_owned() } else { group.pattern },
+        }
+    }
+}
+
+fn settings(stats: &QueueStats) -> Vec<(&'static str, String)> {
+    let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+    let rate = stats.rate.map(|rate| format!("{} in {}", number(rate.jobs.into()), age(rate.interval)));
+    vec![
+        ("Claim order", texts::word(&stats.claim_order)),
+        ("Done jobs", texts::word(&stats.completion)),
+        ("Delivery", texts::word(&stats.delivery)),
+        ("Attempts", number(stats.max_attempts.into())),
+        ("Keeps done jobs", texts::keep(stats.keep_done)),
+        ("Keeps dead jobs", texts::keep(stats.keep_dead)),
+        ("Jobs of a group at once", number(stats.group_limit.into())),
+        ("A retry lets its group go on", if stats.retry_passes { "yes" } else { "no" }.to_owned()),
+        ("At most claimed", or_none(stats.max_running.map(|max| number(max.into())))),
+        ("Rate", or_none(rate)),
+        ("Sink", or_none(stats.sink.clone())),
+    ]
+}
+
+fn span(fields: &Fields) -> Result<Span, Failure> {
+    let word = fields.get("span").unwrap_or("hour");
+    let span = Span::ALL.into_iter().find(|span| span.word() == word);
+    span.ok_or_else(|| Failure::bad("span", word, "it must be hour, day or week"))
+}
+
+pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
+    let fields = Fields::of(&uri);
+    let span = span(&fields)?;
+    let queue = app.queue(fields.required("queue")?).await?;
+    // Read anew, not from the last second's reading: it shows what was done a moment ago.
+    let (mut stats, history, failures) =
+        tokio::try_join!(queue.stats_up_to(MOST), queue.history(span.length()), queue.failures(FAILURES))?;
+    let counts = app.readings.complete(&mut stats);
+    let name = queue.name();
+    let depth =
+        STATES.map(|(state, _)| (state, counts.text(&stats, state), JobSearch::of(name, state).link("jobs", &[])));
+    let spans = Span::ALL.map(|span| (span.word(), link("queue", [("queue", name), ("span", span.word())])));
+    html(&Page {
+        paused: stats.paused,
+        depth: depth.into(),
+        span,
+        spans: spans.into(),
+        charts: Charts::new(&chart::steps(&history, span), span),
+        more_failures: failures.looked_at < stats.dead,
+        failures_looked_at: number(failures.looked_at),
+        failures: failures.groups.into_iter().take(REASONS).map(|group| FailureView::new(group, name)).collect(),
+        settings: settings(&stats),
+        frame: Frame::new(&app, visitor, "overview", name).await,
+        name,
+    })
+}

@@ -1,0 +1,59 @@
+//! Schedules of all queues: when they enqueue next, and what keeps them from it.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use readpast::ScheduleRow;
+
+use crate::app::App;
+use crate::failure::Failure;
+use crate::frame::{Frame, html};
+use crate::security::Visitor;
+use crate::texts::Time;
+
+#[derive(Template)]
+#[template(path = "schedules.html")]
+struct Page {
+    frame: Frame,
+    schedules: Vec<ScheduleView>,
+}
+
+struct ScheduleView {
+    queue: String,
+    name: String,
+    cron: String,
+    time_zone: String,
+    kind: Option<String>,
+    paused: bool,
+    next_at: Time,
+    last_at: Option<Time>,
+    error: Option<String>,
+}
+
+impl ScheduleView {
+    fn new(queue: &str, schedule: ScheduleRow) -> ScheduleView {
+        ScheduleView {
+            queue: queue.to_owned(),
+            name: schedule.name,
+            cron: schedule.cron,
+            time_zone: schedule.time_zone,
+            kind: schedule.kind,
+            paused: schedule.paused,
+            next_at: Time(schedule.next_at),
+            last_at: schedule.last_at.map(Time),
+            error: schedule.error,
+        }
+    }
+}
+
+pub async fn show(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
+    let reading = app.readings.now().await;
+    let mut schedules = Vec::new();
+    for line in &reading.queues {
+        let queue = app.queue(&line.activity.stats.queue).await?;
+        schedules
+            .extend(queue.schedules().await?.into_iter().map(|schedule| ScheduleView::new(queue.name(), schedule)));
+    }
+    let frame = Frame::new(&app, visitor, "schedules", "Schedules").await;
+    html(&Page { frame, schedules })
+}

@@ -1,0 +1,85 @@
+//! Who works: leases, what they hold and run, what limits them.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use readpast::{JobState, WorkerRow};
+
+use crate::app::App;
+use crate::failure::Failure;
+use crate::frame::{Frame, html};
+use crate::job_search::JobSearch;
+use crate::readings::Reading;
+use crate::security::Visitor;
+use crate::texts::{Time, age, number, rate};
+
+#[derive(Template)]
+#[template(path = "workers.html")]
+struct Page<'a> {
+    frame: Frame,
+    live: Live<'a>,
+}
+
+/// What changes each second.
+#[derive(Template)]
+#[template(path = "workers_live.html")]
+pub struct Live<'a> {
+    error: Option<String>,
+    workers: Vec<WorkerView<'a>>,
+}
+
+struct WorkerView<'a> {
+    id: String,
+    name: &'a str,
+    queue: &'a str,
+    registered_at: Time,
+    /// `None`: it has none.
+    lease_left: Option<String>,
+    lost_at: Option<Time>,
+    held: String,
+    held_link: String,
+    oldest_claimed_at: Option<Time>,
+    running: String,
+    done: String,
+    done_per_s: String,
+    failed_per_s: String,
+    limited_by: &'a str,
+}
+
+impl<'a> Live<'a> {
+    pub fn new(reading: &'a Reading) -> Live<'a> {
+        // Those that live come first.
+        let mut workers: Vec<&WorkerRow> = reading.workers.iter().collect();
+        workers.sort_by_key(|worker| !worker.is_live());
+        Live { error: reading.trouble(), workers: workers.into_iter().map(WorkerView::new).collect() }
+    }
+}
+
+impl<'a> WorkerView<'a> {
+    fn new(worker: &'a WorkerRow) -> WorkerView<'a> {
+        let held = JobSearch { worker: Some(worker.worker_id), ..JobSearch::of(&worker.queue, JobState::Claimed) };
+        let count = |count: Option<u64>| count.map_or_else(|| "–".to_owned(), number);
+        WorkerView {
+            id: worker.worker_id.to_string(),
+            name: &worker.name,
+            queue: &worker.queue,
+            registered_at: Time(worker.registered_at),
+            lease_left: worker.is_live().then(|| age(worker.lease_left)),
+            lost_at: worker.lost_at.map(Time),
+            held: number(worker.held),
+            held_link: held.link("jobs", &[]),
+            oldest_claimed_at: worker.oldest_claimed_at.map(Time),
+            running: count(worker.running.map(u64::from)),
+            done: count(worker.done),
+            done_per_s: rate(worker.done_per_s),
+            failed_per_s: rate(worker.failed_per_s),
+            limited_by: worker.limited_by.as_deref().unwrap_or("–"),
+        }
+    }
+}
+
+pub async fn show(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
+    let reading = app.readings.now().await;
+    let frame = Frame::new(&app, visitor, "workers", "Workers").await;
+    html(&Page { frame, live: Live::new(&reading) })
+}

@@ -1,0 +1,286 @@
+//! The depth of all queues and what their workers do, read once a second for all browsers together, and only while one
+//! looks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use readpast::{Activity, Error, HistoryRow, Inflow, Queue, QueueStats, Role, WorkerRow};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::chart;
+use crate::counts::{Counts, Exact, MOST};
+use crate::texts::age;
+
+/// How often SQL Server is asked.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Where nobody has asked for so long, and nobody listens, it is not read any more.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// How old a reading may be that a page begins with.
+const FRESH: Duration = Duration::from_secs(3);
+
+/// A page waits so long for a reading; then it shows what was known, and says so.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The same where nothing was known.
+const FIRST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the small charts show, in parts of so long, and how often it is read: a row is written a minute.
+const HISTORY: Duration = Duration::from_secs(3 * 3_600);
+const HISTORY_PART: Duration = Duration::from_secs(3 * 60);
+const HISTORY_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How often it is asked what the login may do: it is seldom granted or revoked.
+const ROLES_INTERVAL: Duration = Duration::from_secs(30);
+
+/// All queues and workers at one moment.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    at: Instant,
+    /// When SQL Server was last asked.
+    asked_at: Instant,
+    pub queues: Vec<Line>,
+    pub workers: Vec<WorkerRow>,
+    /// Why there is no newer one.
+    pub error: Option<String>,
+}
+
+/// A queue.
+#[derive(Debug, Clone)]
+pub struct Line {
+    pub activity: Activity,
+    pub counts: Counts,
+    /// About how many jobs come in a second; `None`: not known yet.
+    pub in_per_s: Option<f64>,
+    /// What was done in the last hours, drawn; `None`: there is too little to see.
+    pub spark: Option<Arc<str>>,
+}
+
+/// Whoever reads, and for whom.
+pub struct Readings {
+    queue: Queue,
+    latest: watch::Sender<Option<Arc<Reading>>>,
+    reader: Mutex<Reader>,
+    roles: Mutex<Option<(Instant, bool)>>,
+    /// All jobs, counted some time ago; only where there are many.
+    exact: Mutex<Option<Arc<Exact>>>,
+    ended: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Reader {
+    task: Option<JoinHandle<()>>,
+    wanted_at: Option<Instant>,
+}
+
+impl Readings {
+    pub fn new(queue: Queue) -> Readings {
+        Readings {
+            queue,
+            latest: watch::Sender::new(None),
+            reader: Mutex::default(),
+            roles: Mutex::new(None),
+            exact: Mutex::new(None),
+            ended: watch::Sender::new(false),
+        }
+    }
+
+    /// What listens to the readings from now on ends.
+    pub fn end(&self) {
+        self.ended.send_replace(true);
+    }
+
+    /// Becomes true at the end.
+    pub fn ended(&self) -> watch::Receiver<bool> {
+        self.ended.subscribe()
+    }
+
+    /// The readings from now on, once a second as long as the receiver is there.
+    pub fn listen(self: &Arc<Self>) -> watch::Receiver<Option<Arc<Reading>>> {
+        let receiver = self.latest.subscribe();
+        self.want();
+        receiver
+    }
+
+    /// A reading of the last seconds; the first one is waited for. Where SQL Server does not answer in time, what was
+    /// known before, with an error.
+    pub async fn now(self: &Arc<Self>) -> Arc<Reading> {
+        let mut latest = self.listen();
+        let is_fresh =
+            |reading: &Option<Arc<Reading>>| reading.as_ref().is_some_and(|reading| reading.asked_at.elapsed() < FRESH);
+        let patience = if latest.borrow().is_some() { PATIENCE } else { FIRST_PATIENCE };
+        let fresh = match tokio::time::timeout(patience, latest.wait_for(is_fresh)).await {
+            Ok(Ok(reading)) => reading.clone().ok_or("there is no reading".to_owned()),
+            Ok(Err(_)) => Err("the page ends".to_owned()),
+            Err(_) => Err(format!("no answer for {}", age(patience))),
+        };
+        fresh.unwrap_or_else(|error| Arc::new(Reading::failed(self.latest.borrow().as_deref(), error)))
+    }
+
+    /// Whether the login of the connection may act. Without an answer it may not.
+    pub async fn login_may_act(&self) -> bool {
+        let known = *self.roles.lock();
+        if let Some((at, may_act)) = known
+            && at.elapsed() < ROLES_INTERVAL
+        {
+            return may_act;
+        }
+        let may_act = self.queue.roles().await.is_ok_and(|roles| roles.contains(&Role::Operator));
+        *self.roles.lock() = Some((Instant::now(), may_act));
+        may_act
+    }
+
+    /// Sees to it that somebody reads.
+    fn want(self: &Arc<Self>) {
+        let mut reader = self.reader.lock();
+        reader.wanted_at = Some(Instant::now());
+        // One also ends with the runtime that it was started in.
+        if reader.task.as_ref().is_none_or(JoinHandle::is_finished) {
+            reader.task = Some(tokio::spawn(self.clone().read()));
+        }
+    }
+
+    async fn read(self: Arc<Self>) {
+        let (mut inflow, mut history) = (HashMap::new(), History::default());
+        let mut counting: Option<JoinHandle<()>> = None;
+        let mut ticks = tokio::time::interval(INTERVAL);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if self.has_ended() {
+                return;
+            }
+            let reading = match self.read_once(&mut inflow, &mut history).await {
+                Ok(reading) => {
+                    let has_many = reading.queues.iter().any(|line| !line.counts.are_exact());
+                    if has_many && counting.as_ref().is_none_or(JoinHandle::is_finished) {
+                        counting = self.count_all_if_due();
+                    }
+                    reading
+                }
+                Err(error) => Reading::failed(self.latest.borrow().as_deref(), error.to_string()),
+            };
+            self.latest.send_replace(Some(Arc::new(reading)));
+        }
+    }
+
+    /// Whether nobody looks any more; then the next who does starts another reader.
+    fn has_ended(&self) -> bool {
+        let mut reader = self.reader.lock();
+        let is_asked = reader.wanted_at.is_some_and(|at| at.elapsed() < IDLE);
+        let is_wanted = (is_asked || self.latest.receiver_count() > 0) && !*self.ended.borrow();
+        if !is_wanted {
+            reader.task = None;
+        }
+        !is_wanted
+    }
+
+    /// Counts all jobs, beside the readings: of millions it takes longer than a second.
+    fn count_all_if_due(self: &Arc<Self>) -> Option<JoinHandle<()>> {
+        if self.exact.lock().as_ref().is_some_and(|exact| !exact.is_old()) {
+            return None;
+        }
+        let readings = self.clone();
+        Some(tokio::spawn(async move {
+            let begin = Instant::now();
+            match readings.queue.all_queues().await {
+                Ok(queues) => *readings.exact.lock() = Some(Arc::new(Exact::new(begin, queues))),
+                Err(error) => tracing::debug!(%error, "not all jobs could be counted"), // the readings say it, too
+            }
+        }))
+    }
+
+    /// What is known of all jobs, put into what was counted up to [`MOST`].
+    pub fn complete(&self, stats: &mut QueueStats) -> Counts {
+        let exact = self.exact.lock().clone();
+        Counts::complete(stats, exact.as_ref().and_then(|exact| exact.queue(&stats.queue)))
+    }
+
+    async fn read_once(&self, inflow: &mut HashMap<String, In>, history: &mut History) -> Result<Reading, Error> {
+        if history.read_at.is_none_or(|at| at.elapsed() >= HISTORY_INTERVAL) {
+            history.read(&self.queue.all_history(HISTORY).await?);
+        }
+        let (queues, workers) = tokio::try_join!(self.queue.all_queues_up_to(MOST), self.queue.all_workers())?;
+        let at = Instant::now();
+        inflow.retain(|name, _| queues.iter().any(|stats| stats.queue == *name));
+        let counted_at = self.exact.lock().as_ref().map(|exact| exact.at);
+        let line = |mut stats| {
+            let counts = self.complete(&mut stats);
+            let activity = Activity::new(stats, Some(&workers));
+            let inflow = inflow.entry(activity.stats.queue.clone()).or_default();
+            let counted_at = if counts.are_exact() { Some(at) } else { counted_at };
+            let in_per_s = inflow.note(counted_at, &activity);
+            let spark = history.sparks.get(&activity.stats.queue).cloned();
+            Line { activity, counts, in_per_s, spark }
+        };
+        let queues = queues.into_iter().map(line).collect();
+        Ok(Reading { at, asked_at: at, queues, workers, error: None })
+    }
+}
+
+/// What comes into a queue: it shows between two counts of all its jobs.
+#[derive(Default)]
+struct In {
+    inflow: Inflow,
+    noted_at: Option<Instant>,
+    per_s: Option<f64>,
+}
+
+impl In {
+    /// `counted_at`: when all that is not done was counted.
+    fn note(&mut self, counted_at: Option<Instant>, activity: &Activity) -> Option<f64> {
+        if let Some(at) = counted_at
+            && self.noted_at.is_none_or(|noted| noted < at)
+        {
+            self.noted_at = Some(at);
+            self.per_s = self.inflow.note(at, activity.stats.not_done(), activity.done_per_s);
+        }
+        self.per_s
+    }
+}
+
+/// The last hours of all queues.
+#[derive(Default)]
+struct History {
+    read_at: Option<Instant>,
+    sparks: HashMap<String, Arc<str>>,
+}
+
+impl History {
+    fn read(&mut self, rows: &[HistoryRow]) {
+        self.read_at = Some(Instant::now());
+        self.sparks.clear();
+        // (The rows come by their queues.)
+        for rows in rows.chunk_by(|a, b| a.queue == b.queue) {
+            let done = chart::done_by_parts(rows, HISTORY, HISTORY_PART);
+            if let Some(spark) = chart::spark(&done) {
+                self.sparks.insert(rows[0].queue.clone(), spark.into());
+            }
+        }
+    }
+}
+
+impl Reading {
+    /// What was known before, with an error.
+    fn failed(before: Option<&Reading>, error: String) -> Reading {
+        let (asked_at, error) = (Instant::now(), Some(error));
+        match before {
+            Some(before) => Reading { asked_at, error, ..before.clone() },
+            None => Reading { at: asked_at, asked_at, queues: Vec::new(), workers: Vec::new(), error },
+        }
+    }
+
+    /// Why there is no newer one, and how old this one is.
+    pub fn trouble(&self) -> Option<String> {
+        let error = self.error.as_ref()?;
+        Some(format!("{error} (what you see is {} old)", age(self.at.elapsed())))
+    }
+
+    pub fn queue(&self, name: &str) -> Option<&Line> {
+        self.queues.iter().find(|line| line.activity.stats.queue == name)
+    }
+}

@@ -1,0 +1,46 @@
+//! Forms that change something: no other page can send them.
+
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::{HeaderMap, header};
+use subtle::ConstantTimeEq;
+
+use super::Visitor;
+use crate::app::App;
+use crate::failure::Failure;
+use crate::fields::Fields;
+
+/// The largest form: some thousand ticked jobs.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// The fields of a form that this page has made for this visitor.
+pub struct Form {
+    pub visitor: Visitor,
+    pub fields: Fields,
+}
+
+impl FromRequest<App> for Form {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &App) -> Result<Form, Failure> {
+        let (mut parts, body) = request.into_parts();
+        let visitor = Visitor::from_request_parts(&mut parts, app).await?;
+        if is_from_elsewhere(&parts.headers) {
+            return Err(Failure::Forged);
+        }
+        let body = axum::body::to_bytes(body, MAX_BYTES).await;
+        let body = body.map_err(|_| Failure::bad("the form", "too large", "256 KiB at most"))?;
+        let fields = Fields::read(&body);
+        let token = fields.get("csrf").unwrap_or_default();
+        if !bool::from(token.as_bytes().ct_eq(visitor.csrf.as_bytes())) {
+            return Err(Failure::Forged);
+        }
+        Ok(Form { visitor, fields })
+    }
+}
+
+/// Whether the browser says that another site's page has sent it. (Browsers that say nothing have the token.)
+fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
+    let site = text(header::HeaderName::from_static("sec-fetch-site"));
+    site.is_some_and(|site| !["same-origin", "none"].contains(&site))
+}

@@ -1,0 +1,128 @@
+//! Logging in and out.
+
+use argon2::Argon2;
+use argon2::password_hash::PasswordVerifier;
+use askama::Template;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use subtle::ConstantTimeEq;
+
+use super::forms::Form;
+use super::sessions::LoggedIn;
+use super::{Visitor, set_cookie};
+use crate::app::App;
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::frame::html;
+use crate::options::Access;
+use crate::root;
+
+/// A hash of nothing that anybody knows: for a name that nobody has, a password takes as long as for one of somebody's.
+const NOBODY: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$MDEyMzQ1Njc4OWFiY2RlZg$9cNwzIjnDpmpKkbkz1z8mSh7rF0vBNc2ZQgMBdeP0oU";
+
+#[derive(Template)]
+#[template(path = "login.html")]
+struct Login<'a> {
+    csrf: &'a str,
+    /// There are names; otherwise a token is asked for.
+    has_users: bool,
+    /// Where to go on.
+    then: &'a str,
+    error: Option<String>,
+}
+
+/// To the form, and from there back to the page that was asked for.
+pub fn redirect(request: &Request) -> Response {
+    let then = request.uri().path_and_query().map_or("overview", |then| then.as_str()).trim_start_matches('/');
+    let query: String = form_urlencoded::Serializer::new(String::new()).append_pair("then", then).finish();
+    see_other(&format!("{}login?{query}", root::to_pages_from(request)))
+}
+
+/// "See other": the browser asks for that page. It is beside this one.
+pub fn see_other(page: &str) -> Response {
+    (StatusCode::SEE_OTHER, [(header::LOCATION, page.to_owned())]).into_response()
+}
+
+pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
+    let fields = Fields::of(&uri);
+    form(&app, &visitor.csrf, fields.get("then").unwrap_or_default(), None)
+}
+
+fn form(app: &App, csrf: &str, then: &str, error: Option<String>) -> Result<Response, Failure> {
+    let has_users = matches!(app.options.access, Access::Users(_));
+    html(&Login { csrf, has_users, then, error })
+}
+
+pub async fn log_in(State(app): State<App>, form: Form) -> Result<Response, Failure> {
+    let Form { visitor, fields } = form;
+    let text = |name| fields.get(name).unwrap_or_default();
+    // Whoever knows the token has no name: guesses under many names are guesses at the same.
+    let name = if matches!(app.options.access, Access::Users(_)) { text("name") } else { "" };
+    if let Err(wait) = app.attempts.begin(name) {
+        let error = format!("too many wrong passwords: try again in {} s", wait.as_secs() + 1);
+        let answer = self::form(&app, &visitor.csrf, text("then"), Some(error))?;
+        return Ok((StatusCode::TOO_MANY_REQUESTS, answer).into_response());
+    }
+    let Some(user) = check(&app, name.to_owned(), text("secret").to_owned()).await? else {
+        tracing::warn!(name, "somebody could not log in");
+        let answer = self::form(&app, &visitor.csrf, text("then"), Some("that is not right".to_owned()))?;
+        return Ok((StatusCode::FORBIDDEN, answer).into_response());
+    };
+    app.attempts.right(name);
+    tracing::info!(name = user.name, "logged in");
+    // Another cookie: the one before may be known to somebody else.
+    app.sessions.end(&visitor.session);
+    let (cookie, _) = app.sessions.begin(Some(user));
+    let mut response = see_other(page_beside(text("then")));
+    set_cookie(&app, response.headers_mut(), &cookie);
+    Ok(response)
+}
+
+/// Only one of this page's own: a link to the log-in must not lead elsewhere.
+fn page_beside(then: &str) -> &str {
+    let end = then.find('?').unwrap_or(then.len());
+    let is_name = end > 0 && then[..end].bytes().all(|letter| letter.is_ascii_lowercase());
+    if is_name && then.is_ascii() && !then.contains(|c: char| c.is_control()) { then } else { "overview" }
+}
+
+async fn check(app: &App, name: String, secret: String) -> Result<Option<LoggedIn>, Failure> {
+    match &app.options.access {
+        Access::Token(token) => {
+            // No field comes as an empty one, and an empty token would be whoever's.
+            let is_right = !token.is_empty() && bool::from(token.as_bytes().ct_eq(secret.as_bytes()));
+            Ok(is_right.then(|| LoggedIn { name: "who has the token".to_owned(), read_only: false }))
+        }
+        Access::Users(users) => {
+            let user = users.iter().find(|user| user.name == name).cloned();
+            let hash = user.as_ref().map_or(NOBODY, |user| &user.password_hash).to_owned();
+            let Ok(_permit) = app.attempts.hashes.acquire().await else { return Ok(None) }; // it is never closed
+            let verify = move || Argon2::default().verify_password(secret.as_bytes(), hash.as_str()).is_ok();
+            let is_right = tokio::task::spawn_blocking(verify).await.map_err(|_| Failure::Internal)?;
+            Ok(user.filter(|_| is_right).map(|user| LoggedIn { name: user.name, read_only: user.read_only }))
+        }
+        _ => Ok(None),
+    }
+}
+
+pub async fn log_out(State(app): State<App>, form: Form) -> Response {
+    app.sessions.end(&form.visitor.session);
+    see_other("login")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_the_log_in_comes_a_page_of_this_site() {
+        for page in ["jobs?queue=a%20b", "overview"] {
+            assert_eq!(page_beside(page), page);
+        }
+        for page in ["", "//evil.example", "https://evil.example", "/\\evil", "?x", "javascript:alert(1)", "a\r\nb: c"]
+        {
+            assert_eq!(page_beside(page), "overview", "{page}");
+        }
+    }
+}

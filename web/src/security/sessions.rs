@@ -1,0 +1,98 @@
+//! Who has which cookie.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use readpast::Uuid;
+
+/// A session that nobody has used for so long is over.
+const LIFE: Duration = Duration::from_secs(12 * 3_600);
+
+/// So many are kept; beyond that, the one that was used longest ago goes. Who sends no cookies gets a new one with each
+/// request.
+const MOST: usize = 10_000;
+
+/// What a browser has said and been told.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// Who has logged in; `None`: nobody, or nobody must.
+    pub user: Option<LoggedIn>,
+    /// What every form that changes something has to contain.
+    pub csrf: String,
+    last_used: Instant,
+    /// What is to be said on the next page.
+    notice: Option<String>,
+}
+
+/// Somebody who has logged in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedIn {
+    pub name: String,
+    pub read_only: bool,
+}
+
+/// All sessions of this process, by the cookies' values. They end with it.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    by_cookie: Mutex<HashMap<String, Session>>,
+}
+
+impl Sessions {
+    /// A new one; returns its cookie.
+    pub fn begin(&self, user: Option<LoggedIn>) -> (String, Session) {
+        let (cookie, now) = (secret(), Instant::now());
+        let session = Session { user, csrf: secret(), last_used: now, notice: None };
+        let mut sessions = self.by_cookie.lock();
+        if sessions.len() >= MOST {
+            sessions.retain(|_, session| now.duration_since(session.last_used) < LIFE);
+        }
+        if sessions.len() >= MOST {
+            let oldest = sessions.iter().min_by_key(|(_, session)| session.last_used);
+            if let Some(oldest) = oldest.map(|(cookie, _)| cookie.clone()) {
+                sessions.remove(&oldest);
+            }
+        }
+        sessions.insert(cookie.clone(), session.clone());
+        (cookie, session)
+    }
+
+    /// That of a cookie, if it is not over.
+    pub fn get(&self, cookie: &str) -> Option<Session> {
+        let mut sessions = self.by_cookie.lock();
+        let (now, session) = (Instant::now(), sessions.get_mut(cookie)?);
+        if now.duration_since(session.last_used) >= LIFE {
+            sessions.remove(cookie);
+            return None;
+        }
+        session.last_used = now;
+        Some(session.clone())
+    }
+
+    /// Whether it goes on; asking does not make it longer.
+    pub fn goes_on(&self, cookie: &str) -> bool {
+        let sessions = self.by_cookie.lock();
+        sessions.get(cookie).is_some_and(|session| session.last_used.elapsed() < LIFE)
+    }
+
+    pub fn end(&self, cookie: &str) {
+        self.by_cookie.lock().remove(cookie);
+    }
+
+    /// Says something on the session's next page.
+    pub fn say(&self, cookie: &str, notice: String) {
+        if let Some(session) = self.by_cookie.lock().get_mut(cookie) {
+            session.notice = Some(notice);
+        }
+    }
+
+    /// What is to be said, once.
+    pub fn take_notice(&self, cookie: &str) -> Option<String> {
+        self.by_cookie.lock().get_mut(cookie)?.notice.take()
+    }
+}
+
+/// 244 bits that nobody can guess.
+fn secret() -> String {
+    format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
+}

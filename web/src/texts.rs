@@ -1,0 +1,139 @@
+//! How numbers, times and durations are written.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use askama::filters::HtmlSafe;
+use jiff::Timestamp;
+use readpast::Keep;
+use serde::Serialize;
+use serde_json::Value;
+
+/// A time: in UTC, until the script has written it in the viewer's zone.
+#[derive(Debug, Clone, Copy)]
+pub struct Time(pub SystemTime);
+
+/// (What it writes are digits and signs of its own.)
+impl HtmlSafe for Time {}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ok(time) = Timestamp::try_from(self.0) else { return f.write_str("?") }; // SQL Server's years end at 9999, too
+        let (exact, text) = (time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"), time.strftime("%Y-%m-%d %H:%M:%S"));
+        write!(f, r#"<time datetime="{exact}" title="{text} UTC">{text} UTC</time>"#)
+    }
+}
+
+/// A time in UTC to the second, as [`read_time`] reads it.
+pub fn utc(time: SystemTime) -> String {
+    Timestamp::try_from(time).map_or_else(|_| "?".to_owned(), |time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+/// Reads a time in UTC: `2026-11-23`, `2026-11-23T10:20`, with seconds or not, with Z or not.
+pub fn read_time(text: &str) -> Result<SystemTime, String> {
+    let text = text.trim().trim_end_matches(['Z', 'z']);
+    let civil = text.parse::<jiff::civil::DateTime>();
+    let time = civil.and_then(|civil| civil.to_zoned(jiff::tz::TimeZone::UTC));
+    time.map(|time| time.timestamp().into()).map_err(|_| "write it as 2026-11-23T10:20 (UTC)".to_owned())
+}
+
+/// A duration in its two largest units: `3d 4h`, `5m 3s`, `1.2s`, `35ms`.
+pub fn age(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{}ms", duration.as_millis()),
+        1..10 => format!("{:.1}s", duration.as_secs_f64()),
+        10..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m {}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h {}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d {}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+/// The word of a value that is one of several, as SQL Server has it: `at_least_once`.
+pub fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        Ok(value) => value.to_string(),
+        Err(_) => "?".to_owned(), // it cannot be: words are no maps with strange keys
+    }
+}
+
+/// A number with separators: `1,234,567`.
+pub fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// So many a second, or a dash.
+pub fn rate(per_s: Option<f64>) -> String {
+    match per_s {
+        None => "–".to_owned(),
+        Some(per_s) if per_s < 10.0 => format!("{per_s:.1}"),
+        Some(per_s) => number(per_s.round() as u64),
+    }
+}
+
+/// A number of bytes.
+pub fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..1_024 => format!("{bytes} B"),
+        1_024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1_024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}
+
+/// How long finished jobs stay.
+pub fn keep(keep: Keep) -> String {
+    match keep {
+        Keep::For(duration) => age(duration),
+        _ => "forever".to_owned(),
+    }
+}
+
+/// The first line of a text, cut to `max` characters.
+pub fn first_line(text: &str, max: usize) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    if line.chars().count() <= max && line.len() == text.len() {
+        return line.to_owned();
+    }
+    let kept: String = line.chars().take(max.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_and_read_in_utc() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_219_445_007);
+        let text = Time(time).to_string();
+        assert!(text.contains(r#"datetime="2026-11-21T00:04:05.007Z""#), "{text}");
+        assert_eq!(utc(time), "2026-11-21T00:04:05Z");
+        for text in ["2026-11-21T00:04:05Z", "2026-11-21 00:04:05", "2026-11-21T00:04", "2026-11-21"] {
+            assert!(read_time(text).unwrap() <= time, "{text}");
+        }
+        for text in ["", "yesterday", "2026-13-01", "2026-11-21T25:00"] {
+            assert!(read_time(text).unwrap_err().contains("UTC"), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_sizes_are_short() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(number), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(word(&readpast::Delivery::AtLeastOnce), "at_least_once");
+        assert_eq!([5, 2_048, 3_145_728].map(bytes), ["5 B", "2.0 KiB", "3.0 MiB"]);
+        assert_eq!([None, Some(1.25), Some(1_234.4)].map(rate), ["–", "1.2", "1,234"]);
+        let ages = [35, 1_250, 59_000, 61_000, 7_384_000, 200_000_000].map(|ms| age(Duration::from_millis(ms)));
+        assert_eq!(ages, ["35ms", "1.2s", "59s", "1m 1s", "2h 3m", "2d 7h"]);
+        assert_eq!([first_line("one\ntwo", 10), first_line("abcdef", 4)], ["one…", "abc…"]);
+    }
+}

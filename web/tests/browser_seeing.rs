@@ -1,0 +1,200 @@
+//! What somebody sees who looks at the page: jobs flow, it is honest when the connection is gone, a job can be found.
+
+use readpast::{BoxError, Context, Handlers, Job, JobError, NewJob, QueueOptions};
+use serde_json::json;
+
+use crate::support_browser::{Browser, Settings, Site, browse, browse_with};
+
+/// Enter, as WebDriver writes it.
+const ENTER: &str = "\u{E007}";
+
+fn jobs(count: usize) -> Vec<NewJob> {
+    (0..count).map(|number| NewJob::json(&json!({ "number": number })).unwrap()).collect()
+}
+
+/// Does nothing, at once.
+fn idle() -> Handlers {
+    Handlers::any(|_: &Job, _: &Context| -> Result<(), BoxError> { Ok(()) })
+}
+
+/// Notes in the page that it has not been loaded anew.
+async fn mark(browser: &Browser) {
+    browser.run("window.isTheSame = true").await;
+}
+
+async fn is_marked(browser: &Browser) -> bool {
+    browser.run("return window.isTheSame === true").await == true
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn the_overview_changes_by_itself() {
+    let site = Site::start("flow").await;
+    browse(&site, async |browser| {
+        browser.open("overview").await;
+        mark(browser).await;
+        browser.sees("td[data-label=ready]", "0").await;
+        site.queue.enqueue_many(&jobs(1_234)).await.unwrap();
+        browser.sees("td[data-label=ready]", "1,234").await;
+
+        let worker = site.work(&site.queue, idle()).await;
+        browser.sees("td[data-label=ready] .zero", "0").await;
+        browser.sees("td[data-label=Workers]", "1").await;
+        assert!(is_marked(browser).await, "it was loaded anew");
+        worker.shutdown().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn a_lost_connection_is_said_and_found_again() {
+    let mut site = Site::start("lost").await;
+    let queue = site.queue.clone();
+    let url = site.url("");
+    crate::support_browser::browse_at(&url, Settings::default(), async |browser| {
+        browser.open("overview").await;
+        mark(browser).await;
+        browser.sees("td[data-label=ready]", "0").await;
+        browser.sees_no(".lost").await;
+
+        site.stop_serving().await;
+        browser.sees(".lost", "The connection to this page is gone; what you see is").await;
+        // It grows older.
+        browser.sees("[data-age]", "s").await;
+        let age = browser.text("[data-age]").await;
+        crate::support_browser::until("another age", async || browser.text("[data-age]").await != age).await;
+
+        queue.enqueue_many(&jobs(7)).await.unwrap();
+        site.serve().await;
+        browser.sees_no(".lost").await;
+        browser.sees("td[data-label=ready]", "7").await;
+        assert!(is_marked(browser).await, "it was loaded anew");
+    })
+    .await;
+}
+
+/// Three dead jobs, each with two attempts and an error of its own.
+async fn three_dead(site: &Site) {
+    let fail = |job: &Job, _: &Context| -> Result<(), BoxError> {
+        Err(JobError::retry_in(std::time::Duration::ZERO, job.header("why").unwrap_or_default().to_owned()).into())
+    };
+    for (customer, why) in
+        [("Ada", "timeout after 30 s"), ("Brian", "no account for Brian"), ("Chen", "disk full on node 7")]
+    {
+        let order = json!({ "customer": customer, "lines": [1, 2] });
+        let job = NewJob::json(&order).unwrap().max_attempts(2).header("why", why);
+        site.queue.enqueue(&job).await.unwrap();
+    }
+    site.work(&site.queue, Handlers::any(fail)).await.drain().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn a_dead_job_is_found_by_a_word_in_its_error() {
+    let site = Site::start("find").await;
+    three_dead(&site).await;
+    browse(&site, async |browser| {
+        browser.open("overview").await;
+        browser.write(".find input[type=search]", &format!("account{ENTER}")).await;
+        browser.sees("h1", "work: dead jobs").await;
+        assert_eq!(browser.count("table.jobs tbody tr").await, 1);
+
+        browser.click("table.jobs tbody a").await;
+        browser.sees("h1", "Job").await;
+        browser.sees("pre.failed", "no account for Brian").await;
+        assert_eq!(browser.count("[aria-label='Failed attempts'] tbody tr").await, 2);
+        assert!(browser.text("#job").await.contains("{\n  \"customer\": \"Brian\","), "the payload is laid out");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn from_the_overview_all_queues_are_searched() {
+    let site = Site::start("all").await;
+    site.create_queue("accounts", QueueOptions::default()).await;
+    three_dead(&site).await;
+    browse(&site, async |browser| {
+        browser.open("overview").await;
+        browser.write(".find input[type=search]", &format!("disk full{ENTER}")).await;
+        browser.sees("h1", "work: dead jobs").await;
+        assert_eq!(browser.count("table.jobs tbody tr").await, 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn a_job_that_begins_to_run_can_be_seen_to() {
+    let site = Site::start("begin").await;
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let ended = std::sync::Mutex::new(ended);
+    let id = site.queue.enqueue(&NewJob::text("a long one")).await.unwrap().job_id;
+    browse(&site, async |browser| {
+        browser.open(&format!("job?queue=work&id={id}")).await;
+        browser.sees("h1", "ready").await;
+        let until_told = move |_: &Job, _: &Context| -> Result<(), BoxError> {
+            let _ = ended.lock().unwrap().recv(); // an error: the test has failed
+            Ok(())
+        };
+        let worker = site.work(&site.queue, Handlers::any(until_told)).await;
+        browser.sees("h1", "claimed").await;
+        drop(end);
+        worker.shutdown().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn many_tabs_do_not_hold_each_other_up() {
+    let site = Site::start("tabs").await;
+    browse(&site, async |browser| {
+        // A browser has six connections to a server.
+        for _ in 0..8 {
+            browser.open("overview").await;
+            browser.sees("td[data-label=ready]", "0").await;
+            browser.new_tab().await;
+        }
+        browser.open("overview").await;
+        site.queue.enqueue_many(&jobs(3)).await.unwrap();
+        browser.sees("td[data-label=ready]", "3").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn everything_is_readable_without_scripts() {
+    let site = Site::start("plain").await;
+    three_dead(&site).await;
+    browse_with(&site, Settings { without_scripts: true }, async |browser| {
+        browser.open("overview").await;
+        browser.sees("td[data-label=dead]", "3").await;
+        browser.click("td[data-label=dead] a").await;
+        browser.sees("h1", "work: dead jobs").await;
+        browser.sees("table.jobs time", "UTC").await; // as the server wrote it
+
+        browser.click("table.jobs tbody a").await;
+        browser.sees("pre.failed", "disk full on node 7").await;
+        browser.press("Requeue").await;
+        browser.sees(".notice", "is requeued").await;
+        browser.sees("h1", "ready").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn a_dead_queue_says_why() {
+    let site = Site::start("why").await;
+    site.create_queue("other", QueueOptions::default()).await;
+    three_dead(&site).await;
+    browse(&site, async |browser| {
+        browser.open("queue?queue=work").await;
+        browser.sees("[aria-label='Why jobs died']", "timeout after").await;
+        assert_eq!(browser.count("[aria-label='Why jobs died'] tbody tr").await, 3);
+    })
+    .await;
+}

@@ -1,0 +1,181 @@
+//! Tokens, users, cookies, and how often somebody may try.
+
+use axum::http::StatusCode;
+use readpast_web::{Access, Options, User, hash_password};
+
+use crate::support::{Browser, Fixture};
+
+const TOKEN: &str = "correct-horse-battery";
+
+fn with_token(token: &str) -> Options {
+    let mut options = Options::default();
+    options.access = Access::Token(token.to_owned());
+    options
+}
+
+fn with_users() -> Options {
+    let user = |name: &str| User::new(name, hash_password(&format!("{name}'s password"))).unwrap();
+    let mut options = Options::default();
+    options.access = Access::Users(vec![user("ann"), user("bob").read_only(true)]);
+    options
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_token_no_page_is_shown_and_nothing_done() {
+    let fixture = Fixture::new("token").await;
+    let mut browser = fixture.browser(with_token(TOKEN));
+    for page in ["overview", "jobs?queue=work", "events?part=overview", "bytes?queue=work&id=1&of=payload", "audit"] {
+        let answer = browser.get(page).await;
+        assert!(answer.location().starts_with("login?then="), "{page}: {}", answer.location());
+    }
+    for (page, fields) in [("act", vec![("action", "pause"), ("queue", "work")]), ("stop", vec![("id", "1")])] {
+        assert_eq!(browser.post(page, &fields).await.status, StatusCode::FORBIDDEN, "{page}");
+    }
+    assert!(!fixture.queue.stats().await.unwrap().paused);
+    assert_eq!(browser.log_in("", "correct-horse-batterz").await.status, StatusCode::FORBIDDEN);
+    assert!(browser.get("overview").await.location().starts_with("login"));
+    assert_eq!(browser.log_in("", TOKEN).await.location(), "overview");
+    browser.page("overview").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_token_lets_nobody_in() {
+    let fixture = Fixture::new("empty_token").await;
+    let mut browser = fixture.browser(with_token(""));
+    assert_eq!(browser.log_in("", "").await.status, StatusCode::FORBIDDEN);
+    assert!(browser.get("overview").await.location().starts_with("login"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_log_in_with_their_passwords_and_stand_in_the_audit_by_their_names() {
+    let fixture = Fixture::new("users").await;
+    let mut browser = fixture.browser(with_users());
+    for (name, password) in [("ann", "bob's password"), ("nobody", "ann's password"), ("ann", ""), ("", "")] {
+        assert_eq!(browser.log_in(name, password).await.status, StatusCode::FORBIDDEN, "{name} {password}");
+    }
+    assert_eq!(browser.log_in("ann", "ann's password").await.location(), "overview");
+    let page = browser.page("overview").await;
+    assert_eq!(page.texts(".who"), ["ann"]);
+    browser.post("act", &[("action", "pause"), ("queue", "work")]).await.location();
+    assert_eq!(fixture.audits().await[0].who, "ann");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_five_wrong_passwords_even_the_right_one_is_refused_for_a_while() {
+    let fixture = Fixture::new("attempts").await;
+    let mut browser = fixture.browser(with_users());
+    for _ in 0..5 {
+        assert_eq!(browser.log_in("ann", "a guess").await.status, StatusCode::FORBIDDEN);
+    }
+    // From another browser, too.
+    let mut other = Browser::new(browser.page.clone());
+    let answer = other.log_in("ann", "ann's password").await;
+    assert_eq!(answer.status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(answer.text().contains("try again in"), "{}", answer.text());
+    assert_eq!(other.log_in("bob", "bob's password").await.status, StatusCode::SEE_OTHER, "it is ann who must wait");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_beside_it_gives_no_further_guesses_at_the_token() {
+    let fixture = Fixture::new("token_names").await;
+    let mut browser = fixture.browser(with_token(TOKEN));
+    for number in 0..5 {
+        assert_eq!(browser.log_in(&format!("name {number}"), "a guess").await.status, StatusCode::FORBIDDEN);
+    }
+    assert_eq!(browser.log_in("another name", "a guess").await.status, StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cookie_is_for_this_site_and_for_no_script_and_with_https_for_https_only() {
+    let fixture = Fixture::new("cookie").await;
+    let cookie = fixture.browser(with_token(TOKEN)).get("login").await.header("set-cookie").to_owned();
+    let attributes: Vec<&str> = cookie.split("; ").skip(1).collect();
+    assert_eq!(attributes, ["HttpOnly", "SameSite=Strict"]);
+    let value = cookie.split("; ").next().unwrap().split_once('=').unwrap().1;
+    assert!(value.len() == 64 && value.bytes().all(|digit| digit.is_ascii_hexdigit()), "{value}");
+    let mut options = with_token(TOKEN);
+    options.secure_cookie = true;
+    let cookie = fixture.browser(options).log_in("", TOKEN).await.header("set-cookie").to_owned();
+    assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Secure"), "{cookie}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_in_begins_another_session_and_a_log_out_ends_it() {
+    let fixture = Fixture::new("sessions").await;
+    let mut browser = fixture.browser(with_token(TOKEN));
+    let token_before = browser.token().await;
+    let mut before = browser.clone();
+    browser.log_in("", TOKEN).await.location();
+    assert_ne!(browser.headers["cookie"], before.headers["cookie"]);
+    assert!(before.get("overview").await.location().starts_with("login"), "the cookie from before is worth nothing");
+    assert_ne!(browser.token().await, token_before);
+
+    let mut copy = browser.clone();
+    assert_eq!(browser.post("logout", &[]).await.location(), "login");
+    assert!(copy.get("overview").await.location().starts_with("login"), "who has copied the cookie is out, too");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cookie_that_this_page_has_not_given_is_replaced() {
+    let fixture = Fixture::new("fixation").await;
+    let chosen = format!("readpast_session={}", "a".repeat(64));
+    let mut browser = fixture.browser(with_token(TOKEN)).with("cookie", &chosen);
+    browser.get("login").await;
+    assert_ne!(browser.headers["cookie"], chosen.as_str());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn live_parts_end_with_the_log_out() {
+    let fixture = Fixture::new("live_log_out").await;
+    let mut browser = fixture.browser(with_token(TOKEN));
+    browser.log_in("", TOKEN).await.location();
+    let mut live = browser.listen("events?part=overview").await;
+    live.next().await.unwrap();
+    browser.post("logout", &[]).await.location();
+    // One may have been under way.
+    for _ in 0..3 {
+        if live.next().await.is_none() {
+            return;
+        }
+    }
+    panic!("it goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_the_log_in_comes_the_page_that_was_asked_for_and_never_another_site() {
+    let fixture = Fixture::new("then").await;
+    let mut browser = fixture.browser(with_token(TOKEN));
+    let address = browser.get("jobs?queue=a%26b&state=dead").await.location().to_owned();
+    let then = browser.page(&address).await.values("input[name=then]", "value").remove(0);
+    assert_eq!(then, "jobs?queue=a%26b&state=dead");
+    #[rustfmt::skip]
+    let elsewhere = [
+        "//evil.example", "/\\evil.example", "\\\\evil.example", "https://evil.example", "https:evil.example",
+        "javascript:alert(1)", "evil.example", "overview\r\nSet-Cookie: a=b", " //evil.example", "%2f%2fevil.example",
+        "..//evil.example", "@evil.example", "overview@evil.example", "\u{fe6b}evil", "?then=//evil.example", "",
+    ];
+    for then in elsewhere {
+        let answer = browser.post("login", &[("secret", TOKEN), ("then", then)]).await;
+        assert_eq!(answer.location(), "overview", "{then:?}");
+        browser.post("logout", &[]).await;
+    }
+    let answer = browser.post("login", &[("secret", TOKEN), ("then", &then)]).await;
+    assert_eq!(answer.location(), then);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whom_the_proxy_names_stands_in_the_audit() {
+    let fixture = Fixture::new("proxy").await;
+    let mut options = Options::default();
+    options.access = Access::Trusted { user_header: Some("x-forwarded-user".to_owned()) };
+    let browser = fixture.browser(options);
+    for (name, who) in [("maria@example.com", "maria@example.com"), ("", "somebody behind the proxy")] {
+        let mut browser = browser.with("x-forwarded-user", name).with("host", "queues.example.com");
+        browser.post("act", &[("action", "pause"), ("queue", "work")]).await.location();
+        assert_eq!(fixture.audits().await[0].who, who);
+    }
+    let long = "x".repeat(5_000);
+    let mut browser = browser.with("x-forwarded-user", &long);
+    browser.post("act", &[("action", "pause"), ("queue", "work")]).await.location();
+    assert_eq!(fixture.audits().await[0].who, "x".repeat(256));
+}

@@ -1,0 +1,19 @@
+//! The page, from outside: over HTTP, and in a browser.
+//!
+//! Against the dev server or, with READPAST_URL set, a real one. What needs a browser is ignored, and counted so, where
+//! nobody asks for it: `.ci/check-browser` does.
+
+mod acting;
+mod browser_acting;
+mod browser_data;
+mod browser_everywhere;
+mod browser_pictures;
+mod browser_seeing;
+mod hostile_text;
+mod links;
+mod live;
+mod log_in;
+mod paging;
+mod requests;
+mod support;
+mod support_browser;
