@@ -5,7 +5,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `arguments` | the whole command line |
-//! | `activity` | a queue's depth, and what its workers do |
+//! | `audit` | a note in SQL Server of who does something |
 //! | `connection` | the options of all commands, the settings, and a queue made from them |
 //! | `dev_server` | the stand-in for SQL Server, with readpast installed in it |
 //! | `job_filter`, `job_options` | which jobs a command is about; how new ones are to be |
@@ -16,8 +16,8 @@
 
 #![deny(unsafe_code)] // but in commands/work/parent_death.rs, with its proof
 
-mod activity;
 mod arguments;
+mod audit;
 mod commands;
 mod connection;
 #[cfg(feature = "dev-server")]

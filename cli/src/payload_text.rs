@@ -1,8 +1,7 @@
 //! How payloads and outputs are shown to people.
 
-use std::fmt::Write;
-
 use clap::ValueEnum;
+use readpast_web::payload_view::{dump, laid_out};
 
 /// How bytes are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -23,18 +22,6 @@ pub fn shown(bytes: &[u8], text: Option<&str>, form: Form) -> String {
         (Form::Text, None) => printable(&String::from_utf8_lossy(bytes)),
         (Form::Hex, _) | (Form::Auto, None) => dump(bytes),
     }
-}
-
-/// JSON in lines, its fields in their order; `None` for what is no JSON, or has no fields.
-fn laid_out(text: &str) -> Option<String> {
-    if !text.trim_start().starts_with(['{', '[']) {
-        return None;
-    }
-    let mut json = Vec::new();
-    let mut reader = serde_json::Deserializer::from_str(text);
-    serde_transcode::transcode(&mut reader, &mut serde_json::Serializer::pretty(&mut json)).ok()?;
-    reader.end().ok()?;
-    String::from_utf8(json).ok()
 }
 
 /// A text without what would steer the terminal: it comes from whoever enqueues.
@@ -62,20 +49,6 @@ pub fn printable_json(json: &str) -> String {
 /// Whether a terminal may take the character as a command, or show what comes after it in another order.
 pub fn steers(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Sixteen bytes a line, with their places and what they are in ASCII.
-fn dump(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for (line, bytes) in bytes.chunks(16).enumerate() {
-        let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let ascii: String = bytes
-            .iter()
-            .map(|byte| if byte.is_ascii_graphic() || *byte == b' ' { *byte as char } else { '.' })
-            .collect();
-        let _ = writeln!(text, "{:08x}  {:47}  {ascii}", line * 16, hex.join(" ")); // a String takes everything
-    }
-    text.trim_end().to_owned()
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use readpast::Keep;
 use serde::Serialize;
 use serde_json::Value;
 
+pub use readpast_web::texts::{age, first_line, number};
+
 /// Reads a duration: `90s`, `5m`, `7d`, `1h 30m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write it as 90s, 5m, 1h 30m or 7d"))
@@ -24,19 +26,6 @@ pub fn bytes(text: &str) -> Result<usize, String> {
     };
     let number: usize = number.parse().map_err(|error| format!("{error}; write it as 1000, 64KiB or 16MiB"))?;
     number.checked_mul(unit).ok_or_else(|| "that is too many bytes".to_owned())
-}
-
-/// A duration in its two largest units: `3d 4h`, `5m 3s`, `1.2s`, `35ms`.
-pub fn age(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match seconds {
-        0 => format!("{}ms", duration.as_millis()),
-        1..10 => format!("{:.1}s", duration.as_secs_f64()),
-        10..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m {}s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{}h {}m", seconds / 3_600, seconds / 60 % 60),
-        _ => format!("{}d {}h", seconds / 86_400, seconds / 3_600 % 24),
-    }
 }
 
 /// A duration as [`duration`] reads it, to the millisecond: `90d`, `1h 30m`.
@@ -71,19 +60,6 @@ fn time_as(time: SystemTime, format: &str) -> String {
     }
 }
 
-/// A number with separators: `1,234,567`.
-pub fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// So many a second.
 pub fn rate(per_s: f64) -> String {
     if per_s < 10.0 { format!("{per_s:.1}") } else { number(per_s.round() as u64) }
@@ -111,16 +87,6 @@ pub fn or_dash(text: Option<impl ToString>) -> String {
     text.map_or_else(|| "-".to_owned(), |text| text.to_string())
 }
 
-/// The first line of a text, cut to `max` characters.
-pub fn first_line(text: &str, max: usize) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    if line.chars().count() <= max && line.len() == text.len() {
-        return line.to_owned();
-    }
-    let kept: String = line.chars().take(max.saturating_sub(1)).collect();
-    format!("{kept}…")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,13 +100,8 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_durations_are_short() {
-        assert_eq!([0, 999, 1_000, 1_234_567].map(number), ["0", "999", "1,000", "1,234,567"]);
-        let ages = [35, 1_250, 59_000, 61_000, 7_384_000, 200_000_000].map(|ms| age(Duration::from_millis(ms)));
-        assert_eq!(ages, ["35ms", "1.2s", "59s", "1m 1s", "2h 3m", "2d 7h"]);
+    fn durations_are_exact() {
         let spans = ["90d", "1h 30m", "1s 5ms", "0s"].map(|text| (text, exact(duration(text).unwrap())));
         assert!(spans.iter().all(|(text, exact)| text == exact), "{spans:?}");
-        assert_eq!(first_line("one\ntwo", 10), "one…");
-        assert_eq!(first_line("abcdef", 4), "abc…");
     }
 }

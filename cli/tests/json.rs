@@ -54,6 +54,7 @@ async fn the_json_of_each_command_has_the_documented_fields() {
         ("batch create", &["batch", "create", "work"]),
         ("batch seal", &["batch", "seal", &batch]),
         ("batch cancel", &["batch", "cancel", &batch, "--yes"]),
+        ("audit", &["audit"]),
         ("verify", &["verify", "work"]),
         ("bench", &["bench", "--jobs", "1", "--single", "1"]),
         ("demo", &["demo", "--seconds", "1"]),

@@ -1,5 +1,6 @@
 //! The program, run from outside as a user runs it, against the dev server or, with READPAST_URL set, a real one.
 
+mod audit;
 mod batches;
 mod bench;
 mod changes;
@@ -16,6 +17,7 @@ mod schema;
 mod stats;
 mod support;
 mod waiting;
+mod web;
 #[cfg(unix)]
 mod work_ends;
 #[cfg(unix)]

@@ -21,6 +21,8 @@ const COMMANDS: &[(&[&str], &[&str])] = &[
     (&["drain", "empty"], &["worker", "operator", "monitor"]),
     (&["workers"], &["operator", "monitor"]),
     (&["schedules"], &["operator", "monitor"]),
+    (&["audit"], &["operator", "monitor"]),
+    (&["audit", "work", "--limit", "1"], &["operator", "monitor"]),
     (&["verify", "work"], &["producer", "worker", "operator", "monitor"]),
     (&["install"], &["producer", "worker", "operator", "monitor"]),
     (&["requeue", "work", "CANCELLED", "--yes"], &["operator"]),

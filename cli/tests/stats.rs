@@ -25,12 +25,13 @@ async fn all_queues_or_one_as_a_table_and_as_json() {
     assert!(one.contains("work") && !one.contains("nights"), "{one}");
     assert!(fixture.run(&["stats", "none"]).failed(3).contains("none"));
 
-    // The object of the library, and the rates beside it.
+    // The object of the library, and beside it the rates and what limits the workers.
     let mut row = fixture.run(&["stats", "nights", "--json"]).json().remove(0);
     assert_eq!([row["done_per_s"].as_f64(), row["failed_per_s"].as_f64()], [Some(0.0); 2], "nobody works");
     let rates = row.as_object_mut().unwrap();
     rates.remove("done_per_s");
     rates.remove("failed_per_s");
+    assert_eq!(rates.remove("limits"), Some(serde_json::json!([])), "nobody works");
     assert_eq!(row, serde_json::to_value(other.stats().await.unwrap()).unwrap());
     assert_eq!(fixture.run(&["stats", "--json"]).json().len(), 2);
 }

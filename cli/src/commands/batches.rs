@@ -2,10 +2,11 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use readpast::{BatchId, BatchRow, NewBatch, NewJob, Queue};
+use readpast::{BatchId, BatchRow, Cancelled, NewBatch, NewJob, Queue};
 use serde_json::json;
 
 use super::schedules::queues;
+use crate::audit::noted;
 use crate::connection::Common;
 use crate::exit::{Exit, failure};
 use crate::job_options::JobOptions;
@@ -142,9 +143,13 @@ impl BatchCommand {
             }
             BatchCommand::Cancel { batch, why, yes } => {
                 let schema = common.schema().await?;
-                must_be_there(&schema, batch).await?;
+                let row = must_be_there(&schema, batch).await?;
                 confirm(yes, &format!("cancel batch {batch}")).await?;
-                let cancelled = schema.cancel_batch(BatchId(batch), &why).await?;
+                let queue = common.queue(&row.queue).await?;
+                let what = json!({ "batch": batch, "why": why });
+                let cancelling = queue.cancel_batch(BatchId(batch), &why);
+                let jobs = |cancelled: &Cancelled| Some(cancelled.waiting + cancelled.running);
+                let cancelled = noted(&queue, "cancel_batch", what, cancelling, jobs).await?;
                 let (waiting, running) = (cancelled.waiting, cancelled.running);
                 output.one(&json!({"waiting": waiting, "running": running}), || {
                     format!(

@@ -8,13 +8,13 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::io::Write;
-use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::{ArgAction, Args};
-use readpast::{JobCursor, JobFilter, JobId, JobState, Queue};
-use serde_json::json;
+use readpast::{JobChange, JobFilter, JobId, JobState, MatchingJobs, MatchingPage, Queue};
+use serde_json::{Value, json};
 
+use crate::audit::{Audit, named, noted};
 use crate::connection::Common;
 use crate::exit::{Exit, failure, say};
 use crate::interrupt::Interrupt;
@@ -22,9 +22,6 @@ use crate::job_filter::FilterOptions;
 use crate::output::{Output, confirm};
 use crate::progress::Progress;
 use crate::texts;
-
-/// So many jobs are changed by one call.
-const PAGE: usize = 1_000;
 
 /// Make dead jobs ready again, with all their attempts.
 ///
@@ -111,25 +108,19 @@ struct Selection {
     yes: bool,
 }
 
-/// What is done to the jobs.
-enum Change {
-    Requeue,
-    Cancel { why: String },
-    Purge,
-    Priority(i16),
-}
-
 impl Requeue {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let Some(payload) = self.payload else {
-            return self.selection.carry_out(Change::Requeue, common, output).await;
+            return self.selection.carry_out(JobChange::Requeue, common, output).await;
         };
         let [id] = self.selection.ids[..] else {
             return Err(failure(Exit::Usage, "--payload is for one job, named by its id"));
         };
         confirm(self.selection.yes, &format!("requeue job {id} with another payload")).await?;
         let queue = common.queue(&self.selection.queue).await?;
-        if !queue.requeue_with(JobId(id), payload).await? {
+        let what = json!({ "jobs": [id], "payload": true });
+        let jobs = |requeued: &bool| Some(u64::from(*requeued));
+        if !noted(&queue, "requeue", what, queue.requeue_with(JobId(id), payload), jobs).await? {
             return Err(failure(
                 Exit::NotFound,
                 format!("job {id} is not there, or neither dead nor cancelled; it is as it was"),
@@ -142,19 +133,19 @@ impl Requeue {
 
 impl Cancel {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
-        self.selection.carry_out(Change::Cancel { why: self.why }, common, output).await
+        self.selection.carry_out(JobChange::Cancel { why: self.why }, common, output).await
     }
 }
 
 impl Purge {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
-        self.selection.carry_out(Change::Purge, common, output).await
+        self.selection.carry_out(JobChange::Purge, common, output).await
     }
 }
 
 impl Priority {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
-        self.selection.carry_out(Change::Priority(self.priority), common, output).await
+        self.selection.carry_out(JobChange::SetPriority(self.priority), common, output).await
     }
 }
 
@@ -162,12 +153,17 @@ impl Promote {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let queue = common.queue(&self.queue).await?;
         let ids = distinct(&self.ids);
-        let mut others = Vec::new();
-        for id in &ids {
-            if !queue.promote_now(*id).await? {
-                others.push(*id);
+        let promoting = async {
+            let mut others = Vec::new();
+            for id in &ids {
+                if !queue.promote_now(*id).await? {
+                    others.push(*id);
+                }
             }
-        }
+            Ok::<_, readpast::Error>(others)
+        };
+        let jobs = |others: &Vec<JobId>| Some((ids.len() - others.len()) as u64);
+        let others = noted(&queue, "promote", named(&self.ids), promoting, jobs).await?;
         let (changed, matched) = ((ids.len() - others.len()) as u64, ids.len() as u64);
         output.one(&json!({"changed": changed, "matched": matched}), || {
             format!("made ready {} of {} jobs", texts::number(changed), texts::number(matched))
@@ -177,26 +173,26 @@ impl Promote {
 }
 
 impl Selection {
-    async fn carry_out(self, change: Change, common: &Common, output: Output) -> Result<Exit> {
-        let pages = self.pages(&change)?;
+    async fn carry_out(self, change: JobChange, common: &Common, output: Output) -> Result<Exit> {
+        let filter = self.filter(&change)?;
         let mut interrupt = Interrupt::watch();
         let queue = common.queue(&self.queue).await?;
-        let (pages, unfit) = match pages {
+        let (pages, unfit) = match &filter {
             None => fit(distinct(&self.ids), &queue, change.states(), &interrupt).await?,
-            Some(pages) => (pages, Vec::new()),
+            Some(filter) => (Pages::Matching(Box::new(queue.matching(filter, change.clone())?)), Vec::new()),
         };
         let mut total = None;
         if self.dry_run || !self.yes {
-            let matched = pages.clone().count(&queue, &change, &interrupt).await?;
+            let matched = pages.clone().count(&interrupt).await?;
             if self.dry_run {
                 output.one(&json!({"matched": matched}), || format!("{} jobs match", texts::number(matched)))?;
-                return change.ended(&unfit, &self.queue);
+                return ended(&change, &unfit, &self.queue);
             }
             if matched == 0 {
-                change.report(0, unfit.len() as u64, output)?;
-                return change.ended(&unfit, &self.queue);
+                report(&change, 0, unfit.len() as u64, output)?;
+                return ended(&change, &unfit, &self.queue);
             }
-            let what = format!("{} {} jobs of {}", change.verb(), texts::number(matched), self.queue);
+            let what = format!("{} {} jobs of {}", verb(&change), texts::number(matched), self.queue);
             tokio::select! {
                 confirmed = confirm(false, &what) => confirmed?,
                 () = interrupt.pressed() => {
@@ -206,11 +202,25 @@ impl Selection {
             }
             total = Some(matched);
         }
-        change.carry_out(pages, &unfit, &queue, total, &interrupt, output).await
+        let what = match (&pages, filter) {
+            (Pages::Matching(_), Some(filter)) => json!({ "filter": filter }),
+            _ => named(&self.ids),
+        };
+        let audit = Audit::begin(&queue, action(&change), with_arguments(&change, what)).await?;
+        let (mut changed, mut matched) = (0, unfit.len() as u64);
+        let done = carry_out(&change, pages, &queue, total, &interrupt, &mut changed, &mut matched).await;
+        let outcome = match &done {
+            Err(error) => Some(error.to_string()),
+            Ok(()) => interrupt.is_pressed().then(|| "interrupted".to_owned()),
+        };
+        audit.end(Some(changed), outcome.as_deref()).await;
+        done?;
+        report(&change, changed, matched, output)?;
+        if interrupt.is_pressed() { Ok(Exit::Interrupted) } else { ended(&change, &unfit, &self.queue) }
     }
 
-    /// The pages of what is to be changed; `None`: jobs are named by their ids.
-    fn pages(&self, change: &Change) -> Result<Option<Pages>> {
+    /// What is to be changed; `None`: jobs are named by their ids.
+    fn filter(&self, change: &JobChange) -> Result<Option<JobFilter>> {
         let usage = |message: String| Err(failure(Exit::Usage, message));
         let ways = [!self.ids.is_empty(), !self.filter.is_empty(), self.all];
         if ways.iter().filter(|way| **way).count() != 1 {
@@ -220,23 +230,21 @@ impl Selection {
             return Ok(None);
         }
         let allowed = change.states();
-        let states = match (self.filter.state.map(JobState::from), change) {
-            (Some(state), _) if allowed.contains(&state) => vec![state],
+        let state = match (self.filter.state.map(JobState::from), change) {
+            (Some(state), _) if allowed.contains(&state) => Some(state),
             (Some(state), _) => {
                 let words: Vec<String> = allowed.iter().map(JobState::to_string).collect();
                 return usage(format!(
                     "--state is {state}; to {}, it must be one of {}",
-                    change.verb(),
+                    verb(change),
                     words.join(", ")
                 ));
             }
-            (None, Change::Purge) => return usage("say with --state which jobs are to be deleted".to_owned()),
-            (None, Change::Requeue) => vec![JobState::Dead],
-            (None, Change::Cancel { .. } | Change::Priority(_)) => allowed.to_vec(),
+            (None, JobChange::Purge) => return usage("say with --state which jobs are to be deleted".to_owned()),
+            (None, JobChange::Requeue) => Some(JobState::Dead),
+            (None, _) => None,
         };
-        let filters = states.into_iter().map(|state| (state, self.filter.in_state(Some(state)))).collect();
-        let age = self.filter.older_than.unwrap_or_default();
-        Ok(Some(Pages::Filters { filters, after: None, begin: Instant::now(), age }))
+        Ok(Some(self.filter.in_state(state)))
     }
 }
 
@@ -244,59 +252,32 @@ impl Selection {
 #[derive(Clone)]
 enum Pages {
     /// Those that were named and are there, by state.
-    Found(VecDeque<(JobState, JobId)>),
-    /// What is left of the states, and where the next page of the first of them begins.
-    Filters {
-        filters: VecDeque<(JobState, JobFilter)>,
-        after: Option<JobCursor>,
-        /// When the command began, and how old jobs must have been then.
-        begin: Instant,
-        age: Duration,
-    },
+    Found(VecDeque<MatchingPage>),
+    Matching(Box<MatchingJobs>),
 }
 
 impl Pages {
-    /// The next page that has any jobs for a change, and the state that they are in. `None` also after Ctrl-C: until a job
-    /// matches, there may be many pages.
-    async fn next(
-        &mut self,
-        queue: &Queue,
-        change: &Change,
-        interrupt: &Interrupt,
-    ) -> Result<Option<(JobState, Vec<JobId>)>> {
-        match self {
-            Pages::Found(jobs) => {
-                let Some((state, _)) = jobs.front().copied() else { return Ok(None) };
-                let count = jobs.iter().take(PAGE).take_while(|(other, _)| *other == state).count();
-                Ok(Some((state, jobs.drain(..count).map(|(_, id)| id).collect())))
-            }
-            Pages::Filters { filters, after, begin, age } => {
-                while !interrupt.is_pressed()
-                    && let Some((state, filter)) = filters.front()
-                {
-                    let filter = filter.clone().older_than(age.saturating_add(begin.elapsed()));
-                    let state = *state;
-                    let (jobs, next) = change.page(queue, &filter, after.as_ref()).await?;
-                    *after = next;
-                    if after.is_none() {
-                        filters.pop_front();
-                    }
-                    if !jobs.is_empty() {
-                        return Ok(Some((state, jobs)));
-                    }
-                }
-                Ok(None)
+    /// The next page that has any jobs. `None` also after Ctrl-C: until a job matches, there may be many pages.
+    async fn next(&mut self, interrupt: &Interrupt) -> Result<Option<MatchingPage>> {
+        while !interrupt.is_pressed() {
+            let page = match self {
+                Pages::Found(pages) => pages.pop_front(),
+                Pages::Matching(pages) => pages.next().await?,
+            };
+            if page.as_ref().is_none_or(|page| !page.jobs.is_empty()) {
+                return Ok(page);
             }
         }
+        Ok(None)
     }
 
     /// How many there are.
-    async fn count(mut self, queue: &Queue, change: &Change, interrupt: &Interrupt) -> Result<u64> {
+    async fn count(mut self, interrupt: &Interrupt) -> Result<u64> {
         let progress = Progress::new("counted", None);
         let mut matched = 0;
-        while let Some((_, ids)) = self.next(queue, change, interrupt).await? {
-            matched += ids.len() as u64;
-            progress.advance(ids.len() as u64);
+        while let Some(page) = self.next(interrupt).await? {
+            matched += page.jobs.len() as u64;
+            progress.advance(page.jobs.len() as u64);
         }
         progress.end();
         if interrupt.is_pressed() { Err(nothing_done()) } else { Ok(matched) }
@@ -326,109 +307,88 @@ async fn fit(
             return Err(nothing_done());
         }
     }
-    found.sort_by_key(|(state, _)| states.iter().position(|other| other == state));
-    Ok((Pages::Found(found.into()), others))
+    let page = |state: &JobState| {
+        let jobs: Vec<JobId> = found.iter().filter(|(other, _)| other == state).map(|(_, id)| *id).collect();
+        MatchingPage::new(*state, jobs)
+    };
+    Ok((Pages::Found(states.iter().map(page).collect()), others))
 }
 
 fn nothing_done() -> anyhow::Error {
     failure(Exit::Interrupted, "nothing was done")
 }
 
-impl Change {
-    fn verb(&self) -> &'static str {
-        match self {
-            Change::Requeue => "requeue",
-            Change::Cancel { .. } => "cancel",
-            Change::Purge => "delete",
-            Change::Priority(_) => "change the priority of",
-        }
+fn verb(change: &JobChange) -> &'static str {
+    match change {
+        JobChange::Requeue => "requeue",
+        JobChange::Cancel { .. } => "cancel",
+        JobChange::Purge => "delete",
+        _ => "change the priority of",
     }
+}
 
-    fn past(&self) -> &'static str {
-        match self {
-            Change::Requeue => "requeued",
-            Change::Cancel { .. } => "cancelled",
-            Change::Purge => "deleted",
-            Change::Priority(_) => "changed the priority of",
-        }
+fn past(change: &JobChange) -> &'static str {
+    match change {
+        JobChange::Requeue => "requeued",
+        JobChange::Cancel { .. } => "cancelled",
+        JobChange::Purge => "deleted",
+        _ => "changed the priority of",
     }
+}
 
-    /// Of jobs in which states it can be done.
-    fn states(&self) -> &'static [JobState] {
-        use JobState::{Archived, Cancelled, Claimed, Dead, Done, Ready, Scheduled, Waiting};
-        match self {
-            Change::Requeue => &[Dead, Cancelled],
-            Change::Cancel { .. } | Change::Priority(_) => &[Scheduled, Waiting, Ready, Claimed],
-            Change::Purge => &[Scheduled, Waiting, Ready, Done, Dead, Cancelled, Archived],
-        }
+/// The word for it in a note.
+fn action(change: &JobChange) -> &'static str {
+    match change {
+        JobChange::Requeue => "requeue",
+        JobChange::Cancel { .. } => "cancel",
+        JobChange::Purge => "purge",
+        _ => "set_priority",
     }
+}
 
-    /// A page of the jobs that a filter asks for, and where the next one begins.
-    async fn page(
-        &self,
-        queue: &Queue,
-        filter: &JobFilter,
-        after: Option<&JobCursor>,
-    ) -> Result<(Vec<JobId>, Option<JobCursor>), readpast::Error> {
-        let Change::Priority(priority) = self else {
-            let page = queue.list_ids(filter, after, PAGE).await?;
-            return Ok((page.jobs, page.next));
-        };
-        // Ready jobs are listed by priority, so one that gets a larger number may be met again.
-        let page = queue.list(&filter.clone().cut_at(0), after, PAGE).await?;
-        let others = page.jobs.iter().filter(|job| job.priority != *priority);
-        Ok((others.map(|job| job.job_id).collect(), page.next))
+/// To which jobs it is done, and what else a note should say.
+fn with_arguments(change: &JobChange, mut what: Value) -> Value {
+    match change {
+        JobChange::Cancel { why } => what["why"] = why.as_str().into(),
+        JobChange::SetPriority(priority) => what["priority"] = (*priority).into(),
+        _ => {}
     }
+    what
+}
 
-    async fn carry_out(
-        self,
-        mut pages: Pages,
-        unfit: &[JobId],
-        queue: &Queue,
-        total: Option<u64>,
-        interrupt: &Interrupt,
-        output: Output,
-    ) -> Result<Exit> {
-        let progress = Progress::new(self.past(), total);
-        let (mut matched, mut changed) = (unfit.len() as u64, 0);
-        while !interrupt.is_pressed()
-            && let Some((state, ids)) = pages.next(queue, &self, interrupt).await?
-        {
-            changed += self.call(queue, state, &ids).await.inspect_err(|_| {
-                progress.end();
-                say(&format!("{} {} jobs before this:", self.past(), texts::number(changed)));
-            })?;
-            matched += ids.len() as u64;
-            progress.advance(ids.len() as u64);
-        }
-        progress.end();
-        self.report(changed, matched, output)?;
-        if interrupt.is_pressed() { Ok(Exit::Interrupted) } else { self.ended(unfit, queue.name()) }
+/// `changed` and `matched` grow by what was done, whether it ends well or not.
+async fn carry_out(
+    change: &JobChange,
+    mut pages: Pages,
+    queue: &Queue,
+    total: Option<u64>,
+    interrupt: &Interrupt,
+    changed: &mut u64,
+    matched: &mut u64,
+) -> Result<()> {
+    let progress = Progress::new(past(change), total);
+    while let Some(page) = pages.next(interrupt).await? {
+        *changed += queue.change(change, &page).await.inspect_err(|_| {
+            progress.end();
+            say(&format!("{} {} jobs before this:", past(change), texts::number(*changed)));
+        })?;
+        *matched += page.jobs.len() as u64;
+        progress.advance(page.jobs.len() as u64);
     }
+    progress.end();
+    Ok(())
+}
 
-    /// How many jobs were changed, of how many.
-    fn report(&self, changed: u64, matched: u64, output: Output) -> Result<()> {
-        output.one(&json!({"changed": changed, "matched": matched}), || {
-            format!("{} {} of {} jobs", self.past(), texts::number(changed), texts::number(matched))
-        })
-    }
+/// How many jobs were changed, of how many.
+fn report(change: &JobChange, changed: u64, matched: u64, output: Output) -> Result<()> {
+    output.one(&json!({"changed": changed, "matched": matched}), || {
+        format!("{} {} of {} jobs", past(change), texts::number(changed), texts::number(matched))
+    })
+}
 
-    /// The end, where all jobs that were named are there, in a state for it.
-    fn ended(&self, unfit: &[JobId], queue: &str) -> Result<Exit> {
-        if unfit.is_empty() { Ok(Exit::Ok) } else { Err(not_fit(unfit, queue, self.states())) }
-    }
-
-    /// Changes a page of jobs that are in one state; returns how many.
-    async fn call(&self, queue: &Queue, state: JobState, ids: &[JobId]) -> Result<u64, readpast::Error> {
-        match self {
-            Change::Requeue => queue.requeue_jobs(ids).await,
-            Change::Cancel { why } => {
-                queue.cancel_jobs(ids, why).await.map(|cancelled| cancelled.waiting + cancelled.running)
-            }
-            Change::Priority(priority) => queue.set_priority_of(ids, *priority).await,
-            Change::Purge => queue.purge_jobs(state, ids).await,
-        }
-    }
+/// The end, where all jobs that were named are there, in a state for it.
+fn ended(change: &JobChange, unfit: &[JobId], queue: &str) -> Result<Exit> {
+    if unfit.is_empty() { Ok(Exit::Ok) } else { Err(not_fit(unfit, queue, change.states())) }
 }
 
 /// Jobs that were named and are not there, or in another state.

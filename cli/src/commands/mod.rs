@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+mod audit;
 mod batches;
 mod bench;
 mod change;
@@ -18,6 +19,7 @@ mod shell;
 mod stats;
 mod top;
 mod wait;
+mod web;
 mod work;
 mod workers;
 
@@ -52,6 +54,7 @@ pub enum Command {
     Batches(batches::Batches),
     #[command(subcommand)]
     Batch(batches::BatchCommand),
+    Audit(audit::Audit),
     Install(schema::Install),
     Upgrade(schema::Upgrade),
     Verify(schema::Verify),
@@ -60,6 +63,8 @@ pub enum Command {
     Completions(shell::Completions),
     Man(shell::Man),
     Work(work::Work),
+    Web(web::Web),
+    HashPassword(web::HashPassword),
     #[cfg(unix)]
     #[command(hide = true)]
     Guard(work::GuardCommand),
@@ -92,6 +97,7 @@ pub async fn run(command: Command, common: &Common, whole: fn() -> clap::Command
         Command::Schedule(command) => command.run(common, output).await,
         Command::Batches(command) => command.run(common, output).await,
         Command::Batch(command) => command.run(common, output).await,
+        Command::Audit(command) => command.run(common, output).await,
         Command::Install(command) => command.run(common, output).await,
         Command::Upgrade(command) => command.run(common, output).await,
         Command::Verify(command) => command.run(common, output).await,
@@ -100,6 +106,8 @@ pub async fn run(command: Command, common: &Common, whole: fn() -> clap::Command
         Command::Completions(command) => command.run(whole()),
         Command::Man(command) => command.run(whole()),
         Command::Work(command) => command.run(common, output).await,
+        Command::Web(command) => command.run(common, output).await,
+        Command::HashPassword(command) => command.run(output).await,
         #[cfg(unix)]
         Command::Guard(command) => command.run().await,
         #[cfg(feature = "dev-server")]

@@ -8,6 +8,7 @@ use readpast::{ClaimOrder, CompletionPolicy, Delivery, Error, Keep, Queue, Queue
 use serde_json::json;
 
 use super::queues::limits;
+use crate::audit::noted;
 use crate::connection::Common;
 use crate::exit::{Exit, failure};
 use crate::output::{Output, confirm};
@@ -139,23 +140,25 @@ impl QueueCommand {
                     Err(Error::UnknownQueue { .. } | Error::PermissionDenied { .. }) => {}
                     Err(error) => return Err(error.into()),
                 }
-                queue.create(settings.options()).await?;
+                change(&queue, "create_queue", settings.options()).await?;
                 show(&queue, output).await
             }
             QueueCommand::Set { name, settings } => {
                 let queue = common.queue(&name).await?;
                 queue.stats().await?; // `create` would make one
-                queue.create(settings.options()).await?;
+                change(&queue, "set_queue", settings.options()).await?;
                 show(&queue, output).await
             }
             QueueCommand::Show { name } => show(&common.queue(&name).await?, output).await,
             QueueCommand::Pause { name } => {
-                common.queue(&name).await?.pause().await?;
+                let queue = common.queue(&name).await?;
+                noted(&queue, "pause", json!({}), queue.pause(), |()| None).await?;
                 output.one(&json!({"queue": name, "paused": true}), || format!("{name} is paused"))?;
                 Ok(Exit::Ok)
             }
             QueueCommand::Resume { name } => {
-                common.queue(&name).await?.resume().await?;
+                let queue = common.queue(&name).await?;
+                noted(&queue, "resume", json!({}), queue.resume(), |()| None).await?;
                 output.one(&json!({"queue": name, "paused": false}), || format!("{name} goes on"))?;
                 Ok(Exit::Ok)
             }
@@ -163,7 +166,9 @@ impl QueueCommand {
                 let queue = common.queue(&name).await?;
                 let question = if with_jobs { " with all its jobs" } else { "" };
                 confirm(yes, &format!("delete queue {name}{question}")).await?;
-                let deleted = queue.delete(with_jobs).await?;
+                let what = json!({ "with_jobs": with_jobs });
+                let deleted =
+                    noted(&queue, "delete_queue", what, queue.delete(with_jobs), |deleted| Some(deleted.jobs)).await?;
                 let words = || format!("{name} is deleted, with {} jobs", texts::number(deleted.jobs));
                 output.one(&json!({"queue": name, "deleted_jobs": deleted.jobs}), words)?;
                 Ok(Exit::Ok)
@@ -222,6 +227,13 @@ impl Settings {
             Some(procedure) => options.sink(procedure),
         }
     }
+}
+
+/// Creates a queue or changes its settings.
+async fn change(queue: &Queue, action: &str, options: QueueOptions) -> Result<()> {
+    let what = json!({ "settings": options });
+    noted(queue, action, what, queue.create(options), |_| None).await?;
+    Ok(())
 }
 
 async fn show(queue: &Queue, output: Output) -> Result<Exit> {

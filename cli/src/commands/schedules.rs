@@ -8,6 +8,7 @@ use readpast::{NewJob, Queue, Schedule, ScheduleRow};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::audit::noted;
 use crate::connection::Common;
 use crate::exit::{Exit, failure};
 use crate::job_options::JobOptions;
@@ -145,28 +146,37 @@ impl ScheduleCommand {
                 if let Some(key) = key {
                     job = job.dedup_key(key);
                 }
-                let schedule = Schedule::new(&name, cron, job).time_zone(time_zone).make_up(make_up);
+                let schedule = Schedule::new(&name, &cron, job).time_zone(time_zone).make_up(make_up);
                 let schedule = schedule.jitter(jitter.unwrap_or_default());
-                let is_new = common.queue(&queue).await?.set_schedule(&schedule).await?;
+                let queue = common.queue(&queue).await?;
+                let what = json!({ "schedule": name, "cron": cron });
+                let is_new = noted(&queue, "set_schedule", what, queue.set_schedule(&schedule), |_| None).await?;
                 let words = || if is_new { format!("{name} is set") } else { format!("{name} is changed") };
                 output.one(&json!({"schedule": name, "new": is_new}), words)?;
             }
             ScheduleCommand::Pause { queue, name } => {
-                of(common, &queue, &name).await?.pause_schedule(&name).await?;
+                let queue = of(common, &queue, &name).await?;
+                let what = json!({ "schedule": name });
+                noted(&queue, "pause_schedule", what, queue.pause_schedule(&name), |()| None).await?;
                 output.one(&json!({"schedule": name, "paused": true}), || format!("{name} is paused"))?;
             }
             ScheduleCommand::Resume { queue, name } => {
-                of(common, &queue, &name).await?.resume_schedule(&name).await?;
+                let queue = of(common, &queue, &name).await?;
+                let what = json!({ "schedule": name });
+                noted(&queue, "resume_schedule", what, queue.resume_schedule(&name), |()| None).await?;
                 output.one(&json!({"schedule": name, "paused": false}), || format!("{name} goes on"))?;
             }
             ScheduleCommand::Run { queue, name } => {
-                let enqueued = of(common, &queue, &name).await?.run_schedule_now(&name).await?;
+                let queue = of(common, &queue, &name).await?;
+                let what = json!({ "schedule": name });
+                let enqueued = noted(&queue, "run_schedule", what, queue.run_schedule_now(&name), |_| None).await?;
                 output.one(&enqueued, || format!("job {}", enqueued.job_id))?;
             }
             ScheduleCommand::Delete { queue, name, yes } => {
                 let queue = of(common, &queue, &name).await?;
                 confirm(yes, &format!("delete schedule {name} of {}", queue.name())).await?;
-                queue.delete_schedule(&name).await?;
+                let what = json!({ "schedule": name });
+                noted(&queue, "delete_schedule", what, queue.delete_schedule(&name), |_| None).await?;
                 output.one(&json!({"schedule": name, "deleted": true}), || format!("{name} is deleted"))?;
             }
         }

@@ -9,10 +9,9 @@ use jiff::Timestamp;
 use ratatui::crossterm::cursor::MoveTo;
 use ratatui::crossterm::queue as write_to;
 use ratatui::crossterm::terminal::{Clear, ClearType};
-use readpast::{Error, Queue, WorkerRow};
+use readpast::{Activity, Error, Queue, WorkerRow};
 use serde::Serialize;
 
-use crate::activity::Activity;
 use crate::connection::Common;
 use crate::exit::{self, Exit};
 use crate::interrupt::StopSignals;

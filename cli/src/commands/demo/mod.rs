@@ -5,6 +5,7 @@
 mod handlers;
 mod producer;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZero;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use crate::commands::top;
+use crate::commands::web::serve_page;
 use crate::dev_server;
 use crate::exit::Exit;
 use crate::interrupt::StopSignals;
@@ -33,6 +35,9 @@ pub struct Demo {
     /// End after so many seconds
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: Option<u32>,
+    /// Show it as a page for a browser, on this port of 127.0.0.1
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "7380")]
+    web: Option<u16>,
 }
 
 /// How long it takes where nobody can press a key.
@@ -58,6 +63,22 @@ struct Summary {
 }
 
 impl Demo {
+    /// Serves the page until Ctrl-C, if that was asked for.
+    async fn show_page(&self, queue: &Queue, output: Output) -> Result<bool> {
+        let Some(port) = self.web else { return Ok(false) };
+        let mut stop = StopSignals::watch()?;
+        let seconds = self.seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        let end = async move {
+            tokio::select! {
+                () = stop.next() => {}
+                () = tokio::time::sleep(seconds.unwrap_or_default()), if seconds.is_some() => {}
+            }
+        };
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        serve_page(queue.clone(), address, readpast_web::Options::default(), output, end).await?;
+        Ok(true)
+    }
+
     pub async fn run(self, output: Output) -> Result<Exit> {
         let mut config = settings();
         let server = dev_server::start(DevServer::builder(), &mut config).await?;
@@ -71,7 +92,9 @@ impl Demo {
         }
         lanes[0].queue.set_schedule(&producer::schedule()).await?;
 
-        if top::is_possible() && !output.is_json() {
+        if self.show_page(&lanes[0].queue, output).await? {
+            // It has been looked at.
+        } else if top::is_possible() && !output.is_json() {
             let ends = self.seconds.map(|seconds| Duration::from_secs(seconds.into()));
             top::show(config, "readpast demo".to_owned(), INTERVAL, ends).await?;
         } else {

@@ -6,7 +6,6 @@
 //! |---|---|
 //! | `readings` | what the screen shows of the server, as plain data |
 //! | `server` | what is asked of the server, and done there |
-//! | `inflow` | about how many jobs come in |
 //! | `screen` | what is on the screen: what was read, where the user is in it, what is being asked |
 //! | `keys` | what keys do to it |
 //! | `draw` | draws it, a file for each view |
@@ -15,7 +14,6 @@
 
 mod columns;
 mod draw;
-mod inflow;
 mod keys;
 mod readings;
 mod screen;

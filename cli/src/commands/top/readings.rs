@@ -96,10 +96,10 @@ pub struct DeadLine {
     pub ended: String,
 }
 
-/// Puts dead jobs, given as the server lists them, the oldest first, into groups.
+/// Puts dead jobs, the newest first, into groups.
 pub fn group_dead(jobs: Vec<DeadLine>) -> Vec<DeadGroup> {
     let mut groups: Vec<DeadGroup> = Vec::new();
-    for job in jobs.into_iter().rev() {
+    for job in jobs {
         match groups.iter_mut().find(|group| group.kind == job.kind && group.error == job.error) {
             Some(group) => group.jobs.push(job),
             None => groups.push(DeadGroup { kind: job.kind.clone(), error: job.error.clone(), jobs: vec![job] }),
@@ -144,7 +144,7 @@ mod tests {
             error: error.to_owned(),
             ..DeadLine::default()
         };
-        let groups = group_dead(vec![dead(1, "a", "x"), dead(2, "a", "y"), dead(3, "b", "x"), dead(4, "a", "x")]);
+        let groups = group_dead(vec![dead(4, "a", "x"), dead(3, "b", "x"), dead(2, "a", "y"), dead(1, "a", "x")]);
         let ids: Vec<Vec<i64>> = groups.iter().map(|group| group.jobs.iter().map(|job| job.id).collect()).collect();
         assert_eq!(ids, [vec![4, 1], vec![3], vec![2]]);
     }

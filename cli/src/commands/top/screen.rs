@@ -1,9 +1,10 @@
 //! What is on the screen: what was read, where the user is in it, and what is being asked.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::inflow::Inflow;
+use readpast::Inflow;
+
 use super::readings::{DeadGroup, JobDetail, Overview, QueueDetail, QueueLine, WorkerLine};
 use super::theme::Theme;
 
@@ -35,7 +36,8 @@ pub struct Screen {
     pub queues_top: usize,
     /// How many rows of a list or lines of a text are seen.
     pub page: usize,
-    inflow: Inflow,
+    /// Of each queue.
+    inflow: HashMap<String, Inflow>,
 }
 
 /// A message about an action.
@@ -196,7 +198,7 @@ impl Screen {
             queue: None,
             queues_top: 0,
             page: 1,
-            inflow: Inflow::default(),
+            inflow: HashMap::new(),
         }
     }
 
@@ -205,7 +207,11 @@ impl Screen {
         match answer {
             Answer::Overview(asked, Ok(_)) if self.acted_at.is_some_and(|acted| asked < acted) => {}
             Answer::Overview(_, Ok(mut overview)) => {
-                self.inflow.note(now, &mut overview.queues);
+                self.inflow.retain(|name, _| overview.queues.iter().any(|queue| queue.name == *name));
+                for queue in &mut overview.queues {
+                    let inflow = self.inflow.entry(queue.name.clone()).or_default();
+                    queue.in_per_s = inflow.note(now, queue.not_done(), queue.done_per_s);
+                }
                 self.overview = overview;
                 self.read_at = now;
                 self.lost = None;

@@ -3,21 +3,24 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use readpast::{Config, Error, FailedAttempt, JobFilter, JobId, JobProgress, JobRow, JobState, Queue, WorkerRow};
+use readpast::{
+    Activity, Config, Error, FailedAttempt, JobFilter, JobId, JobProgress, JobRow, JobState, Queue, WorkerRow,
+};
+use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::readings::{
     AttemptLine, DeadLine, JobDetail, Overview, QueueDetail, QueueLine, RunningLine, WorkerLine, group_dead,
 };
 use super::screen::{Answer, Deed};
-use crate::activity::Activity;
+use crate::audit::{named, noted};
 use crate::connection;
 use crate::texts;
 
 /// How many running jobs are shown.
 const RUNNING: usize = 50;
 
-/// How many dead jobs are put into groups.
+/// How many dead jobs are put into groups: those that died last.
 const DEAD: usize = 200;
 
 /// How much of a job's payload and output is shown.
@@ -55,7 +58,7 @@ impl Server {
     /// All queues and workers.
     pub async fn overview(&self) -> Result<Overview, Error> {
         let (queues, workers) = tokio::try_join!(self.schema.all_queues(), self.schema.all_workers())?;
-        let queues = queues.into_iter().map(|stats| queue_line(Activity::new(stats, Some(&workers)), &workers));
+        let queues = queues.into_iter().map(|stats| queue_line(Activity::new(stats, Some(&workers))));
         let queues = queues.collect();
         // One that has ended is of interest as long as it has not given back what it held.
         let workers = workers.iter().filter(|worker| worker.is_live() || worker.held > 0).map(worker_line).collect();
@@ -70,8 +73,10 @@ impl Server {
 
     async fn read_queue(&self, name: &str) -> Result<QueueDetail, Error> {
         let queue = self.queue(name).await?;
-        let (running, dead) =
-            tokio::try_join!(read_jobs(&queue, JobState::Claimed, RUNNING), read_jobs(&queue, JobState::Dead, DEAD),)?;
+        let (running, dead) = tokio::try_join!(
+            read_jobs(&queue, JobFilter::from(JobState::Claimed), RUNNING),
+            read_jobs(&queue, JobFilter::from(JobState::Dead).newest_first(), DEAD),
+        )?;
         let ids: Vec<JobId> = running.iter().map(|job| job.job_id).collect();
         let progress = if ids.is_empty() { Vec::new() } else { queue.progress_of(&ids).await? };
         let workers = if ids.is_empty() { Vec::new() } else { queue.workers().await? };
@@ -117,22 +122,28 @@ impl Server {
     }
 
     async fn pause(&self, name: &str) -> Result<String, Error> {
-        self.queue(name).await?.pause().await?;
+        let queue = self.queue(name).await?;
+        noted(&queue, "pause", json!({}), queue.pause(), |()| None).await?;
         Ok(format!("{name} is paused; jobs that run go on"))
     }
 
     async fn resume(&self, name: &str) -> Result<String, Error> {
-        self.queue(name).await?.resume().await?;
+        let queue = self.queue(name).await?;
+        noted(&queue, "resume", json!({}), queue.resume(), |()| None).await?;
         Ok(format!("{name} goes on"))
     }
 
     /// Of all dead jobs, or of some.
     async fn requeue(&self, name: &str, jobs: Option<&[i64]>) -> Result<String, Error> {
         let queue = self.queue(name).await?;
-        let requeued = match jobs {
-            None => queue.requeue(None).await?,
-            Some(jobs) => queue.requeue_jobs(&jobs.iter().map(|id| JobId(*id)).collect::<Vec<_>>()).await?,
+        let what = jobs.map_or_else(|| json!({ "state": JobState::Dead }), named);
+        let requeueing = async {
+            match jobs {
+                None => queue.requeue(None).await,
+                Some(jobs) => queue.requeue_jobs(&jobs.iter().map(|id| JobId(*id)).collect::<Vec<_>>()).await,
+            }
         };
+        let requeued = noted(&queue, "requeue", what, requeueing, |jobs| Some(*jobs)).await?;
         Ok(match requeued {
             0 => "nothing to requeue: somebody else was first".to_owned(),
             1 => format!("1 job of {name} runs again"),
@@ -149,9 +160,9 @@ pub fn words(error: &Error) -> String {
     }
 }
 
-/// Jobs of a state, without their payloads.
-async fn read_jobs(queue: &Queue, state: JobState, max: usize) -> Result<Vec<JobRow>, Error> {
-    let filter = JobFilter::from(state).cut_at(0);
+/// The first jobs that a filter asks for, without their payloads.
+async fn read_jobs(queue: &Queue, filter: JobFilter, max: usize) -> Result<Vec<JobRow>, Error> {
+    let filter = filter.cut_at(0);
     let (mut jobs, mut after) = (Vec::new(), None);
     while jobs.len() < max {
         let page = queue.list(&filter, after.as_ref(), max - jobs.len()).await?;
@@ -172,17 +183,8 @@ fn is_same(known: &JobRow, now: &JobRow) -> bool {
     *known == now
 }
 
-fn queue_line(activity: Activity, workers: &[WorkerRow]) -> QueueLine {
-    let mut limits: Vec<(String, usize)> = Vec::new();
-    for worker in workers.iter().filter(|worker| worker.queue == activity.stats.queue && worker.is_live()) {
-        let Some(word) = &worker.limited_by else { continue };
-        match limits.iter_mut().find(|(known, _)| known == word) {
-            Some((_, workers)) => *workers += 1,
-            None => limits.push((word.clone(), 1)),
-        }
-    }
-    limits.sort_by(|(a, some), (b, others)| others.cmp(some).then_with(|| a.cmp(b)));
-    let Activity { stats, done_per_s, failed_per_s } = activity;
+fn queue_line(activity: Activity) -> QueueLine {
+    let Activity { stats, done_per_s, failed_per_s, limits, .. } = activity;
     QueueLine {
         name: stats.queue,
         paused: stats.paused,

@@ -69,10 +69,10 @@ fn detail() -> QueueDetail {
         ended: format!("11-23 09:1{id}:00"),
     };
     let dead = vec![
-        dead(1, "resize", "no such file"),
-        dead(2, "resize", "not an image\x1b[2J"),
-        dead(3, "resize", "no such file"),
         dead(4, "crop", "no such file"),
+        dead(3, "resize", "no such file"),
+        dead(2, "resize", "not an image\x1b[2J"),
+        dead(1, "resize", "no such file"),
     ];
     let running = (0..9).map(|number| RunningLine {
         id: 100_200 + number,

@@ -130,7 +130,7 @@ fn worker_text(worker: &WorkerLine) -> String {
 fn dead_heading(detail: &QueueDetail, dead: u64) -> String {
     // More came in between the two readings, or there are more than are looked at.
     if dead > detail.dead_read {
-        return format!("DEAD {}, of which the oldest {}", count(dead), count(detail.dead_read));
+        return format!("DEAD {}, of which the newest {}", count(dead), count(detail.dead_read));
     }
     format!("DEAD {}", count(dead))
 }

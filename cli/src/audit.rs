@@ -1,0 +1,66 @@
+//! What the program does to queues and jobs is noted in SQL Server with the user of the operating system, whom the login
+//! does not show: before it is done, and how it ended.
+
+use std::env;
+
+use readpast::{AuditId, Error, NewAudit, Queue};
+use serde_json::Value;
+
+use crate::exit::say;
+
+/// So many of the jobs that are named are noted; a note has an end.
+const JOBS: usize = 1_000;
+
+/// A note of something that is being done.
+pub struct Audit {
+    queue: Queue,
+    id: AuditId,
+}
+
+impl Audit {
+    /// Notes what is about to be done to a queue. Without the note it is not to be done.
+    pub async fn begin(queue: &Queue, action: &str, what: Value) -> Result<Audit, Error> {
+        let id = queue.begin_audit(&NewAudit::new(user(), action).what(what)).await?;
+        Ok(Audit { queue: queue.clone(), id })
+    }
+
+    /// Notes how it ended. Where that is not possible, it has happened all the same.
+    pub async fn end(self, jobs: Option<u64>, outcome: Option<&str>) {
+        if let Err(error) = self.queue.end_audit(self.id, jobs, outcome).await {
+            say(&format!("how it ended could not be noted: {error}"));
+        }
+    }
+}
+
+/// Does something to a queue, and notes it. `jobs` tells from the answer how many jobs were changed.
+pub async fn noted<T>(
+    queue: &Queue,
+    action: &str,
+    what: Value,
+    doing: impl Future<Output = Result<T, Error>>,
+    jobs: impl FnOnce(&T) -> Option<u64>,
+) -> Result<T, Error> {
+    let audit = Audit::begin(queue, action, what).await?;
+    let done = doing.await;
+    match &done {
+        Ok(answer) => audit.end(jobs(answer), None).await,
+        Err(error) => audit.end(None, Some(&error.to_string())).await,
+    }
+    done
+}
+
+/// The jobs that were named, for a note.
+pub fn named(jobs: &[i64]) -> Value {
+    serde_json::json!({ "jobs": &jobs[..jobs.len().min(JOBS)], "named": jobs.len() })
+}
+
+/// The user of the operating system, as the environment has it.
+fn user() -> String {
+    let names = ["SUDO_USER", "LOGNAME", "USER", "USERNAME"];
+    let name = names.iter().find_map(|name| env::var(name).ok().filter(|user| !user.is_empty()));
+    #[cfg(unix)]
+    let name = name.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
+    #[cfg(not(unix))]
+    let name = name.unwrap_or_else(|| "unknown".to_owned());
+    name.chars().take(128).collect()
+}

@@ -1,0 +1,67 @@
+//! `readpast audit`: who has done what.
+
+use anyhow::Result;
+use clap::Args;
+use readpast::AuditRow;
+
+use crate::connection::Common;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::texts;
+
+/// The most notes of one page.
+const PAGE: usize = 500;
+
+/// Show who has done what to queues and jobs, the newest first.
+///
+/// What this program has done, and others that note it: web pages, scripts. Kept for 400 days at least.
+///
+/// Role: operator or monitor.
+#[derive(Debug, Args)]
+pub struct Audit {
+    /// To this queue only; it may be deleted
+    queue: Option<String>,
+    /// How many at the most
+    #[arg(long, default_value_t = 50, value_name = "NUMBER")]
+    limit: usize,
+}
+
+impl Audit {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        let queue = match &self.queue {
+            Some(name) => common.queue(name).await?,
+            None => common.schema().await?,
+        };
+        let mut notes: Vec<AuditRow> = Vec::new();
+        while notes.len() < self.limit {
+            let (before, max) = (notes.last().map(|note| note.audit_id), PAGE.min(self.limit - notes.len()));
+            let page = match &self.queue {
+                Some(_) => queue.audits(before, max).await?,
+                None => queue.all_audits(before, max).await?,
+            };
+            if page.is_empty() {
+                break;
+            }
+            notes.extend(page);
+        }
+        output.many(
+            &notes,
+            "nothing is noted",
+            &["began", "ended", "who", "login", "action", "queue", "jobs", "what", "outcome"],
+            |note: &AuditRow| {
+                vec![
+                    texts::time(note.began_at),
+                    texts::or_dash(note.ended_at.map(texts::time)),
+                    note.who.clone(),
+                    note.login.clone(),
+                    note.action.clone(),
+                    texts::or_dash(note.queue.as_ref()),
+                    texts::or_dash(note.jobs.map(texts::number)),
+                    note.what.as_ref().map(|what| what.to_string()).unwrap_or_default(),
+                    note.outcome.clone().unwrap_or_default(),
+                ]
+            },
+        )?;
+        Ok(Exit::Ok)
+    }
+}

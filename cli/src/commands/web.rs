@@ -1,0 +1,182 @@
+//! `readpast web`: the page, in a browser.
+
+use std::io::{self, BufRead, IsTerminal};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{ArgGroup, Args};
+use readpast::Queue;
+use readpast_web::{Access, Options, User};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+
+use crate::connection::{self, Common};
+use crate::exit::{Exit, failure};
+use crate::interrupt::StopSignals;
+use crate::output::Output;
+
+/// Serve a page that shows and steers the queues, for browsers.
+///
+/// It shows all queues of the schema; where the login is an operator, it has buttons. Without further options it listens
+/// on this machine alone, and whoever works on it may look and act. On another address it asks for a token or a name and
+/// password, or is told that a proxy in front of it does. It speaks HTTP: put HTTPS in front of it. Ctrl-C ends it. With
+/// --json it prints one object: `url`.
+///
+/// Role: monitor to look, operator to act.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("access"))]
+pub struct Web {
+    /// Where it listens; port 0: any that is free
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7380")]
+    listen: SocketAddr,
+    /// Ask for the token in this file. Or set READPAST_WEB_TOKEN
+    #[arg(long, value_name = "FILE", group = "access")]
+    token_file: Option<PathBuf>,
+    /// Ask for a name and a password, of those in this file: TOML with a `[[user]]` for each, with `name`,
+    /// `password_hash` (see `readpast hash-password`) and, for somebody who may only look, `read_only = true`
+    #[arg(long, value_name = "FILE", group = "access")]
+    users: Option<PathBuf>,
+    /// A proxy in front of it lets nobody through who may not look
+    #[arg(long, group = "access")]
+    behind_proxy: bool,
+    /// The header in which the proxy says who it is, for the audit
+    #[arg(long, value_name = "NAME", requires = "behind_proxy")]
+    user_header: Option<String>,
+    /// The browser speaks HTTPS, with whatever is in front: its cookie goes over HTTPS alone
+    #[arg(long)]
+    https: bool,
+    /// Nobody may act
+    #[arg(long)]
+    read_only: bool,
+    /// Show no payloads, outputs and checkpoints: they may be personal data
+    #[arg(long)]
+    hide_payloads: bool,
+}
+
+/// The variable with the token.
+const TOKEN: &str = "READPAST_WEB_TOKEN";
+
+/// The shortest token: 16 characters of 64 are 96 bits.
+const TOKEN_CHARS: usize = 16;
+
+/// The file with the users.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UserFile {
+    user: Vec<UserEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UserEntry {
+    name: String,
+    password_hash: String,
+    #[serde(default)]
+    read_only: bool,
+}
+
+#[derive(Serialize)]
+struct Started {
+    url: String,
+}
+
+impl Web {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        let options = self.options()?;
+        let mut stop = StopSignals::watch()?;
+        let queue = connection::schema(&common.config()?).await?;
+        serve_page(queue, self.listen, options, output, async move { stop.next().await }).await?;
+        Ok(Exit::Ok)
+    }
+
+    fn options(&self) -> Result<Options> {
+        let mut options = Options::default();
+        options.access = self.access()?;
+        options.read_only = self.read_only;
+        options.hide_payloads = self.hide_payloads;
+        options.secure_cookie = self.https;
+        Ok(options)
+    }
+
+    fn access(&self) -> Result<Access> {
+        if let Some(file) = &self.token_file {
+            return token(&read(file)?);
+        }
+        if let Some(file) = &self.users {
+            return users(file);
+        }
+        if self.behind_proxy {
+            return Ok(Access::Trusted { user_header: self.user_header.as_ref().map(|name| name.to_lowercase()) });
+        }
+        if let Ok(text) = std::env::var(TOKEN) {
+            return token(&text);
+        }
+        if !self.listen.ip().is_loopback() {
+            let message = format!(
+                "on {} others can reach the page: give --token-file or {TOKEN}, --users, or --behind-proxy",
+                self.listen.ip()
+            );
+            return Err(failure(Exit::Usage, message));
+        }
+        Ok(Access::Local)
+    }
+}
+
+/// Says where the page is, and serves it until `end`.
+pub async fn serve_page(
+    queue: Queue,
+    address: SocketAddr,
+    options: Options,
+    output: Output,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> Result<()> {
+    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+    let started = Started { url: format!("http://{}/", listener.local_addr()?) };
+    output.one(&started, || format!("the page is at {}", started.url))?;
+    Ok(readpast_web::serve(listener, queue, options, end).await?)
+}
+
+fn read(file: &Path) -> Result<String> {
+    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+fn token(text: &str) -> Result<Access> {
+    let token = text.trim();
+    if token.chars().count() < TOKEN_CHARS {
+        let message = format!("the token has fewer than {TOKEN_CHARS} characters: it could be guessed");
+        return Err(failure(Exit::Usage, message));
+    }
+    Ok(Access::Token(token.to_owned()))
+}
+
+fn users(file: &Path) -> Result<Access> {
+    let entries: UserFile = toml::from_str(&read(file)?).with_context(|| format!("in {}", file.display()))?;
+    let user = |entry: UserEntry| Ok(User::new(entry.name, entry.password_hash)?.read_only(entry.read_only));
+    let users: Vec<User> = entries.user.into_iter().map(user).collect::<Result<_>>()?;
+    Ok(Access::Users(users))
+}
+
+/// Make the hash of a password for `readpast web --users`.
+///
+/// Reads the password from standard input, one line.
+#[derive(Debug, Args)]
+pub struct HashPassword {}
+
+impl HashPassword {
+    pub async fn run(self, output: Output) -> Result<Exit> {
+        if io::stdin().is_terminal() {
+            let message = "the password would be seen: send it by a pipe, as in `readpast hash-password < FILE`";
+            return Err(failure(Exit::Usage, message));
+        }
+        let mut password = String::new();
+        io::stdin().lock().read_line(&mut password)?;
+        let password = password.trim_end_matches(['\r', '\n']);
+        if password.is_empty() {
+            return Err(failure(Exit::Usage, "there is no password on standard input"));
+        }
+        let hash = readpast_web::hash_password(password);
+        output.one(&serde_json::json!({"password_hash": hash}), || hash.clone())?;
+        Ok(Exit::Ok)
+    }
+}
