@@ -68,7 +68,7 @@ pub fn dump(bytes: &[u8]) -> String {
         let ascii: String = bytes.iter().map(visible).collect();
         let _ = writeln!(text, "{:08x}  {:47}  {ascii}", line * 16, hex.join(" ")); // a String takes everything
     }
-    text
+    text.trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
         let cut = View::new(br#"{"b":1"#, Some(r#"{"b":1"#), 100);
         assert_eq!((cut.form, cut.is_cut), ("text", true));
         let bytes = View::new(&[0, 0x41, 0xff], None, 3);
-        assert_eq!((bytes.form, bytes.text), ("bytes", format!("00000000  {:47}  .A.\n", "00 41 ff")));
+        assert_eq!((bytes.form, bytes.text), ("bytes", format!("00000000  {:47}  .A.", "00 41 ff")));
         assert!(View::new(&[0xff; DUMPED_BYTES + 1], None, DUMPED_BYTES as u64 + 1).is_cut);
     }
 }
