@@ -28,19 +28,11 @@ async fn what_is_done_to_jobs_is_noted_with_the_filter_or_the_ids_and_how_many_t
     fixture.run(&["purge", "work", "--state", "ready", "--yes"]).ok();
     fixture.run(&["promote", "work", "77"]).failed(3);
     let notes = notes(&fixture).await;
-    let all = ["scheduled", "waiting", "ready", "claimed"];
-    let states = |kind: Option<&str>| -> Vec<Value> {
-        let filter = |state| match kind {
-            Some(kind) => json!({ "state": state, "kind": kind }),
-            None => json!({ "state": state }),
-        };
-        all.into_iter().map(filter).collect()
-    };
     let expected = [
-        ("cancel", json!({ "filters": states(Some("a")), "why": "wrong" }), 1),
+        ("cancel", json!({ "filter": { "kind": "a" }, "why": "wrong" }), 1),
         ("requeue", json!({ "jobs": [job], "named": 1 }), 1),
-        ("set_priority", json!({ "filters": states(None), "priority": -3 }), 2),
-        ("purge", json!({ "filters": [{ "state": JobState::Ready }] }), 2),
+        ("set_priority", json!({ "filter": {}, "priority": -3 }), 2),
+        ("purge", json!({ "filter": { "state": JobState::Ready } }), 2),
         ("promote", json!({ "jobs": [77], "named": 1 }), 0),
     ];
     assert_eq!(notes.len(), expected.len(), "{notes:?}");
