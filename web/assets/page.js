@@ -108,6 +108,11 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
           if (!fresh?.dataset.refresh || fresh.dataset.state !== part.dataset.state) { location.reload(); return; }
           children(part, document.importNode(fresh, true));
           localTimes(part);
+        } else if (answer.status === 404) {
+          location.reload(); // it is gone, and the page says so
+          return;
+        } else {
+          throw new Error(answer.statusText);
         }
       } catch {
         if (lost) { lost.hidden = false; lost.querySelector("[data-age]").textContent = age(); }

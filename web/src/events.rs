@@ -1,7 +1,7 @@
-//! The live parts of pages: HTML once a second where something has changed, as server-sent events.
+//! The live parts of pages: HTML once a second, as server-sent events.
 //!
-//! A page holds its live part in an element that names this address; the script puts what comes into it. The part is made
-//! once for all browsers that look at the same.
+//! A page holds its live part in an element that names this address; the script puts what comes into it. All browsers
+//! share one reading of SQL Server; the part is made of it for each.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -34,6 +34,9 @@ const HISTORY: Duration = Duration::from_secs(3 * 3_600);
 const HISTORY_PART: Duration = Duration::from_secs(3 * 60);
 const HISTORY_INTERVAL: Duration = Duration::from_secs(60);
 
+/// The longest that a reading may take.
+const LONGEST: Duration = Duration::from_secs(10);
+
 /// How often it is asked what the login may do: it is seldom granted or revoked.
 const ROLES_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -121,7 +124,8 @@ impl Readings {
         fresh.unwrap_or_else(|error| Arc::new(Reading::failed(self.latest.borrow().as_deref(), error)))
     }
 
-    /// Whether the login of the connection may act. Without an answer it may not.
+    /// Whether the login of the connection may act. Where SQL Server does not say so in time, it is as it was; where it has
+    /// never said, it may not.
     pub async fn login_may_act(&self) -> bool {
         let known = *self.roles.lock();
         if let Some((at, may_act)) = known
@@ -129,7 +133,13 @@ impl Readings {
         {
             return may_act;
         }
-        let may_act = self.queue.roles().await.is_ok_and(|roles| roles.contains(&Role::Operator));
+        let may_act = match tokio::time::timeout(PATIENCE, self.queue.roles()).await {
+            Ok(Ok(roles)) => roles.contains(&Role::Operator),
+            _ => match known {
+                Some((_, may_act)) => may_act,
+                None => return false,
+            },
+        };
         *self.roles.lock() = Some((Instant::now(), may_act));
         may_act
     }
@@ -154,15 +164,18 @@ impl Readings {
             if self.has_ended() {
                 return;
             }
-            let reading = match self.read_once(&mut inflow, &mut history).await {
-                Ok(reading) => {
+            // Without an answer there is a reading that says so, and the next one is tried on other connections.
+            let read = tokio::time::timeout(LONGEST, self.read_once(&mut inflow, &mut history)).await;
+            let reading = match read {
+                Ok(Ok(reading)) => {
                     let has_many = reading.queues.iter().any(|line| !line.counts.are_exact());
                     if has_many && counting.as_ref().is_none_or(JoinHandle::is_finished) {
                         counting = self.count_all_if_due();
                     }
                     reading
                 }
-                Err(error) => Reading::failed(self.latest.borrow().as_deref(), error.to_string()),
+                Ok(Err(error)) => Reading::failed(self.latest.borrow().as_deref(), error.to_string()),
+                Err(_) => Reading::failed(self.latest.borrow().as_deref(), format!("no answer for {}", age(LONGEST))),
             };
             self.latest.send_replace(Some(Arc::new(reading)));
         }

@@ -245,11 +245,13 @@ async fn what_is_stopped_stands_in_the_audit_with_what_was_done_until_then() {
     let jobs: Vec<NewJob> = (0..3_000).map(|_| NewJob::text("x")).collect();
     fixture.queue.enqueue_many(&jobs).await.unwrap();
     fixture.kill_all("an error").await;
-    // The second call waits until it is let go.
+    // The second call says that it is there, and waits until it is let go.
+    let (reached, mut is_reached) = tokio::sync::mpsc::unbounded_channel();
     let (go, gone) = mpsc::channel();
     let gone = Mutex::new(gone);
     let wait = move |call| {
         if call == 2 {
+            let _ = reached.send(());
             let _ = gone.lock().recv_timeout(Duration::from_secs(60)); // the test fails then
         }
         None
@@ -261,6 +263,7 @@ async fn what_is_stopped_stands_in_the_audit_with_what_was_done_until_then() {
     let id = operation.strip_prefix("operation?id=").unwrap();
     let mut live = browser.listen(&format!("events?part=operation&id={id}")).await;
     live.until(|html| html.contains("<strong>1,000</strong>")).await;
+    is_reached.recv().await.unwrap();
     assert_eq!(browser.send_form("stop", &[("id", id)]).await.status, StatusCode::FORBIDDEN);
     assert_eq!(browser.post("stop", &[("id", id)]).await.location(), operation);
     go.send(()).unwrap();

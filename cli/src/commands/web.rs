@@ -154,6 +154,12 @@ fn users(file: &Path) -> Result<Access> {
     let entries: UserFile = toml::from_str(&read(file)?).with_context(|| format!("in {}", file.display()))?;
     let user = |entry: UserEntry| Ok(User::new(entry.name, entry.password_hash)?.read_only(entry.read_only));
     let users: Vec<User> = entries.user.into_iter().map(user).collect::<Result<_>>()?;
+    let mut names: Vec<&str> = users.iter().map(|user| user.name.as_str()).collect();
+    names.sort_unstable();
+    if users.is_empty() || names.windows(2).any(|pair| pair[0] == pair[1]) {
+        let message = format!("{} must have a user, and each name once", file.display());
+        return Err(failure(Exit::Usage, message));
+    }
     Ok(Access::Users(users))
 }
 

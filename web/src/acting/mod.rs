@@ -31,8 +31,13 @@ use noted::Noted;
 /// Why a cancelled job was cancelled, where nobody says.
 const WHY: &str = "cancelled on the page";
 
-/// Does what a form says, and goes on to the page that shows it.
+/// Does what a form says, and goes on to the page that shows it. In a task of its own: a browser that goes away does not
+/// cut it off between what is done and the note of its end.
 pub async fn act(State(app): State<App>, form: Form) -> Result<Response, Failure> {
+    tokio::spawn(carry_out(app, form)).await.map_err(|_| Failure::Internal)?
+}
+
+async fn carry_out(app: App, form: Form) -> Result<Response, Failure> {
     let Form { visitor, fields } = form;
     if !visitor.may_act {
         return Err(Failure::NotAllowed);

@@ -9,7 +9,8 @@ use readpast::Uuid;
 /// A session that nobody has used for so long is over.
 const LIFE: Duration = Duration::from_secs(12 * 3_600);
 
-/// So many are kept; beyond that, the one that was used longest ago goes. Who sends no cookies gets a new one with each
+/// So many are kept; beyond that, the one that was used longest ago goes, and
+/// those without a log-in first. Who sends no cookies gets a new one with each
 /// request.
 const MOST: usize = 10_000;
 
@@ -48,7 +49,8 @@ impl Sessions {
             sessions.retain(|_, session| now.duration_since(session.last_used) < LIFE);
         }
         if sessions.len() >= MOST {
-            let oldest = sessions.iter().min_by_key(|(_, session)| session.last_used);
+            // Who has logged in goes last: without a log-in, anybody can begin as many as he likes.
+            let oldest = sessions.iter().min_by_key(|(_, session)| (session.user.is_some(), session.last_used));
             if let Some(oldest) = oldest.map(|(cookie, _)| cookie.clone()) {
                 sessions.remove(&oldest);
             }
