@@ -64,12 +64,14 @@ async fn thousands_of_jobs_that_match_are_requeued_and_run() {
 async fn what_is_done_to_thousands_can_be_stopped_halfway() {
     let site = Site::start("stop").await;
     dead_jobs(&site).await;
-    // The fifth call of ten waits until the button has been pressed.
+    // The fifth call of ten says that it is there, and waits until the button has been pressed.
+    let (reached, mut is_reached) = mpsc::unbounded_channel();
     let (pressed, is_pressed) = std::sync::mpsc::channel::<()>();
     let is_pressed = std::sync::Mutex::new(is_pressed);
     let procedure = format!("{}.requeue", site.config.connection.schema);
     dev_server().await.faults().on_call(&procedure, move |call| {
         if call == 5 {
+            let _ = reached.send(());
             let _ = is_pressed.lock().unwrap().recv(); // an error: the test has failed
         }
         None
@@ -78,6 +80,7 @@ async fn what_is_done_to_thousands_can_be_stopped_halfway() {
         ask_to_requeue_those_refused(browser).await;
         browser.press("Requeue").await;
         browser.sees("[data-live]", "4,000 requeued").await;
+        is_reached.recv().await.unwrap();
         browser.press("Stop").await;
         browser.sees("h1", "Under way").await;
         pressed.send(()).unwrap();
