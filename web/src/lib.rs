@@ -2,11 +2,12 @@
 //!
 //! ```no_run
 //! # async fn example(queue: readpast::Queue) -> Result<(), Box<dyn std::error::Error>> {
-//! use readpast_web::{Options, router};
+//! use readpast_web::{Access, Options, router};
 //!
 //! // In a program of one's own, under any path, with or without a slash at its end (`nest` answers just one of them):
-//! let page = router(queue, Options::default());
-//! let app: axum::Router = axum::Router::new().nest_service("/queues", page);
+//! let mut options = Options::default();
+//! options.access = Access::Token(std::env::var("PAGE_TOKEN")?);
+//! let app: axum::Router = axum::Router::new().nest_service("/queues", router(queue, options));
 //! # Ok(())
 //! # }
 //! ```

@@ -25,6 +25,9 @@ pub struct Options {
 pub enum Access {
     /// Everybody who can reach a page on this machine's loopback address: requests to another host name are refused, so
     /// that no page from elsewhere can read this one through the browser.
+    ///
+    /// Only for a listener on loopback: a router does not see where it listens, and whoever can reach the port from
+    /// elsewhere can say any name.
     #[default]
     Local,
     /// Who knows this token.

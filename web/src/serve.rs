@@ -7,19 +7,24 @@ use readpast::Queue;
 use tokio::net::TcpListener;
 
 use crate::app::App;
-use crate::options::Options;
+use crate::options::{Access, Options};
 
 /// Serves the page at an address until `end`: then what is being answered is answered, and the live parts end.
 ///
 /// # Errors
 ///
-/// What the listener says.
+/// What the listener says; [`io::ErrorKind::InvalidInput`] for [`Access::Local`] on an address that others can reach.
 pub async fn serve(
     listener: TcpListener,
     queue: Queue,
     options: Options,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    let address = listener.local_addr()?;
+    if matches!(options.access, Access::Local) && !address.ip().is_loopback() {
+        let message = format!("on {address} others can reach the page: set Options::access");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
     let app = App::new(queue, options);
     let router = crate::routes(app.clone());
     let ended = async move {

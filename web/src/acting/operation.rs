@@ -83,10 +83,12 @@ pub async fn one(app: &App, visitor: &Visitor, queue: &Queue, action: &JobAction
     let changed = match action.change() {
         None => queue.promote_now(id).await.map(u64::from),
         Some(change) => {
-            let state = queue.job_cut_at(id, 0).await?.map(|job| job.state);
-            match state.filter(|state| change.states().contains(state)) {
-                Some(state) => queue.change(&change, &MatchingPage::new(state, vec![id])).await,
-                None => Ok(0),
+            // An error is the end that is noted, too.
+            let found = queue.job_cut_at(id, 0).await;
+            match found.map(|job| job.map(|job| job.state).filter(|state| change.states().contains(state))) {
+                Ok(Some(state)) => queue.change(&change, &MatchingPage::new(state, vec![id])).await,
+                Ok(None) => Ok(0),
+                Err(error) => Err(error),
             }
         }
     };
