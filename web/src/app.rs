@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use readpast::Queue;
 
-use crate::acting::Operations;
+use crate::acting::operations::Operations;
 use crate::failure::Failure;
 use crate::options::Options;
 use crate::readings::Readings;

@@ -15,17 +15,18 @@ use futures_util::stream;
 use tokio::sync::watch;
 
 use crate::acting::operation_page;
+use crate::acting::operations::Progress;
 use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::pages;
 use crate::readings::Reading;
-use crate::security::Visitor;
+use crate::security::visitor::Visitor;
 
 /// What a listener gets.
 enum Source {
     Readings { readings: watch::Receiver<Option<Arc<Reading>>>, part: fn(&Reading) -> Result<String, askama::Error> },
-    Operation { progress: watch::Receiver<operation_page::Progress> },
+    Operation { progress: watch::Receiver<Progress> },
 }
 
 pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {

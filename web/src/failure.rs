@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use readpast::Error;
 
-use crate::frame::html;
+use crate::render::html;
 use crate::root;
 
 /// Why there is no page.
@@ -112,10 +112,7 @@ impl Failure {
         if status.is_server_error() {
             tracing::error!(failure = ?self, "a page could not be shown");
         }
-        match html(&Page { root, title, text: self.text() }) {
-            Ok(page) => (status, page).into_response(),
-            Err(_) => status.into_response(), // the template itself cannot be shown
-        }
+        (status, html(&Page { root, title, text: self.text() })).into_response()
     }
 }
 

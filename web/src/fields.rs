@@ -43,9 +43,3 @@ impl Fields {
         text.trim().parse().map(Some).map_err(|error: T::Err| Failure::bad(name, text, &error.to_string()))
     }
 }
-
-/// A page with what it is asked for.
-pub fn link<'a>(page: &str, fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-    format!("{page}?{query}")
-}

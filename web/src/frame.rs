@@ -1,11 +1,7 @@
 //! What stands around every page.
 
-use askama::Template;
-use axum::response::{Html, IntoResponse, Response};
-
 use crate::app::App;
-use crate::failure::Failure;
-use crate::security::Visitor;
+use crate::security::visitor::Visitor;
 
 /// The head, the navigation and the foot, as this visitor gets them.
 pub struct Frame {
@@ -26,16 +22,5 @@ impl Frame {
         let may_act = visitor.may_act && app.readings.login_may_act().await;
         let notice = app.sessions.take_notice(&visitor.session);
         Frame { title: title.into(), section, visitor, may_act, notice, assets: crate::assets::names() }
-    }
-}
-
-/// A page of a template.
-pub fn html(template: &impl Template) -> Result<Response, Failure> {
-    match template.render() {
-        Ok(text) => Ok(Html(text).into_response()),
-        Err(error) => {
-            tracing::error!(%error, "a template could not be filled");
-            Err(Failure::Internal)
-        }
     }
 }

@@ -5,7 +5,8 @@ use std::time::SystemTime;
 use readpast::{BatchId, JobCursor, JobFilter, JobState, Uuid, WorkerId, serde_json};
 
 use crate::failure::Failure;
-use crate::fields::{Fields, link};
+use crate::fields::Fields;
+use crate::links::link;
 use crate::texts;
 
 /// What a list of jobs shows.

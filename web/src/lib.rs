@@ -27,17 +27,18 @@
 //! | file | holds |
 //! |---|---|
 //! | `options` | who may look and act, and from where |
-//! | `app` | what all requests share |
+//! | `app`, `routes` | what all requests share; which address is which page |
 //! | `security` | sessions, log-in, forged requests, headers |
 //! | `readings`, `events` | the depth of all queues once a second, and how it gets to the browsers |
 //! | `counts` | how many jobs there are, without counting all of millions each second |
 //! | `pages` | a file for each page |
 //! | `acting` | what is done to jobs: preview, progress, stop, audit |
 //! | `fields`, `job_search` | what a request asks for |
-//! | `root` | where the pages stand, seen from an address |
-//! | `frame`, `failure` | what stands around every page; what is shown in place of one |
+//! | `root`, `links` | where the pages stand, seen from an address; links between them |
+//! | `render`, `frame`, `failure` | a template as an answer; what stands around every page; what is shown in place of one |
 //! | `chart`, `texts`, `payload_view` | how figures, times and bytes are shown |
 //! | `assets` | the stylesheet and the script |
+//! | `serve` | the page as a server of its own |
 
 mod acting;
 mod app;
@@ -49,10 +50,13 @@ mod failure;
 mod fields;
 mod frame;
 mod job_search;
+mod links;
 mod options;
 mod pages;
 mod readings;
+mod render;
 mod root;
+mod routes;
 mod security;
 mod serve;
 
@@ -63,8 +67,6 @@ pub mod payload_view;
 pub mod texts;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
 use readpast::Queue;
 
 use app::App;
@@ -77,32 +79,5 @@ pub use serve::serve;
 /// `queue` names the schema and its connections; the page shows all queues there. Who may look is up to
 /// [`Options::access`].
 pub fn router(queue: Queue, options: Options) -> Router {
-    routes(App::new(queue, options))
-}
-
-fn routes(app: App) -> Router {
-    Router::new()
-        .route("/", get(pages::to_overview))
-        .route("/overview", get(pages::overview::show))
-        .route("/queue", get(pages::queue::show))
-        .route("/jobs", get(pages::jobs::show))
-        .route("/job", get(pages::job::show))
-        .route("/bytes", get(pages::job::download))
-        .route("/find", get(pages::find::find))
-        .route("/workers", get(pages::workers::show))
-        .route("/schedules", get(pages::schedules::show))
-        .route("/batches", get(pages::batches::show))
-        .route("/audit", get(pages::audit::show))
-        .route("/events", get(events::stream))
-        .route("/confirm", get(acting::confirm::show))
-        .route("/act", post(acting::act))
-        .route("/operation", get(acting::operation_page::show))
-        .route("/stop", post(acting::operation_page::stop))
-        .route("/login", get(security::login::show).post(security::login::log_in))
-        .route("/logout", post(security::login::log_out))
-        .fallback(failure::no_such_page)
-        .layer(from_fn_with_state(app.clone(), security::guard))
-        .route("/assets/{name}", get(assets::get))
-        .layer(axum::middleware::from_fn(security::headers::add))
-        .with_state(app)
+    routes::routes(App::new(queue, options))
 }

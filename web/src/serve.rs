@@ -8,6 +8,7 @@ use tokio::net::TcpListener;
 
 use crate::app::App;
 use crate::options::{Access, Options};
+use crate::routes::routes;
 
 /// Serves the page at an address until `end`: then what is being answered is answered, and the live parts end.
 ///
@@ -26,7 +27,7 @@ pub async fn serve(
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let app = App::new(queue, options);
-    let router = crate::routes(app.clone());
+    let router = routes(app.clone());
     let ended = async move {
         end.await;
         app.readings.end();

@@ -8,14 +8,15 @@ use axum::http::Uri;
 use axum::response::Response;
 use readpast::{Error, JobState, Queue};
 
-use super::{JobAction, ids};
+use super::job_action::{JobAction, ids};
 use crate::app::App;
 use crate::counts::{self, MOST};
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::frame::{Frame, html};
+use crate::frame::Frame;
 use crate::job_search::JobSearch;
-use crate::security::Visitor;
+use crate::render::html;
+use crate::security::visitor::Visitor;
 use crate::texts::number;
 
 /// For so long it is counted; then the page says "at least".
@@ -99,7 +100,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         sent.push(("scope", "all".to_owned()));
     }
     sent.extend(ids.iter().map(|id| ("id", id.to_string())));
-    html(&Page {
+    Ok(html(&Page {
         frame,
         label: action.label().trim_end_matches('…'),
         words: if ids.is_empty() { search.words() } else { format!("ticked jobs of {}", search.queue) },
@@ -110,5 +111,5 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         priority: 0,
         fields: sent,
         back: search.link("jobs", &[]),
-    })
+    }))
 }

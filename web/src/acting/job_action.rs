@@ -3,9 +3,11 @@
 use readpast::serde_json::{Value, json};
 use readpast::{JobChange, JobFilter, JobId, JobState};
 
-use super::WHY;
 use crate::failure::Failure;
 use crate::fields::Fields;
+
+/// Why a cancelled job was cancelled, where nobody says.
+pub const WHY: &str = "cancelled on the page";
 
 /// So many of the jobs that are named are noted: a note has an end.
 const NOTED_JOBS: usize = 1_000;
@@ -123,5 +125,17 @@ impl JobAction {
             JobAction::Priority(priority) => Some(JobChange::SetPriority(*priority)),
             JobAction::Purge => Some(JobChange::Purge),
         }
+    }
+}
+
+/// The jobs that were ticked; none: all that match.
+pub fn ids(fields: &Fields) -> Result<Vec<JobId>, Failure> {
+    let read = |text: &str| text.parse().map(JobId).map_err(|_| Failure::bad("id", text, "it must be a number"));
+    let ids: Vec<JobId> = fields.all("id").map(read).collect::<Result<_, _>>()?;
+    let all = fields.get("scope") == Some("all");
+    match (all, ids.is_empty()) {
+        (true, _) => Ok(Vec::new()),
+        (false, false) => Ok(ids),
+        (false, true) => Err(Failure::bad("jobs", "none", "tick some first, or choose all that match")),
     }
 }

@@ -5,7 +5,7 @@ use readpast::{AuditId, Error, NewAudit, Queue};
 
 use crate::app::App;
 use crate::failure::Failure;
-use crate::security::Visitor;
+use crate::security::visitor::Visitor;
 
 /// The longest name of a visitor that the audit takes, in UTF-16 units. A proxy may send any.
 const MAX_NAME: usize = 256;

@@ -1,81 +1,19 @@
 //! Something that is done to many jobs: page by page, in a task of its own, until it is done, stopped, or fails.
-//!
-//! It is kept in this process only: if that ends, what was done stays, and the rest is left.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
 use readpast::{Error, JobCursor, JobFilter, JobId, JobState, MatchingJobs, MatchingPage, Queue};
-use tokio::sync::watch;
 
-use super::JobAction;
+use super::job_action::JobAction;
 use super::noted::Noted;
-use super::operation_page::{End, Progress};
+use super::operations::{End, Operation, Progress};
 use crate::app::App;
 use crate::failure::Failure;
-use crate::fields::Fields;
 use crate::job_search::JobSearch;
-use crate::security::Visitor;
-
-/// So many are kept; the oldest go first.
-const KEPT: usize = 200;
+use crate::security::visitor::Visitor;
 
 /// So many jobs of a list by ids are changed by one call.
 const CHUNK: usize = 1_000;
-
-/// Those of this process.
-#[derive(Default)]
-pub struct Operations {
-    last: AtomicU64,
-    kept: Mutex<VecDeque<Arc<Operation>>>,
-}
-
-/// One of them.
-pub struct Operation {
-    pub id: u64,
-    pub queue: String,
-    is_stopped: AtomicBool,
-    progress: watch::Sender<Progress>,
-}
-
-impl Operation {
-    /// How far it is.
-    pub fn progress(&self) -> watch::Receiver<Progress> {
-        self.progress.subscribe()
-    }
-
-    /// After the call that is under way, no other is made.
-    pub fn stop(&self) {
-        self.is_stopped.store(true, Ordering::Release);
-    }
-}
-
-impl Operations {
-    fn add(&self, queue: &Queue, progress: Progress) -> Arc<Operation> {
-        let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let operation = Arc::new(Operation {
-            id,
-            queue: queue.name().to_owned(),
-            is_stopped: AtomicBool::new(false),
-            progress: watch::Sender::new(progress),
-        });
-        let mut kept = self.kept.lock();
-        if kept.len() >= KEPT {
-            kept.pop_front();
-        }
-        kept.push_back(operation.clone());
-        operation
-    }
-
-    /// The one that an address or a form names.
-    pub fn get(&self, fields: &Fields) -> Result<Arc<Operation>, Failure> {
-        let id: Option<u64> = fields.parsed("id")?;
-        let known = self.kept.lock().iter().find(|operation| Some(operation.id) == id).cloned();
-        known.ok_or_else(|| Failure::NotFound("That is over, or this page was started anew since.".to_owned()))
-    }
-}
 
 /// Does it to one job; returns whether it could be done.
 pub async fn one(app: &App, visitor: &Visitor, queue: &Queue, action: &JobAction, id: JobId) -> Result<bool, Failure> {
@@ -111,7 +49,7 @@ pub async fn begin(
     let what = action.what(&ids, Some(&search.filter()));
     let pages = Pages::new(queue, &action, search, ids)?;
     let noted = Noted::begin(app, visitor, action.audit_word(), queue, what).await?;
-    let operation = app.operations.add(queue, Progress::begin(action.past(), words));
+    let operation = app.operations.add(queue.name(), Progress::begin(action.past(), words));
     let (id, queue) = (operation.id, queue.clone());
     tokio::spawn(async move {
         let (changed, end) = run(&operation, pages, &queue, &action).await;
@@ -122,7 +60,7 @@ pub async fn begin(
         };
         // (What was changed before an error counts.)
         let _ = noted.end(Ok(changed), outcome.as_deref()).await;
-        operation.progress.send_modify(|progress| progress.end = Some(end));
+        operation.note(|progress| progress.end = Some(end));
     });
     Ok(id)
 }
@@ -179,7 +117,7 @@ impl Pages {
 async fn run(operation: &Operation, mut pages: Pages, queue: &Queue, action: &JobAction) -> (u64, Result<End, Error>) {
     let (change, mut changed) = (action.change(), 0);
     loop {
-        if operation.is_stopped.load(Ordering::Acquire) {
+        if operation.is_stopped() {
             return (changed, Ok(End::Stopped));
         }
         let page = match pages.next(queue).await {
@@ -195,7 +133,7 @@ async fn run(operation: &Operation, mut pages: Pages, queue: &Queue, action: &Jo
             Ok(jobs) => changed += jobs,
             Err(error) => return (changed, Err(error)),
         }
-        operation.progress.send_modify(|progress| {
+        operation.note(|progress| {
             progress.looked_at += page.jobs.len() as u64;
             progress.changed = changed;
         });
@@ -205,7 +143,7 @@ async fn run(operation: &Operation, mut pages: Pages, queue: &Queue, action: &Jo
 async fn run_now(operation: &Operation, queue: &Queue, page: &MatchingPage) -> Result<u64, Error> {
     let mut changed = 0;
     for id in &page.jobs {
-        if operation.is_stopped.load(Ordering::Acquire) {
+        if operation.is_stopped() {
             break;
         }
         changed += u64::from(queue.promote_now(*id).await?);

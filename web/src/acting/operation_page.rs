@@ -5,40 +5,16 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 
+use super::operations::{End, Progress};
 use crate::app::App;
 use crate::failure::Failure;
-use crate::fields::{Fields, link};
-use crate::frame::{Frame, html};
-use crate::security::Visitor;
+use crate::fields::Fields;
+use crate::frame::Frame;
+use crate::links::{link, see_other};
+use crate::render::html;
 use crate::security::forms::Form;
-use crate::security::login::see_other;
+use crate::security::visitor::Visitor;
 use crate::texts::number;
-
-/// What has been done so far.
-#[derive(Debug, Clone)]
-pub struct Progress {
-    /// "requeued", "cancelled", …
-    past: &'static str,
-    /// Which jobs.
-    words: String,
-    pub looked_at: u64,
-    pub changed: u64,
-    /// `None`: it goes on.
-    pub end: Option<End>,
-}
-
-#[derive(Debug, Clone)]
-pub enum End {
-    Done,
-    Stopped,
-    Failed(String),
-}
-
-impl Progress {
-    pub fn begin(past: &'static str, words: String) -> Progress {
-        Progress { past, words, looked_at: 0, changed: 0, end: None }
-    }
-}
 
 #[derive(Template)]
 #[template(path = "operation.html")]
@@ -83,7 +59,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let operation = app.operations.get(&Fields::of(&uri))?;
     let frame = Frame::new(&app, visitor, "jobs", "Under way").await;
     let progress = operation.progress().borrow().clone();
-    html(&Page { frame, id: operation.id, queue: &operation.queue, live: Live::new(&progress) })
+    Ok(html(&Page { frame, id: operation.id, queue: &operation.queue, live: Live::new(&progress) }))
 }
 
 pub async fn stop(State(app): State<App>, form: Form) -> Result<Response, Failure> {

@@ -9,9 +9,11 @@ use readpast::{AuditId, AuditRow};
 
 use crate::app::App;
 use crate::failure::Failure;
-use crate::fields::{Fields, link};
-use crate::frame::{Frame, html};
-use crate::security::Visitor;
+use crate::fields::Fields;
+use crate::frame::Frame;
+use crate::links::link;
+use crate::render::html;
+use crate::security::visitor::Visitor;
 use crate::texts::{Time, number};
 
 /// So many are on a page.
@@ -86,5 +88,5 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let last = rows.last().filter(|_| rows.len() == PAGE).map(|row| row.audit_id.to_string());
     let next = last.map(|last| link("audit", [("before", last.as_str())]));
     let frame = Frame::new(&app, visitor, "audit", "Audit").await;
-    html(&Page { frame, rows: rows.into_iter().map(RowView::new).collect(), next })
+    Ok(html(&Page { frame, rows: rows.into_iter().map(RowView::new).collect(), next }))
 }

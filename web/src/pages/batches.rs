@@ -8,9 +8,11 @@ use readpast::{BatchId, BatchRow};
 
 use crate::app::App;
 use crate::failure::Failure;
-use crate::fields::{Fields, link};
-use crate::frame::{Frame, html};
-use crate::security::Visitor;
+use crate::fields::Fields;
+use crate::frame::Frame;
+use crate::links::link;
+use crate::render::html;
+use crate::security::visitor::Visitor;
 use crate::texts::{Time, number};
 
 /// So many batches of each queue are on a page.
@@ -91,5 +93,5 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     }
     let frame = Frame::new(&app, visitor, "batches", "Batches").await;
     let batches = batches.into_iter().map(BatchView::new).collect();
-    html(&Page { frame, queue: fields.get("queue").map(str::to_owned), all, batches, next })
+    Ok(html(&Page { frame, queue: fields.get("queue").map(str::to_owned), all, batches, next }))
 }

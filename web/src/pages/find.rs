@@ -7,10 +7,10 @@ use readpast::{JobId, JobState, Uuid};
 
 use crate::app::App;
 use crate::failure::Failure;
-use crate::fields::{Fields, link};
+use crate::fields::Fields;
 use crate::job_search::JobSearch;
-use crate::security::Visitor;
-use crate::security::login::see_other;
+use crate::links::{link, see_other};
+use crate::security::visitor::Visitor;
 
 /// Digits are a job's id, in whatever queue. Anything else is looked for in the queue that is on the page or, without one,
 /// in the first that has such a job: as a correlation id among all of its jobs, or as a text in the errors of its dead ones.

@@ -6,14 +6,16 @@ use axum::http::{Uri, header};
 use axum::response::{IntoResponse, Response};
 use readpast::{FailedAttempt, JobId, JobProgress, JobRow, JobState, QueueStats};
 
-use crate::acting::JobAction;
+use crate::acting::job_action::JobAction;
 use crate::app::App;
 use crate::failure::Failure;
-use crate::fields::{Fields, link};
-use crate::frame::{Frame, html};
+use crate::fields::Fields;
+use crate::frame::Frame;
 use crate::job_search::{JobSearch, has_ended};
+use crate::links::link;
 use crate::payload_view::{SHOWN_BYTES, View};
-use crate::security::Visitor;
+use crate::render::html;
+use crate::security::visitor::Visitor;
 use crate::texts::{self, Time, age, number};
 
 #[derive(Template)]
@@ -154,7 +156,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     ];
     let headers = job.headers.iter().flatten();
     let frame = Frame::new(&app, visitor, "jobs", format!("Job {}", job.job_id)).await;
-    html(&Page {
+    Ok(html(&Page {
         id: job.job_id.to_string(),
         queue: queue.name(),
         next: next(&job, reading.queue(queue.name()).map(|line| &line.activity.stats)),
@@ -173,7 +175,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         goes_on: !has_ended(job.state),
         job: &job,
         frame,
-    })
+    }))
 }
 
 /// A whole payload or output. Always as a file, whatever is in it: a browser must not take it for a page.

@@ -6,13 +6,15 @@ use axum::http::Uri;
 use axum::response::Response;
 use readpast::{JobRow, JobState};
 
-use crate::acting::JobAction;
+use crate::acting::job_action::JobAction;
 use crate::app::App;
 use crate::failure::Failure;
-use crate::fields::{Fields, link};
-use crate::frame::{Frame, html};
+use crate::fields::Fields;
+use crate::frame::Frame;
 use crate::job_search::{JobSearch, STATES, read_place, write_place};
-use crate::security::Visitor;
+use crate::links::link;
+use crate::render::html;
+use crate::security::visitor::Visitor;
 use crate::texts::{self, Time, age, first_line, number};
 
 /// So many jobs are on a page.
@@ -138,7 +140,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let jobs = page.jobs.iter().map(|job| JobView::new(job, &search.queue, app.options.hide_payloads));
     let frame = Frame::new(&app, visitor, "jobs", format!("{} jobs of {}", search.state_word(), search.queue)).await;
     let time = |time: Option<_>| time.map(texts::utc).unwrap_or_default();
-    html(&Page {
+    Ok(html(&Page {
         since: time(search.since),
         until: time(search.until),
         tabs: tabs.collect(),
@@ -150,5 +152,5 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         actions: if frame.may_act { JobAction::of(search.state) } else { Vec::new() },
         search: &search,
         frame,
-    })
+    }))
 }

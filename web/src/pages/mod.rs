@@ -14,8 +14,8 @@ use axum::extract::OriginalUri;
 use axum::http::Uri;
 use axum::response::Response;
 
+use crate::links::see_other;
 use crate::root;
-use crate::security::login::see_other;
 
 pub async fn to_overview(uri: Uri, OriginalUri(original): OriginalUri) -> Response {
     see_other(&format!("{}overview", root::to_pages(&uri, &original)))

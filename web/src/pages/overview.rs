@@ -7,11 +7,12 @@ use readpast::JobState;
 
 use crate::app::App;
 use crate::failure::Failure;
-use crate::fields::link;
-use crate::frame::{Frame, html};
+use crate::frame::Frame;
 use crate::job_search::JobSearch;
+use crate::links::link;
 use crate::readings::{Line, Reading};
-use crate::security::Visitor;
+use crate::render::html;
+use crate::security::visitor::Visitor;
 use crate::texts::{age, number, rate};
 
 #[derive(Template)]
@@ -76,5 +77,5 @@ impl<'a> QueueView<'a> {
 pub async fn show(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
     let reading = app.readings.now().await;
     let frame = Frame::new(&app, visitor, "overview", "Queues").await;
-    html(&Page { frame, live: Live::new(&reading) })
+    Ok(html(&Page { frame, live: Live::new(&reading) }))
 }

@@ -10,10 +10,12 @@ use crate::app::App;
 use crate::chart::{self, Series, Span, Step};
 use crate::counts::MOST;
 use crate::failure::Failure;
-use crate::fields::{Fields, link};
-use crate::frame::{Frame, html};
+use crate::fields::Fields;
+use crate::frame::Frame;
 use crate::job_search::{JobSearch, STATES};
-use crate::security::Visitor;
+use crate::links::link;
+use crate::render::html;
+use crate::security::visitor::Visitor;
 use crate::texts::{self, Time, age, number};
 
 /// So many dead jobs are looked at for why they died.
@@ -186,7 +188,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let depth =
         STATES.map(|(state, _)| (state, counts.text(&stats, state), JobSearch::of(name, state).link("jobs", &[])));
     let spans = Span::ALL.map(|span| (span.word(), link("queue", [("queue", name), ("span", span.word())])));
-    html(&Page {
+    Ok(html(&Page {
         paused: stats.paused,
         depth: depth.into(),
         span,
@@ -198,5 +200,5 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         settings: settings(&stats),
         frame: Frame::new(&app, visitor, "overview", name).await,
         name,
-    })
+    }))
 }

@@ -7,8 +7,9 @@ use readpast::ScheduleRow;
 
 use crate::app::App;
 use crate::failure::Failure;
-use crate::frame::{Frame, html};
-use crate::security::Visitor;
+use crate::frame::Frame;
+use crate::render::html;
+use crate::security::visitor::Visitor;
 use crate::texts::Time;
 
 #[derive(Template)]
@@ -55,5 +56,5 @@ pub async fn show(State(app): State<App>, visitor: Visitor) -> Result<Response, 
             .extend(queue.schedules().await?.into_iter().map(|schedule| ScheduleView::new(queue.name(), schedule)));
     }
     let frame = Frame::new(&app, visitor, "schedules", "Schedules").await;
-    html(&Page { frame, schedules })
+    Ok(html(&Page { frame, schedules }))
 }

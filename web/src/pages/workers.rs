@@ -7,10 +7,11 @@ use readpast::{JobState, WorkerRow};
 
 use crate::app::App;
 use crate::failure::Failure;
-use crate::frame::{Frame, html};
+use crate::frame::Frame;
 use crate::job_search::JobSearch;
 use crate::readings::Reading;
-use crate::security::Visitor;
+use crate::render::html;
+use crate::security::visitor::Visitor;
 use crate::texts::{Time, age, number, rate};
 
 #[derive(Template)]
@@ -81,5 +82,5 @@ impl<'a> WorkerView<'a> {
 pub async fn show(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
     let reading = app.readings.now().await;
     let frame = Frame::new(&app, visitor, "workers", "Workers").await;
-    html(&Page { frame, live: Live::new(&reading) })
+    Ok(html(&Page { frame, live: Live::new(&reading) }))
 }

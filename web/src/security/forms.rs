@@ -4,7 +4,7 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::{HeaderMap, header};
 use subtle::ConstantTimeEq;
 
-use super::Visitor;
+use super::visitor::Visitor;
 use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::Fields;

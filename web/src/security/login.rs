@@ -4,18 +4,20 @@ use argon2::Argon2;
 use argon2::password_hash::PasswordVerifier;
 use askama::Template;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
 
 use super::forms::Form;
 use super::sessions::LoggedIn;
-use super::{Visitor, set_cookie};
+use super::set_cookie;
+use super::visitor::Visitor;
 use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::frame::html;
+use crate::links::see_other;
 use crate::options::Access;
+use crate::render::html;
 use crate::root;
 
 /// A hash of nothing that anybody knows: for a name that nobody has, a password takes as long as for one of somebody's.
@@ -40,17 +42,12 @@ pub fn redirect(request: &Request) -> Response {
     see_other(&format!("{}login?{query}", root::to_pages_from(request)))
 }
 
-/// "See other": the browser asks for that page. It is beside this one.
-pub fn see_other(page: &str) -> Response {
-    (StatusCode::SEE_OTHER, [(header::LOCATION, page.to_owned())]).into_response()
-}
-
-pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
+pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Response {
     let fields = Fields::of(&uri);
     form(&app, &visitor.csrf, fields.get("then").unwrap_or_default(), None)
 }
 
-fn form(app: &App, csrf: &str, then: &str, error: Option<String>) -> Result<Response, Failure> {
+fn form(app: &App, csrf: &str, then: &str, error: Option<String>) -> Response {
     let has_users = matches!(app.options.access, Access::Users(_));
     html(&Login { csrf, has_users, then, error })
 }
@@ -62,12 +59,12 @@ pub async fn log_in(State(app): State<App>, form: Form) -> Result<Response, Fail
     let name = if matches!(app.options.access, Access::Users(_)) { text("name") } else { "" };
     if let Err(wait) = app.attempts.begin(name) {
         let error = format!("too many wrong passwords: try again in {} s", wait.as_secs() + 1);
-        let answer = self::form(&app, &visitor.csrf, text("then"), Some(error))?;
+        let answer = self::form(&app, &visitor.csrf, text("then"), Some(error));
         return Ok((StatusCode::TOO_MANY_REQUESTS, answer).into_response());
     }
     let Some(user) = check(&app, name.to_owned(), text("secret").to_owned()).await? else {
         tracing::warn!(name, "somebody could not log in");
-        let answer = self::form(&app, &visitor.csrf, text("then"), Some("that is not right".to_owned()))?;
+        let answer = self::form(&app, &visitor.csrf, text("then"), Some("that is not right".to_owned()));
         return Ok((StatusCode::FORBIDDEN, answer).into_response());
     };
     app.attempts.right(name);

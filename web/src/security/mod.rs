@@ -8,9 +8,9 @@ pub mod forms;
 pub mod headers;
 pub mod login;
 pub mod sessions;
+pub mod visitor;
 
-use axum::extract::{FromRequestParts, Request, State};
-use axum::http::request::Parts;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -19,32 +19,10 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::options::Access;
 use sessions::LoggedIn;
+use visitor::Visitor;
 
 /// The cookie's name.
 const COOKIE: &str = "readpast_session";
-
-/// Who asks for a page.
-#[derive(Debug, Clone)]
-pub struct Visitor {
-    /// The cookie's value.
-    pub session: String,
-    /// What forms have to contain.
-    pub csrf: String,
-    /// Who it is, for the audit.
-    pub name: String,
-    /// He has logged in here, and so can log out.
-    pub has_logged_in: bool,
-    /// He may act, as far as this page is concerned; the connection's login must be allowed to, too.
-    pub may_act: bool,
-}
-
-impl FromRequestParts<App> for Visitor {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Visitor, Failure> {
-        parts.extensions.get().cloned().ok_or(Failure::NotLoggedIn)
-    }
-}
 
 /// Lets through who may look, with a [`Visitor`].
 pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {

@@ -1,0 +1,108 @@
+//! What a form asks for: at once, or begun as an operation.
+
+use axum::extract::State;
+use axum::response::Response;
+use readpast::serde_json::json;
+use readpast::{BatchId, Queue};
+
+use super::job_action::{JobAction, WHY, ids};
+use super::noted::Noted;
+use super::operation;
+use crate::app::App;
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::job_search::JobSearch;
+use crate::links::{link, see_other};
+use crate::security::forms::Form;
+use crate::security::visitor::Visitor;
+use crate::texts::number;
+
+/// Does what a form says, and goes on to the page that shows it. In a task of its own: a browser that goes away does not
+/// cut it off between what is done and the note of its end.
+pub async fn act(State(app): State<App>, form: Form) -> Result<Response, Failure> {
+    tokio::spawn(carry_out(app, form)).await.map_err(|_| Failure::Internal)?
+}
+
+async fn carry_out(app: App, form: Form) -> Result<Response, Failure> {
+    let Form { visitor, fields } = form;
+    if !visitor.may_act {
+        return Err(Failure::NotAllowed);
+    }
+    let action = fields.required("action")?;
+    let queue = app.queue(fields.required("queue")?).await?;
+    match action {
+        "pause" | "resume" => queue_action(&app, &visitor, &queue, action).await,
+        "pause_schedule" | "resume_schedule" | "run_schedule" | "delete_schedule" => {
+            schedule_action(&app, &visitor, &queue, action, &fields).await
+        }
+        "cancel_batch" => cancel_batch(&app, &visitor, &queue, &fields).await,
+        _ => jobs_action(&app, &visitor, &queue, &fields).await,
+    }
+}
+
+async fn queue_action(app: &App, visitor: &Visitor, queue: &Queue, action: &str) -> Result<Response, Failure> {
+    let noted = Noted::begin(app, visitor, action, queue, json!({})).await?;
+    let done = match action {
+        "pause" => queue.pause().await,
+        _ => queue.resume().await,
+    };
+    noted.end(done.map(|()| 0), None).await?;
+    app.sessions.say(&visitor.session, format!("Queue {} is {}d.", queue.name(), action));
+    Ok(see_other(&link("queue", [("queue", queue.name())])))
+}
+
+async fn schedule_action(
+    app: &App,
+    visitor: &Visitor,
+    queue: &Queue,
+    action: &str,
+    fields: &Fields,
+) -> Result<Response, Failure> {
+    let name = fields.required("schedule")?;
+    let noted = Noted::begin(app, visitor, action, queue, json!({ "schedule": name })).await?;
+    let (done, said) = match action {
+        "pause_schedule" => (queue.pause_schedule(name).await.map(|()| 0), "is paused"),
+        "resume_schedule" => (queue.resume_schedule(name).await.map(|()| 0), "goes on"),
+        "run_schedule" => {
+            (queue.run_schedule_now(name).await.map(|enqueued| u64::from(!enqueued.duplicate)), "has enqueued its job")
+        }
+        _ => (queue.delete_schedule(name).await.map(|_| 0), "is deleted"),
+    };
+    noted.end(done, None).await?;
+    app.sessions.say(&visitor.session, format!("Schedule {name} {said}."));
+    Ok(see_other("schedules"))
+}
+
+async fn cancel_batch(app: &App, visitor: &Visitor, queue: &Queue, fields: &Fields) -> Result<Response, Failure> {
+    let batch = fields.parsed("batch")?.map(BatchId);
+    let batch = batch.ok_or_else(|| Failure::bad("batch", "missing", "it must be a number"))?;
+    let noted = Noted::begin(app, visitor, "cancel_batch", queue, json!({ "batch": batch })).await?;
+    let cancelled = queue.cancel_batch(batch, WHY).await;
+    let jobs = noted.end(cancelled.map(|cancelled| cancelled.waiting + cancelled.running), None).await?;
+    app.sessions.say(&visitor.session, format!("{} jobs of batch {batch} are cancelled.", number(jobs)));
+    Ok(see_other(&link("batches", [("batch", batch.to_string().as_str())])))
+}
+
+/// Jobs: one at once, several as an operation.
+async fn jobs_action(app: &App, visitor: &Visitor, queue: &Queue, fields: &Fields) -> Result<Response, Failure> {
+    let action = JobAction::read(fields)?;
+    let ids = ids(fields)?;
+    let [id] = ids[..] else {
+        let search = JobSearch::read(fields)?;
+        let id = operation::begin(app, visitor, queue, action, &search, ids).await?;
+        return Ok(see_other(&link("operation", [("id", id.to_string().as_str())])));
+    };
+    let changed = operation::one(app, visitor, queue, &action, id).await?;
+    let past = action.past();
+    let said = match changed {
+        true => format!("Job {id} is {past}."),
+        false => format!("Job {id} is not {past}: it is in another state by now, locked, or its key is another job's."),
+    };
+    app.sessions.say(&visitor.session, said);
+    let id = id.to_string();
+    let to_list = changed && matches!(action, JobAction::Purge);
+    Ok(see_other(&match to_list {
+        true => JobSearch::read(fields)?.link("jobs", &[]),
+        false => link("job", [("queue", queue.name()), ("id", &id)]),
+    }))
+}

@@ -1,0 +1,16 @@
+//! A template as an answer.
+
+use askama::Template;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
+
+/// The page that a template makes; an answer without a page where it cannot be filled, which is a defect.
+pub fn html(template: &impl Template) -> Response {
+    match template.render() {
+        Ok(text) => Html(text).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "a template could not be filled");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
