@@ -1,14 +1,12 @@
-//! How durations, times and numbers are written and read.
+//! How durations, times and numbers are written and read: as on the page, but for times, which are of this machine's zone
+//! here.
 
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use readpast::Keep;
-use serde::Serialize;
-use serde_json::Value;
 
-pub use readpast_web::texts::{age, first_line, number};
+pub use readpast_web::texts::{age, exact, first_line, keep, number, rate, word};
 
 /// Reads a duration: `90s`, `5m`, `7d`, `1h 30m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -28,21 +26,6 @@ pub fn bytes(text: &str) -> Result<usize, String> {
     number.checked_mul(unit).ok_or_else(|| "that is too many bytes".to_owned())
 }
 
-/// A duration as [`duration`] reads it, to the millisecond: `90d`, `1h 30m`.
-pub fn exact(duration: Duration) -> String {
-    let (seconds, ms) = (duration.as_secs(), u64::from(duration.subsec_millis()));
-    let parts = [
-        (seconds / 86_400, "d"),
-        (seconds / 3_600 % 24, "h"),
-        (seconds / 60 % 60, "m"),
-        (seconds % 60, "s"),
-        (ms, "ms"),
-    ];
-    let parts: Vec<String> =
-        parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
-    if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
-}
-
 /// A time in the zone of this machine, to the second.
 pub fn time(time: SystemTime) -> String {
     time_as(time, "%Y-%m-%d %H:%M:%S")
@@ -57,28 +40,6 @@ fn time_as(time: SystemTime, format: &str) -> String {
     match Timestamp::try_from(time) {
         Ok(timestamp) => timestamp.to_zoned(TimeZone::system()).strftime(format).to_string(),
         Err(_) => "?".to_owned(), // SQL Server's years end at 9999, as jiff's do
-    }
-}
-
-/// So many a second.
-pub fn rate(per_s: f64) -> String {
-    if per_s < 10.0 { format!("{per_s:.1}") } else { number(per_s.round() as u64) }
-}
-
-/// A value that is one word in JSON.
-pub fn word(value: &impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(Value::String(word)) => word,
-        Ok(value) => value.to_string(),
-        Err(_) => "?".to_owned(), // it cannot be: words are no maps with strange keys
-    }
-}
-
-/// How long finished jobs stay.
-pub fn keep(keep: Keep) -> String {
-    match keep {
-        Keep::For(duration) => exact(duration),
-        _ => "forever".to_owned(),
     }
 }
 

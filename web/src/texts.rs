@@ -1,4 +1,4 @@
-//! How numbers, times and durations are written.
+//! How numbers, times and durations are written, here and by the program `readpast`.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -50,6 +50,21 @@ pub fn age(duration: Duration) -> String {
     }
 }
 
+/// A duration as it was set, to the millisecond: `90d`, `1h 30m`.
+pub fn exact(duration: Duration) -> String {
+    let (seconds, ms) = (duration.as_secs(), u64::from(duration.subsec_millis()));
+    let parts = [
+        (seconds / 86_400, "d"),
+        (seconds / 3_600 % 24, "h"),
+        (seconds / 60 % 60, "m"),
+        (seconds % 60, "s"),
+        (ms, "ms"),
+    ];
+    let parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
+    if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
+}
+
 /// The word of a value that is one of several, as SQL Server has it: `at_least_once`.
 pub fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
@@ -72,13 +87,14 @@ pub fn number(number: u64) -> String {
     text
 }
 
-/// So many a second, or a dash.
-pub fn rate(per_s: Option<f64>) -> String {
-    match per_s {
-        None => "–".to_owned(),
-        Some(per_s) if per_s < 10.0 => format!("{per_s:.1}"),
-        Some(per_s) => number(per_s.round() as u64),
-    }
+/// So many a second.
+pub fn rate(per_s: f64) -> String {
+    if per_s < 10.0 { format!("{per_s:.1}") } else { number(per_s.round() as u64) }
+}
+
+/// The same, or a dash.
+pub fn rate_or_dash(per_s: Option<f64>) -> String {
+    per_s.map_or_else(|| "–".to_owned(), rate)
 }
 
 /// A number of bytes.
@@ -93,7 +109,7 @@ pub fn bytes(bytes: u64) -> String {
 /// How long finished jobs stay.
 pub fn keep(keep: Keep) -> String {
     match keep {
-        Keep::For(duration) => age(duration),
+        Keep::For(duration) => exact(duration),
         _ => "forever".to_owned(),
     }
 }
@@ -131,7 +147,7 @@ mod tests {
         assert_eq!([0, 999, 1_000, 1_234_567].map(number), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(word(&readpast::Delivery::AtLeastOnce), "at_least_once");
         assert_eq!([5, 2_048, 3_145_728].map(bytes), ["5 B", "2.0 KiB", "3.0 MiB"]);
-        assert_eq!([None, Some(1.25), Some(1_234.4)].map(rate), ["–", "1.2", "1,234"]);
+        assert_eq!([None, Some(1.25), Some(1_234.4)].map(rate_or_dash), ["–", "1.2", "1,234"]);
         let ages = [35, 1_250, 59_000, 61_000, 7_384_000, 200_000_000].map(|ms| age(Duration::from_millis(ms)));
         assert_eq!(ages, ["35ms", "1.2s", "59s", "1m 1s", "2h 3m", "2d 7h"]);
         assert_eq!([first_line("one\ntwo", 10), first_line("abcdef", 4)], ["one…", "abc…"]);

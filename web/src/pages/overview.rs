@@ -13,7 +13,7 @@ use crate::links::link;
 use crate::readings::{Line, Reading};
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{age, number, rate};
+use crate::texts::{age, number, rate_or_dash};
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -64,9 +64,9 @@ impl<'a> QueueView<'a> {
             paused: stats.paused,
             depth: states.map(|state| (state, line.counts.text(stats, state), link_to(state))).into(),
             oldest: stats.oldest_ready.map(age),
-            in_per_s: rate(line.in_per_s),
-            done_per_s: rate(activity.done_per_s),
-            failed_per_s: rate(activity.failed_per_s),
+            in_per_s: rate_or_dash(line.in_per_s),
+            done_per_s: rate_or_dash(activity.done_per_s),
+            failed_per_s: rate_or_dash(activity.failed_per_s),
             workers: number(stats.workers),
             limits: limits.join(", "),
             spark: line.spark.as_deref(),

@@ -154,7 +154,7 @@ impl FailureView {
 
 fn settings(stats: &QueueStats) -> Vec<(&'static str, String)> {
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
-    let rate = stats.rate.map(|rate| format!("{} in {}", number(rate.jobs.into()), age(rate.interval)));
+    let rate = stats.rate.map(|rate| format!("{} in {}", number(rate.jobs.into()), texts::exact(rate.interval)));
     vec![
         ("Claim order", texts::word(&stats.claim_order)),
         ("Done jobs", texts::word(&stats.completion)),

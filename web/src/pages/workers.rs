@@ -12,7 +12,7 @@ use crate::job_search::JobSearch;
 use crate::readings::Reading;
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{Time, age, number, rate};
+use crate::texts::{Time, age, number, rate_or_dash};
 
 #[derive(Template)]
 #[template(path = "workers.html")]
@@ -72,8 +72,8 @@ impl<'a> WorkerView<'a> {
             oldest_claimed_at: worker.oldest_claimed_at.map(Time),
             running: count(worker.running.map(u64::from)),
             done: count(worker.done),
-            done_per_s: rate(worker.done_per_s),
-            failed_per_s: rate(worker.failed_per_s),
+            done_per_s: rate_or_dash(worker.done_per_s),
+            failed_per_s: rate_or_dash(worker.failed_per_s),
             limited_by: worker.limited_by.as_deref().unwrap_or("–"),
         }
     }
