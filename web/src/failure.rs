@@ -29,7 +29,7 @@ pub enum Failure {
     WrongHost,
     /// SQL Server's answer, or that there is none.
     Sql(Error),
-    /// SQL Server does not answer, or not in time.
+    /// The queues could not be read, so that nothing is known of this one.
     Away(String),
     /// A defect.
     Internal,
@@ -49,25 +49,16 @@ impl Failure {
         Failure::Bad { name: name.to_owned(), value: value.to_owned(), allowed: allowed.to_owned() }
     }
 
-    fn status(&self) -> StatusCode {
+    /// The status, and what stands above the text.
+    fn kind(&self) -> (StatusCode, &'static str) {
         match self {
-            Failure::NotFound(_) | Failure::Sql(Error::UnknownQueue { .. }) => StatusCode::NOT_FOUND,
-            Failure::Bad { .. } | Failure::Sql(Error::Config { .. } | Error::Refused { .. }) => StatusCode::BAD_REQUEST,
-            Failure::NotAllowed | Failure::NotLoggedIn | Failure::Forged => StatusCode::FORBIDDEN,
-            Failure::WrongHost => StatusCode::MISDIRECTED_REQUEST,
-            Failure::Sql(_) | Failure::Away(_) => StatusCode::BAD_GATEWAY,
-            Failure::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        }
-    }
-
-    fn title(&self) -> &'static str {
-        match self {
-            Failure::NotFound(_) | Failure::Sql(Error::UnknownQueue { .. }) => "Not found",
-            Failure::Bad { .. } | Failure::Sql(Error::Config { .. } | Error::Refused { .. }) => "That cannot be",
-            Failure::NotAllowed | Failure::NotLoggedIn | Failure::Forged => "Not allowed",
-            Failure::WrongHost => "Wrong host name",
-            Failure::Sql(_) | Failure::Away(_) => "SQL Server",
-            Failure::Internal => "An error of this page",
+            Failure::NotFound(_) => (StatusCode::NOT_FOUND, "Not found"),
+            Failure::Bad { .. } => (StatusCode::BAD_REQUEST, "That cannot be"),
+            Failure::NotAllowed | Failure::NotLoggedIn | Failure::Forged => (StatusCode::FORBIDDEN, "Not allowed"),
+            Failure::WrongHost => (StatusCode::MISDIRECTED_REQUEST, "Wrong host name"),
+            Failure::Sql(error) => kind_of(error),
+            Failure::Away(_) => (StatusCode::BAD_GATEWAY, "The queues cannot be read"),
+            Failure::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "An error of this page"),
         }
     }
 
@@ -93,6 +84,24 @@ impl Failure {
     }
 }
 
+/// The same of an error of the library's. What to do about it stands in its message.
+fn kind_of(error: &Error) -> (StatusCode, &'static str) {
+    match error {
+        Error::UnknownQueue { .. } => (StatusCode::NOT_FOUND, "Not found"),
+        Error::Config { .. } | Error::Refused { .. } => (StatusCode::BAD_REQUEST, "That cannot be"),
+        Error::PermissionDenied { .. } => (StatusCode::FORBIDDEN, "This page's login lacks a right"),
+        Error::TimedOut { .. } | Error::NoFreeConnection { .. } => {
+            (StatusCode::GATEWAY_TIMEOUT, "SQL Server does not answer in time")
+        }
+        Error::ConnectionLost { .. } => (StatusCode::BAD_GATEWAY, "The connection to SQL Server was lost"),
+        Error::Connect { .. } | Error::Tls { .. } => (StatusCode::BAD_GATEWAY, "SQL Server cannot be reached"),
+        Error::LoginFailed { .. } | Error::Database { .. } => {
+            (StatusCode::BAD_GATEWAY, "SQL Server does not let this page in")
+        }
+        _ => (StatusCode::BAD_GATEWAY, "An error of SQL Server"),
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         Failure::Sql(error)
@@ -108,7 +117,7 @@ impl IntoResponse for Failure {
 impl Failure {
     /// At an address from which `root` leads to the pages.
     pub fn shown_at(self, root: &str) -> Response {
-        let (status, title) = (self.status(), self.title());
+        let (status, title) = self.kind();
         if status.is_server_error() {
             tracing::error!(failure = ?self, "a page could not be shown");
         }

@@ -17,3 +17,4 @@ mod paging;
 mod requests;
 mod support;
 mod support_browser;
+mod words;

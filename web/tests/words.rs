@@ -1,0 +1,61 @@
+//! What the page says is so: how long jobs stay, why there is no page, what an action does.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use readpast::{Config, Queue};
+use readpast_devserver::error::SqlError;
+use readpast_web::{Options, router};
+
+use crate::support::{Browser, Fixture, dev_server};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_without_a_right_is_told_which_role_has_it() {
+    let fixture = Fixture::new("no_right").await;
+    let mut browser = Browser::new(router(fixture.queue_as("producer").await, Options::default()));
+    let (denied, unknown) = ("This page's login lacks a right", "The queues cannot be read");
+    for (page, status, title) in [
+        ("audit", StatusCode::FORBIDDEN, denied),
+        ("schedules", StatusCode::BAD_GATEWAY, unknown),
+        ("queue?queue=work", StatusCode::BAD_GATEWAY, unknown),
+    ] {
+        let answer = browser.get(page).await;
+        assert_eq!(answer.status, status, "{page}");
+        assert_eq!(answer.texts("h1"), [title], "{page}");
+        let said = answer.texts("main p").remove(0);
+        assert!(said.contains(&format!("{}_monitor", fixture.schema)), "{page}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_sql_server_is_not_taken_for_no_answer() {
+    let Some(server) = dev_server().await else { return };
+    let fixture = Fixture::new("errors").await;
+    let mut config = Config::default();
+    config.connection.url = fixture.url.as_str().into();
+    config.connection.schema = fixture.schema.clone();
+    config.connection.command_timeout_ms = 1_000;
+    config.queue.name = "work".to_owned();
+    let mut browser = Browser::new(router(Queue::connect(&config).await.unwrap(), Options::default()));
+    browser.page("audit").await;
+    let procedure = format!("{}.list_audit", fixture.schema);
+    server.faults().on_call(&procedure, |_| Some(SqlError::new(50_000, "the disk is full")));
+    let answer = browser.get("audit").await;
+    assert_eq!(
+        (answer.status, answer.texts("h1").remove(0).as_str()),
+        (StatusCode::BAD_GATEWAY, "An error of SQL Server")
+    );
+    assert!(answer.text().contains("the disk is full"), "{}", answer.text());
+
+    let (let_go, gate) = std::sync::mpsc::channel::<()>();
+    let gate = parking_lot::Mutex::new(gate);
+    server.faults().on_call(&procedure, move |_| {
+        let _ = gate.lock().recv_timeout(Duration::from_secs(60));
+        None
+    });
+    let answer = browser.get("audit").await;
+    drop(let_go);
+    server.faults().clear(&procedure);
+    assert_eq!(answer.status, StatusCode::GATEWAY_TIMEOUT);
+    assert_eq!(answer.texts("h1"), ["SQL Server does not answer in time"]);
+}
