@@ -3,11 +3,53 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use readpast::{Config, Queue};
+use readpast::{CompletionPolicy, Config, Handlers, Job, JobId, Keep, NewJob, Queue, QueueOptions, Worker};
 use readpast_devserver::error::SqlError;
 use readpast_web::{Options, router};
 
 use crate::support::{Browser, Fixture, dev_server};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// What a job's page says of what happens next, and the names of its times.
+async fn of_job(fixture: &Fixture, job: JobId) -> (String, Vec<String>) {
+    let page = fixture.open().page(&format!("job?queue=work&id={job}")).await;
+    (page.texts("main > p:not([role])").remove(0), page.texts(".facts dt"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_has_ended_says_how_long_its_queue_keeps_it() {
+    for (keep, said, has_time) in [
+        (Keep::For(90 * DAY), "or deletes it; 90d after its end a worker deletes it.", true),
+        (Keep::Forever, "It stays until somebody requeues or deletes it.", false),
+    ] {
+        let fixture = Fixture::with("kept_dead", QueueOptions::default().keep_dead(keep)).await;
+        let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+        fixture.kill_all("an error").await;
+        let (next, times) = of_job(&fixture, job).await;
+        assert!(next.ends_with(said), "{next}");
+        assert_eq!(times.contains(&"Kept until".to_owned()), has_time, "{times:?}");
+        let waiting = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+        let (_, times) = of_job(&fixture, waiting).await;
+        assert!(!times.contains(&"Kept until".to_owned()), "{times:?}");
+    }
+    for (completion, said) in [
+        (CompletionPolicy::Annotate, "It stays until somebody deletes it; 1d 12h after its end a worker deletes it."),
+        (
+            CompletionPolicy::Archive,
+            "in the archive until somebody deletes it; 1d 12h after its end a worker deletes it.",
+        ),
+    ] {
+        let options = QueueOptions::default().completion(completion).keep_done(Keep::For(DAY + DAY / 2));
+        let fixture = Fixture::with("kept_done", options).await;
+        let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+        let handler = |_: &Job, _: &readpast::Context| Ok(());
+        Worker::builder(&fixture.queue, Handlers::any(handler)).start().await.unwrap().drain().await.unwrap();
+        let (next, times) = of_job(&fixture, job).await;
+        assert!(next.ends_with(said), "{next}");
+        assert!(times.contains(&"Kept until".to_owned()), "{times:?}");
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_login_without_a_right_is_told_which_role_has_it() {

@@ -1,10 +1,12 @@
 //! A job: all that is known of it, and what happens next.
 
+use std::time::SystemTime;
+
 use askama::Template;
 use axum::extract::State;
 use axum::http::{Uri, header};
 use axum::response::{IntoResponse, Response};
-use readpast::{FailedAttempt, JobId, JobProgress, JobRow, JobState, QueueStats};
+use readpast::{FailedAttempt, JobId, JobProgress, JobRow, JobState, Keep, QueueStats};
 
 use crate::acting::job_action::JobAction;
 use crate::app::App;
@@ -16,7 +18,7 @@ use crate::links::link;
 use crate::payload_view::{SHOWN_BYTES, View};
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{self, Time, age, number};
+use crate::texts::{self, Time, age, exact, number};
 
 #[derive(Template)]
 #[template(path = "job.html")]
@@ -78,9 +80,8 @@ impl AttemptView {
     }
 }
 
-/// What happens next, and when.
+/// What happens next, and when. `stats`: of its queue, where they are known.
 fn next(job: &JobRow, stats: Option<&QueueStats>) -> String {
-    let paused = if stats.is_some_and(|stats| stats.paused) { " The queue is paused: nothing is claimed." } else { "" };
     let text = match job.state {
         JobState::Ready if job.alone => {
             "A worker claims it when it holds nothing else, because workers were lost with it."
@@ -91,13 +92,41 @@ fn next(job: &JobRow, stats: Option<&QueueStats>) -> String {
         JobState::Claimed => {
             "A worker runs it, or has it in its buffer. If the worker is lost, it becomes ready again."
         }
-        JobState::Done => "It is kept for as long as the queue keeps done jobs.",
-        JobState::Dead => "It stays until somebody requeues or deletes it.",
-        JobState::Cancelled => "It stays until somebody requeues or deletes it.",
-        _ => "It is in the archive for as long as the queue keeps done jobs.",
+        ended => return stays(ended, stats),
     };
-    let goes_on = !has_ended(job.state);
-    format!("{text}{}", if goes_on { paused } else { "" })
+    let paused = if stats.is_some_and(|stats| stats.paused) { " The queue is paused: nothing is claimed." } else { "" };
+    format!("{text}{paused}")
+}
+
+/// How long a job stays that has ended.
+fn stays(state: JobState, stats: Option<&QueueStats>) -> String {
+    let (stays, somebody) = match state {
+        JobState::Done => ("It stays", "deletes it"),
+        JobState::Archived => ("It stays in the archive", "deletes it"),
+        _ => ("It stays", "requeues or deletes it"),
+    };
+    let then = match stats.map(|stats| keep(state, stats)) {
+        Some(Keep::For(duration)) => format!("; {} after its end a worker deletes it", exact(duration)),
+        Some(_) => String::new(),
+        None => ", or the queue keeps it no longer".to_owned(),
+    };
+    format!("{stays} until somebody {somebody}{then}.")
+}
+
+/// How long its queue keeps a job that has ended in this state.
+fn keep(state: JobState, stats: &QueueStats) -> Keep {
+    match state {
+        JobState::Dead | JobState::Cancelled => stats.keep_dead,
+        _ => stats.keep_done,
+    }
+}
+
+/// Until when its queue keeps a job that has ended; `None`: for ever, or it is not known.
+fn kept_until(job: &JobRow, stats: Option<&QueueStats>) -> Option<SystemTime> {
+    match keep(job.state, stats?) {
+        Keep::For(duration) => job.finished_at?.checked_add(duration),
+        _ => None,
+    }
 }
 
 fn fields_of(job: &JobRow, queue: &str) -> Vec<(&'static str, String, Option<String>)> {
@@ -148,18 +177,20 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let ids = [job.job_id];
     let (attempts, progress) = tokio::try_join!(queue.attempts(job.job_id), queue.progress_of(&ids))?;
     let reading = app.readings.now().await;
+    let stats = reading.queue(queue.name()).map(|line| &line.activity.stats);
     let times = [
         ("Enqueued", Some(job.enqueued_at)),
         (if job.state == JobState::Scheduled { "Due" } else { "Ready since" }, Some(job.due_at)),
         ("Claimed", job.claimed_at),
         ("Ended", job.finished_at),
+        ("Kept until", kept_until(&job, stats)),
     ];
     let headers = job.headers.iter().flatten();
     let frame = Frame::new(&app, visitor, "jobs", format!("Job {}", job.job_id)).await;
     Ok(html(&Page {
         id: job.job_id.to_string(),
         queue: queue.name(),
-        next: next(&job, reading.queue(queue.name()).map(|line| &line.activity.stats)),
+        next: next(&job, stats),
         times: times.into_iter().filter_map(|(name, time)| Some((name, Time(time?)))).collect(),
         fields: fields_of(&job, queue.name()),
         headers: headers.map(|(name, value)| (name.clone(), value.to_string())).collect(),
