@@ -22,6 +22,8 @@ pub enum Failure {
     },
     /// The visitor or the connection's login may not do it.
     NotAllowed,
+    /// What this page hides.
+    Hidden,
     NotLoggedIn,
     /// A form that this page has not made, or not for this session.
     Forged,
@@ -54,7 +56,9 @@ impl Failure {
         match self {
             Failure::NotFound(_) => (StatusCode::NOT_FOUND, "Not found"),
             Failure::Bad { .. } => (StatusCode::BAD_REQUEST, "That cannot be"),
-            Failure::NotAllowed | Failure::NotLoggedIn | Failure::Forged => (StatusCode::FORBIDDEN, "Not allowed"),
+            Failure::NotAllowed | Failure::Hidden | Failure::NotLoggedIn | Failure::Forged => {
+                (StatusCode::FORBIDDEN, "Not allowed")
+            }
             Failure::WrongHost => (StatusCode::MISDIRECTED_REQUEST, "Wrong host name"),
             Failure::Sql(error) => kind_of(error),
             Failure::Away(_) => (StatusCode::BAD_GATEWAY, "The queues cannot be read"),
@@ -69,6 +73,7 @@ impl Failure {
             Failure::NotAllowed => "You may look, and not act: this page is read-only, you are, or the login of its \
                                     connection is not an operator."
                 .to_owned(),
+            Failure::Hidden => "This page hides payloads and outputs from everybody.".to_owned(),
             Failure::NotLoggedIn => "Log in first.".to_owned(),
             Failure::Forged => {
                 "This form is not of this session: perhaps it has ended. Load the page that the form is on \

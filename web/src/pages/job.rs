@@ -212,7 +212,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
 /// A whole payload or output. Always as a file, whatever is in it: a browser must not take it for a page.
 pub async fn download(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Response, Failure> {
     if app.options.hide_payloads {
-        return Err(Failure::NotAllowed);
+        return Err(Failure::Hidden);
     }
     let fields = Fields::of(&uri);
     let of = fields.required("of")?;
