@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use readpast::{CompletionPolicy, Config, Handlers, Job, JobId, Keep, NewJob, Queue, QueueOptions, Worker};
+use readpast::{CompletionPolicy, Config, Handlers, Job, JobId, JobState, Keep, NewJob, Queue, QueueOptions, Worker};
 use readpast_devserver::error::SqlError;
 use readpast_web::{Options, router};
 
@@ -111,4 +111,31 @@ async fn a_download_that_is_hidden_is_not_called_an_action() {
     let answer = fixture.browser(options).get(&format!("bytes?queue=work&id={job}&of=payload")).await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     assert_eq!(answer.texts("main p")[0], "This page hides payloads and outputs from everybody.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_before_many_jobs_are_changed_fits_the_action() {
+    let fixture = Fixture::new("hints").await;
+    let scheduled: Vec<NewJob> = (0..2).map(|_| NewJob::text("x").delay(DAY)).collect();
+    fixture.queue.enqueue_many(&["a", "b"].map(NewJob::text)).await.unwrap();
+    fixture.kill_all("an error").await;
+    fixture.queue.enqueue_many(&scheduled).await.unwrap();
+    let mut browser = fixture.open();
+    let (together, one_by_one) = ("a thousand at a time", "one after the other");
+    for (state, action, how, left_alone) in [
+        (JobState::Dead, "requeue", together, Some("Jobs that end after")),
+        (JobState::Dead, "purge", together, Some("Jobs that end or are enqueued after")),
+        (JobState::Scheduled, "cancel", together, Some("Jobs that are enqueued after")),
+        (JobState::Scheduled, "priority", together, Some("Jobs that are enqueued after")),
+        (JobState::Scheduled, "run_now", one_by_one, None),
+    ] {
+        let page = browser.page(&format!("confirm?queue=work&state={state}&action={action}&scope=all")).await;
+        let said = page.texts(".hint").remove(0);
+        assert!(said.contains(how), "{action}: {said}");
+        assert_eq!(said.contains("left alone"), left_alone.is_some(), "{action}: {said}");
+        assert!(left_alone.is_none_or(|text| said.contains(text)), "{action}: {said}");
+    }
+    let one = fixture.queue.list(&JobState::Dead.into(), None, 1).await.unwrap().jobs[0].job_id;
+    let page = browser.page(&format!("confirm?queue=work&state=dead&action=purge&id={one}")).await;
+    assert_eq!((page.texts(".many").remove(0).as_str(), page.count(".hint")), ("1 job.", 0));
 }
