@@ -41,6 +41,8 @@ struct Page<'a> {
     /// The first page, where this is a later one.
     first: Option<String>,
     next: Option<String>,
+    /// It has fewer jobs than a page may have.
+    is_short: bool,
     is_narrow: bool,
     actions: Vec<&'static JobAction>,
 }
@@ -148,6 +150,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         jobs: jobs.collect(),
         first: after.map(|_| search.link("jobs", &[])),
         next: page.next.as_ref().map(|place| search.link("jobs", &[("after", &write_place(place))])),
+        is_short: page.jobs.len() < PAGE,
         is_narrow: search.is_narrow(),
         actions: if frame.may_act { JobAction::of(search.state) } else { Vec::new() },
         search: &search,
