@@ -1,11 +1,11 @@
 //! Which jobs a command is about.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use readpast::{BatchId, JobFilter, JobState, Uuid};
 
-use crate::texts::duration;
+use crate::texts::{duration, read_time};
 
 /// Which jobs: all that have everything that is asked for.
 #[derive(Debug, Clone, Default, Args)]
@@ -20,6 +20,12 @@ pub struct FilterOptions {
     /// Ended longer ago than this; jobs that have not ended: enqueued longer ago
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub older_than: Option<Duration>,
+    /// Ended at this time or later; jobs that have not ended: enqueued. In UTC: 2026-11-23, 2026-11-23T10:20
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
+    pub since: Option<SystemTime>,
+    /// Ended before this time; jobs that have not ended: enqueued
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
+    pub until: Option<SystemTime>,
     /// With this de-duplication key
     #[arg(long)]
     pub key: Option<String>,
@@ -68,10 +74,12 @@ impl From<State> for JobState {
 impl FilterOptions {
     /// Whether nothing is asked for.
     pub fn is_empty(&self) -> bool {
-        let FilterOptions { state, kind, older_than, key, group, batch, correlation_id, error } = self;
+        let FilterOptions { state, kind, older_than, since, until, key, group, batch, correlation_id, error } = self;
         state.is_none()
             && kind.is_none()
             && older_than.is_none()
+            && since.is_none()
+            && until.is_none()
             && key.is_none()
             && group.is_none()
             && batch.is_none()
@@ -79,12 +87,7 @@ impl FilterOptions {
             && error.is_none()
     }
 
-    /// The library's filter, with the state that is asked for.
-    pub fn filter(&self) -> JobFilter {
-        self.in_state(self.state.map(JobState::from))
-    }
-
-    /// The library's filter, with another state.
+    /// The library's filter, with this state.
     pub fn in_state(&self, state: Option<JobState>) -> JobFilter {
         let mut filter = state.map_or_else(JobFilter::all, JobFilter::from);
         if let Some(kind) = &self.kind {
@@ -92,6 +95,12 @@ impl FilterOptions {
         }
         if let Some(age) = self.older_than {
             filter = filter.older_than(age);
+        }
+        if let Some(time) = self.since {
+            filter = filter.since(time);
+        }
+        if let Some(time) = self.until {
+            filter = filter.until(time);
         }
         if let Some(key) = &self.key {
             filter = filter.dedup_key(key);

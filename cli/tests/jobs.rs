@@ -5,7 +5,7 @@ use std::time::Duration;
 use readpast::{CompletionPolicy, Handlers, JobFilter, JobState, NewJob, QueueOptions, Worker};
 use serde_json::json;
 
-use crate::support::{Fixture, snapshot};
+use crate::support::{Fixture, snapshot, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_are_listed_as_a_table_and_as_json() {
@@ -122,4 +122,58 @@ async fn a_job_that_is_not_there_is_not_found() {
     let fixture = Fixture::new("no_job").await;
     let message = fixture.run(&["job", "4711"]).failed(3);
     assert!(message.contains("there is no job 4711"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_found_by_when_they_ended_the_newest_first() {
+    let fixture = Fixture::new("times").await;
+    let queue = fixture.queue("work").await;
+    queue.enqueue_many(&["1", "2", "3"].map(NewJob::text)).await.unwrap();
+    fixture.kill_all("work").await;
+    for day in 1..=3 {
+        let ended = format!("UPDATE [{}].[jobs] SET finished_at = '2026-01-0{day}T12:00:00'", fixture.schema);
+        fixture.sql(&format!("{ended} WHERE payload = CAST(N'{day}' AS varbinary(max))")).await;
+    }
+    let payloads = |more: &[&str]| -> String {
+        let listed = fixture.run(&[&["jobs", "work", "--state", "dead", "--json"], more].concat()).json();
+        listed.iter().map(|job| job["payload_text"].as_str().unwrap()).collect()
+    };
+    assert_eq!(payloads(&[]), "123");
+    assert_eq!(payloads(&["--newest"]), "321");
+    assert_eq!(payloads(&["--newest", "--limit", "1"]), "3");
+    assert_eq!(payloads(&["--since", "2026-01-02T12:00"]), "23", "that very moment counts");
+    assert_eq!(payloads(&["--until", "2026-01-02T12:00:00Z"]), "1", "that very moment does not count");
+    assert_eq!(payloads(&["--since", "2026-01-02", "--until", "2026-01-03"]), "2");
+    let said = fixture.run(&["jobs", "work", "--since", "yesterday"]).failed(2);
+    assert!(said.contains("write it as 2026-11-23T10:20 (UTC)"), "{said}");
+    let said = fixture.run(&["jobs", "work", "--newest"]).failed(2);
+    assert!(said.contains("--newest is for --state"), "{said}");
+    // What is done to jobs takes the same times.
+    fixture.run(&["requeue", "work", "--since", "2026-01-02", "--until", "2026-01-03", "--yes"]).ok();
+    assert_eq!(payloads(&[]), "13");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_found_by_the_worker_that_holds_them() {
+    let fixture = Fixture::new("held").await;
+    let queue = fixture.queue("work").await;
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let ended = std::sync::Mutex::new(ended);
+    let handler = move |_: &readpast::Job, _: &readpast::Context| -> Result<(), readpast::BoxError> {
+        let _ = ended.lock().unwrap().recv(); // until the test is over
+        Ok(())
+    };
+    let worker = Worker::builder(&queue, Handlers::any(handler)).start().await.unwrap();
+    let id = queue.enqueue(&NewJob::text("held")).await.unwrap().job_id;
+    until("it is claimed", async || queue.stats().await.unwrap().claimed == 1).await;
+    queue.enqueue(&NewJob::text("later").delay(Duration::from_secs(3_600))).await.unwrap();
+    let workers = fixture.run(&["workers", "--json"]).json();
+    let holder = workers[0]["worker_id"].as_str().unwrap();
+    let held = fixture.run(&["jobs", "work", "--worker", holder, "--json"]).json();
+    assert_eq!(held.iter().map(|job| job["job_id"].as_i64().unwrap()).collect::<Vec<_>>(), [id.0]);
+    let nobody = readpast::Uuid::new_v4().to_string();
+    assert_eq!(fixture.run(&["jobs", "work", "--worker", &nobody]).ok(), "no job matches\n");
+    fixture.run(&["jobs", "work", "--worker", holder, "--state", "dead"]).failed(2);
+    drop(end);
+    worker.shutdown().await.unwrap();
 }

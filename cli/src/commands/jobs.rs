@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 use clap::Args;
-use readpast::{JobFilter, JobRow, Queue};
+use readpast::{JobFilter, JobRow, JobState, Queue, Uuid, WorkerId};
 
 use crate::connection::Common;
-use crate::exit::Exit;
+use crate::exit::{Exit, failure};
 use crate::job_filter::FilterOptions;
 use crate::output::Output;
 use crate::texts;
@@ -21,6 +21,12 @@ pub struct Jobs {
     queue: String,
     #[command(flatten)]
     filter: FilterOptions,
+    /// Held by this worker, by its id (`worker_id` in `readpast workers --json`); they are claimed
+    #[arg(long, value_name = "UUID", help_heading = "Which jobs")]
+    worker: Option<Uuid>,
+    /// Those that have ended last come first; for --state done, dead, cancelled or archived
+    #[arg(long)]
+    newest: bool,
     /// How many at the most
     #[arg(long, default_value_t = 50, value_name = "NUMBER")]
     limit: usize,
@@ -36,9 +42,28 @@ const SHOWN_BYTES: usize = 200;
 const PAGE_BYTES: usize = 4 << 20;
 
 impl Jobs {
+    fn filter(&self) -> Result<JobFilter> {
+        let state = self.filter.state.map(JobState::from);
+        let state = if self.worker.is_some() { state.or(Some(JobState::Claimed)) } else { state };
+        let mut filter = self.filter.in_state(state);
+        if let Some(worker) = self.worker {
+            if state != Some(JobState::Claimed) {
+                return Err(failure(Exit::Usage, "--worker is for --state claimed: other jobs are held by none"));
+            }
+            filter = filter.worker(WorkerId(worker));
+        }
+        if self.newest {
+            if !matches!(state, Some(JobState::Done | JobState::Dead | JobState::Cancelled | JobState::Archived)) {
+                return Err(failure(Exit::Usage, "--newest is for --state done, dead, cancelled or archived"));
+            }
+            filter = filter.newest_first();
+        }
+        Ok(filter)
+    }
+
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let queue = common.queue(&self.queue).await?;
-        let filter = self.filter.filter();
+        let filter = self.filter()?;
         if output.is_json() {
             return self.print_json(&queue, &filter, output).await;
         }
