@@ -1,5 +1,7 @@
-//! `readpast web`: from where it may be reached without a log-in.
+//! `readpast web`: from where it may be reached without a log-in, and whom its file of users lets in.
 
+#[cfg(unix)]
+use crate::pty::Terminal;
 use crate::support::Fixture;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -21,4 +23,40 @@ async fn a_token_that_could_be_guessed_is_refused() {
     let said = run.failed(2);
     assert!(said.contains("fewer than 16 characters"), "{said}");
     assert!(!said.contains("short"), "the token is not shown: {said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_by_a_pipe_becomes_a_hash() {
+    let fixture = Fixture::new("hash").await;
+    let hash = fixture.run_with_input(&["hash-password"], b"a password\r\n").ok();
+    assert!(readpast_web::User::new("ann", hash.trim_end()).is_ok(), "{hash}");
+    let json = fixture.run_with_input(&["hash-password", "--json"], b"a password").json().remove(0);
+    assert!(readpast_web::User::new("ann", json["password_hash"].as_str().unwrap()).is_ok(), "{json}");
+    let said = fixture.run_with_input(&["hash-password"], b"\n").failed(2);
+    assert!(said.contains("no password"), "{said}");
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_at_a_terminal_is_asked_for_twice_and_not_shown() {
+    let fixture = Fixture::new("hash_terminal").await;
+    let asked = |keys: [&str; 2]| {
+        let mut terminal = Terminal::start(&fixture.command(&["hash-password"]), 200, 20);
+        terminal.until_it_says("Password:");
+        terminal.press(keys[0]);
+        if keys[0].ends_with('\r') {
+            terminal.until_it_says("again:");
+            terminal.press(keys[1]);
+        }
+        let (code, text) = terminal.end();
+        assert!(!text.contains("open"), "{text}");
+        (code, text)
+    };
+    let (code, text) = asked(["open sexame\u{7f}\u{7f}\u{7f}\u{7f}same\r", "open sesame\r"]);
+    let hash = text.lines().find(|line| line.starts_with("$argon2id$")).unwrap_or_default();
+    assert!(code == 0 && readpast_web::User::new("ann", hash).is_ok(), "{code}: {text}");
+    let (code, text) = asked(["open sesame\r", "open sesane\r"]);
+    assert!(code == 2 && text.contains("not the same") && !text.contains("argon2"), "{code}: {text}");
+    let (code, _) = asked(["open\u{3}", ""]);
+    assert_eq!(code, 130);
 }

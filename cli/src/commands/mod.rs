@@ -9,6 +9,7 @@ mod demo;
 #[cfg(feature = "dev-server")]
 mod dev;
 mod enqueue;
+mod hash_password;
 mod job;
 mod jobs;
 mod queue;
@@ -64,7 +65,7 @@ pub enum Command {
     Man(shell::Man),
     Work(work::Work),
     Web(web::Web),
-    HashPassword(web::HashPassword),
+    HashPassword(hash_password::HashPassword),
     #[cfg(unix)]
     #[command(hide = true)]
     Guard(work::GuardCommand),

@@ -1,6 +1,5 @@
 //! `readpast web`: the page, in a browser.
 
-use std::io::{self, BufRead, IsTerminal};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -161,28 +160,4 @@ fn users(file: &Path) -> Result<Access> {
         return Err(failure(Exit::Usage, message));
     }
     Ok(Access::Users(users))
-}
-
-/// Make the hash of a password for `readpast web --users`.
-///
-/// Reads the password from standard input, one line.
-#[derive(Debug, Args)]
-pub struct HashPassword {}
-
-impl HashPassword {
-    pub async fn run(self, output: Output) -> Result<Exit> {
-        if io::stdin().is_terminal() {
-            let message = "the password would be seen: send it by a pipe, as in `readpast hash-password < FILE`";
-            return Err(failure(Exit::Usage, message));
-        }
-        let mut password = String::new();
-        io::stdin().lock().read_line(&mut password)?;
-        let password = password.trim_end_matches(['\r', '\n']);
-        if password.is_empty() {
-            return Err(failure(Exit::Usage, "there is no password on standard input"));
-        }
-        let hash = readpast_web::hash_password(password);
-        output.one(&serde_json::json!({"password_hash": hash}), || hash.clone())?;
-        Ok(Exit::Ok)
-    }
 }

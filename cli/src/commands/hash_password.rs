@@ -1,0 +1,92 @@
+//! `readpast hash-password`: what stands in the file of `readpast web --users`.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use anyhow::Result;
+use clap::Args;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
+
+use crate::exit::{Exit, failure};
+use crate::output::Output;
+
+/// Make the hash of a password, for the file of `readpast web --users`.
+///
+/// On a terminal it asks for the password twice and does not show it. Otherwise it reads one line of standard input, as in
+/// `readpast hash-password < FILE`. The hash is argon2id with a salt of its own: another one each time. With --json it
+/// prints one object: `password_hash`.
+#[derive(Debug, Args)]
+pub struct HashPassword {}
+
+impl HashPassword {
+    pub async fn run(self, output: Output) -> Result<Exit> {
+        let password = if io::stdin().is_terminal() { asked()? } else { line()? };
+        if password.is_empty() {
+            return Err(failure(Exit::Usage, "there is no password on standard input"));
+        }
+        let hash = readpast_web::hash_password(&password);
+        output.one(&serde_json::json!({"password_hash": hash}), || hash.clone())?;
+        Ok(Exit::Ok)
+    }
+}
+
+/// One line of standard input.
+fn line() -> Result<String> {
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// What somebody types at the terminal, twice the same.
+fn asked() -> Result<String> {
+    let password = typed("Password: ")?;
+    if !password.is_empty() && typed("The same again: ")? != password {
+        return Err(failure(Exit::Usage, "that was not the same"));
+    }
+    Ok(password)
+}
+
+/// The terminal shows no keys while this is there.
+struct Unseen;
+
+impl Unseen {
+    fn begin() -> io::Result<Unseen> {
+        enable_raw_mode()?;
+        Ok(Unseen)
+    }
+}
+
+impl Drop for Unseen {
+    fn drop(&mut self) {
+        let _ = disable_raw_mode(); // where the terminal is gone, nothing is left to be done
+    }
+}
+
+/// A line that is not shown. The question goes to standard error: the hash may go to a file.
+fn typed(question: &str) -> Result<String> {
+    let unseen = Unseen::begin()?;
+    write!(io::stderr(), "{question}")?;
+    let line = keys();
+    drop(unseen);
+    writeln!(io::stderr())?;
+    line
+}
+
+fn keys() -> Result<String> {
+    let mut line = String::new();
+    loop {
+        let Event::Key(key) = event::read()? else { continue };
+        match key.code {
+            _ if key.kind == KeyEventKind::Release => {}
+            KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                return Err(failure(Exit::Interrupted, "nothing was made"));
+            }
+            KeyCode::Enter => return Ok(line),
+            KeyCode::Backspace => {
+                line.pop();
+            }
+            KeyCode::Char(character) => line.push(character),
+            _ => {}
+        }
+    }
+}
