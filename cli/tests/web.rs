@@ -1,8 +1,15 @@
 //! `readpast web`: from where it may be reached without a log-in, and whom its file of users lets in.
 
 #[cfg(unix)]
+use std::io::{BufRead, BufReader};
+#[cfg(unix)]
+use std::process::{Command, Stdio};
+
+#[cfg(unix)]
 use crate::pty::Terminal;
 use crate::support::Fixture;
+#[cfg(unix)]
+use crate::support::temporary_folder;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_others_can_reach_needs_a_log_in() {
@@ -59,4 +66,24 @@ async fn a_password_at_a_terminal_is_asked_for_twice_and_not_shown() {
     assert!(code == 2 && text.contains("not the same") && !text.contains("argon2"), "{code}: {text}");
     let (code, _) = asked(["open\u{3}", ""]);
     assert_eq!(code, 130);
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_of_users_in_the_documentation_is_taken() {
+    let fixture = Fixture::new("users").await;
+    let docs = include_str!("../../docs/web.md");
+    let (_, rest) = docs.split_once("```toml\n").expect("a file of users");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let shown = "$argon2id$v=19$m=19456,t=2,p=1$…$…";
+    assert_eq!(example.matches(shown).count(), 2, "{example}");
+    let folder = temporary_folder("users");
+    let file = folder.join("users.toml");
+    std::fs::write(&file, example.replace(shown, &readpast_web::hash_password("a password"))).unwrap();
+    let mut command = fixture.command(&["web", "--listen", "127.0.0.1:0", "--json", "--users", file.to_str().unwrap()]);
+    let mut page = command.stdout(Stdio::piped()).spawn().unwrap();
+    let line = BufReader::new(page.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+    assert!(line.starts_with("{\"url\":\"http://127.0.0.1:"), "{line}");
+    assert!(Command::new("kill").args(["-TERM", &page.id().to_string()]).status().unwrap().success());
+    assert_eq!(page.wait().unwrap().code(), Some(0));
 }
