@@ -29,6 +29,7 @@ mod hex;
 mod interrupt;
 mod job_filter;
 mod job_options;
+mod logs;
 mod output;
 mod payload_text;
 mod progress;

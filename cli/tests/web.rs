@@ -1,7 +1,9 @@
 //! `readpast web`: from where it may be reached without a log-in, and whom its file of users lets in.
 
 #[cfg(unix)]
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+#[cfg(unix)]
+use std::net::TcpStream;
 #[cfg(unix)]
 use std::process::{Command, Stdio};
 
@@ -85,5 +87,27 @@ async fn the_file_of_users_in_the_documentation_is_taken() {
     let line = BufReader::new(page.stdout.take().unwrap()).lines().next().unwrap().unwrap();
     assert!(line.starts_with("{\"url\":\"http://127.0.0.1:"), "{line}");
     assert!(Command::new("kill").args(["-TERM", &page.id().to_string()]).status().unwrap().success());
+    assert_eq!(page.wait().unwrap().code(), Some(0));
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_page_cannot_show_stands_in_the_log() {
+    let fixture = Fixture::new("web_log").await;
+    let login = fixture.login(Some("producer")).await;
+    let mut command = fixture.command_as(&login, &["web", "--listen", "127.0.0.1:0", "--json"]);
+    let mut page = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let line = BufReader::new(page.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+    let started: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let address = started["url"].as_str().unwrap().trim_start_matches("http://").trim_end_matches('/');
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.write_all(b"GET /queue?queue=work HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 502") && answer.contains("_monitor"), "{answer}");
+    assert!(Command::new("kill").args(["-TERM", &page.id().to_string()]).status().unwrap().success());
+    let mut log = String::new();
+    page.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    assert!(log.contains("a page could not be shown") && log.contains("permission denied"), "{log}");
     assert_eq!(page.wait().unwrap().code(), Some(0));
 }

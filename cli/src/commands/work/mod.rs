@@ -39,7 +39,6 @@ mod protocol;
 mod runner;
 mod summary;
 
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -49,11 +48,11 @@ use clap::Args;
 use readpast::rayon::{ThreadPool, ThreadPoolBuilder};
 use readpast::{BoxError, Config, Context, Handlers, Job, Outcome, Queue, StopHandle, Worker};
 use tempfile::TempDir;
-use tracing_subscriber::EnvFilter;
 
 use crate::connection::{Common, thread_count};
 use crate::exit::{Exit, failure};
 use crate::interrupt::StopSignals;
+use crate::logs;
 use crate::output::Output;
 use crate::texts::{bytes, duration, first_line};
 
@@ -141,7 +140,7 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 
 impl Work {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
-        log_to_stderr();
+        logs::to_stderr();
         #[cfg(target_os = "linux")]
         orphans::adopt();
         if self.max_output > MAX_OUTPUT {
@@ -213,18 +212,6 @@ impl Work {
 
 fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Logs of the library, and of failed jobs.
-fn log_to_stderr() {
-    let mut filter = EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env_lossy();
-    if let Ok(off) = "tiberius=off".parse() {
-        filter = filter.add_directive(off); // the driver logs what comes back as an error, too
-    }
-    let has_colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(has_colour).with_writer(std::io::stderr);
-    // What cannot be written is not worth dying for, as it is when nobody reads any more.
-    logs.log_internal_errors(false).init();
 }
 
 /// The threads of the handlers, which outlive the worker by a little.
