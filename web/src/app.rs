@@ -9,7 +9,7 @@ use readpast::Queue;
 use crate::acting::operations::Operations;
 use crate::failure::Failure;
 use crate::options::Options;
-use crate::readings::Readings;
+use crate::readings::{Reading, Readings};
 use crate::security::attempts::Attempts;
 use crate::security::sessions::Sessions;
 
@@ -55,6 +55,19 @@ impl Shared {
     /// For what is about the whole schema.
     pub fn schema(&self) -> &Queue {
         &self.queue
+    }
+
+    /// All queues, as they were last read.
+    ///
+    /// # Errors
+    ///
+    /// Where none is known because they cannot be read: that does not mean that there are none.
+    pub async fn all_queues(&self) -> Result<Arc<Reading>, Failure> {
+        let reading = self.readings.now().await;
+        match &reading.error {
+            Some(error) if reading.queues.is_empty() => Err(Failure::Away(error.clone())),
+            _ => Ok(reading),
+        }
     }
 
     /// The queue of this name, over the same connections.

@@ -60,12 +60,18 @@ async fn a_login_without_a_right_is_told_which_role_has_it() {
         ("audit", StatusCode::FORBIDDEN, denied),
         ("schedules", StatusCode::BAD_GATEWAY, unknown),
         ("queue?queue=work", StatusCode::BAD_GATEWAY, unknown),
+        ("find?text=timeout", StatusCode::BAD_GATEWAY, unknown),
+        ("batches", StatusCode::BAD_GATEWAY, unknown),
     ] {
         let answer = browser.get(page).await;
         assert_eq!(answer.status, status, "{page}");
         assert_eq!(answer.texts("h1"), [title], "{page}");
         let said = answer.texts("main p").remove(0);
         assert!(said.contains(&format!("{}_monitor", fixture.schema)), "{page}: {said}");
+    }
+    for (page, begin) in [("overview", "The queues cannot be read: "), ("workers", "The workers cannot be read: ")] {
+        let said = browser.page(page).await.texts(".error").remove(0);
+        assert!(said.starts_with(begin) && said.contains("_monitor"), "{page}: {said}");
     }
 }
 

@@ -75,7 +75,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         batches.extend(app.schema().batch(batch).await?);
     } else {
         let before: Option<BatchId> = fields.parsed("before")?.map(BatchId);
-        let reading = app.readings.now().await;
+        let reading = app.all_queues().await?;
         let queues = reading.queues.iter().map(|line| line.activity.stats.queue.as_str());
         for name in queues.filter(|name| fields.get("queue").is_none_or(|queue| queue == *name)) {
             batches.extend(app.queue(name).await?.batches(!all, before, PAGE).await?);

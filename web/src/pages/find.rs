@@ -31,7 +31,7 @@ pub async fn find(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Respon
     if let Some(queue) = fields.get("queue") {
         return Ok(see_other(&search(queue).link("jobs", &[])));
     }
-    let reading = app.readings.now().await;
+    let reading = app.all_queues().await?;
     let queues = || reading.queues.iter().map(|line| &line.activity.stats);
     for stats in queues() {
         let search = search(&stats.queue);

@@ -48,11 +48,7 @@ impl ScheduleView {
 }
 
 pub async fn show(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
-    let reading = app.readings.now().await;
-    // That no queue is known does not mean that there are no schedules.
-    if let Some(error) = reading.error.as_ref().filter(|_| reading.queues.is_empty()) {
-        return Err(Failure::Away(error.clone()));
-    }
+    let reading = app.all_queues().await?;
     let mut schedules = Vec::new();
     for line in &reading.queues {
         let queue = app.queue(&line.activity.stats.queue).await?;
