@@ -42,7 +42,7 @@ struct Page<'a> {
     first: Option<String>,
     next: Option<String>,
     is_narrow: bool,
-    actions: Vec<&'static JobAction>,
+    actions: Vec<JobAction>,
 }
 
 struct Tab {
