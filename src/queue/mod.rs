@@ -837,7 +837,7 @@ impl Queue {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn workers(&self) -> Result<Vec<WorkerRow>, Error> {
-        self.session().await?.list_workers(Some(&self.name)).await
+        self.session().await?.list_workers(Some(&self.name), Duration::MAX).await
     }
 
     /// As [`workers`](Queue::workers), of every queue of the schema, by the queues' names first. This one need not exist.
@@ -846,7 +846,17 @@ impl Queue {
     ///
     /// [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn all_workers(&self) -> Result<Vec<WorkerRow>, Error> {
-        self.session().await?.list_workers(None).await
+        self.session().await?.list_workers(None, Duration::MAX).await
+    }
+
+    /// As [`all_workers`](Queue::all_workers), but of the workers that have ended only those of the last `ended` (whole
+    /// seconds, up to a day): for who looks every second, where many workers come and go.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PermissionDenied`] for a producer or a worker.
+    pub async fn all_workers_ended_within(&self, ended: Duration) -> Result<Vec<WorkerRow>, Error> {
+        self.session().await?.list_workers(None, ended).await
     }
 
     /// What became of the queue in the last `span`, from then on: a row for each minute or, of what is more than a day

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use readpast::{
     Activity, Config, Error, FailedAttempt, JobChange, JobFilter, JobId, JobProgress, JobRow, JobState, Queue,
@@ -16,6 +17,9 @@ use super::screen::{Answer, Deed};
 use crate::audit::{note, note_of, noted};
 use crate::connection;
 use crate::texts;
+
+/// Workers that have ended are shown for so long.
+const ENDED: Duration = Duration::from_secs(3_600);
 
 /// How many running jobs are shown.
 const RUNNING: usize = 50;
@@ -57,7 +61,8 @@ impl Server {
 
     /// All queues and workers.
     pub async fn overview(&self) -> Result<Overview, Error> {
-        let (queues, workers) = tokio::try_join!(self.schema.all_queues(), self.schema.all_workers())?;
+        let (queues, workers) =
+            tokio::try_join!(self.schema.all_queues(), self.schema.all_workers_ended_within(ENDED))?;
         let queues = queues.into_iter().map(|stats| queue_line(Activity::new(stats, Some(&workers))));
         let queues = queues.collect();
         // One that has ended is of interest as long as it has not given back what it held.
