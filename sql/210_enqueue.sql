@@ -150,7 +150,7 @@ BEGIN
             SET @is_gone = 1;
     END TRY
     BEGIN CATCH
-        IF XACT_STATE() = -1
+        IF XACT_STATE() = -1 OR ERROR_NUMBER() <> 1222
             THROW;
     END CATCH;
     SET XACT_ABORT ON;

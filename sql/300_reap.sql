@@ -111,10 +111,12 @@ SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
 IF @first_ready IS NOT NULL
     EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 
--- A day is longer than any claim of a lost worker can still be running.
+-- A day is longer than any claim of a lost worker can still be running. What it has said must be in history first (note_history).
 DELETE w
 FROM [$(schema)].[workers] AS w WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)
+    AND ISNULL(w.done, 0) = ISNULL(w.noted_done, 0) AND ISNULL(w.failed, 0) = ISNULL(w.noted_failed, 0)
+    AND ISNULL(w.dead, 0) = ISNULL(w.noted_dead, 0) AND ISNULL(w.times, '') = ISNULL(w.noted_times, '')
     AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, INDEX (jobs_claimed))
                     WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id);
 

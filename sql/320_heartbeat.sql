@@ -28,6 +28,9 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int;
 
+IF @done NOT BETWEEN 0 AND 1000000000000000 OR @failed NOT BETWEEN 0 AND 1000000000000000 OR @dead NOT BETWEEN 0 AND 1000000000000000
+    THROW 58003, N'done, failed and dead must be 0 to 10^15', 1;
+
 UPDATE w
 SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id = queue_id,
     -- The clock was set back: the rates stay as they are.
@@ -35,10 +38,10 @@ SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id 
     failed_per_s = CASE WHEN r.is_news = 1 AND r.ms > 0 THEN (@failed - ISNULL(failed, 0)) * CAST(1000 AS float) / r.ms ELSE failed_per_s END,
     running      = CASE WHEN r.is_news = 1 THEN @running ELSE running END,
     done         = CASE WHEN r.is_news = 1 THEN @done ELSE done END,
-    failed       = CASE WHEN r.is_news = 1 THEN @failed ELSE failed END,
+    failed       = CASE WHEN r.is_news = 1 THEN ISNULL(@failed, failed) ELSE failed END,
     limited_by   = CASE WHEN r.is_news = 1 THEN @limited_by ELSE limited_by END,
-    dead         = CASE WHEN r.is_news = 1 THEN @dead ELSE dead END,
-    times        = CASE WHEN r.is_news = 1 THEN @times ELSE times END,
+    dead         = CASE WHEN r.is_news = 1 THEN ISNULL(@dead, dead) ELSE dead END,
+    times        = CASE WHEN r.is_news = 1 THEN ISNULL(@times, times) ELSE times END,
     report_no    = CASE WHEN r.is_news = 1 THEN @report_no ELSE report_no END,
     reported_at  = CASE WHEN r.is_news = 1 THEN @now ELSE reported_at END
 FROM [$(schema)].[workers] AS w WITH (ROWLOCK)

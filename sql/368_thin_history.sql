@@ -9,6 +9,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @epoch datetime2(0) = '20000101', @before datetime2(0) = DATEADD(DAY, -1, SYSUTCDATETIME()), @at datetime2(0), @done int = 0,
+    @oldest datetime2(0) = DATEADD(DAY, -90, SYSUTCDATETIME()),
     @times varchar(1400), @bucket varchar(3), @jobs bigint;
 DECLARE @old TABLE
 (
@@ -57,7 +58,8 @@ BEGIN TRY
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
         INSERT @counts (bucket, jobs)
-        SELECT j.[key], SUM(CAST(j.value AS bigint)) FROM @old AS o CROSS APPLY OPENJSON(o.times) AS j GROUP BY j.[key];
+        SELECT j.[key], SUM(CAST(j.value AS bigint)) FROM @old AS o CROSS APPLY OPENJSON(CASE WHEN ISJSON(o.times) = 1 THEN o.times END) AS j
+        GROUP BY j.[key];
         SET @times = NULL;
         SET @bucket = '';
         WHILE 1 = 1
@@ -78,7 +80,7 @@ BEGIN TRY
     END;
 
     DELETE TOP (1000) FROM [$(schema)].[history] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-    WHERE queue_id = @queue_id AND at < DATEADD(DAY, -90, SYSUTCDATETIME())
+    WHERE queue_id = @queue_id AND at < @oldest
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END TRY
 BEGIN CATCH

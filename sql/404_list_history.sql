@@ -11,7 +11,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[list_history]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @queue_id int, @since datetime2(3), @message nvarchar(2048);
+DECLARE @queue_id int, @since datetime2(3), @first datetime2(0), @end datetime2(0), @cut datetime2(0), @message nvarchar(2048);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (NOLOCK) WHERE name = @queue;
 IF @queue IS NOT NULL AND @queue_id IS NULL
@@ -24,16 +24,27 @@ IF @minutes IS NULL OR @minutes < 1 OR @minutes > 129600
 
 SET @until = ISNULL(@until, SYSUTCDATETIME());
 SET @since = DATEADD(MINUTE, -@minutes, @until);
-SELECT n.queue, n.at, n.minutes, n.ready, n.scheduled, n.waiting, n.claimed, n.dead, n.cancelled, n.workers, n.oldest_ready_ms,
-       n.done, n.failed, n.died, n.times
-FROM (SELECT TOP (100000) q.name AS queue, h.at, CAST(h.minutes AS int) AS minutes, h.ready, h.scheduled, h.waiting, h.claimed, h.dead, h.cancelled,
-             h.workers, h.oldest_ready_ms, h.done, h.failed, h.died, h.times
-      FROM [$(schema)].[queues] AS q WITH (NOLOCK)
-      INNER LOOP JOIN [$(schema)].[history] AS h WITH (NOLOCK, FORCESEEK (history_pk (queue_id, at))) ON h.queue_id = q.queue_id
-      WHERE (@queue_id IS NULL OR q.queue_id = @queue_id)
-          AND h.at > DATEADD(MINUTE, -10, @since) AND DATEADD(MINUTE, h.minutes, h.at) > @since  -- the first for the seek
-          AND h.at < @until
-      ORDER BY h.at DESC) AS n
-ORDER BY n.queue, n.at
+-- Bounds of the column's own type, for the seek; a second too wide, because a time is rounded on its way to seconds.
+SET @first = DATEADD(SECOND, -601, @since);
+SET @end = CASE WHEN @until < '9999-12-31' THEN DATEADD(SECOND, 1, @until) ELSE '9999-12-31T23:59:59' END;
+-- Of many queues, where to begin: only the times are sorted, not the rows.
+IF @queue_id IS NULL
+    SELECT @cut = MIN(n.at)
+    FROM (SELECT TOP (100000) h.at
+          FROM [$(schema)].[queues] AS q WITH (NOLOCK)
+          INNER LOOP JOIN [$(schema)].[history] AS h WITH (NOLOCK, FORCESEEK (history_pk (queue_id, at))) ON h.queue_id = q.queue_id
+          WHERE h.at > @first AND h.at < @end
+          ORDER BY h.at DESC) AS n
+    OPTION (MAXDOP 1);
+IF @cut > @first
+    SET @first = DATEADD(SECOND, -1, @cut);
+SELECT q.name AS queue, h.at, CAST(h.minutes AS int) AS minutes, h.ready, h.scheduled, h.waiting, h.claimed, h.dead, h.cancelled,
+       h.workers, h.oldest_ready_ms, h.done, h.failed, h.died, h.times
+FROM [$(schema)].[queues] AS q WITH (NOLOCK, INDEX (queues_name))
+INNER LOOP JOIN [$(schema)].[history] AS h WITH (NOLOCK, FORCESEEK (history_pk (queue_id, at))) ON h.queue_id = q.queue_id
+WHERE (@queue_id IS NULL OR q.queue_id = @queue_id)
+    AND h.at > @first AND h.at < @end
+    AND DATEADD(MINUTE, h.minutes, h.at) > @since AND h.at < @until
+ORDER BY q.name, h.at
 OPTION (MAXDOP 1);
 GO

@@ -1,14 +1,22 @@
--- Makes one scheduled job ready before its time: a delayed one, or one that waits for its next attempt. A job of a group that has not the turn waits
--- for it then. It waits for whoever is changing the job.
--- Result: promoted (0: the queue has no such scheduled job).
+-- Makes scheduled jobs ready before their time: one (@job_id) or up to 1,000 (@jobs), delayed ones or such as wait for their next attempt. A job of a
+-- group that has not the turn waits for it then. It waits for whoever is changing one of the jobs, in the order of job_id like everybody.
+-- Result: promoted (how many of them were scheduled jobs of the queue).
 CREATE OR ALTER PROCEDURE [$(schema)].[promote_now]
     @queue  nvarchar(129),
-    @job_id bigint
+    @job_id bigint = NULL,
+    @jobs   [$(schema)].[id_list] READONLY
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @promoted int, @state tinyint, @group_key nvarchar(128), @message nvarchar(2048);
+DECLARE @queue_id int, @first_ready bigint, @message nvarchar(2048);
+DECLARE @asked [$(schema)].[id_list];
+DECLARE @promoted TABLE
+(
+    job_id    bigint        NOT NULL PRIMARY KEY CLUSTERED,
+    state     tinyint       NOT NULL,
+    group_key nvarchar(128) NULL
+);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -16,21 +24,30 @@ BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
     THROW 58001, @message, 1;
 END;
+IF (SELECT COUNT(*) FROM @jobs) > 1000
+    THROW 58003, N'jobs must be up to 1000', 1;
+IF @job_id IS NULL
+    INSERT @asked (job_id) SELECT job_id FROM @jobs;
+ELSE
+    INSERT @asked (job_id) VALUES (@job_id);
 
 BEGIN TRANSACTION;
 UPDATE j
-SET @state = state = CASE WHEN j.group_key IS NULL OR j.in_turn = 1 THEN 0 ELSE 6 END, @group_key = j.group_key, due_at = SYSUTCDATETIME()
-FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
-WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state = 1
+SET state = CASE WHEN j.group_key IS NULL OR j.in_turn = 1 THEN 0 ELSE 6 END, due_at = SYSUTCDATETIME()
+OUTPUT inserted.job_id, inserted.state, inserted.group_key INTO @promoted (job_id, state, group_key)
+FROM @asked AS a
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = a.job_id
+WHERE j.queue_id = @queue_id AND j.state = 1
 OPTION (MAXDOP 1);
-SET @promoted = @@ROWCOUNT;
-IF @state = 6
-    INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended) VALUES (@queue_id, @group_key, 0);
+IF EXISTS (SELECT 1 FROM @promoted WHERE state = 6)
+    INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
+    SELECT DISTINCT @queue_id, group_key, 0 FROM @promoted WHERE state = 6;
 COMMIT TRANSACTION;
-IF @state = 6
+IF EXISTS (SELECT 1 FROM @promoted WHERE state = 6)
     EXEC [$(schema)].[advance_groups] @queue_id;
-ELSE IF @promoted > 0
-    EXEC [$(schema)].[lower_marks] @queue_id, @job_id;
+SET @first_ready = (SELECT MIN(job_id) FROM @promoted WHERE state = 0);
+IF @first_ready IS NOT NULL
+    EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 
-SELECT @promoted AS promoted;
+SELECT COUNT(*) AS promoted FROM @promoted;
 GO

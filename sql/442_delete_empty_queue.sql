@@ -38,24 +38,24 @@ BEGIN TRY
     IF EXISTS (SELECT 1 FROM [$(schema)].[batch_counts] WITH (ROWLOCK, HOLDLOCK, INDEX (batch_counts_ended))
                WHERE queue_id = @queue_id AND ended_at IS NULL)
         SET @outcome = 'batch';
-    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_ready))
+    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_ready (queue_id)))
                WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
         SET @outcome = 'jobs';
-    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_ready_lifo))
+    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_ready_lifo (queue_id)))
                WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
         SET @outcome = 'jobs';
-    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_ready_alone))
+    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_ready_alone (queue_id)))
                WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
         SET @outcome = 'jobs';
-    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_scheduled)) WHERE queue_id = @queue_id AND state = 1)
+    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_scheduled (queue_id))) WHERE queue_id = @queue_id AND state = 1)
         SET @outcome = 'jobs';
-    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_claimed)) WHERE queue_id = @queue_id AND state = 2)
+    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_claimed (queue_id))) WHERE queue_id = @queue_id AND state = 2)
         SET @outcome = 'jobs';
-    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_waiting)) WHERE queue_id = @queue_id AND state = 6)
+    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_waiting (queue_id))) WHERE queue_id = @queue_id AND state = 6)
         SET @outcome = 'jobs';
-    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_finished)) WHERE queue_id = @queue_id AND ended = 1)
+    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_finished (queue_id))) WHERE queue_id = @queue_id AND ended = 1)
         SET @outcome = 'jobs';
-    IF EXISTS (SELECT 1 FROM [$(schema)].[archive] WITH (ROWLOCK, HOLDLOCK, INDEX (archive_finished)) WHERE queue_id = @queue_id)
+    IF EXISTS (SELECT 1 FROM [$(schema)].[archive] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (archive_finished (queue_id))) WHERE queue_id = @queue_id)
         SET @outcome = 'jobs';
     -- They can be many: they go as the jobs do.
     IF @outcome IS NULL
@@ -72,7 +72,7 @@ BEGIN TRY
         INSERT @workers (worker_id) SELECT worker_id FROM [$(schema)].[workers] WITH (NOLOCK) WHERE queue_id = @queue_id;
         DELETE w
         FROM @workers AS o
-        INNER LOOP JOIN [$(schema)].[workers] AS w WITH (ROWLOCK, FORCESEEK, INDEX (workers_pk)) ON w.worker_id = o.worker_id
+        INNER LOOP JOIN [$(schema)].[workers] AS w WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (workers_pk)) ON w.worker_id = o.worker_id
         WHERE w.lost_at IS NOT NULL OR w.lease_until < @now
         OPTION (MAXDOP 1);
         IF EXISTS (SELECT 1 FROM [$(schema)].[workers] WITH (NOLOCK) WHERE queue_id = @queue_id)
@@ -84,7 +84,8 @@ BEGIN TRY
         DELETE [$(schema)].[samples] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[history] WITH (ROWLOCK) WHERE queue_id = @queue_id;  -- a row since the look; without the sample there is no further one
         DELETE [$(schema)].[marks] WITH (ROWLOCK) WHERE queue_id = @queue_id;
-        DELETE [$(schema)].[schedules] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        -- (READCOMMITTEDLOCK: under optimized locking, one that is not committed would be passed over, and not be waited for.)
+        DELETE [$(schema)].[schedules] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[claim_rates] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[groups] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[group_events] WITH (ROWLOCK) WHERE queue_id = @queue_id;

@@ -7,7 +7,8 @@
 --
 -- A page at any depth costs its rows: two seeks, first for the rest of the same time or priority, then for what follows. An OR of the two, or >= and
 -- a filter, would read the same time's million jobs for each page again. Only the claimed jobs are sorted, by id: as many as the workers hold.
--- First the ids, from entries of the index alone; then the rows. So it holds one lock at a time, and never waits.
+-- First the ids, from entries of the index alone; then a copy of the rows; then that is sent. So it never waits, and nobody waits until the client
+-- has read.
 -- @newest_first: the same pages backwards, for jobs that have ended: done, dead, cancelled, archived. A place serves both directions: with the other
 -- one, the page has what lies before it. The other states have an order of their own, in which nothing is the newest.
 -- @worker_id: of the claimed jobs those that this worker holds, by a seek.
@@ -316,7 +317,7 @@ BEGIN
         INSERT @matching (place)
         SELECT TOP (@max) p.place
         FROM @page AS p
-        INNER LOOP JOIN [$(schema)].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_pk)) ON j.job_id = p.job_id
+        INNER LOOP JOIN [$(schema)].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id))) ON j.job_id = p.job_id
         WHERE (@kind IS NULL OR j.kind = @kind)
             AND (@correlation_id IS NULL OR j.correlation_id = @correlation_id)
             AND (@error IS NULL OR CHARINDEX(@error, j.error) > 0)
@@ -330,7 +331,7 @@ BEGIN
         INSERT @matching (place)
         SELECT TOP (@max) p.place
         FROM @page AS p
-        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = p.job_id
         WHERE (@kind IS NULL OR j.kind = @kind)
             AND (@correlation_id IS NULL OR j.correlation_id = @correlation_id)
             AND (@error IS NULL OR CHARINDEX(@error, j.error) > 0)
@@ -354,48 +355,83 @@ BEGIN
     RETURN;
 END;
 
--- The bytes as text go by nvarchar: COLLATE on varchar converts between code pages, and letters may become others on the way. (What is no ASCII in
--- the database's code page is none in Unicode.)
+-- A copy first: reading varbinary(max), SQL Server keeps the S locks of all rows until the statement ends, and that is when the client has read the
+-- last of them. Claims and acknowledgements of these jobs would wait for it.
+DECLARE @rows TABLE
+(
+    place          int           NOT NULL PRIMARY KEY CLUSTERED,
+    job_id         bigint        NOT NULL,
+    state          varchar(9)    COLLATE Latin1_General_100_BIN2 NOT NULL,
+    priority       smallint      NOT NULL,
+    alone          bit           NOT NULL,
+    attempt        int           NOT NULL,
+    fence          int           NOT NULL,
+    enqueued_at    datetime2(3)  NOT NULL,
+    due_at         datetime2(3)  NOT NULL,
+    worker_id      uniqueidentifier NULL,
+    claimed_at     datetime2(3)  NULL,
+    finished_at    datetime2(3)  NULL,
+    run_us         bigint        NULL,
+    kind           varchar(64)   COLLATE Latin1_General_100_BIN2 NULL,
+    dedup_key      nvarchar(256) COLLATE Latin1_General_100_BIN2 NULL,
+    correlation_id uniqueidentifier NULL,
+    payload_utf16  bit           NOT NULL,
+    payload        varbinary(max) NOT NULL,
+    error          nvarchar(4000) NULL,
+    output         varbinary(max) NULL,
+    time_limit_ms  int           NULL,
+    headers        nvarchar(1500) COLLATE Latin1_General_100_BIN2 NULL,
+    batch_id       bigint        NULL,
+    group_key      nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL,
+    payload_bytes  bigint        NULL,
+    output_bytes   bigint        NULL
+);
 IF @is_archived = 1
-    SELECT j.job_id, CAST('archived' AS varchar(9)) AS state, j.priority, CAST(0 AS bit) AS alone, j.attempt, j.fence, j.enqueued_at, j.due_at,
-           j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key, j.correlation_id, j.payload_utf16,
-           CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END AS payload,
-           CASE WHEN @texts = 0 THEN NULL
-                WHEN j.payload_utf16 = 1 THEN CAST(j.payload AS nvarchar(max))
-                WHEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
-                    THEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) END AS payload_text,
-           j.error, CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END AS output,
-           CASE WHEN @texts = 0 THEN NULL
-                WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
-                    THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
-           j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload) AS payload_bytes, DATALENGTH(j.output) AS output_bytes
+    INSERT @rows (place, job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind,
+                  dedup_key, correlation_id, payload_utf16, payload, error, output, time_limit_ms, headers, batch_id, group_key, payload_bytes,
+                  output_bytes)
+    SELECT p.place, j.job_id, 'archived', j.priority, 0, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at,
+           j.run_us, j.kind, j.dedup_key, j.correlation_id, j.payload_utf16,
+           CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END, j.error,
+           CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END,
+           j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload), DATALENGTH(j.output)
     FROM @page AS p
-    INNER LOOP JOIN [$(schema)].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_pk)) ON j.job_id = p.job_id
+    INNER LOOP JOIN [$(schema)].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id))) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
-    ORDER BY p.place
     OPTION (MAXDOP 1);
 ELSE
-    SELECT j.job_id,
-           CAST(CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done' WHEN 4 THEN 'dead'
-                             WHEN 5 THEN 'cancelled' ELSE 'waiting' END
-                AS varchar(9)) AS state,
+    INSERT @rows (place, job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind,
+                  dedup_key, correlation_id, payload_utf16, payload, error, output, time_limit_ms, headers, batch_id, group_key, payload_bytes,
+                  output_bytes)
+    SELECT p.place, j.job_id,
+           CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done' WHEN 4 THEN 'dead'
+                        WHEN 5 THEN 'cancelled' ELSE 'waiting' END,
            j.priority, j.alone, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key,
            j.correlation_id, j.payload_utf16,
-           CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END AS payload,
-           CASE WHEN @texts = 0 THEN NULL
-                WHEN j.payload_utf16 = 1 THEN CAST(j.payload AS nvarchar(max))
-                WHEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
-                    THEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) END AS payload_text,
-           j.error, CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END AS output,
-           CASE WHEN @texts = 0 THEN NULL
-                WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
-                    THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
-           j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload) AS payload_bytes, DATALENGTH(j.output) AS output_bytes
+           CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END, j.error,
+           CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END,
+           j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload), DATALENGTH(j.output)
     FROM @page AS p
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
         AND (@job_id IS NOT NULL OR j.state = @number)
         AND (@worker_id IS NULL OR j.worker_id = @worker_id)
-    ORDER BY p.place
     OPTION (MAXDOP 1);
+
+-- The bytes as text go by nvarchar: COLLATE on varchar converts between code pages, and letters may become others on the way. (What is no ASCII in
+-- the database's code page is none in Unicode.)
+SELECT r.job_id, r.state, r.priority, r.alone, r.attempt, r.fence, r.enqueued_at, r.due_at, r.worker_id, r.claimed_at, r.finished_at, r.run_us,
+       r.kind, r.dedup_key, r.correlation_id, r.payload_utf16, r.payload,
+       CASE WHEN @texts = 0 THEN NULL
+            WHEN r.payload_utf16 = 1 THEN CAST(r.payload AS nvarchar(max))
+            WHEN CAST(CAST(r.payload AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
+                THEN CAST(CAST(r.payload AS varchar(max)) AS nvarchar(max)) END AS payload_text,
+       r.error, r.output,
+       CASE WHEN @texts = 0 THEN NULL
+            WHEN CAST(CAST(r.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
+                THEN CAST(CAST(r.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
+       r.time_limit_ms, r.headers, r.batch_id, r.group_key, r.payload_bytes, r.output_bytes
+FROM @rows AS r
+ORDER BY r.place
+OPTION (MAXDOP 1);
 GO

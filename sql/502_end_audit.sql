@@ -3,7 +3,7 @@
 CREATE OR ALTER PROCEDURE [$(schema)].[end_audit]
     @audit_id bigint,
     @jobs     bigint        = NULL,  -- how many were changed, where that makes sense
-    @outcome  nvarchar(400) = NULL   -- for example the error; what is longer is cut. NULL: it went well, and there is no more to say
+    @outcome  nvarchar(401) = NULL   -- up to 400 characters; for example the error; what is longer is cut. NULL: it went well, and there is no more to say
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -12,6 +12,11 @@ DECLARE @login nvarchar(128) = ISNULL(ORIGINAL_LOGIN(), USER_NAME()), @message n
 
 IF @jobs < 0
     THROW 58003, N'jobs must be 0 or more', 1;
+-- Half of a character beyond the first 65,536 (0xD800 to 0xDBFF, the second byte first) must not be the end.
+IF DATALENGTH(@outcome) > 800
+    SET @outcome = CAST(SUBSTRING(CAST(@outcome AS varbinary(802)), 1,
+                                  CASE WHEN SUBSTRING(CAST(@outcome AS varbinary(802)), 800, 1) BETWEEN 0xD8 AND 0xDB THEN 798 ELSE 800 END)
+                        AS nvarchar(400));
 UPDATE a
 SET ended_at = SYSUTCDATETIME(), jobs = @jobs, outcome = @outcome
 FROM [$(schema)].[audit] AS a WITH (ROWLOCK, INDEX (audit_pk))

@@ -331,7 +331,7 @@ async fn a_job_that_changes_its_state_while_the_queue_is_looked_through_is_not_m
         fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET {state}")).await;
 
         let script = include_str!("../sql/442_delete_empty_queue.sql");
-        let looks = "    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_scheduled))";
+        let looks = "    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_scheduled (queue_id)))";
         let mut holder = hold_up(&fixture, script, looks).await;
         let delete = "DECLARE @outcome varchar(8); EXEC [$(schema)].[delete_empty_queue] 1, N'work', @outcome OUTPUT";
         let deletion = send_until_it_waits(&fixture, delete).await;

@@ -205,6 +205,27 @@ async fn what_a_killed_worker_had_reported_is_counted() {
     fixture.remove().await;
 }
 
+/// A fleet that has ended while nobody could write its last reports, and a worker that comes days later and has the dead
+/// ones' jobs given back before it takes its first sample.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_not_written_yet_stays_until_it_is() {
+    let fixture = sampled("history_weekend").await;
+    let lost = WorkerSession::register(&fixture).await;
+    let mut session = fixture.session().await;
+    report(&mut session, &lost, r#", @done = 7, @failed = 0, @dead = 0, @times = '{"r2":7}', @report_no = 1"#).await;
+    session
+        .sql(
+            "UPDATE [$(schema)].[workers] SET lost_at = DATEADD(DAY, -3, SYSUTCDATETIME());
+             EXEC [$(schema)].[reap] N'work'",
+        )
+        .await;
+    noted(&mut session, 5).await;
+    assert_eq!(total(&fixture).await, [7, 0, 0, 0, 7]);
+    session.sql("EXEC [$(schema)].[reap] N'work'").await;
+    assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[workers]").await, 0);
+    fixture.remove().await;
+}
+
 /// Numbers of a worker, times among them, that are no JSON, or go down.
 #[tokio::test(flavor = "multi_thread")]
 async fn nonsense_counts_nothing_and_keeps_nobody_from_sampling() {
@@ -215,6 +236,7 @@ async fn nonsense_counts_nothing_and_keeps_nobody_from_sampling() {
         ("5", "no JSON"),
         ("5", r#"[1, 2]"#),
         ("2", r#"{"w0":"x","w1":3,"w100":4,"x1":1,"r1":{"a":1}}"#),
+        ("2", r#"{"w1":-9223372036854775808,"w26":1,"w3":99999999999999}"#),
         ("2", r#"{"w1":1}"#),
     ];
     let minute = this_minute(&mut session).await - 5;
@@ -224,6 +246,12 @@ async fn nonsense_counts_nothing_and_keeps_nobody_from_sampling() {
         noted_of(&mut session, minute, 5_000).await;
     }
     assert_eq!(total(&fixture).await, [5, 0, 0, 1, 0], "a sum that went down is taken from what the minute had");
+    for numbers in ["@done = -1", "@done = 1, @failed = 1000000000000001", "@dead = 9223372036854775807"] {
+        for call in ["heartbeat] ", "unregister_worker] @queue = N'work', "] {
+            let call = format!("EXEC [$(schema)].[{call}@worker_id = '{}', {numbers}, @report_no = 9", worker.id);
+            assert_eq!(session.refusal(&call).await.0, 58003, "{call}");
+        }
+    }
     fixture.remove().await;
 }
 
@@ -504,8 +532,8 @@ async fn thinning_that_breaks_off_loses_nothing() {
     let mut session = fixture.session().await;
     wrote(&mut session, &[(DAY_MINUTES + 10, 3), (DAY_MINUTES + 9, 4)]).await;
     // What cannot be added up.
-    session.sql("UPDATE [$(schema)].[history] SET times = '{' WHERE done = 4").await;
-    assert_eq!(session.refusal("EXEC [$(schema)].[expire] N'work'").await.0, 13609);
+    session.sql(r#"UPDATE [$(schema)].[history] SET times = '{"w1":"x"}' WHERE done = 4"#).await;
+    assert_eq!(session.refusal("EXEC [$(schema)].[expire] N'work'").await.0, 8114);
     session.sql("UPDATE [$(schema)].[history] SET times = NULL WHERE done = 4").await;
     assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[history]").await, 2);
     session.sql("EXEC [$(schema)].[expire] N'work'").await;
@@ -533,6 +561,7 @@ async fn after_ninety_days_it_is_gone() {
     let fixture = Fixture::new("history_gone").await;
     let mut session = fixture.session().await;
     wrote(&mut session, &[(90 * DAY_MINUTES + 20, 1), (89 * DAY_MINUTES, 2)]).await;
+    session.sql("UPDATE [$(schema)].[history] SET times = 'no JSON' WHERE done = 2").await; // it keeps nothing from going
     session.sql("EXEC [$(schema)].[expire] N'work'; EXEC [$(schema)].[expire] N'work'").await;
     assert_eq!(total_of(&mut session).await, 2);
     assert_eq!(fixture.queue.history(Duration::MAX).await.unwrap().len(), 1, "all that there is");

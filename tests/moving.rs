@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use readpast::{Error, Handlers, JobFilter, JobId, JobState, NewJob, Worker};
+use readpast::{Error, Handlers, JobChange, JobFilter, JobId, JobState, NewJob, Worker};
 
 use crate::support::{Fixture, JobCounts, WorkerSession};
 
@@ -30,6 +30,35 @@ async fn a_scheduled_job_runs_now_if_told_so() {
     assert_eq!(worker.finish(&[job.retry(3_600_000, "no")]).await, []);
     assert!(queue.promote_now(delayed).await.unwrap());
     assert_eq!(worker.claim_one().await.attempt, 2);
+    fixture.remove().await;
+}
+
+/// More than one call takes; with groups, of which each lets one run; and other jobs among them.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_scheduled_jobs_run_now_if_told_so() {
+    let fixture = Fixture::new("promote_many").await;
+    let queue = &fixture.queue;
+    let ready = queue.enqueue(&NewJob::text("x").priority(9)).await.unwrap().job_id;
+    let late = |number: usize| {
+        let job = NewJob::text("x").delay(HOUR);
+        if number < 10 { job.group_key(["a", "b"][number % 2]) } else { job }
+    };
+    let jobs: Vec<NewJob> = (0..1_100).map(late).collect();
+    let mut ids: Vec<JobId> = queue.enqueue_many(&jobs).await.unwrap().iter().map(|job| job.job_id).collect();
+    ids.push(ready);
+    ids.push(JobId(4_711_000));
+    assert_eq!(queue.promote_jobs(&ids).await.unwrap(), 1_100);
+    assert_eq!(queue.promote_jobs(&ids).await.unwrap(), 0, "they are not scheduled any more");
+    let stats = queue.stats().await.unwrap();
+    assert_eq!((stats.scheduled, stats.waiting, stats.ready), (0, 8, 1_093));
+    // By filter.
+    queue.enqueue_many(&jobs[1_000..]).await.unwrap();
+    let mut pages = queue.matching(&JobFilter::all(), JobChange::Promote).unwrap();
+    let mut promoted = 0;
+    while let Some(page) = pages.next().await.unwrap() {
+        promoted += queue.change(&JobChange::Promote, &page).await.unwrap();
+    }
+    assert_eq!((promoted, queue.stats().await.unwrap().scheduled), (100, 0));
     fixture.remove().await;
 }
 

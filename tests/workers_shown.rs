@@ -190,6 +190,10 @@ async fn workers_are_shown_for_a_day_after_their_end_by_queue_and_name() {
     assert_eq!(shown(fixture.queue.workers().await.unwrap()), work);
     let all = fixture.queue.all_workers().await.unwrap();
     assert_eq!(shown(all), [&[row("other", "c", true)], &work[..]].concat());
+    for (ended_s, expected) in [(60, 4), (22 * 3_600, 4), (23 * 3_600 + 60, 5), (u64::MAX, 5)] {
+        let some = fixture.queue.all_workers_ended_within(std::time::Duration::from_secs(ended_s)).await.unwrap();
+        assert_eq!(some.len(), expected, "{ended_s} s");
+    }
 
     let names: Vec<String> = fixture.queue.all_queues().await.unwrap().into_iter().map(|row| row.queue).collect();
     assert_eq!(names, ["other", "work"]);

@@ -3,13 +3,9 @@
 
 use std::env;
 
-use readpast::{AuditId, Error, NewAudit, Queue};
-use serde_json::Value;
+use readpast::{AuditId, Error, JobChange, NewAudit, Queue};
 
 use crate::exit::say;
-
-/// So many of the jobs that are named are noted; a note has an end.
-const JOBS: usize = 1_000;
 
 /// A note of something that is being done.
 pub struct Audit {
@@ -19,8 +15,8 @@ pub struct Audit {
 
 impl Audit {
     /// Notes what is about to be done to a queue. Without the note it is not to be done.
-    pub async fn begin(queue: &Queue, action: &str, what: Value) -> Result<Audit, Error> {
-        let id = queue.begin_audit(&NewAudit::new(user(), action).what(what)).await?;
+    pub async fn begin(queue: &Queue, note: &NewAudit) -> Result<Audit, Error> {
+        let id = queue.begin_audit(note).await?;
         Ok(Audit { queue: queue.clone(), id })
     }
 
@@ -35,12 +31,11 @@ impl Audit {
 /// Does something to a queue, and notes it. `jobs` tells from the answer how many jobs were changed.
 pub async fn noted<T>(
     queue: &Queue,
-    action: &str,
-    what: Value,
+    note: NewAudit,
     doing: impl Future<Output = Result<T, Error>>,
     jobs: impl FnOnce(&T) -> Option<u64>,
 ) -> Result<T, Error> {
-    let audit = Audit::begin(queue, action, what).await?;
+    let audit = Audit::begin(queue, &note).await?;
     let done = doing.await;
     match &done {
         Ok(answer) => audit.end(jobs(answer), None).await,
@@ -49,9 +44,14 @@ pub async fn noted<T>(
     done
 }
 
-/// The jobs that were named, for a note.
-pub fn named(jobs: &[i64]) -> Value {
-    serde_json::json!({ "jobs": &jobs[..jobs.len().min(JOBS)], "named": jobs.len() })
+/// A note of something that is not done to jobs.
+pub fn note(action: &str) -> NewAudit {
+    NewAudit::new(user(), action)
+}
+
+/// A note of a change of jobs.
+pub fn note_of(change: &JobChange) -> NewAudit {
+    NewAudit::of(user(), change)
 }
 
 /// The user of the operating system, as the environment has it.

@@ -1,29 +1,36 @@
 //! What people have done to queues, as the programs note it that they do it with.
 
+use std::fmt;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::Queue;
+use super::job_change::JobChange;
+use super::job_filter::JobFilter;
 use super::lasting_session::Session;
 use super::parameters::{big, int};
 use super::result_columns::Columns;
 use crate::error::Error;
-use crate::ids::AuditId;
+use crate::ids::{AuditId, JobId};
 use crate::json_formats;
 
 /// So much of an outcome is kept, in UTF-16 units.
 const MAX_OUTCOME: usize = 400;
 
+/// So many of the jobs that are named are noted: a note has an end.
+const MAX_JOBS: usize = 1_000;
+
 /// An action that is to be noted before it is done ([`Queue::begin_audit`]).
 ///
 /// ```
-/// use readpast::{JobFilter, JobState, NewAudit};
+/// use readpast::{JobChange, JobFilter, JobState, NewAudit};
 /// use serde_json::json;
 ///
 /// let filter = JobFilter::from(JobState::Dead).kind("resize");
-/// let audit = NewAudit::new("maria@example.com", "requeue").what(json!({ "filter": filter }));
+/// let requeue = NewAudit::of("maria@example.com", &JobChange::Requeue).filter(&filter);
+/// let pause = NewAudit::new("maria@example.com", "pause").what(json!({ "until": "noon" }));
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 #[must_use = "a note does nothing until it is passed to Queue::begin_audit"]
@@ -41,16 +48,56 @@ impl NewAudit {
         NewAudit { who: who.into(), action: action.into(), what: None, of_no_queue: false }
     }
 
-    /// To what it is done: the filter, the jobs, the settings. An object or an array, up to 100,000 UTF-16 units as text.
+    /// The same for a change of jobs: its [word](JobChange::word), why they are cancelled (`why`), the new `priority`.
+    pub fn of(who: impl Into<String>, change: &JobChange) -> NewAudit {
+        let audit = NewAudit::new(who, change.word());
+        match change {
+            JobChange::Cancel { why } => audit.with("why", why.as_str().into()),
+            JobChange::SetPriority(priority) => audit.with("priority", (*priority).into()),
+            _ => audit,
+        }
+    }
+
+    /// To what it is done: the settings, the schedule. An object or an array, up to 100,000 UTF-16 units as text.
+    /// It takes the place of what was said before.
     pub fn what(mut self, what: Value) -> NewAudit {
         self.what = Some(what);
         self
+    }
+
+    /// To the jobs of a filter: `filter`.
+    pub fn filter(self, filter: &JobFilter) -> NewAudit {
+        self.with("filter", json!(filter))
+    }
+
+    /// To these jobs: the first 1,000 as `jobs`, and how many there are as `named`.
+    pub fn jobs(self, jobs: &[JobId]) -> NewAudit {
+        let noted = &jobs[..jobs.len().min(MAX_JOBS)];
+        self.with("jobs", json!(noted)).with("named", jobs.len().into())
     }
 
     /// It is done to no queue, or to several: the note names none, instead of the queue through which it is made.
     pub fn of_no_queue(mut self) -> NewAudit {
         self.of_no_queue = true;
         self
+    }
+
+    fn with(mut self, name: &str, value: Value) -> NewAudit {
+        let mut what = match self.what {
+            Some(Value::Object(what)) => what,
+            _ => Map::new(),
+        };
+        what.insert(name.to_owned(), value);
+        self.what = Some(Value::Object(what));
+        self
+    }
+}
+
+/// What is done, and to what: `requeue {"filter":{"state":"dead"}}`.
+impl fmt::Display for NewAudit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.action)?;
+        self.what.as_ref().map_or(Ok(()), |what| write!(f, " {what}"))
     }
 }
 
@@ -108,10 +155,9 @@ impl Queue {
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
-    /// use readpast::NewAudit;
-    /// use serde_json::json;
+    /// use readpast::{JobChange, NewAudit};
     ///
-    /// let audit = queue.begin_audit(&NewAudit::new("maria", "requeue").what(json!({ "jobs": [job_id] }))).await?;
+    /// let audit = queue.begin_audit(&NewAudit::of("maria", &JobChange::Requeue).jobs(&[job_id])).await?;
     /// let requeued = queue.requeue(Some(job_id)).await;
     /// let error = requeued.as_ref().err().map(|error| error.to_string());
     /// queue.end_audit(audit, requeued.as_ref().ok().copied(), error.as_deref()).await?;

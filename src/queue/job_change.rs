@@ -27,16 +27,30 @@ pub enum JobChange {
     Purge,
     /// As [`Queue::set_priority_of`].
     SetPriority(i16),
+    /// As [`Queue::promote_jobs`].
+    Promote,
 }
 
 impl JobChange {
     /// The states of jobs that it can be done to, in the order in which it is done.
     pub fn states(&self) -> &'static [JobState] {
-        use JobState::{Archived, Cancelled, Claimed, Dead, Done, Ready, Scheduled, Waiting};
+        use JobState::{Archived, Cancelled, Dead, Done, Ready, Scheduled, Waiting};
         match self {
             JobChange::Requeue => &[Dead, Cancelled],
-            JobChange::Cancel { .. } | JobChange::SetPriority(_) => &[Scheduled, Waiting, Ready, Claimed],
+            JobChange::Cancel { .. } | JobChange::SetPriority(_) => JobState::UNFINISHED,
             JobChange::Purge => &[Scheduled, Waiting, Ready, Done, Dead, Cancelled, Archived],
+            JobChange::Promote => &[Scheduled],
+        }
+    }
+
+    /// Its word: `requeue`, `cancel`, `purge`, `set_priority` or `promote`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            JobChange::Requeue => "requeue",
+            JobChange::Cancel { .. } => "cancel",
+            JobChange::Purge => "purge",
+            JobChange::SetPriority(_) => "set_priority",
+            JobChange::Promote => "promote",
         }
     }
 }
@@ -168,6 +182,7 @@ impl Queue {
             }
             JobChange::Purge => self.purge_jobs(page.state, &page.jobs).await,
             JobChange::SetPriority(priority) => self.set_priority_of(&page.jobs, *priority).await,
+            JobChange::Promote => self.promote_jobs(&page.jobs).await,
         }
     }
 }

@@ -1,13 +1,11 @@
 //! Which jobs an operator wants to see.
 
-use std::slice;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::job_state::JobState;
-use crate::error::Error;
 use crate::ids::{BatchId, WorkerId};
 use crate::json_formats;
 
@@ -17,7 +15,7 @@ use crate::json_formats;
 /// times. Every other condition is tested row by row, up to 10,000 rows for a page, because each job would pay for an index.
 ///
 /// As JSON it has what is asked for and nothing else, the times as in RFC 3339 and the age in seconds (`older_than_s`): for
-/// a note of what was done ([`NewAudit::what`](crate::NewAudit::what)).
+/// a note of what was done ([`NewAudit::filter`](crate::NewAudit::filter)).
 ///
 /// ```
 /// use readpast::{JobFilter, JobState};
@@ -153,23 +151,6 @@ impl JobFilter {
     pub fn cut_at(mut self, bytes: usize) -> JobFilter {
         self.cut_at = Some(bytes);
         self
-    }
-
-    /// The states that are asked for, of those in which a job has not ended.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Refused`] where it asks for another one.
-    pub(super) fn unfinished_states(&self) -> Result<&[JobState], Error> {
-        match &self.state {
-            None => Ok(JobState::UNFINISHED),
-            Some(state) if JobState::UNFINISHED.contains(state) => Ok(slice::from_ref(state)),
-            Some(state) => {
-                let message =
-                    format!("the filter's state is {state}; it must be ready, scheduled, waiting or claimed, or none");
-                Err(Error::Refused { message })
-            }
-        }
     }
 }
 

@@ -57,6 +57,11 @@ impl JobState {
         ("archived", JobState::Archived),
     ];
 
+    /// Whether a job in this state has ended; it stays so until it is requeued.
+    pub fn has_ended(self) -> bool {
+        !JobState::UNFINISHED.contains(&self)
+    }
+
     pub(super) fn word(self) -> &'static str {
         word(&JobState::WORDS, self)
     }

@@ -13,7 +13,7 @@ use crate::ids::JobId;
 impl Queue {
     /// As [`list`](Queue::list), but only the ids: for what is done to many jobs
     /// ([`cancel_jobs`](Queue::cancel_jobs), [`requeue_jobs`](Queue::requeue_jobs), [`purge_jobs`](Queue::purge_jobs),
-    /// [`set_priority_of`](Queue::set_priority_of)), page by page. A job that is requeued and dies again is on a later page
+    /// [`set_priority_of`](Queue::set_priority_of), [`promote_jobs`](Queue::promote_jobs)), page by page. A job that is requeued and dies again is on a later page
     /// once more, so that a loop over all of them may not end; with [`JobFilter::older_than`] it does not meet what has
     /// ended since it began:
     ///
@@ -98,6 +98,26 @@ impl Queue {
         let mut total = 0;
         for some in jobs.chunks(OPERATOR_BATCH) {
             total += u64::from(session.purge_listed(&self.name, state, some).await?);
+        }
+        Ok(total)
+    }
+
+    /// Makes these scheduled jobs ready before their time, as [`promote_now`](Queue::promote_now) does with one: any
+    /// number, up to 1,000 in a transaction. Other jobs are passed over. Returns how many were scheduled.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights. Jobs that were made ready before
+    /// the error stay so.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the jobs that were made ready before stay so.
+    pub async fn promote_jobs(&self, jobs: &[JobId]) -> Result<u64, Error> {
+        let mut session = self.session().await?;
+        let mut total = 0;
+        for some in jobs.chunks(OPERATOR_BATCH) {
+            total += self.promote_some(&mut session, some).await?;
         }
         Ok(total)
     }

@@ -8,7 +8,7 @@
 //! | `connector`, `idle_connections`, `lasting_session`, `pool` | making a connection; trusting it; owning one; lending several |
 //! | `parameters`, `id_list`, `result_columns`, `datetime2` | what is sent to procedures and what comes back |
 //! | `schema`, `script_batches`, `findings` | installing, removing, and checking what is installed |
-//! | `create_queue`, `delete_queue`, `stats`, `worker_row`, `history_row`, `activity`, `role`, `operators`, `listed_jobs`, `job_change`, `schedules`, `cancel`, `peek` with `job_filter`, `id_pages`, `job_page`, `job_row`, `job_state`, `failed_attempt`, `failures` with `error_pattern`, `audits` | what operators call |
+//! | `create_queue`, `delete_queue`, `stats`, `worker_row`, `history_row`, `activity`, `role`, `operators`, `listed_jobs`, `job_change`, `schedules`, `cancel`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state`, `failed_attempt`, `failures` with `error_pattern`, `audits` | what operators call |
 //! | `enqueue`, `enqueue_retries`, `batches`, `job_end` with `waiters` | what producers call |
 //! | the others | what workers call, a file for each procedure or two |
 //!
@@ -29,7 +29,6 @@ mod findings;
 mod follow_up_list;
 mod history_row;
 mod id_list;
-mod id_pages;
 mod idle_connections;
 mod job_change;
 mod job_end;
@@ -116,7 +115,6 @@ pub use worker_row::WorkerRow;
 use cancel::CancelAnswer;
 use connector::Connector;
 use depth_sample::QueueSample;
-use id_pages::IdPages;
 use lasting_session::Session;
 use peek::{IDS, ROWS, Shown};
 use pool::{Lent, Pool};
@@ -839,7 +837,7 @@ impl Queue {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn workers(&self) -> Result<Vec<WorkerRow>, Error> {
-        self.session().await?.list_workers(Some(&self.name)).await
+        self.session().await?.list_workers(Some(&self.name), Duration::MAX).await
     }
 
     /// As [`workers`](Queue::workers), of every queue of the schema, by the queues' names first. This one need not exist.
@@ -848,7 +846,17 @@ impl Queue {
     ///
     /// [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn all_workers(&self) -> Result<Vec<WorkerRow>, Error> {
-        self.session().await?.list_workers(None).await
+        self.session().await?.list_workers(None, Duration::MAX).await
+    }
+
+    /// As [`all_workers`](Queue::all_workers), but of the workers that have ended only those of the last `ended` (whole
+    /// seconds, up to a day): for who looks every second, where many workers come and go.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PermissionDenied`] for a producer or a worker.
+    pub async fn all_workers_ended_within(&self, ended: Duration) -> Result<Vec<WorkerRow>, Error> {
+        self.session().await?.list_workers(None, ended).await
     }
 
     /// What became of the queue in the last `span`, from then on: a row for each minute or, of what is more than a day
@@ -977,8 +985,8 @@ impl Queue {
     /// Cancels all jobs that have not ended and match the filter, as [`cancel`](Queue::cancel) does with one. Where the
     /// filter names no state, these are scheduled, waiting, ready and running ones. Returns how many.
     ///
-    /// It lists them page by page as [`list`](Queue::list) does, and cancels each page: jobs that are enqueued meanwhile
-    /// may be among them or not.
+    /// It lists them page by page ([`matching`](Queue::matching)), and cancels each page: jobs that are enqueued meanwhile
+    /// are not among them.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -999,11 +1007,10 @@ impl Queue {
     ///
     /// When the future is dropped, the jobs that were cancelled before stay so.
     pub async fn cancel_all(&self, filter: &JobFilter, why: &str) -> Result<Cancelled, Error> {
-        let mut session = self.session().await?;
         let mut total = Cancelled::default();
-        let mut pages = IdPages::new(&self.name, filter)?;
-        while let Some(jobs) = pages.next(&mut session).await? {
-            total.add(self.cancel_some(&mut session, &jobs, why).await?);
+        let mut pages = self.matching(filter, JobChange::Cancel { why: why.to_owned() })?;
+        while let Some(page) = pages.next().await? {
+            total.add(self.cancel_jobs(&page.jobs, why).await?);
         }
         Ok(total)
     }
@@ -1081,11 +1088,16 @@ impl Queue {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights.
     pub async fn promote_now(&self, job_id: JobId) -> Result<bool, Error> {
-        let promoted = self.session().await?.promote_now(&self.name, job_id).await?;
-        if promoted {
+        let mut session = self.session().await?;
+        Ok(self.promote_some(&mut session, &[job_id]).await? > 0)
+    }
+
+    async fn promote_some(&self, session: &mut Session, jobs: &[JobId]) -> Result<u64, Error> {
+        let promoted = session.promote_now(&self.name, jobs).await?;
+        if promoted > 0 {
             self.enqueued.send_replace(());
         }
-        Ok(promoted)
+        Ok(promoted.into())
     }
 
     /// Gives all jobs that have not ended and match the filter another priority; smaller runs first. Of a running job it
@@ -1111,11 +1123,10 @@ impl Queue {
     ///
     /// When the future is dropped, the jobs that were changed before stay so.
     pub async fn set_priority(&self, filter: &JobFilter, priority: i16) -> Result<u64, Error> {
-        let mut session = self.session().await?;
         let mut total = 0;
-        let mut pages = IdPages::new(&self.name, filter)?;
-        while let Some(jobs) = pages.next(&mut session).await? {
-            total += u64::from(session.set_priority(&self.name, &jobs, priority).await?);
+        let mut pages = self.matching(filter, JobChange::SetPriority(priority))?;
+        while let Some(page) = pages.next().await? {
+            total += self.set_priority_of(&page.jobs, priority).await?;
         }
         Ok(total)
     }

@@ -53,12 +53,16 @@ impl Session {
         self.row("find_job", command).await?.optional("queue")
     }
 
-    /// Makes one scheduled job ready; returns whether it was.
-    pub(crate) async fn promote_now(&mut self, queue: &str, job_id: JobId) -> Result<bool, Error> {
+    /// Makes up to 1,000 scheduled jobs ready; returns how many.
+    pub(crate) async fn promote_now(&mut self, queue: &str, jobs: &[JobId]) -> Result<u32, Error> {
+        let list = table_type(self.schema(), "id_list");
         let mut command = self.command("promote_now");
         command.bind_param("@queue", queue);
-        command.bind_param("@job_id", job_id.0);
-        Ok(self.row("promote_now", command).await?.count("promoted")? > 0)
+        match jobs {
+            [job_id] => command.bind_param("@job_id", job_id.0), // without the round trip that a list costs
+            jobs => command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs)),
+        }
+        self.row("promote_now", command).await?.count("promoted")
     }
 
     /// Gives up to 1,000 jobs another priority; returns how many had another one before.

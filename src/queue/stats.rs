@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::create_queue::{ClaimOrder, CompletionPolicy, Delivery, Keep, Rate, read_keep};
+use super::job_state::JobState;
 use super::lasting_session::Session;
 use super::result_columns::Columns;
 use crate::error::Error;
@@ -75,6 +76,20 @@ impl QueueStats {
     /// All jobs that are not done. They come in by being enqueued and go out by being done; a job that fails stays.
     pub fn not_done(&self) -> u64 {
         self.ready + self.scheduled + self.waiting + self.claimed + self.dead + self.cancelled
+    }
+
+    /// How many jobs are in a state.
+    pub fn jobs(&self, state: JobState) -> u64 {
+        match state {
+            JobState::Ready => self.ready,
+            JobState::Scheduled => self.scheduled,
+            JobState::Waiting => self.waiting,
+            JobState::Claimed => self.claimed,
+            JobState::Done => self.done,
+            JobState::Dead => self.dead,
+            JobState::Cancelled => self.cancelled,
+            JobState::Archived => self.archived,
+        }
     }
 
     fn read(mut row: Columns) -> Result<QueueStats, Error> {

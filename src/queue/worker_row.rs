@@ -6,10 +6,14 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use super::lasting_session::Session;
+use super::parameters::int;
 use super::result_columns::Columns;
 use crate::error::Error;
 use crate::ids::WorkerId;
 use crate::json_formats::rfc3339;
+
+/// The longest that a worker is shown that has ended.
+const DAY_S: u64 = 86_400;
 
 /// A worker as an operator sees it. All times are SQL Server's.
 ///
@@ -102,10 +106,11 @@ impl Serialize for WorkerRow {
 }
 
 impl Session {
-    /// The workers of one queue or, with `None`, of all.
-    pub(super) async fn list_workers(&mut self, queue: Option<&str>) -> Result<Vec<WorkerRow>, Error> {
+    /// The workers of one queue or, with `None`, of all; of those that have ended, those of the last `ended`.
+    pub(super) async fn list_workers(&mut self, queue: Option<&str>, ended: Duration) -> Result<Vec<WorkerRow>, Error> {
         let mut command = self.command("list_workers");
         command.bind_param("@queue", queue);
+        command.bind_param("@ended_s", int(ended.as_secs().min(DAY_S)));
         self.rows("list_workers", command).await?.into_iter().map(WorkerRow::read).collect()
     }
 }

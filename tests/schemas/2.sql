@@ -1321,7 +1321,7 @@ BEGIN
             SET @is_gone = 1;
     END TRY
     BEGIN CATCH
-        IF XACT_STATE() = -1
+        IF XACT_STATE() = -1 OR ERROR_NUMBER() <> 1222
             THROW;
     END CATCH;
     SET XACT_ABORT ON;
@@ -1901,7 +1901,7 @@ BEGIN
                 SET @is_gone = 1;
         END TRY
         BEGIN CATCH
-            IF XACT_STATE() = -1
+            IF XACT_STATE() = -1 OR ERROR_NUMBER() <> 1222
                 THROW;
         END CATCH;
         SET XACT_ABORT ON;
@@ -3377,10 +3377,12 @@ SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
 IF @first_ready IS NOT NULL
     EXEC [readpast].[lower_marks] @queue_id, @first_ready;
 
--- A day is longer than any claim of a lost worker can still be running.
+-- A day is longer than any claim of a lost worker can still be running. What it has said must be in history first (note_history).
 DELETE w
 FROM [readpast].[workers] AS w WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)
+    AND ISNULL(w.done, 0) = ISNULL(w.noted_done, 0) AND ISNULL(w.failed, 0) = ISNULL(w.noted_failed, 0)
+    AND ISNULL(w.dead, 0) = ISNULL(w.noted_dead, 0) AND ISNULL(w.times, '') = ISNULL(w.noted_times, '')
     AND NOT EXISTS (SELECT 1 FROM [readpast].[jobs] AS j WITH (ROWLOCK, INDEX (jobs_claimed))
                     WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id);
 
@@ -3493,6 +3495,9 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int;
 
+IF @done NOT BETWEEN 0 AND 1000000000000000 OR @failed NOT BETWEEN 0 AND 1000000000000000 OR @dead NOT BETWEEN 0 AND 1000000000000000
+    THROW 58003, N'done, failed and dead must be 0 to 10^15', 1;
+
 UPDATE w
 SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id = queue_id,
     -- The clock was set back: the rates stay as they are.
@@ -3500,10 +3505,10 @@ SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id 
     failed_per_s = CASE WHEN r.is_news = 1 AND r.ms > 0 THEN (@failed - ISNULL(failed, 0)) * CAST(1000 AS float) / r.ms ELSE failed_per_s END,
     running      = CASE WHEN r.is_news = 1 THEN @running ELSE running END,
     done         = CASE WHEN r.is_news = 1 THEN @done ELSE done END,
-    failed       = CASE WHEN r.is_news = 1 THEN @failed ELSE failed END,
+    failed       = CASE WHEN r.is_news = 1 THEN ISNULL(@failed, failed) ELSE failed END,
     limited_by   = CASE WHEN r.is_news = 1 THEN @limited_by ELSE limited_by END,
-    dead         = CASE WHEN r.is_news = 1 THEN @dead ELSE dead END,
-    times        = CASE WHEN r.is_news = 1 THEN @times ELSE times END,
+    dead         = CASE WHEN r.is_news = 1 THEN ISNULL(@dead, dead) ELSE dead END,
+    times        = CASE WHEN r.is_news = 1 THEN ISNULL(@times, times) ELSE times END,
     report_no    = CASE WHEN r.is_news = 1 THEN @report_no ELSE report_no END,
     reported_at  = CASE WHEN r.is_news = 1 THEN @now ELSE reported_at END
 FROM [readpast].[workers] AS w WITH (ROWLOCK)
@@ -3686,16 +3691,16 @@ BEGIN TRY
 
     INSERT @counts (bucket, jobs)
     SELECT c.bucket, SUM(c.jobs)
-    FROM (SELECT j.[key] AS bucket, TRY_CAST(j.value AS bigint) AS jobs
+    FROM (SELECT j.[key] AS bucket, CASE WHEN TRY_CAST(j.value AS bigint) BETWEEN 0 AND 1000000000000 THEN TRY_CAST(j.value AS bigint) END AS jobs
           FROM @news AS n CROSS APPLY OPENJSON(CASE WHEN ISJSON(n.times) = 1 THEN n.times END) AS j
           UNION ALL
-          SELECT j.[key], -TRY_CAST(j.value AS bigint)
+          SELECT j.[key], CASE WHEN TRY_CAST(j.value AS bigint) BETWEEN 0 AND 1000000000000 THEN -TRY_CAST(j.value AS bigint) END
           FROM @news AS n CROSS APPLY OPENJSON(CASE WHEN ISJSON(n.was_times) = 1 THEN n.was_times END) AS j
           UNION ALL
           SELECT j.[key], TRY_CAST(j.value AS bigint)
-          FROM [readpast].[history] AS h WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (history_pk (queue_id, at))) CROSS APPLY OPENJSON(h.times) AS j
+          FROM [readpast].[history] AS h WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (history_pk (queue_id, at))) CROSS APPLY OPENJSON(CASE WHEN ISJSON(h.times) = 1 THEN h.times END) AS j
           WHERE h.queue_id = @queue_id AND h.at = @at) AS c
-    WHERE c.bucket LIKE '[wr][0-9]' OR c.bucket LIKE '[wr][0-9][0-9]'
+    WHERE c.bucket LIKE '[wr][0-9]' OR c.bucket LIKE '[wr]1[0-9]' OR c.bucket LIKE '[wr]2[0-5]'  -- 52 of them: as many as @times has room for
     GROUP BY c.bucket
     HAVING SUM(c.jobs) > 0
     OPTION (MAXDOP 1);
@@ -3759,13 +3764,17 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @tries int = 0;
+
+IF @done NOT BETWEEN 0 AND 1000000000000000 OR @failed NOT BETWEEN 0 AND 1000000000000000 OR @dead NOT BETWEEN 0 AND 1000000000000000
+    THROW 58003, N'done, failed and dead must be 0 to 10^15', 1;
 
 UPDATE [readpast].[workers] WITH (ROWLOCK) SET lost_at = @now WHERE worker_id = @worker_id AND lost_at IS NULL;
 
 -- Once: a call that is repeated brings no greater number.
 UPDATE [readpast].[workers] WITH (ROWLOCK)
-SET done = @done, failed = @failed, dead = @dead, times = @times, report_no = @report_no, reported_at = @now
+SET done = ISNULL(@done, done), failed = ISNULL(@failed, failed), dead = ISNULL(@dead, dead), times = ISNULL(@times, times), report_no = @report_no,
+    reported_at = @now
 WHERE worker_id = @worker_id AND @report_no > ISNULL(report_no, 0);
 
 UPDATE d
@@ -3775,8 +3784,17 @@ INNER JOIN [readpast].[duties] AS d WITH (ROWLOCK) ON d.queue_id = q.queue_id
 WHERE q.name = @queue AND d.worker_id = @worker_id AND d.until > @now;
 
 SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
-IF NOT EXISTS (SELECT 1 FROM [readpast].[workers] WITH (NOLOCK) WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until >= @now)
+-- Again, where another that ended at the same moment was faster: what this one has said may not have been there yet when that one looked.
+WHILE @tries < 3
+    AND NOT EXISTS (SELECT 1 FROM [readpast].[workers] WITH (NOLOCK) WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until >= @now)
+    AND EXISTS (SELECT 1 FROM [readpast].[workers] WITH (NOLOCK)
+                WHERE queue_id = @queue_id
+                    AND (done <> ISNULL(noted_done, 0) OR failed <> ISNULL(noted_failed, 0) OR dead <> ISNULL(noted_dead, 0)
+                         OR times <> ISNULL(noted_times, '')))
+BEGIN
+    SET @tries = @tries + 1;
     EXEC [readpast].[note_history] @queue_id;
+END;
 GO
 
 -- 340_promote.sql
@@ -4063,6 +4081,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @epoch datetime2(0) = '20000101', @before datetime2(0) = DATEADD(DAY, -1, SYSUTCDATETIME()), @at datetime2(0), @done int = 0,
+    @oldest datetime2(0) = DATEADD(DAY, -90, SYSUTCDATETIME()),
     @times varchar(1400), @bucket varchar(3), @jobs bigint;
 DECLARE @old TABLE
 (
@@ -4111,7 +4130,8 @@ BEGIN TRY
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
         INSERT @counts (bucket, jobs)
-        SELECT j.[key], SUM(CAST(j.value AS bigint)) FROM @old AS o CROSS APPLY OPENJSON(o.times) AS j GROUP BY j.[key];
+        SELECT j.[key], SUM(CAST(j.value AS bigint)) FROM @old AS o CROSS APPLY OPENJSON(CASE WHEN ISJSON(o.times) = 1 THEN o.times END) AS j
+        GROUP BY j.[key];
         SET @times = NULL;
         SET @bucket = '';
         WHILE 1 = 1
@@ -4132,7 +4152,7 @@ BEGIN TRY
     END;
 
     DELETE TOP (1000) FROM [readpast].[history] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-    WHERE queue_id = @queue_id AND at < DATEADD(DAY, -90, SYSUTCDATETIME())
+    WHERE queue_id = @queue_id AND at < @oldest
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END TRY
 BEGIN CATCH
@@ -4480,22 +4500,24 @@ CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
                    FROM (SELECT TOP (@most) j.due_at FROM [readpast].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c) AS i) AS r
 WHERE @queue IS NULL OR q.name = @queue
-ORDER BY q.name;
+ORDER BY q.name
+OPTION (MAXDOP 1);  -- TOP makes it serial anyway: counts take some seconds of one core for tens of millions of jobs, and no more cores
 GO
 
 -- 402_list_workers.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 -- Shows the workers of a queue or, with NULL, of each: those that have a lease, and those that have ended, were lost, or ran out of it within the
--- last day.
+-- last @ended_s seconds.
 -- Reads without locks (NOLOCK): it neither waits nor makes anybody wait. Of each worker it counts the entries of jobs_claimed, and reads the rows of
--- the first 1,000 jobs that it holds.
+-- the first 50 jobs that it holds.
 -- Result: worker_id, queue, name, registered_at, lease_left_ms (negative: it has run out; 0 where there is a lost_at), lost_at (it has ended or was
--- lost), reported_at, held (jobs that are claimed by it), oldest_claimed_at (of those; of more than 1,000, of the 1,000 that were
+-- lost), reported_at, held (jobs that are claimed by it), oldest_claimed_at (of those; of more than 50, of the 50 that were
 -- enqueued first), and as it has said at reported_at, with its heartbeat or (done and failed) when it ended: running, done, failed, done_per_s,
 -- failed_per_s, limited_by (see heartbeat).
 CREATE OR ALTER PROCEDURE [readpast].[list_workers]
-    @queue nvarchar(129) = NULL
+    @queue   nvarchar(129) = NULL,
+    @ended_s int           = 86400  -- 0 to 86,400: a day, for as long as they are kept at least
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -4508,6 +4530,9 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 
+IF @ended_s IS NULL OR @ended_s < 0 OR @ended_s > 86400
+    THROW 58003, N'ended_s must be 0 to 86400 (a day)', 1;
+
 SELECT w.worker_id, q.name AS queue, w.name, w.registered_at,
        CASE WHEN w.lost_at IS NULL THEN DATEDIFF_BIG(MILLISECOND, @now, w.lease_until) ELSE 0 END AS lease_left_ms,
        w.lost_at, w.reported_at, h.held, c.oldest_claimed_at, w.running, w.done, w.failed, CAST(w.done_per_s AS float) AS done_per_s,
@@ -4518,11 +4543,11 @@ CROSS APPLY (SELECT COUNT_BIG(*) AS held
              FROM [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
              WHERE j.queue_id = w.queue_id AND j.worker_id = w.worker_id AND j.state = 2) AS h
 CROSS APPLY (SELECT MIN(f.claimed_at) AS oldest_claimed_at
-             FROM (SELECT TOP (1000) j.claimed_at
+             FROM (SELECT TOP (50) j.claimed_at
                    FROM [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
                    WHERE j.queue_id = w.queue_id AND j.worker_id = w.worker_id AND j.state = 2
                    ORDER BY j.job_id) AS f) AS c
-WHERE (@queue_id IS NULL OR w.queue_id = @queue_id) AND ISNULL(w.lost_at, w.lease_until) > DATEADD(DAY, -1, @now)
+WHERE (@queue_id IS NULL OR w.queue_id = @queue_id) AND ISNULL(w.lost_at, w.lease_until) >= DATEADD(SECOND, -@ended_s, @now)
 ORDER BY q.name, w.name, w.registered_at
 OPTION (MAXDOP 1);
 GO
@@ -4543,7 +4568,7 @@ CREATE OR ALTER PROCEDURE [readpast].[list_history]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @queue_id int, @since datetime2(3), @message nvarchar(2048);
+DECLARE @queue_id int, @since datetime2(3), @first datetime2(0), @end datetime2(0), @cut datetime2(0), @message nvarchar(2048);
 
 SELECT @queue_id = queue_id FROM [readpast].[queues] WITH (NOLOCK) WHERE name = @queue;
 IF @queue IS NOT NULL AND @queue_id IS NULL
@@ -4556,17 +4581,28 @@ IF @minutes IS NULL OR @minutes < 1 OR @minutes > 129600
 
 SET @until = ISNULL(@until, SYSUTCDATETIME());
 SET @since = DATEADD(MINUTE, -@minutes, @until);
-SELECT n.queue, n.at, n.minutes, n.ready, n.scheduled, n.waiting, n.claimed, n.dead, n.cancelled, n.workers, n.oldest_ready_ms,
-       n.done, n.failed, n.died, n.times
-FROM (SELECT TOP (100000) q.name AS queue, h.at, CAST(h.minutes AS int) AS minutes, h.ready, h.scheduled, h.waiting, h.claimed, h.dead, h.cancelled,
-             h.workers, h.oldest_ready_ms, h.done, h.failed, h.died, h.times
-      FROM [readpast].[queues] AS q WITH (NOLOCK)
-      INNER LOOP JOIN [readpast].[history] AS h WITH (NOLOCK, FORCESEEK (history_pk (queue_id, at))) ON h.queue_id = q.queue_id
-      WHERE (@queue_id IS NULL OR q.queue_id = @queue_id)
-          AND h.at > DATEADD(MINUTE, -10, @since) AND DATEADD(MINUTE, h.minutes, h.at) > @since  -- the first for the seek
-          AND h.at < @until
-      ORDER BY h.at DESC) AS n
-ORDER BY n.queue, n.at
+-- Bounds of the column's own type, for the seek; a second too wide, because a time is rounded on its way to seconds.
+SET @first = DATEADD(SECOND, -601, @since);
+SET @end = CASE WHEN @until < '9999-12-31' THEN DATEADD(SECOND, 1, @until) ELSE '9999-12-31T23:59:59' END;
+-- Of many queues, where to begin: only the times are sorted, not the rows.
+IF @queue_id IS NULL
+    SELECT @cut = MIN(n.at)
+    FROM (SELECT TOP (100000) h.at
+          FROM [readpast].[queues] AS q WITH (NOLOCK)
+          INNER LOOP JOIN [readpast].[history] AS h WITH (NOLOCK, FORCESEEK (history_pk (queue_id, at))) ON h.queue_id = q.queue_id
+          WHERE h.at > @first AND h.at < @end
+          ORDER BY h.at DESC) AS n
+    OPTION (MAXDOP 1);
+IF @cut > @first
+    SET @first = DATEADD(SECOND, -1, @cut);
+SELECT q.name AS queue, h.at, CAST(h.minutes AS int) AS minutes, h.ready, h.scheduled, h.waiting, h.claimed, h.dead, h.cancelled,
+       h.workers, h.oldest_ready_ms, h.done, h.failed, h.died, h.times
+FROM [readpast].[queues] AS q WITH (NOLOCK, INDEX (queues_name))
+INNER LOOP JOIN [readpast].[history] AS h WITH (NOLOCK, FORCESEEK (history_pk (queue_id, at))) ON h.queue_id = q.queue_id
+WHERE (@queue_id IS NULL OR q.queue_id = @queue_id)
+    AND h.at > @first AND h.at < @end
+    AND DATEADD(MINUTE, h.minutes, h.at) > @since AND h.at < @until
+ORDER BY q.name, h.at
 OPTION (MAXDOP 1);
 GO
 
@@ -4977,17 +5013,25 @@ GO
 -- 436_promote_now.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Makes one scheduled job ready before its time: a delayed one, or one that waits for its next attempt. A job of a group that has not the turn waits
--- for it then. It waits for whoever is changing the job.
--- Result: promoted (0: the queue has no such scheduled job).
+-- Makes scheduled jobs ready before their time: one (@job_id) or up to 1,000 (@jobs), delayed ones or such as wait for their next attempt. A job of a
+-- group that has not the turn waits for it then. It waits for whoever is changing one of the jobs, in the order of job_id like everybody.
+-- Result: promoted (how many of them were scheduled jobs of the queue).
 CREATE OR ALTER PROCEDURE [readpast].[promote_now]
     @queue  nvarchar(129),
-    @job_id bigint
+    @job_id bigint = NULL,
+    @jobs   [readpast].[id_list] READONLY
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @promoted int, @state tinyint, @group_key nvarchar(128), @message nvarchar(2048);
+DECLARE @queue_id int, @first_ready bigint, @message nvarchar(2048);
+DECLARE @asked [readpast].[id_list];
+DECLARE @promoted TABLE
+(
+    job_id    bigint        NOT NULL PRIMARY KEY CLUSTERED,
+    state     tinyint       NOT NULL,
+    group_key nvarchar(128) NULL
+);
 
 SELECT @queue_id = queue_id FROM [readpast].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -4995,23 +5039,32 @@ BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [readpast].[create_queue]');
     THROW 58001, @message, 1;
 END;
+IF (SELECT COUNT(*) FROM @jobs) > 1000
+    THROW 58003, N'jobs must be up to 1000', 1;
+IF @job_id IS NULL
+    INSERT @asked (job_id) SELECT job_id FROM @jobs;
+ELSE
+    INSERT @asked (job_id) VALUES (@job_id);
 
 BEGIN TRANSACTION;
 UPDATE j
-SET @state = state = CASE WHEN j.group_key IS NULL OR j.in_turn = 1 THEN 0 ELSE 6 END, @group_key = j.group_key, due_at = SYSUTCDATETIME()
-FROM [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
-WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state = 1
+SET state = CASE WHEN j.group_key IS NULL OR j.in_turn = 1 THEN 0 ELSE 6 END, due_at = SYSUTCDATETIME()
+OUTPUT inserted.job_id, inserted.state, inserted.group_key INTO @promoted (job_id, state, group_key)
+FROM @asked AS a
+INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = a.job_id
+WHERE j.queue_id = @queue_id AND j.state = 1
 OPTION (MAXDOP 1);
-SET @promoted = @@ROWCOUNT;
-IF @state = 6
-    INSERT [readpast].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended) VALUES (@queue_id, @group_key, 0);
+IF EXISTS (SELECT 1 FROM @promoted WHERE state = 6)
+    INSERT [readpast].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
+    SELECT DISTINCT @queue_id, group_key, 0 FROM @promoted WHERE state = 6;
 COMMIT TRANSACTION;
-IF @state = 6
+IF EXISTS (SELECT 1 FROM @promoted WHERE state = 6)
     EXEC [readpast].[advance_groups] @queue_id;
-ELSE IF @promoted > 0
-    EXEC [readpast].[lower_marks] @queue_id, @job_id;
+SET @first_ready = (SELECT MIN(job_id) FROM @promoted WHERE state = 0);
+IF @first_ready IS NOT NULL
+    EXEC [readpast].[lower_marks] @queue_id, @first_ready;
 
-SELECT @promoted AS promoted;
+SELECT COUNT(*) AS promoted FROM @promoted;
 GO
 
 -- 438_set_priority.sql
@@ -5306,24 +5359,24 @@ BEGIN TRY
     IF EXISTS (SELECT 1 FROM [readpast].[batch_counts] WITH (ROWLOCK, HOLDLOCK, INDEX (batch_counts_ended))
                WHERE queue_id = @queue_id AND ended_at IS NULL)
         SET @outcome = 'batch';
-    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_ready))
+    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_ready (queue_id)))
                WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
         SET @outcome = 'jobs';
-    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_ready_lifo))
+    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_ready_lifo (queue_id)))
                WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
         SET @outcome = 'jobs';
-    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_ready_alone))
+    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_ready_alone (queue_id)))
                WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
         SET @outcome = 'jobs';
-    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_scheduled)) WHERE queue_id = @queue_id AND state = 1)
+    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_scheduled (queue_id))) WHERE queue_id = @queue_id AND state = 1)
         SET @outcome = 'jobs';
-    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_claimed)) WHERE queue_id = @queue_id AND state = 2)
+    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_claimed (queue_id))) WHERE queue_id = @queue_id AND state = 2)
         SET @outcome = 'jobs';
-    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_waiting)) WHERE queue_id = @queue_id AND state = 6)
+    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_waiting (queue_id))) WHERE queue_id = @queue_id AND state = 6)
         SET @outcome = 'jobs';
-    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, INDEX (jobs_finished)) WHERE queue_id = @queue_id AND ended = 1)
+    IF EXISTS (SELECT 1 FROM [readpast].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_finished (queue_id))) WHERE queue_id = @queue_id AND ended = 1)
         SET @outcome = 'jobs';
-    IF EXISTS (SELECT 1 FROM [readpast].[archive] WITH (ROWLOCK, HOLDLOCK, INDEX (archive_finished)) WHERE queue_id = @queue_id)
+    IF EXISTS (SELECT 1 FROM [readpast].[archive] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (archive_finished (queue_id))) WHERE queue_id = @queue_id)
         SET @outcome = 'jobs';
     -- They can be many: they go as the jobs do.
     IF @outcome IS NULL
@@ -5340,7 +5393,7 @@ BEGIN TRY
         INSERT @workers (worker_id) SELECT worker_id FROM [readpast].[workers] WITH (NOLOCK) WHERE queue_id = @queue_id;
         DELETE w
         FROM @workers AS o
-        INNER LOOP JOIN [readpast].[workers] AS w WITH (ROWLOCK, FORCESEEK, INDEX (workers_pk)) ON w.worker_id = o.worker_id
+        INNER LOOP JOIN [readpast].[workers] AS w WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (workers_pk)) ON w.worker_id = o.worker_id
         WHERE w.lost_at IS NOT NULL OR w.lease_until < @now
         OPTION (MAXDOP 1);
         IF EXISTS (SELECT 1 FROM [readpast].[workers] WITH (NOLOCK) WHERE queue_id = @queue_id)
@@ -5352,7 +5405,8 @@ BEGIN TRY
         DELETE [readpast].[samples] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [readpast].[history] WITH (ROWLOCK) WHERE queue_id = @queue_id;  -- a row since the look; without the sample there is no further one
         DELETE [readpast].[marks] WITH (ROWLOCK) WHERE queue_id = @queue_id;
-        DELETE [readpast].[schedules] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        -- (READCOMMITTEDLOCK: under optimized locking, one that is not committed would be passed over, and not be waited for.)
+        DELETE [readpast].[schedules] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id;
         DELETE [readpast].[claim_rates] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [readpast].[groups] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [readpast].[group_events] WITH (ROWLOCK) WHERE queue_id = @queue_id;
@@ -5583,7 +5637,8 @@ GO
 --
 -- A page at any depth costs its rows: two seeks, first for the rest of the same time or priority, then for what follows. An OR of the two, or >= and
 -- a filter, would read the same time's million jobs for each page again. Only the claimed jobs are sorted, by id: as many as the workers hold.
--- First the ids, from entries of the index alone; then the rows. So it holds one lock at a time, and never waits.
+-- First the ids, from entries of the index alone; then a copy of the rows; then that is sent. So it never waits, and nobody waits until the client
+-- has read.
 -- @newest_first: the same pages backwards, for jobs that have ended: done, dead, cancelled, archived. A place serves both directions: with the other
 -- one, the page has what lies before it. The other states have an order of their own, in which nothing is the newest.
 -- @worker_id: of the claimed jobs those that this worker holds, by a seek.
@@ -5892,7 +5947,7 @@ BEGIN
         INSERT @matching (place)
         SELECT TOP (@max) p.place
         FROM @page AS p
-        INNER LOOP JOIN [readpast].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_pk)) ON j.job_id = p.job_id
+        INNER LOOP JOIN [readpast].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id))) ON j.job_id = p.job_id
         WHERE (@kind IS NULL OR j.kind = @kind)
             AND (@correlation_id IS NULL OR j.correlation_id = @correlation_id)
             AND (@error IS NULL OR CHARINDEX(@error, j.error) > 0)
@@ -5906,7 +5961,7 @@ BEGIN
         INSERT @matching (place)
         SELECT TOP (@max) p.place
         FROM @page AS p
-        INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
+        INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = p.job_id
         WHERE (@kind IS NULL OR j.kind = @kind)
             AND (@correlation_id IS NULL OR j.correlation_id = @correlation_id)
             AND (@error IS NULL OR CHARINDEX(@error, j.error) > 0)
@@ -5930,50 +5985,85 @@ BEGIN
     RETURN;
 END;
 
--- The bytes as text go by nvarchar: COLLATE on varchar converts between code pages, and letters may become others on the way. (What is no ASCII in
--- the database's code page is none in Unicode.)
+-- A copy first: reading varbinary(max), SQL Server keeps the S locks of all rows until the statement ends, and that is when the client has read the
+-- last of them. Claims and acknowledgements of these jobs would wait for it.
+DECLARE @rows TABLE
+(
+    place          int           NOT NULL PRIMARY KEY CLUSTERED,
+    job_id         bigint        NOT NULL,
+    state          varchar(9)    COLLATE Latin1_General_100_BIN2 NOT NULL,
+    priority       smallint      NOT NULL,
+    alone          bit           NOT NULL,
+    attempt        int           NOT NULL,
+    fence          int           NOT NULL,
+    enqueued_at    datetime2(3)  NOT NULL,
+    due_at         datetime2(3)  NOT NULL,
+    worker_id      uniqueidentifier NULL,
+    claimed_at     datetime2(3)  NULL,
+    finished_at    datetime2(3)  NULL,
+    run_us         bigint        NULL,
+    kind           varchar(64)   COLLATE Latin1_General_100_BIN2 NULL,
+    dedup_key      nvarchar(256) COLLATE Latin1_General_100_BIN2 NULL,
+    correlation_id uniqueidentifier NULL,
+    payload_utf16  bit           NOT NULL,
+    payload        varbinary(max) NOT NULL,
+    error          nvarchar(4000) NULL,
+    output         varbinary(max) NULL,
+    time_limit_ms  int           NULL,
+    headers        nvarchar(1500) COLLATE Latin1_General_100_BIN2 NULL,
+    batch_id       bigint        NULL,
+    group_key      nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL,
+    payload_bytes  bigint        NULL,
+    output_bytes   bigint        NULL
+);
 IF @is_archived = 1
-    SELECT j.job_id, CAST('archived' AS varchar(9)) AS state, j.priority, CAST(0 AS bit) AS alone, j.attempt, j.fence, j.enqueued_at, j.due_at,
-           j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key, j.correlation_id, j.payload_utf16,
-           CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END AS payload,
-           CASE WHEN @texts = 0 THEN NULL
-                WHEN j.payload_utf16 = 1 THEN CAST(j.payload AS nvarchar(max))
-                WHEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
-                    THEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) END AS payload_text,
-           j.error, CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END AS output,
-           CASE WHEN @texts = 0 THEN NULL
-                WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
-                    THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
-           j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload) AS payload_bytes, DATALENGTH(j.output) AS output_bytes
+    INSERT @rows (place, job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind,
+                  dedup_key, correlation_id, payload_utf16, payload, error, output, time_limit_ms, headers, batch_id, group_key, payload_bytes,
+                  output_bytes)
+    SELECT p.place, j.job_id, 'archived', j.priority, 0, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at,
+           j.run_us, j.kind, j.dedup_key, j.correlation_id, j.payload_utf16,
+           CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END, j.error,
+           CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END,
+           j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload), DATALENGTH(j.output)
     FROM @page AS p
-    INNER LOOP JOIN [readpast].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_pk)) ON j.job_id = p.job_id
+    INNER LOOP JOIN [readpast].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id))) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
-    ORDER BY p.place
     OPTION (MAXDOP 1);
 ELSE
-    SELECT j.job_id,
-           CAST(CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done' WHEN 4 THEN 'dead'
-                             WHEN 5 THEN 'cancelled' ELSE 'waiting' END
-                AS varchar(9)) AS state,
+    INSERT @rows (place, job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind,
+                  dedup_key, correlation_id, payload_utf16, payload, error, output, time_limit_ms, headers, batch_id, group_key, payload_bytes,
+                  output_bytes)
+    SELECT p.place, j.job_id,
+           CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done' WHEN 4 THEN 'dead'
+                        WHEN 5 THEN 'cancelled' ELSE 'waiting' END,
            j.priority, j.alone, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key,
            j.correlation_id, j.payload_utf16,
-           CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END AS payload,
-           CASE WHEN @texts = 0 THEN NULL
-                WHEN j.payload_utf16 = 1 THEN CAST(j.payload AS nvarchar(max))
-                WHEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
-                    THEN CAST(CAST(j.payload AS varchar(max)) AS nvarchar(max)) END AS payload_text,
-           j.error, CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END AS output,
-           CASE WHEN @texts = 0 THEN NULL
-                WHEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
-                    THEN CAST(CAST(j.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
-           j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload) AS payload_bytes, DATALENGTH(j.output) AS output_bytes
+           CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END, j.error,
+           CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END,
+           j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload), DATALENGTH(j.output)
     FROM @page AS p
-    INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_pk)) ON j.job_id = p.job_id
+    INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
         AND (@job_id IS NOT NULL OR j.state = @number)
         AND (@worker_id IS NULL OR j.worker_id = @worker_id)
-    ORDER BY p.place
     OPTION (MAXDOP 1);
+
+-- The bytes as text go by nvarchar: COLLATE on varchar converts between code pages, and letters may become others on the way. (What is no ASCII in
+-- the database's code page is none in Unicode.)
+SELECT r.job_id, r.state, r.priority, r.alone, r.attempt, r.fence, r.enqueued_at, r.due_at, r.worker_id, r.claimed_at, r.finished_at, r.run_us,
+       r.kind, r.dedup_key, r.correlation_id, r.payload_utf16, r.payload,
+       CASE WHEN @texts = 0 THEN NULL
+            WHEN r.payload_utf16 = 1 THEN CAST(r.payload AS nvarchar(max))
+            WHEN CAST(CAST(r.payload AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
+                THEN CAST(CAST(r.payload AS varchar(max)) AS nvarchar(max)) END AS payload_text,
+       r.error, r.output,
+       CASE WHEN @texts = 0 THEN NULL
+            WHEN CAST(CAST(r.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
+                THEN CAST(CAST(r.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
+       r.time_limit_ms, r.headers, r.batch_id, r.group_key, r.payload_bytes, r.output_bytes
+FROM @rows AS r
+ORDER BY r.place
+OPTION (MAXDOP 1);
 GO
 
 -- 455_peek_attempts.sql
@@ -6057,7 +6147,7 @@ GO
 -- The errors of the jobs of a queue that failed, for a program that puts together those that are alike.
 -- @state: dead: of the newest @max of them, the newest first. scheduled: of the @max jobs that are due first, those that have an error: they wait for
 -- another attempt, or were put off with a reason (a snooze).
--- Reads without locks (NOLOCK), so that it neither waits nor holds anybody up; a seek, and a row for each job.
+-- It neither waits nor holds anybody up (READPAST): a seek, and a row for each job. Jobs that are locked at the moment are left out.
 -- Result: job_id, kind, finished_at (when its last run ended), error (its first 400 characters). Later versions add columns at the end.
 CREATE OR ALTER PROCEDURE [readpast].[list_errors]
     @queue nvarchar(129),
@@ -6082,23 +6172,40 @@ END;
 IF @max IS NULL OR @max < 1 OR @max > 100000
     THROW 58003, N'max must be 1 to 100000', 1;
 
--- Most collations count a character beyond the first 65,536 as two: its first half (0xD800 to 0xDBFF, the second byte first) must not be the end.
-IF @state = 'dead'
-    SELECT TOP (@max) job_id, kind, ISNULL(finished_at, enqueued_at) AS finished_at,
-           SUBSTRING(error, 1, CASE WHEN SUBSTRING(CAST(error AS varbinary(8000)), 800, 1) BETWEEN 0xD8 AND 0xDB THEN 399 ELSE 400 END) AS error
-    FROM [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_finished (queue_id, state)))
-    WHERE queue_id = @queue_id AND state = 4 AND ended = 1
+-- First the ids, from entries of the index alone (NOLOCK); then a copy of the rows, one lock at a time. The rows not by NOLOCK: a long error may
+-- stand outside of its row, and where that goes meanwhile, NOLOCK ends in error 7105, which closes the connection.
+DECLARE @page TABLE (place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
+DECLARE @rows TABLE
+(
+    place       int          NOT NULL PRIMARY KEY CLUSTERED,
+    job_id      bigint       NOT NULL,
+    kind        varchar(64)  COLLATE Latin1_General_100_BIN2 NULL,
+    finished_at datetime2(3) NOT NULL,
+    error       nvarchar(800) NULL
+);
+DECLARE @number tinyint = CASE WHEN @state = 'dead' THEN 4 ELSE 1 END;
+IF @number = 4
+    INSERT @page (job_id)
+    SELECT TOP (@max) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_finished (queue_id, state)))
+    WHERE j.queue_id = @queue_id AND j.state = 4 AND j.ended = 1
     ORDER BY j.finished_at DESC, j.job_id DESC
     OPTION (MAXDOP 1);
 ELSE
-    SELECT job_id, kind, ISNULL(finished_at, enqueued_at) AS finished_at,
-           SUBSTRING(error, 1, CASE WHEN SUBSTRING(CAST(error AS varbinary(8000)), 800, 1) BETWEEN 0xD8 AND 0xDB THEN 399 ELSE 400 END) AS error
-    FROM (SELECT TOP (@max) job_id, kind, enqueued_at, finished_at, error
-          FROM [readpast].[jobs] WITH (NOLOCK, FORCESEEK (jobs_scheduled (queue_id)))
-          WHERE queue_id = @queue_id AND state = 1
-          ORDER BY due_at, job_id) AS due
-    WHERE error IS NOT NULL
+    INSERT @page (job_id)
+    SELECT TOP (@max) j.job_id FROM [readpast].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_scheduled (queue_id)))
+    WHERE j.queue_id = @queue_id AND j.state = 1
+    ORDER BY j.due_at, j.job_id
     OPTION (MAXDOP 1);
+-- Most collations count a character beyond the first 65,536 as two: its first half (0xD800 to 0xDBFF, the second byte first) must not be the end.
+INSERT @rows (place, job_id, kind, finished_at, error)
+SELECT p.place, j.job_id, j.kind, ISNULL(j.finished_at, j.enqueued_at),
+       SUBSTRING(j.error, 1, CASE WHEN SUBSTRING(CAST(j.error AS varbinary(8000)), 800, 1) BETWEEN 0xD8 AND 0xDB THEN 399 ELSE 400 END)
+FROM @page AS p
+INNER LOOP JOIN [readpast].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = p.job_id
+WHERE j.state = @number AND j.queue_id = @queue_id AND (@number = 4 OR j.error IS NOT NULL)
+OPTION (MAXDOP 1);
+
+SELECT job_id, kind, finished_at, error FROM @rows ORDER BY place OPTION (MAXDOP 1);
 GO
 
 -- 460_schema_info.sql
@@ -6705,7 +6812,7 @@ GO
 CREATE OR ALTER PROCEDURE [readpast].[end_audit]
     @audit_id bigint,
     @jobs     bigint        = NULL,  -- how many were changed, where that makes sense
-    @outcome  nvarchar(400) = NULL   -- for example the error; what is longer is cut. NULL: it went well, and there is no more to say
+    @outcome  nvarchar(401) = NULL   -- up to 400 characters; for example the error; what is longer is cut. NULL: it went well, and there is no more to say
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -6714,6 +6821,11 @@ DECLARE @login nvarchar(128) = ISNULL(ORIGINAL_LOGIN(), USER_NAME()), @message n
 
 IF @jobs < 0
     THROW 58003, N'jobs must be 0 or more', 1;
+-- Half of a character beyond the first 65,536 (0xD800 to 0xDBFF, the second byte first) must not be the end.
+IF DATALENGTH(@outcome) > 800
+    SET @outcome = CAST(SUBSTRING(CAST(@outcome AS varbinary(802)), 1,
+                                  CASE WHEN SUBSTRING(CAST(@outcome AS varbinary(802)), 800, 1) BETWEEN 0xD8 AND 0xDB THEN 798 ELSE 800 END)
+                        AS nvarchar(400));
 UPDATE a
 SET ended_at = SYSUTCDATETIME(), jobs = @jobs, outcome = @outcome
 FROM [readpast].[audit] AS a WITH (ROWLOCK, INDEX (audit_pk))

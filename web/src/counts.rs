@@ -53,11 +53,11 @@ impl Counts {
     /// Puts what is known of all into what was counted up to [`MOST`].
     pub fn complete(stats: &mut QueueStats, exact: Option<&QueueStats>) -> Counts {
         let large: Vec<JobState> =
-            STATES.iter().map(|(state, _)| *state).filter(|state| count(stats, *state) >= MOST).collect();
+            STATES.iter().map(|(state, _)| *state).filter(|state| stats.jobs(*state) >= MOST).collect();
         if let Some(exact) = exact {
             for state in &large {
                 if let Some(count_now) = count_mut(stats, *state) {
-                    *count_now = count(exact, *state).max(MOST);
+                    *count_now = exact.jobs(*state).max(MOST);
                 }
             }
         }
@@ -70,27 +70,12 @@ impl Counts {
 
     /// How many there are in a state, in words.
     pub fn text(&self, stats: &QueueStats, state: JobState) -> String {
-        let count = number(count(stats, state));
+        let count = number(stats.jobs(state));
         match (self.large.contains(&state), self.all_were_counted) {
             (false, _) => count,
             (true, true) => format!("≈ {count}"),
             (true, false) => format!("{count}+"),
         }
-    }
-}
-
-/// How many jobs a queue has in a state.
-pub fn count(stats: &QueueStats, state: JobState) -> u64 {
-    match state {
-        JobState::Ready => stats.ready,
-        JobState::Scheduled => stats.scheduled,
-        JobState::Waiting => stats.waiting,
-        JobState::Claimed => stats.claimed,
-        JobState::Dead => stats.dead,
-        JobState::Cancelled => stats.cancelled,
-        JobState::Done => stats.done,
-        JobState::Archived => stats.archived,
-        _ => 0,
     }
 }
 

@@ -1,10 +1,11 @@
 //! The live parts of pages: HTML once a second, as server-sent events.
 //!
 //! A page holds its live part in an element that names this address; the script puts what comes into it. All browsers
-//! share one reading of SQL Server; the part is made of it for each.
+//! share one reading of SQL Server; the part is made of it for each. A count of jobs is made for the page that asks for it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
@@ -14,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::watch;
 
+use crate::acting::count::Count;
 use crate::acting::operation_page;
 use crate::acting::operations::Progress;
 use crate::app::App;
@@ -23,10 +25,14 @@ use crate::pages;
 use crate::readings::Reading;
 use crate::security::visitor::Visitor;
 
+/// How often the browser hears how far a count is.
+const COUNTING: Duration = Duration::from_millis(250);
+
 /// What a listener gets.
 enum Source {
     Readings { readings: watch::Receiver<Option<Arc<Reading>>>, part: fn(&Reading) -> Result<String, askama::Error> },
     Operation { progress: watch::Receiver<Progress> },
+    Count(Box<Count>),
 }
 
 pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
@@ -46,7 +52,8 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
             progress.mark_changed();
             Source::Operation { progress }
         }
-        part => return Err(Failure::bad("part", part, "it must be overview, workers or operation")),
+        "count" => Source::Count(Box::new(Count::of(&app, &fields).await?)),
+        part => return Err(Failure::bad("part", part, "it must be overview, workers, operation or count")),
     };
     let ended = app.readings.ended();
     let events = stream::unfold((source, ended), move |(mut source, mut ended)| {
@@ -77,6 +84,14 @@ impl Source {
             Source::Operation { progress } => {
                 progress.changed().await.ok()?;
                 operation_page::Live::new(&progress.borrow_and_update()).render()
+            }
+            Source::Count(count) => {
+                if !count.goes_on() {
+                    return None;
+                }
+                let counted = count.go_on(COUNTING).await;
+                counted.inspect_err(|error| tracing::debug!(%error, "jobs could not be counted")).ok()?;
+                count.live().render()
             }
         };
         html.inspect_err(|error| tracing::error!(%error, "a template could not be filled")).ok()

@@ -133,9 +133,14 @@ impl JobSearch {
             || times && !self.has_ended()
     }
 
+    /// Whether it asks for more than a state.
+    pub fn has_conditions(&self) -> bool {
+        self.is_narrow() || self.since.is_some() || self.until.is_some() || self.worker.is_some()
+    }
+
     /// Its jobs have ended: the newest come first.
     pub fn has_ended(&self) -> bool {
-        self.state.is_some_and(has_ended)
+        self.state.is_some_and(JobState::has_ended)
     }
 
     /// As the library takes it, without an order.
@@ -191,11 +196,6 @@ impl JobSearch {
         }
         words
     }
-}
-
-/// Jobs in such a state have ended.
-pub fn has_ended(state: JobState) -> bool {
-    matches!(state, JobState::Done | JobState::Dead | JobState::Cancelled | JobState::Archived)
 }
 
 /// A state by its word; `None`: all.

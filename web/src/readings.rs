@@ -34,6 +34,9 @@ const HISTORY: Duration = Duration::from_secs(3 * 3_600);
 const HISTORY_PART: Duration = Duration::from_secs(3 * 60);
 const HISTORY_INTERVAL: Duration = Duration::from_secs(60);
 
+/// Workers that have ended are shown for so long.
+const ENDED: Duration = Duration::from_secs(3_600);
+
 /// The longest that a reading may take.
 const LONGEST: Duration = Duration::from_secs(10);
 
@@ -217,7 +220,8 @@ impl Readings {
         if history.read_at.is_none_or(|at| at.elapsed() >= HISTORY_INTERVAL) {
             history.read(&self.queue.all_history(HISTORY).await?);
         }
-        let (queues, workers) = tokio::try_join!(self.queue.all_queues_up_to(MOST), self.queue.all_workers())?;
+        let (queues, workers) =
+            tokio::try_join!(self.queue.all_queues_up_to(MOST), self.queue.all_workers_ended_within(ENDED))?;
         let at = Instant::now();
         inflow.retain(|name, _| queues.iter().any(|stats| stats.queue == *name));
         let counted_at = self.exact.lock().as_ref().map(|exact| exact.at);

@@ -90,7 +90,7 @@ impl Furnished {
             "audit",
             "jobs?queue=invoices&state=dead&error=account",
             "confirm?queue=invoices&state=dead&action=requeue&scope=all",
-            "confirm?queue=invoices&state=ready&action=priority&scope=all",
+            "confirm?queue=invoices&state=ready&action=set_priority&scope=all",
             "jobs?queue=invoices&state=nonsense",
             "queue?queue=nobody",
         ]

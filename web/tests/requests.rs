@@ -160,10 +160,10 @@ async fn a_bad_field_is_named_with_its_value_and_what_is_allowed() {
         ("job?queue=work", "id", "missing", "number"),
         ("job?queue=work&id=x", "id", "x", "invalid digit"),
         ("bytes?queue=work&id=1&of=everything", "of", "everything", "payload or output"),
-        ("events?part=all", "part", "all", "overview, workers or operation"),
+        ("events?part=all", "part", "all", "overview, workers, operation or count"),
         ("audit?before=x", "before", "x", "invalid digit"),
         ("batches?batch=x", "batch", "x", "invalid digit"),
-        ("confirm?queue=work&state=dead&action=run_now&scope=all", "action", "run_now", "dead"),
+        ("confirm?queue=work&state=dead&action=promote&scope=all", "action", "promote", "dead"),
         ("find", "text", "missing", "must be there"),
     ] {
         if address.starts_with("bytes") {
@@ -179,8 +179,8 @@ async fn a_bad_field_is_named_with_its_value_and_what_is_allowed() {
         (vec![("queue", "work"), ("action", "explode"), ("state", "dead"), ("scope", "all")], "action"),
         (vec![("queue", "work"), ("action", "requeue"), ("state", "dead")], "jobs"),
         (vec![("queue", "work"), ("action", "requeue"), ("state", "dead"), ("id", "x")], "id"),
-        (vec![("queue", "work"), ("action", "priority"), ("state", "ready"), ("scope", "all")], "priority"),
-        (vec![("queue", "work"), ("action", "priority"), ("priority", "40000"), ("scope", "all")], "priority"),
+        (vec![("queue", "work"), ("action", "set_priority"), ("state", "ready"), ("scope", "all")], "priority"),
+        (vec![("queue", "work"), ("action", "set_priority"), ("priority", "40000"), ("scope", "all")], "priority"),
         (vec![("queue", "work"), ("action", "requeue"), ("state", "ready"), ("scope", "all")], "action"),
         (vec![("queue", "work"), ("action", "cancel_batch")], "batch"),
         (vec![("queue", "work"), ("action", "run_schedule")], "schedule"),

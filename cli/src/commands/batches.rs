@@ -6,7 +6,7 @@ use readpast::{BatchId, BatchRow, Cancelled, NewBatch, NewJob, Queue};
 use serde_json::json;
 
 use super::schedules::queues;
-use crate::audit::noted;
+use crate::audit::{note, noted};
 use crate::connection::Common;
 use crate::exit::{Exit, failure};
 use crate::job_options::JobOptions;
@@ -149,7 +149,7 @@ impl BatchCommand {
                 let what = json!({ "batch": batch, "why": why });
                 let cancelling = queue.cancel_batch(BatchId(batch), &why);
                 let jobs = |cancelled: &Cancelled| Some(cancelled.waiting + cancelled.running);
-                let cancelled = noted(&queue, "cancel_batch", what, cancelling, jobs).await?;
+                let cancelled = noted(&queue, note("cancel_batch").what(what), cancelling, jobs).await?;
                 let (waiting, running) = (cancelled.waiting, cancelled.running);
                 output.one(&json!({"waiting": waiting, "running": running}), || {
                     format!(

@@ -1,4 +1,4 @@
-//! `readpast requeue`, `cancel`, `purge` and `priority`: what is done to many jobs, by id or by filter.
+//! `readpast requeue`, `cancel`, `purge`, `priority` and `promote`: what is done to many jobs, by id or by filter.
 //!
 //! jobs that match ─ a page of ids ─▶ one call that changes them ─▶ the next page, until there is none or Ctrl-C
 //!
@@ -12,9 +12,9 @@ use std::io::Write;
 use anyhow::Result;
 use clap::{ArgAction, Args};
 use readpast::{JobChange, JobFilter, JobId, JobState, MatchingJobs, MatchingPage, Queue};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::audit::{Audit, named, noted};
+use crate::audit::{Audit, note, note_of, noted};
 use crate::connection::Common;
 use crate::exit::{Exit, failure, say};
 use crate::interrupt::Interrupt;
@@ -80,13 +80,13 @@ pub struct Priority {
 
 /// Make scheduled jobs ready before their time.
 ///
+/// Jobs that are named by their ids are made ready without a question.
+///
 /// Role: operator.
 #[derive(Debug, Args)]
 pub struct Promote {
-    queue: String,
-    /// The jobs' ids
-    #[arg(required = true)]
-    ids: Vec<i64>,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 /// Which jobs, and whether to ask.
@@ -118,9 +118,9 @@ impl Requeue {
         };
         confirm(self.selection.yes, &format!("requeue job {id} with another payload")).await?;
         let queue = common.queue(&self.selection.queue).await?;
-        let what = json!({ "jobs": [id], "payload": true });
+        let note = note("requeue").what(json!({ "jobs": [id], "named": 1, "payload": true }));
         let jobs = |requeued: &bool| Some(u64::from(*requeued));
-        if !noted(&queue, "requeue", what, queue.requeue_with(JobId(id), payload), jobs).await? {
+        if !noted(&queue, note, queue.requeue_with(JobId(id), payload), jobs).await? {
             return Err(failure(
                 Exit::NotFound,
                 format!("job {id} is not there, or neither dead nor cancelled; it is as it was"),
@@ -150,25 +150,10 @@ impl Priority {
 }
 
 impl Promote {
-    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
-        let queue = common.queue(&self.queue).await?;
-        let ids = distinct(&self.ids);
-        let promoting = async {
-            let mut others = Vec::new();
-            for id in &ids {
-                if !queue.promote_now(*id).await? {
-                    others.push(*id);
-                }
-            }
-            Ok::<_, readpast::Error>(others)
-        };
-        let jobs = |others: &Vec<JobId>| Some((ids.len() - others.len()) as u64);
-        let others = noted(&queue, "promote", named(&self.ids), promoting, jobs).await?;
-        let (changed, matched) = ((ids.len() - others.len()) as u64, ids.len() as u64);
-        output.one(&json!({"changed": changed, "matched": matched}), || {
-            format!("made ready {} of {} jobs", texts::number(changed), texts::number(matched))
-        })?;
-        if others.is_empty() { Ok(Exit::Ok) } else { Err(not_fit(&others, &self.queue, &[JobState::Scheduled])) }
+    pub async fn run(mut self, common: &Common, output: Output) -> Result<Exit> {
+        // Who names jobs to be run now has said it.
+        self.selection.yes |= !self.selection.ids.is_empty();
+        self.selection.carry_out(JobChange::Promote, common, output).await
     }
 }
 
@@ -202,11 +187,11 @@ impl Selection {
             }
             total = Some(matched);
         }
-        let what = match (&pages, filter) {
-            (Pages::Matching(_), Some(filter)) => json!({ "filter": filter }),
-            _ => named(&self.ids),
+        let note = match &filter {
+            Some(filter) => note_of(&change).filter(filter),
+            None => note_of(&change).jobs(&self.ids.iter().copied().map(JobId).collect::<Vec<_>>()),
         };
-        let audit = Audit::begin(&queue, action(&change), with_arguments(&change, what)).await?;
+        let audit = Audit::begin(&queue, &note).await?;
         let (mut changed, mut matched) = (0, unfit.len() as u64);
         let done = carry_out(&change, pages, &queue, total, &interrupt, &mut changed, &mut matched).await;
         let outcome = match &done {
@@ -323,6 +308,7 @@ fn verb(change: &JobChange) -> &'static str {
         JobChange::Requeue => "requeue",
         JobChange::Cancel { .. } => "cancel",
         JobChange::Purge => "delete",
+        JobChange::Promote => "make ready",
         _ => "change the priority of",
     }
 }
@@ -332,28 +318,9 @@ fn past(change: &JobChange) -> &'static str {
         JobChange::Requeue => "requeued",
         JobChange::Cancel { .. } => "cancelled",
         JobChange::Purge => "deleted",
+        JobChange::Promote => "made ready",
         _ => "changed the priority of",
     }
-}
-
-/// The word for it in a note.
-fn action(change: &JobChange) -> &'static str {
-    match change {
-        JobChange::Requeue => "requeue",
-        JobChange::Cancel { .. } => "cancel",
-        JobChange::Purge => "purge",
-        _ => "set_priority",
-    }
-}
-
-/// To which jobs it is done, and what else a note should say.
-fn with_arguments(change: &JobChange, mut what: Value) -> Value {
-    match change {
-        JobChange::Cancel { why } => what["why"] = why.as_str().into(),
-        JobChange::SetPriority(priority) => what["priority"] = (*priority).into(),
-        _ => {}
-    }
-    what
 }
 
 /// `changed` and `matched` grow by what was done, whether it ends well or not.

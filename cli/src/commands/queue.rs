@@ -8,7 +8,7 @@ use readpast::{ClaimOrder, CompletionPolicy, Delivery, Error, Keep, Queue, Queue
 use serde_json::json;
 
 use super::queues::limits;
-use crate::audit::noted;
+use crate::audit::{note, noted};
 use crate::connection::Common;
 use crate::exit::{Exit, failure};
 use crate::output::{Output, confirm};
@@ -152,13 +152,13 @@ impl QueueCommand {
             QueueCommand::Show { name } => show(&common.queue(&name).await?, output).await,
             QueueCommand::Pause { name } => {
                 let queue = common.queue(&name).await?;
-                noted(&queue, "pause", json!({}), queue.pause(), |()| None).await?;
+                noted(&queue, note("pause"), queue.pause(), |()| None).await?;
                 output.one(&json!({"queue": name, "paused": true}), || format!("{name} is paused"))?;
                 Ok(Exit::Ok)
             }
             QueueCommand::Resume { name } => {
                 let queue = common.queue(&name).await?;
-                noted(&queue, "resume", json!({}), queue.resume(), |()| None).await?;
+                noted(&queue, note("resume"), queue.resume(), |()| None).await?;
                 output.one(&json!({"queue": name, "paused": false}), || format!("{name} goes on"))?;
                 Ok(Exit::Ok)
             }
@@ -167,8 +167,10 @@ impl QueueCommand {
                 let question = if with_jobs { " with all its jobs" } else { "" };
                 confirm(yes, &format!("delete queue {name}{question}")).await?;
                 let what = json!({ "with_jobs": with_jobs });
-                let deleted =
-                    noted(&queue, "delete_queue", what, queue.delete(with_jobs), |deleted| Some(deleted.jobs)).await?;
+                let deleted = noted(&queue, note("delete_queue").what(what), queue.delete(with_jobs), |deleted| {
+                    Some(deleted.jobs)
+                })
+                .await?;
                 let words = || format!("{name} is deleted, with {} jobs", texts::number(deleted.jobs));
                 output.one(&json!({"queue": name, "deleted_jobs": deleted.jobs}), words)?;
                 Ok(Exit::Ok)
@@ -232,7 +234,7 @@ impl Settings {
 /// Creates a queue or changes its settings.
 async fn change(queue: &Queue, action: &str, options: QueueOptions) -> Result<()> {
     let what = json!({ "settings": options });
-    noted(queue, action, what, queue.create(options), |_| None).await?;
+    noted(queue, note(action).what(what), queue.create(options), |_| None).await?;
     Ok(())
 }
 

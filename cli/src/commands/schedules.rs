@@ -8,7 +8,7 @@ use readpast::{NewJob, Queue, Schedule, ScheduleRow};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::audit::noted;
+use crate::audit::{note, noted};
 use crate::connection::Common;
 use crate::exit::{Exit, failure};
 use crate::job_options::JobOptions;
@@ -150,33 +150,35 @@ impl ScheduleCommand {
                 let schedule = schedule.jitter(jitter.unwrap_or_default());
                 let queue = common.queue(&queue).await?;
                 let what = json!({ "schedule": name, "cron": cron });
-                let is_new = noted(&queue, "set_schedule", what, queue.set_schedule(&schedule), |_| None).await?;
+                let is_new =
+                    noted(&queue, note("set_schedule").what(what), queue.set_schedule(&schedule), |_| None).await?;
                 let words = || if is_new { format!("{name} is set") } else { format!("{name} is changed") };
                 output.one(&json!({"schedule": name, "new": is_new}), words)?;
             }
             ScheduleCommand::Pause { queue, name } => {
                 let queue = of(common, &queue, &name).await?;
                 let what = json!({ "schedule": name });
-                noted(&queue, "pause_schedule", what, queue.pause_schedule(&name), |()| None).await?;
+                noted(&queue, note("pause_schedule").what(what), queue.pause_schedule(&name), |()| None).await?;
                 output.one(&json!({"schedule": name, "paused": true}), || format!("{name} is paused"))?;
             }
             ScheduleCommand::Resume { queue, name } => {
                 let queue = of(common, &queue, &name).await?;
                 let what = json!({ "schedule": name });
-                noted(&queue, "resume_schedule", what, queue.resume_schedule(&name), |()| None).await?;
+                noted(&queue, note("resume_schedule").what(what), queue.resume_schedule(&name), |()| None).await?;
                 output.one(&json!({"schedule": name, "paused": false}), || format!("{name} goes on"))?;
             }
             ScheduleCommand::Run { queue, name } => {
                 let queue = of(common, &queue, &name).await?;
                 let what = json!({ "schedule": name });
-                let enqueued = noted(&queue, "run_schedule", what, queue.run_schedule_now(&name), |_| None).await?;
+                let enqueued =
+                    noted(&queue, note("run_schedule").what(what), queue.run_schedule_now(&name), |_| None).await?;
                 output.one(&enqueued, || format!("job {}", enqueued.job_id))?;
             }
             ScheduleCommand::Delete { queue, name, yes } => {
                 let queue = of(common, &queue, &name).await?;
                 confirm(yes, &format!("delete schedule {name} of {}", queue.name())).await?;
                 let what = json!({ "schedule": name });
-                noted(&queue, "delete_schedule", what, queue.delete_schedule(&name), |_| None).await?;
+                noted(&queue, note("delete_schedule").what(what), queue.delete_schedule(&name), |_| None).await?;
                 output.one(&json!({"schedule": name, "deleted": true}), || format!("{name} is deleted"))?;
             }
         }

@@ -3,10 +3,10 @@
 use axum::extract::State;
 use axum::response::Response;
 use readpast::serde_json::json;
-use readpast::{BatchId, Queue};
+use readpast::{BatchId, Enqueued, JobChange, Queue};
 
 use super::job_action::{JobAction, WHY, ids};
-use super::noted::Noted;
+use super::noted::{Noted, note};
 use super::operation;
 use crate::app::App;
 use crate::failure::Failure;
@@ -41,12 +41,12 @@ async fn carry_out(app: App, form: Form) -> Result<Response, Failure> {
 }
 
 async fn queue_action(app: &App, visitor: &Visitor, queue: &Queue, action: &str) -> Result<Response, Failure> {
-    let noted = Noted::begin(app, visitor, action, queue, json!({})).await?;
+    let noted = Noted::begin(app, visitor, queue, note(visitor, action)).await?;
     let done = match action {
         "pause" => queue.pause().await,
         _ => queue.resume().await,
     };
-    noted.end(done.map(|()| 0), None).await?;
+    noted.end(done, |()| None).await?;
     app.sessions.say(&visitor.session, format!("Queue {} is {}d.", queue.name(), action));
     Ok(see_other(&link("queue", [("queue", queue.name())])))
 }
@@ -59,16 +59,21 @@ async fn schedule_action(
     fields: &Fields,
 ) -> Result<Response, Failure> {
     let name = fields.required("schedule")?;
-    let noted = Noted::begin(app, visitor, action, queue, json!({ "schedule": name })).await?;
-    let (done, said) = match action {
-        "pause_schedule" => (queue.pause_schedule(name).await.map(|()| 0), "is paused"),
-        "resume_schedule" => (queue.resume_schedule(name).await.map(|()| 0), "goes on"),
-        "run_schedule" => {
-            (queue.run_schedule_now(name).await.map(|enqueued| u64::from(!enqueued.duplicate)), "has enqueued its job")
-        }
-        _ => (queue.delete_schedule(name).await.map(|_| 0), "is deleted"),
+    let note = note(visitor, action).what(json!({ "schedule": name }));
+    let noted = Noted::begin(app, visitor, queue, note).await?;
+    let doing = async {
+        Ok(match action {
+            "pause_schedule" => queue.pause_schedule(name).await.map(|()| "is paused".to_owned())?,
+            "resume_schedule" => queue.resume_schedule(name).await.map(|()| "goes on".to_owned())?,
+            "run_schedule" => match queue.run_schedule_now(name).await? {
+                Enqueued { job_id, duplicate: false, .. } => format!("has enqueued job {job_id}"),
+                Enqueued { job_id, .. } => format!("has enqueued none: its key is that of job {job_id}"),
+            },
+            _ if queue.delete_schedule(name).await? => "is deleted".to_owned(),
+            _ => "is not there any more".to_owned(),
+        })
     };
-    noted.end(done, None).await?;
+    let said = noted.end(doing.await, |_| None).await?;
     app.sessions.say(&visitor.session, format!("Schedule {name} {said}."));
     Ok(see_other("schedules"))
 }
@@ -76,10 +81,14 @@ async fn schedule_action(
 async fn cancel_batch(app: &App, visitor: &Visitor, queue: &Queue, fields: &Fields) -> Result<Response, Failure> {
     let batch = fields.parsed("batch")?.map(BatchId);
     let batch = batch.ok_or_else(|| Failure::bad("batch", "missing", "it must be a number"))?;
-    let noted = Noted::begin(app, visitor, "cancel_batch", queue, json!({ "batch": batch })).await?;
+    let note = note(visitor, "cancel_batch").what(json!({ "batch": batch, "why": WHY }));
+    let noted = Noted::begin(app, visitor, queue, note).await?;
     let cancelled = queue.cancel_batch(batch, WHY).await;
-    let jobs = noted.end(cancelled.map(|cancelled| cancelled.waiting + cancelled.running), None).await?;
-    app.sessions.say(&visitor.session, format!("{} jobs of batch {batch} are cancelled.", number(jobs)));
+    let cancelled = noted.end(cancelled, |cancelled| Some(cancelled.waiting + cancelled.running)).await?;
+    let (waiting, running) = (number(cancelled.waiting), number(cancelled.running));
+    let said =
+        format!("{waiting} jobs of batch {batch} are cancelled; {running} more run, and their workers are told.");
+    app.sessions.say(&visitor.session, said);
     Ok(see_other(&link("batches", [("batch", batch.to_string().as_str())])))
 }
 
@@ -93,14 +102,14 @@ async fn jobs_action(app: &App, visitor: &Visitor, queue: &Queue, fields: &Field
         return Ok(see_other(&link("operation", [("id", id.to_string().as_str())])));
     };
     let changed = operation::one(app, visitor, queue, &action, id).await?;
-    let past = action.past();
+    let past = action.past;
     let said = match changed {
         true => format!("Job {id} is {past}."),
         false => format!("Job {id} is not {past}: it is in another state by now, locked, or its key is another job's."),
     };
     app.sessions.say(&visitor.session, said);
     let id = id.to_string();
-    let to_list = changed && matches!(action, JobAction::Purge);
+    let to_list = changed && action.change == JobChange::Purge;
     Ok(see_other(&match to_list {
         true => JobSearch::read(fields)?.link("jobs", &[]),
         false => link("job", [("queue", queue.name()), ("id", &id)]),

@@ -1,29 +1,26 @@
 //! Before something is done to many jobs: to how many.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use readpast::{Error, JobState, Queue};
+use readpast::JobChange;
 
+use super::count::{Count, Live};
 use super::job_action::{JobAction, ids};
 use crate::app::App;
-use crate::counts::{self, MOST};
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::job_search::JobSearch;
+use crate::links::link;
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::number;
 
-/// For so long it is counted; then the page says "at least".
-const COUNTING: Duration = Duration::from_millis(700);
-
-/// So many jobs are counted with a page.
-const PAGE: usize = 10_000;
+/// For so long it is counted before the page is shown; the rest is counted on it.
+const COUNTING: Duration = Duration::from_millis(40);
 
 #[derive(Template)]
 #[template(path = "confirm.html")]
@@ -31,84 +28,57 @@ struct Page {
     frame: Frame,
     label: &'static str,
     words: String,
-    count: String,
-    is_at_least: bool,
-    is_none: bool,
+    live: Live,
+    /// Where counting goes on.
+    counting: Option<String>,
     asks_priority: bool,
-    priority: i16,
     fields: Vec<(&'static str, String)>,
     back: String,
-}
-
-/// How many jobs match that are in these states; and whether there may be more.
-async fn count(queue: &Queue, search: &JobSearch, states: &[JobState]) -> Result<(u64, bool), Error> {
-    let (begin, mut count) = (Instant::now(), 0);
-    for (index, state) in states.iter().enumerate() {
-        let (filter, mut after) = (search.in_state(Some(*state)).filter(), None);
-        loop {
-            let page = queue.list_ids(&filter, after.as_ref(), PAGE).await?;
-            count += page.jobs.len() as u64;
-            after = page.next;
-            let is_last = after.is_none() && index + 1 == states.len();
-            if !is_last && begin.elapsed() > COUNTING {
-                return Ok((count, true));
-            }
-            if after.is_none() {
-                break;
-            }
-        }
-    }
-    Ok((count, false))
 }
 
 pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
     let fields = Fields::of(&uri);
     let search = JobSearch::read(&fields)?;
-    let word = fields.required("action")?;
-    let action = JobAction::of(search.state).into_iter().find(|action| action.word() == word);
-    let action = action
-        .ok_or_else(|| Failure::bad("action", word, &format!("it cannot be done to {} jobs", search.state_word())))?;
+    let action = JobAction::named(&fields)?;
+    action.must_fit(search.state)?;
     let queue = app.queue(&search.queue).await?;
     let ids = ids(&fields)?;
-    let states = match (search.state, action.change()) {
-        (None, Some(change)) => change.states().to_vec(),
-        (state, _) => state.into_iter().collect(),
-    };
-    let mut in_words = None;
-    let (count, is_at_least) = match ids.len() {
-        0 if search.is_narrow() || search.since.is_some() || search.until.is_some() || search.worker.is_some() => {
-            count(&queue, &search, &states).await?
+    let mut sent = search.fields();
+    sent.push(("action", action.word().to_owned()));
+    let mut counting = None;
+    let live = match ids.len() {
+        0 if search.has_conditions() => {
+            let mut count = Count::new(queue, search.clone(), &action.change);
+            count.go_on(COUNTING).await?;
+            if count.goes_on() {
+                let part = [("part", "count")].into_iter();
+                counting = Some(link("events", part.chain(sent.iter().map(|(name, value)| (*name, value.as_str())))));
+            }
+            count.live()
         }
         // The counts of the states: of millions they are some seconds old.
         0 => {
-            let mut stats = queue.stats_up_to(MOST).await?;
-            let known = app.readings.complete(&mut stats);
-            if let [state] = states[..] {
-                in_words = Some(known.text(&stats, state));
-            }
-            (states.iter().map(|state| counts::count(&stats, *state)).sum(), false)
+            let states = search.state.map_or_else(|| action.change.states().to_vec(), |state| vec![state]);
+            Live::of_states(&app, &queue, &states).await?
         }
-        ticked => (ticked as u64, false),
+        ticked => Live::ticked(ticked),
     };
-    let frame = Frame::new(&app, visitor, "jobs", format!("{} jobs", action.label().trim_end_matches('…'))).await;
+    let label = action.label.trim_end_matches('…');
+    let frame = Frame::new(&app, visitor, "jobs", format!("{label} jobs")).await;
     if !frame.may_act {
         return Err(Failure::NotAllowed);
     }
-    let mut sent = search.fields();
-    sent.push(("action", word.to_owned()));
     if ids.is_empty() {
         sent.push(("scope", "all".to_owned()));
     }
     sent.extend(ids.iter().map(|id| ("id", id.to_string())));
     Ok(html(&Page {
         frame,
-        label: action.label().trim_end_matches('…'),
+        label,
         words: if ids.is_empty() { search.words() } else { format!("ticked jobs of {}", search.queue) },
-        count: in_words.unwrap_or_else(|| number(count)),
-        is_at_least,
-        is_none: count == 0 && !is_at_least,
-        asks_priority: matches!(action, JobAction::Priority(_)),
-        priority: 0,
+        live,
+        counting,
+        asks_priority: matches!(action.change, JobChange::SetPriority(_)),
         fields: sent,
         back: search.link("jobs", &[]),
     }))

@@ -1,7 +1,6 @@
 //! Who does what to how many: in the log and in the table `audit`.
 
-use readpast::serde_json::Value;
-use readpast::{AuditId, Error, NewAudit, Queue};
+use readpast::{AuditId, Error, JobChange, NewAudit, Queue};
 
 use crate::app::App;
 use crate::failure::Failure;
@@ -14,9 +13,18 @@ const MAX_NAME: usize = 256;
 pub struct Noted {
     audit: AuditId,
     who: String,
-    action: String,
+    doing: NewAudit,
     queue: Queue,
-    what: Value,
+}
+
+/// A note of something that is not done to jobs.
+pub fn note(visitor: &Visitor, action: &str) -> NewAudit {
+    NewAudit::new(name(visitor), action)
+}
+
+/// A note of a change of jobs.
+pub fn note_of(visitor: &Visitor, change: &JobChange) -> NewAudit {
+    NewAudit::of(name(visitor), change)
 }
 
 impl Noted {
@@ -25,45 +33,41 @@ impl Noted {
     /// # Errors
     ///
     /// Where the connection's login may not act: [`Failure::NotAllowed`].
-    pub async fn begin(
-        app: &App,
-        visitor: &Visitor,
-        action: &str,
-        queue: &Queue,
-        what: Value,
-    ) -> Result<Noted, Failure> {
+    pub async fn begin(app: &App, visitor: &Visitor, queue: &Queue, doing: NewAudit) -> Result<Noted, Failure> {
         if !app.readings.login_may_act().await {
             return Err(Failure::NotAllowed);
         }
-        let (who, action) = (cut(&visitor.name), action.to_owned());
-        let note = NewAudit::new(who.as_str(), action.as_str()).what(what.clone());
-        let audit = queue.begin_audit(&note).await?;
-        tracing::info!(who, action, queue = queue.name(), %what, "begun on the page");
-        Ok(Noted { audit, who, action, queue: queue.clone(), what })
+        let audit = queue.begin_audit(&doing).await?;
+        let who = name(visitor);
+        tracing::info!(who, %doing, queue = queue.name(), "begun on the page");
+        Ok(Noted { audit, who, doing, queue: queue.clone() })
     }
 
-    /// How it has ended: with so many jobs, or an error, which is passed on; and whether there is more to say.
-    pub async fn end(self, done: Result<u64, Error>, outcome: Option<&str>) -> Result<u64, Error> {
-        let Noted { audit, who, action, queue, what } = self;
-        let error = done.as_ref().err().map(Error::to_string);
+    /// How it has ended: well, perhaps with so many jobs, or with an error, which is passed on.
+    pub async fn end<T>(self, done: Result<T, Error>, jobs: impl FnOnce(&T) -> Option<u64>) -> Result<T, Error> {
         match &done {
-            Ok(jobs) => tracing::info!(who, action, queue = queue.name(), %what, jobs, outcome, "done on the page"),
-            Err(error) => tracing::warn!(who, action, queue = queue.name(), %what, %error, "failed on the page"),
-        }
-        let jobs = done.as_ref().ok().copied();
-        if let Err(error) = queue.end_audit(audit, jobs, error.as_deref().or(outcome)).await {
-            tracing::warn!(who, action, %error, "the end could not be noted in the audit");
+            Ok(answer) => self.end_with(jobs(answer), None).await,
+            Err(error) => self.end_with(None, Some(&error.to_string())).await,
         }
         done
     }
+
+    /// How it has ended: with so many jobs, and whether there is more to say.
+    pub async fn end_with(self, jobs: Option<u64>, outcome: Option<&str>) {
+        let Noted { audit, who, doing, queue } = self;
+        tracing::info!(who, %doing, queue = queue.name(), jobs, outcome, "ended on the page");
+        if let Err(error) = queue.end_audit(audit, jobs, outcome).await {
+            tracing::warn!(who, %doing, %error, "the end could not be noted in the audit");
+        }
+    }
 }
 
-/// As much of a name as the audit takes.
-fn cut(name: &str) -> String {
+/// As much of a visitor's name as the audit takes.
+fn name(visitor: &Visitor) -> String {
     let mut units = 0;
     let fits = |c: &char| {
         units += c.len_utf16();
         units <= MAX_NAME
     };
-    name.chars().take_while(fits).collect()
+    visitor.name.chars().take_while(fits).collect()
 }

@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::Frame;
-use crate::job_search::{JobSearch, has_ended};
+use crate::job_search::JobSearch;
 use crate::links::link;
 use crate::payload_view::{SHOWN_BYTES, View};
 use crate::render::html;
@@ -37,7 +37,7 @@ struct Page<'a> {
     hides_payloads: bool,
     payload: View,
     output: Option<View>,
-    actions: Vec<&'static JobAction>,
+    actions: Vec<JobAction>,
     /// It has not ended: the page is loaded anew now and then.
     goes_on: bool,
 }
@@ -203,7 +203,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
             .as_ref()
             .map(|output| View::new(output, job.output_text(), job.output_bytes.unwrap_or(output.len() as u64))),
         actions: if frame.may_act { JobAction::of(Some(job.state)) } else { Vec::new() },
-        goes_on: !has_ended(job.state),
+        goes_on: !job.state.has_ended(),
         job: &job,
         frame,
     }))

@@ -44,7 +44,7 @@ struct Page<'a> {
     /// It has fewer jobs than a page may have.
     is_short: bool,
     is_narrow: bool,
-    actions: Vec<&'static JobAction>,
+    actions: Vec<JobAction>,
 }
 
 struct Tab {

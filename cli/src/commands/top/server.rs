@@ -2,20 +2,24 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use readpast::{
-    Activity, Config, Error, FailedAttempt, JobFilter, JobId, JobProgress, JobRow, JobState, Queue, WorkerRow,
+    Activity, Config, Error, FailedAttempt, JobChange, JobFilter, JobId, JobProgress, JobRow, JobState, Queue,
+    WorkerRow,
 };
-use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::readings::{
     AttemptLine, DeadLine, JobDetail, Overview, QueueDetail, QueueLine, RunningLine, WorkerLine, group_dead,
 };
 use super::screen::{Answer, Deed};
-use crate::audit::{named, noted};
+use crate::audit::{note, note_of, noted};
 use crate::connection;
 use crate::texts;
+
+/// Workers that have ended are shown for so long.
+const ENDED: Duration = Duration::from_secs(3_600);
 
 /// How many running jobs are shown.
 const RUNNING: usize = 50;
@@ -57,7 +61,8 @@ impl Server {
 
     /// All queues and workers.
     pub async fn overview(&self) -> Result<Overview, Error> {
-        let (queues, workers) = tokio::try_join!(self.schema.all_queues(), self.schema.all_workers())?;
+        let (queues, workers) =
+            tokio::try_join!(self.schema.all_queues(), self.schema.all_workers_ended_within(ENDED))?;
         let queues = queues.into_iter().map(|stats| queue_line(Activity::new(stats, Some(&workers))));
         let queues = queues.collect();
         // One that has ended is of interest as long as it has not given back what it held.
@@ -123,27 +128,32 @@ impl Server {
 
     async fn pause(&self, name: &str) -> Result<String, Error> {
         let queue = self.queue(name).await?;
-        noted(&queue, "pause", json!({}), queue.pause(), |()| None).await?;
+        noted(&queue, note("pause"), queue.pause(), |()| None).await?;
         Ok(format!("{name} is paused; jobs that run go on"))
     }
 
     async fn resume(&self, name: &str) -> Result<String, Error> {
         let queue = self.queue(name).await?;
-        noted(&queue, "resume", json!({}), queue.resume(), |()| None).await?;
+        noted(&queue, note("resume"), queue.resume(), |()| None).await?;
         Ok(format!("{name} goes on"))
     }
 
     /// Of all dead jobs, or of some.
     async fn requeue(&self, name: &str, jobs: Option<&[i64]>) -> Result<String, Error> {
         let queue = self.queue(name).await?;
-        let what = jobs.map_or_else(|| json!({ "state": JobState::Dead }), named);
+        let jobs = jobs.map(|ids| ids.iter().copied().map(JobId).collect::<Vec<_>>());
+        let note = note_of(&JobChange::Requeue);
+        let note = match &jobs {
+            None => note.filter(&JobFilter::from(JobState::Dead)),
+            Some(jobs) => note.jobs(jobs),
+        };
         let requeueing = async {
-            match jobs {
+            match &jobs {
                 None => queue.requeue(None).await,
-                Some(jobs) => queue.requeue_jobs(&jobs.iter().map(|id| JobId(*id)).collect::<Vec<_>>()).await,
+                Some(jobs) => queue.requeue_jobs(jobs).await,
             }
         };
-        let requeued = noted(&queue, "requeue", what, requeueing, |jobs| Some(*jobs)).await?;
+        let requeued = noted(&queue, note, requeueing, |jobs| Some(*jobs)).await?;
         Ok(match requeued {
             0 => "nothing to requeue: somebody else was first".to_owned(),
             1 => format!("1 job of {name} runs again"),
