@@ -35,7 +35,7 @@ pub struct Demo {
     /// End after so many seconds
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: Option<u32>,
-    /// Show it as a page for a browser, on this port of 127.0.0.1, or on 7380
+    /// Show it as a page for a browser, on this port of 127.0.0.1; without a number, on 7380
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "7380")]
     web: Option<u16>,
 }
