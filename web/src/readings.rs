@@ -291,10 +291,11 @@ impl Reading {
         }
     }
 
-    /// Why there is no newer one, and how old this one is.
+    /// Why there is no newer one, and how old this one is where it shows something.
     pub fn trouble(&self) -> Option<String> {
-        let error = self.error.as_ref()?;
-        Some(format!("{error} (what you see is {} old)", age(self.at.elapsed())))
+        let error = self.error.clone()?;
+        let is_empty = self.queues.is_empty() && self.workers.is_empty();
+        Some(if is_empty { error } else { format!("{error} (what you see is {} old)", age(self.at.elapsed())) })
     }
 
     pub fn queue(&self, name: &str) -> Option<&Line> {

@@ -72,6 +72,7 @@ async fn a_login_without_a_right_is_told_which_role_has_it() {
     for (page, begin) in [("overview", "The queues cannot be read: "), ("workers", "The workers cannot be read: ")] {
         let said = browser.page(page).await.texts(".error").remove(0);
         assert!(said.starts_with(begin) && said.contains("_monitor"), "{page}: {said}");
+        assert!(!said.contains("what you see"), "nothing is seen: {said}");
     }
 }
 
