@@ -5,7 +5,7 @@ use std::time::Duration;
 use readpast::{Error, JobFilter, JobId, JobState, NewJob, QueueOptions};
 use readpast_devserver::DevServer;
 
-use crate::support::{Fixture, WorkerSession, literal, number, text};
+use crate::support::{Fixture, WorkerSession, literal, text};
 
 /// Has a job of a kind die of an error.
 async fn dies(fixture: &Fixture, worker: &mut WorkerSession, kind: &str, error: &str) -> JobId {

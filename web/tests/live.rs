@@ -176,3 +176,30 @@ async fn many_jobs_are_counted_up_to_two_thousand_at_first_and_then_all() {
     let few = fixture.queue.stats_up_to(5).await.unwrap();
     assert_eq!((few.ready, few.dead), (5, 0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_preview_that_takes_long_is_shown_at_once_and_counts_on() {
+    let Some(server) = dev_server().await else { return };
+    let fixture = Fixture::new("counting").await;
+    let jobs: Vec<NewJob> = (0..3).map(|_| NewJob::text("x").kind("a")).collect();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("x").kind("b")).await.unwrap();
+    // Each state takes longer than the page has.
+    let peek = format!("{}.peek", fixture.schema);
+    server.faults().on_call(&peek, |_| {
+        std::thread::sleep(Duration::from_millis(60));
+        None
+    });
+    let mut browser = fixture.open();
+    let confirm = browser.page("confirm?queue=work&kind=a&action=cancel&scope=all").await;
+    assert!(confirm.text().contains("At least <strong>0</strong> jobs; counting goes on"), "{}", confirm.text());
+    let part = confirm.values("[data-live]", "data-live").remove(0);
+    let mut live = browser.listen(&part).await;
+    live.until(|html| html.contains("<strong>3</strong> jobs.") && html.contains("data-over")).await;
+    assert_eq!(live.next().await, None, "it ends");
+    let few = browser.page("confirm?queue=work&state=ready&kind=b&action=cancel&scope=all").await;
+    assert_eq!(few.texts(".many"), ["1 job."]);
+    let none = browser.page("confirm?queue=work&state=ready&kind=c&action=cancel&scope=all").await;
+    assert!(none.texts("main p").contains(&"There are none.".to_owned()), "{}", none.text());
+    server.faults().clear(&peek);
+}
