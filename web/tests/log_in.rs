@@ -27,9 +27,12 @@ async fn without_the_token_no_page_is_shown_and_nothing_done() {
     for page in ["overview", "jobs?queue=work", "events?part=overview", "bytes?queue=work&id=1&of=payload", "audit"] {
         let answer = browser.get(page).await;
         assert!(answer.location().starts_with("login?then="), "{page}: {}", answer.location());
+        assert_eq!(answer.header("set-cookie"), "", "{page}: no session is begun for who is sent to the form");
     }
     for (page, fields) in [("act", vec![("action", "pause"), ("queue", "work")]), ("stop", vec![("id", "1")])] {
         assert_eq!(browser.post(page, &fields).await.status, StatusCode::FORBIDDEN, "{page}");
+        let answer = Browser::new(browser.page.clone()).send_form(page, &fields).await;
+        assert_eq!((answer.status, answer.header("set-cookie")), (StatusCode::FORBIDDEN, ""), "{page}");
     }
     assert!(!fixture.queue.stats().await.unwrap().paused);
     assert_eq!(browser.log_in("", "correct-horse-batterz").await.status, StatusCode::FORBIDDEN);

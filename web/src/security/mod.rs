@@ -31,20 +31,20 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
     }
     let cookie = cookie(request.headers());
     let known = cookie.as_deref().and_then(|cookie| Some((cookie.to_owned(), app.sessions.get(cookie)?)));
-    let is_new = known.is_none();
-    let (session, known) = known.unwrap_or_else(|| app.sessions.begin(None));
     let must_log_in = matches!(app.options.access, Access::Token(_) | Access::Users(_));
-    let is_at_login = request.uri().path() == "/login";
-    let mut response = if must_log_in && known.user.is_none() && !is_at_login {
-        match *request.method() {
+    let has_logged_in = known.as_ref().is_some_and(|(_, session)| session.user.is_some());
+    if must_log_in && !has_logged_in && request.uri().path() != "/login" {
+        // Without a session: the form begins one.
+        return match *request.method() {
             Method::GET => login::redirect(&request),
             _ => Failure::NotLoggedIn.into_response(),
-        }
-    } else {
-        let visitor = visitor(&app, request.headers(), session.clone(), known);
-        request.extensions_mut().insert(visitor);
-        next.run(request).await
-    };
+        };
+    }
+    let is_new = known.is_none();
+    let (session, known) = known.unwrap_or_else(|| app.sessions.begin(None));
+    let visitor = visitor(&app, request.headers(), session.clone(), known);
+    request.extensions_mut().insert(visitor);
+    let mut response = next.run(request).await;
     // Logging in begins another one.
     if is_new && !response.headers().contains_key(header::SET_COOKIE) {
         set_cookie(&app, response.headers_mut(), &session);
