@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use readpast_web::{Access, Options, User, hash_password};
 
-use crate::support::{Browser, Fixture};
+use crate::support::{Answer, Browser, Fixture};
 
 const TOKEN: &str = "correct-horse-battery";
 
@@ -121,10 +121,44 @@ async fn a_log_in_begins_another_session_and_a_log_out_ends_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cookie_that_this_page_has_not_given_is_replaced() {
     let fixture = Fixture::new("fixation").await;
-    let chosen = format!("readpast_session={}", "a".repeat(64));
-    let mut browser = fixture.browser(with_token(TOKEN)).with("cookie", &chosen);
+    let mut browser = fixture.browser(with_token(TOKEN));
+    let given = browser.get("login").await.header("set-cookie").to_owned();
+    let chosen = format!("{}={}", given.split_once('=').unwrap().0, "a".repeat(64));
+    let mut browser = browser.with("cookie", &chosen);
     browser.get("login").await;
     assert_ne!(browser.headers["cookie"], chosen.as_str());
+}
+
+/// The cookie that an answer gives, as a browser sends it.
+fn cookie_of(answer: &Answer) -> String {
+    answer.header("set-cookie").split(';').next().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_pages_on_a_host_leave_each_other_s_log_in_alone() {
+    let fixture = Fixture::new("two_pages").await;
+    let (mut one, mut other) = (fixture.browser(with_token(TOKEN)), fixture.browser(with_token(TOKEN)));
+    // A browser keeps one cookie of each name, and sends all of a host's to all its ports.
+    let (of_one, of_other) = (cookie_of(&one.log_in("", TOKEN).await), cookie_of(&other.log_in("", TOKEN).await));
+    assert_ne!(of_one.split_once('=').unwrap().0, of_other.split_once('=').unwrap().0);
+    let both = format!("{of_one}; {of_other}");
+    for page in [one, other] {
+        let answer = page.with("cookie", &both).page("overview").await;
+        assert_eq!(answer.header("set-cookie"), "", "it was logged in");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cookies_of_pages_that_have_ended_do_not_pile_up() {
+    let fixture = Fixture::new("old_cookies").await;
+    for (count, removed) in [(20, 0), (21, 21)] {
+        let old = (0..count).map(|number| format!("readpast_session_{number}=x; another_{number}=x"));
+        let old = old.collect::<Vec<_>>().join("; ");
+        let answer = fixture.browser(with_token(TOKEN)).with("cookie", &old).get("login").await;
+        let given: Vec<&str> = answer.headers.get_all("set-cookie").iter().map(|it| it.to_str().unwrap()).collect();
+        assert_eq!(given.len(), 1 + removed, "{given:?}");
+        assert!(given[1..].iter().all(|it| it.starts_with("readpast_session_") && it.ends_with("=; Max-Age=0")));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,6 +14,9 @@ const LIFE: Duration = Duration::from_secs(12 * 3_600);
 /// request.
 const MOST: usize = 10_000;
 
+/// How the cookies' names begin.
+pub const COOKIE: &str = "readpast_session_";
+
 /// What a browser has said and been told.
 #[derive(Debug, Clone)]
 pub struct Session {
@@ -34,9 +37,18 @@ pub struct LoggedIn {
 }
 
 /// All sessions of this process, by the cookies' values. They end with it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sessions {
+    /// The cookies' name. A browser sends a host's cookies to all its ports, and those of a path to all below: with
+    /// names of their own, two pages do not replace each other's.
+    pub name: String,
     by_cookie: Mutex<HashMap<String, Session>>,
+}
+
+impl Default for Sessions {
+    fn default() -> Sessions {
+        Sessions { name: format!("{COOKIE}{}", &secret()[..8]), by_cookie: Mutex::default() }
+    }
 }
 
 impl Sessions {
