@@ -27,6 +27,8 @@ pub enum Failure {
     NotLoggedIn,
     /// A form that this page has not made, or not for this session.
     Forged,
+    /// A form did not come in time.
+    Slow,
     /// Asked for under a name that is not this machine's.
     WrongHost,
     /// SQL Server's answer, or that there is none.
@@ -59,6 +61,7 @@ impl Failure {
             Failure::NotAllowed | Failure::Hidden | Failure::NotLoggedIn | Failure::Forged => {
                 (StatusCode::FORBIDDEN, "Not allowed")
             }
+            Failure::Slow => (StatusCode::REQUEST_TIMEOUT, "Too slow"),
             Failure::WrongHost => (StatusCode::MISDIRECTED_REQUEST, "Wrong host name"),
             Failure::Sql(error) => kind_of(error),
             Failure::Away(_) => (StatusCode::BAD_GATEWAY, "The queues cannot be read"),
@@ -80,6 +83,7 @@ impl Failure {
                                 anew, and send it again."
                     .to_owned()
             }
+            Failure::Slow => "The form has not come in time; send it again.".to_owned(),
             Failure::WrongHost => {
                 "Without a log-in, this page answers only to localhost, 127.0.0.1 and [::1].".to_owned()
             }

@@ -1,8 +1,12 @@
 //! What every request meets, whoever sends it: the host's name, forged forms, headers, bad fields.
 
-use axum::http::StatusCode;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
 use readpast::NewJob;
 use readpast_web::{Access, Options};
+use tower::ServiceExt;
 
 use crate::support::{Browser, Fixture};
 
@@ -78,6 +82,18 @@ async fn forged_forms_change_nothing() {
     let mut own = browser.with("sec-fetch-site", "same-origin");
     let answer = own.post("act", &[("action", "pause"), ("queue", "work")]).await;
     assert_eq!(answer.status, StatusCode::SEE_OTHER, "the page's own form");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_that_does_not_come_is_not_waited_for() {
+    let fixture = Fixture::new("slow").await;
+    let browser = fixture.open();
+    let begin = Instant::now();
+    let body = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let request = Request::post("/act").header("host", "localhost").body(body).unwrap();
+    let answer = tokio::time::timeout(Duration::from_secs(60), browser.page.oneshot(request)).await;
+    assert_eq!(answer.expect("it is answered").unwrap().status(), StatusCode::REQUEST_TIMEOUT);
+    assert!(begin.elapsed() >= Duration::from_secs(10), "it had its time: {:?}", begin.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
