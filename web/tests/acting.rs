@@ -1,15 +1,20 @@
 //! What is done on the page: who may, what stands in the audit, and what cannot be noted is not done.
 
+use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use parking_lot::Mutex;
 use readpast::{JobFilter, JobState, NewBatch, NewJob, Schedule};
+use readpast_devserver::DevServer;
 use readpast_devserver::error::SqlError;
-use readpast_web::{Access, Options, User, hash_password, router};
+use readpast_web::{Access, Options, User, hash_password, router, serve};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc::UnboundedReceiver, oneshot};
 
-use crate::support::{Browser, Fixture, dev_server, until};
+use crate::support::{Browser, Fixture, dev_server, form, until};
 
 /// What somebody may press: buttons but those that search, and log out.
 const BUTTONS: &str = "main form[method=post] button, main button[name=action]";
@@ -238,15 +243,9 @@ async fn what_cannot_be_noted_is_not_done() {
     assert!(fixture.queue.list(&JobFilter::from(JobState::Cancelled), None, 10).await.unwrap().jobs.is_empty());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_stopped_stands_in_the_audit_with_what_was_done_until_then() {
-    let Some(server) = dev_server().await else { return };
-    let fixture = Fixture::new("stopped").await;
-    let jobs: Vec<NewJob> = (0..3_000).map(|_| NewJob::text("x")).collect();
-    fixture.queue.enqueue_many(&jobs).await.unwrap();
-    fixture.kill_all("an error").await;
-    // The second call says that it is there, and waits until it is let go.
-    let (reached, mut is_reached) = tokio::sync::mpsc::unbounded_channel();
+/// The second call of `requeue` says that it is there, and waits until it is let go.
+fn hold_second_requeue(server: &DevServer, fixture: &Fixture) -> (UnboundedReceiver<()>, mpsc::Sender<()>) {
+    let (reached, is_reached) = tokio::sync::mpsc::unbounded_channel();
     let (go, gone) = mpsc::channel();
     let gone = Mutex::new(gone);
     let wait = move |call| {
@@ -257,6 +256,64 @@ async fn what_is_stopped_stands_in_the_audit_with_what_was_done_until_then() {
         None
     };
     server.faults().on_call(&format!("{}.requeue", fixture.schema), wait);
+    (is_reached, go)
+}
+
+/// An answer over a socket, as it comes.
+async fn ask(address: SocketAddr, line: &str, cookie: &str, body: &str) -> String {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: {cookie}\r\n");
+    let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_the_page_waits_until_the_audit_has_the_end_of_what_was_under_way() {
+    let Some(server) = dev_server().await else { return };
+    let fixture = Fixture::new("page_ends").await;
+    let jobs: Vec<NewJob> = (0..3_000).map(|_| NewJob::text("x")).collect();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
+    fixture.kill_all("an error").await;
+    let (mut is_reached, go) = hold_second_requeue(server, &fixture);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (end, ended) = oneshot::channel::<()>();
+    let page = tokio::spawn(serve(listener, fixture.queue.clone(), Options::default(), async move {
+        ended.await.unwrap();
+    }));
+
+    let at_login = ask(address, "GET /login", "", "").await;
+    let between = |begin: &str, end: &str| {
+        let from = at_login.split_once(begin).expect(&at_login).1;
+        from.split_once(end).expect(from).0.to_owned()
+    };
+    let (cookie, token) = (between("set-cookie: ", ";"), between("name=\"csrf\" value=\"", "\""));
+    let fields = [&ALL_DEAD[..], &[("action", "requeue"), ("csrf", &token)]].concat();
+    let begun = ask(address, "POST /act", &cookie, &form(&fields)).await;
+    assert!(begun.contains("operation?id="), "{begun}");
+    is_reached.recv().await.unwrap();
+    end.send(()).unwrap();
+    // The page has begun to end when nothing is answered any more.
+    until("the page ends", async || TcpStream::connect(address).await.is_err()).await;
+    assert!(!page.is_finished(), "something is under way");
+    go.send(()).unwrap();
+    page.await.unwrap().unwrap();
+    let row = fixture.audits().await.remove(0);
+    let expected = ("requeue", Some(2_000), Some("stopped: the page ended"));
+    assert_eq!((&*row.action, row.jobs, row.outcome.as_deref()), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_stopped_stands_in_the_audit_with_what_was_done_until_then() {
+    let Some(server) = dev_server().await else { return };
+    let fixture = Fixture::new("stopped").await;
+    let jobs: Vec<NewJob> = (0..3_000).map(|_| NewJob::text("x")).collect();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
+    fixture.kill_all("an error").await;
+    let (mut is_reached, go) = hold_second_requeue(server, &fixture);
     let mut browser = fixture.open();
     let fields = [&ALL_DEAD[..], &[("action", "requeue")]].concat();
     let operation = browser.post("act", &fields).await.location().to_owned();
