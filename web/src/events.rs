@@ -60,7 +60,7 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
         let (app, visitor) = (app.clone(), visitor.clone());
         async move {
             let html = tokio::select! {
-                html = source.next() => html?,
+                html = source.next(&app) => html?,
                 _ = ended.wait_for(|ended| *ended) => return None,
             };
             if visitor.has_logged_in && !app.sessions.goes_on(&visitor.session) {
@@ -74,7 +74,7 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
 
 impl Source {
     /// The next part; `None`: there is no other.
-    async fn next(&mut self) -> Option<String> {
+    async fn next(&mut self, app: &App) -> Option<String> {
         let html = match self {
             Source::Readings { readings, part } => {
                 readings.changed().await.ok()?;
@@ -89,6 +89,7 @@ impl Source {
                 if !count.goes_on() {
                     return None;
                 }
+                let _turn = app.connections.of_page().await.ok()?;
                 let counted = count.go_on(COUNTING).await;
                 counted.inspect_err(|error| tracing::debug!(%error, "jobs could not be counted")).ok()?;
                 count.live().render()

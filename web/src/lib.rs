@@ -30,6 +30,7 @@
 //! | `app`, `routes` | what all requests share; which address is which page |
 //! | `security` | sessions, log-in, forged requests, headers |
 //! | `readings`, `events` | the depth of all queues once a second, and how it gets to the browsers |
+//! | `connections` | how many ask SQL Server at once |
 //! | `counts` | how many jobs there are, without counting all of millions each second |
 //! | `pages` | a file for each page |
 //! | `acting` | what is done to jobs: preview, progress, stop, audit |
@@ -44,6 +45,7 @@ mod acting;
 mod app;
 mod assets;
 mod chart;
+mod connections;
 mod counts;
 mod events;
 mod failure;
@@ -76,6 +78,7 @@ pub use serve::serve;
 
 /// The page, to be mounted under any path of a program's own router, or served as it is.
 ///
+/// `queue` names the schema and its connections; the page shows all queues there. Who may look is up to
 /// [`Options::access`].
 ///
 /// What is being done to many jobs runs in tasks of the runtime. They are cut off where that ends: what was done stays, and

@@ -307,6 +307,30 @@ async fn the_end_of_the_page_waits_until_the_audit_has_the_end_of_what_was_under
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn too_many_at_once_are_refused_and_not_noted() {
+    let Some(server) = dev_server().await else { return };
+    let fixture = Fixture::new("too_many").await;
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let mut browser = fixture.open();
+    let (go, gone) = mpsc::channel::<()>();
+    let gone = Mutex::new(gone);
+    server.faults().on_call(&format!("{}.cancel", fixture.schema), move |_| {
+        let _ = gone.lock().recv_timeout(Duration::from_secs(60)); // the test fails then
+        None
+    });
+    let fields = [("queue", "work"), ("state", "ready"), ("scope", "all"), ("action", "cancel")];
+    for _ in 0..20 {
+        browser.post("act", &fields).await.location();
+    }
+    let answer = browser.post("act", &fields).await;
+    assert_eq!((answer.status, answer.header("retry-after")), (StatusCode::SERVICE_UNAVAILABLE, "5"));
+    assert!(answer.text().contains("20 such are under way"), "{}", answer.text());
+    assert_eq!(fixture.audits().await.len(), 20);
+    drop(go);
+    until("there is a place again", async || browser.clone().post("act", &fields).await.status == 303).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_stopped_stands_in_the_audit_with_what_was_done_until_then() {
     let Some(server) = dev_server().await else { return };
     let fixture = Fixture::new("stopped").await;

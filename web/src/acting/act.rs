@@ -34,6 +34,7 @@ async fn carry_out(app: App, form: Form) -> Result<Response, Failure> {
     if !visitor.may_act {
         return Err(Failure::NotAllowed);
     }
+    let _turn = app.connections.of_page().await?;
     let action = fields.required("action")?;
     let queue = app.queue(fields.required("queue")?).await?;
     match action {

@@ -52,10 +52,10 @@ pub async fn begin(
     };
     let running = app.operations.add(queue.name(), Progress::begin(action.past, words))?;
     let noted = Noted::begin(app, visitor, queue, note).await?;
-    let (id, queue) = (running.operation.id, queue.clone());
+    let (id, app, queue) = (running.operation.id, app.clone(), queue.clone());
     tokio::spawn(async move {
         let operation = &running.operation;
-        let (changed, end) = run(operation, pages, &queue, &action).await;
+        let (changed, end) = run(&app, operation, pages, &queue, &action).await;
         let (end, outcome) = match end {
             Ok(End::Stopped) => (End::Stopped, Some("stopped".to_owned())),
             Ok(End::PageEnded) => (End::PageEnded, Some("stopped: the page ended".to_owned())),
@@ -90,9 +90,16 @@ impl Pages {
 }
 
 /// Returns how many were changed, and how it has ended.
-async fn run(operation: &Operation, mut pages: Pages, queue: &Queue, action: &JobAction) -> (u64, Result<End, Error>) {
+async fn run(
+    app: &App,
+    operation: &Operation,
+    mut pages: Pages,
+    queue: &Queue,
+    action: &JobAction,
+) -> (u64, Result<End, Error>) {
     let mut changed = 0;
     loop {
+        let _turn = app.connections.of_operation().await;
         if let Some(end) = operation.stopped() {
             return (changed, Ok(end));
         }

@@ -175,7 +175,8 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let bytes = if hides_payloads { 0 } else { SHOWN_BYTES };
     let (queue, job) = read(&app, &Fields::of(&uri), Some(bytes)).await?;
     let ids = [job.job_id];
-    let (attempts, progress) = tokio::try_join!(queue.attempts(job.job_id), queue.progress_of(&ids))?;
+    let attempts = queue.attempts(job.job_id).await?;
+    let progress = queue.progress_of(&ids).await?;
     let reading = app.readings.now().await;
     let stats = reading.queue(queue.name()).map(|line| &line.activity.stats);
     let times = [
