@@ -8,7 +8,7 @@ use readpast::NewJob;
 use readpast_web::{Access, Options};
 use tower::ServiceExt;
 
-use crate::support::{Browser, Fixture};
+use crate::support::{Browser, Fixture, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_log_in_only_this_machine_s_names_are_answered() {
@@ -94,6 +94,29 @@ async fn a_form_that_does_not_come_is_not_waited_for() {
     let answer = tokio::time::timeout(Duration::from_secs(60), browser.page.oneshot(request)).await;
     assert_eq!(answer.expect("it is answered").unwrap().status(), StatusCode::REQUEST_TIMEOUT);
     assert!(begin.elapsed() >= Duration::from_secs(10), "it had its time: {:?}", begin.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_downloads_at_once_are_sent_and_a_third_is_told_to_wait() {
+    let fixture = Fixture::new("downloads").await;
+    let payload: Vec<u8> = (0..1_000_000_u32).map(|number| (number % 251) as u8).collect();
+    let job = fixture.queue.enqueue(&NewJob::bytes(payload.clone())).await.unwrap().job_id;
+    let mut browser = fixture.open();
+    let address = format!("bytes?queue=work&id={job}&of=payload");
+    let request = || Request::get(format!("/{address}")).header("host", "localhost").body(Body::empty()).unwrap();
+    let first = browser.page.clone().oneshot(request()).await.unwrap();
+    let second = browser.page.clone().oneshot(request()).await.unwrap();
+    let answer = browser.get(&address).await;
+    assert_eq!((answer.status, answer.header("retry-after")), (StatusCode::SERVICE_UNAVAILABLE, "5"));
+    assert!(answer.text().contains("2 downloads are under way"), "{}", answer.text());
+
+    assert_eq!(first.headers()["content-length"], "1000000");
+    assert_eq!(axum::body::to_bytes(first.into_body(), usize::MAX).await.unwrap(), payload);
+    assert_eq!(browser.page(&address).await.body, payload, "there is a place again");
+    // One that is broken off leaves its place, too.
+    let third = browser.page.clone().oneshot(request()).await.unwrap();
+    drop((second, third));
+    until("there are places again", async || browser.clone().get(&address).await.body == payload).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
