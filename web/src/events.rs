@@ -57,7 +57,9 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
                 html = source.next(&app) => html?,
                 _ = ended.wait_for(|ended| *ended) => return None,
             };
-            if visitor.has_logged_in && !app.sessions.goes_on(&visitor.session) {
+            // Who watches uses his session: a page on a wall is not logged out. (A tab in the background does not listen.)
+            let session = app.sessions.get(&visitor.session);
+            if visitor.has_logged_in && session.is_none() {
                 return None; // logged out meanwhile
             }
             Some((Ok::<_, Infallible>(Event::default().data(html)), (source, ended)))
