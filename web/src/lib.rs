@@ -5,8 +5,7 @@
 //! use readpast_web::{Access, Options, router};
 //!
 //! // In a program of one's own, under any path, with or without a slash at its end (`nest` answers just one of them):
-//! let mut options = Options::default();
-//! options.access = Access::Token(std::env::var("PAGE_TOKEN")?);
+//! let options = Options::default().access(Access::Token(std::env::var("PAGE_TOKEN")?));
 //! let app: axum::Router = axum::Router::new().nest_service("/queues", router(queue, options));
 //! # Ok(())
 //! # }
@@ -73,6 +72,7 @@ use readpast::Queue;
 
 use app::App;
 
+pub use axum::http::HeaderName;
 pub use options::{Access, Options, OptionsError, User, hash_password};
 pub use serve::serve;
 

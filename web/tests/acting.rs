@@ -74,17 +74,15 @@ async fn who_may_act_has_buttons_on_the_pages_of_queues_jobs_schedules_and_batch
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_page_lets_nobody_act() {
     let fixture = Fixture::new("read_only").await;
-    let mut options = Options::default();
-    options.read_only = true;
+    let options = Options::default().read_only(true);
     only_shows(fixture.browser(options), &fixture).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_user_may_not_act_and_others_may() {
     let fixture = Fixture::new("read_only_user").await;
-    let mut options = Options::default();
     let user = |name| User::new(name, hash_password("a password")).unwrap();
-    options.access = Access::Users(vec![user("bob").read_only(true), user("ann")]);
+    let options = Options::default().access(Access::Users(vec![user("bob").read_only(true), user("ann")]));
     let mut bob = fixture.browser(options);
     let mut ann = bob.clone();
     bob.log_in("bob", "a password").await.location();
@@ -135,8 +133,7 @@ async fn hidden_payloads_and_outputs_are_on_no_page_and_in_no_download() {
     assert!(all.contains("SECRET payload") && all.contains("SECRET output"), "{all}");
     assert_eq!(browser.page(&addresses[0]).await.text(), "SECRET payload");
 
-    let mut options = Options::default();
-    options.hide_payloads = true;
+    let options = Options::default().hide_payloads(true);
     let mut browser = fixture.browser(options);
     for page in pages(&job.to_string()).into_iter().chain(["jobs?queue=work&key=key".to_owned()]) {
         let answer = browser.page(&page).await;

@@ -81,8 +81,7 @@ async fn a_lost_connection_is_said_and_found_again() {
 #[ignore = "needs chromium and chromedriver"]
 async fn a_page_that_is_refused_is_loaded_anew_when_somebody_looks() {
     let token = "a token that nobody guesses";
-    let mut options = Options::default();
-    options.access = Access::Token(token.to_owned());
+    let options = Options::default().access(Access::Token(token.to_owned()));
     let mut site = Site::empty("refused", options).await;
     let url = site.url("");
     browse_at(&url, Settings::default(), async |browser| {

@@ -1,6 +1,6 @@
 //! Tokens, users, cookies, and how often somebody may try.
 
-use axum::http::StatusCode;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use readpast_web::{Access, Options, User, hash_password};
 
 use crate::support::{Answer, Browser, Fixture};
@@ -8,16 +8,12 @@ use crate::support::{Answer, Browser, Fixture};
 const TOKEN: &str = "correct-horse-battery";
 
 fn with_token(token: &str) -> Options {
-    let mut options = Options::default();
-    options.access = Access::Token(token.to_owned());
-    options
+    Options::default().access(Access::Token(token.to_owned()))
 }
 
 fn with_users() -> Options {
     let user = |name: &str| User::new(name, hash_password(&format!("{name}'s password"))).unwrap();
-    let mut options = Options::default();
-    options.access = Access::Users(vec![user("ann"), user("bob").read_only(true)]);
-    options
+    Options::default().access(Access::Users(vec![user("ann"), user("bob").read_only(true)]))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,8 +92,7 @@ async fn the_cookie_is_for_this_site_and_for_no_script_and_with_https_for_https_
     assert_eq!(attributes, ["HttpOnly", "SameSite=Strict"]);
     let value = cookie.split("; ").next().unwrap().split_once('=').unwrap().1;
     assert!(value.len() == 64 && value.bytes().all(|digit| digit.is_ascii_hexdigit()), "{value}");
-    let mut options = with_token(TOKEN);
-    options.secure_cookie = true;
+    let options = with_token(TOKEN).secure_cookie(true);
     let cookie = fixture.browser(options).log_in("", TOKEN).await.header("set-cookie").to_owned();
     assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Secure"), "{cookie}");
 }
@@ -203,11 +198,19 @@ async fn after_the_log_in_comes_the_page_that_was_asked_for_and_never_another_si
 #[tokio::test(flavor = "multi_thread")]
 async fn whom_the_proxy_names_stands_in_the_audit() {
     let fixture = Fixture::new("proxy").await;
-    let mut options = Options::default();
-    options.access = Access::Trusted { user_header: Some("x-forwarded-user".to_owned()) };
+    let options =
+        Options::default().access(Access::Trusted { user_header: Some(HeaderName::from_static("x-forwarded-user")) });
     let browser = fixture.browser(options);
-    for (name, who) in [("maria@example.com", "maria@example.com"), ("", "somebody behind the proxy")] {
-        let mut browser = browser.with("x-forwarded-user", name).with("host", "queues.example.com");
+    let browser = browser.with("host", "queues.example.com");
+    let named = |name: &[u8]| {
+        let mut browser = browser.clone();
+        browser.headers.insert("x-forwarded-user", HeaderValue::from_bytes(name).unwrap());
+        browser
+    };
+    let somebody = "somebody behind the proxy";
+    for (name, who) in [("maria@example.com", "maria@example.com"), ("Jürgen Łukasz", "Jürgen Łukasz"), ("", somebody)]
+    {
+        let mut browser = named(name.as_bytes());
         browser.post("act", &[("action", "pause"), ("queue", "work")]).await.location();
         assert_eq!(fixture.audits().await[0].who, who);
     }
@@ -215,4 +218,8 @@ async fn whom_the_proxy_names_stands_in_the_audit() {
     let mut browser = browser.with("x-forwarded-user", &long);
     browser.post("act", &[("action", "pause"), ("queue", "work")]).await.location();
     assert_eq!(fixture.audits().await[0].who, "x".repeat(256));
+    // What cannot be read is nobody's name, and must not become somebody's.
+    let answer = named(b"J\xfcrgen").get("overview").await;
+    assert_eq!((answer.status, answer.header("set-cookie")), (StatusCode::BAD_REQUEST, ""));
+    assert_eq!(answer.texts("main p")[0], "x-forwarded-user is 'J\\xfcrgen': it must be UTF-8");
 }

@@ -135,8 +135,7 @@ async fn every_answer_has_the_security_headers() {
     }
     answers.push(("forged".to_owned(), browser.send_form("act", &[]).await));
     answers.push(("another host".to_owned(), browser.with("host", "evil.example").get("overview").await));
-    let mut options = Options::default();
-    options.access = Access::Token("correct-horse-battery".to_owned());
+    let options = Options::default().access(Access::Token("correct-horse-battery".to_owned()));
     answers.push(("to the log-in".to_owned(), fixture.browser(options).get("overview").await));
     for (address, answer) in answers {
         let policy = answer.header("content-security-policy");

@@ -42,10 +42,14 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
             _ => Failure::NotLoggedIn.into_response(),
         };
     }
+    let name = match who(&app.options.access, request.headers()) {
+        Ok(name) => name,
+        Err(failure) => return failure.into_response(),
+    };
     let is_new = known.is_none();
     let old = if is_new { old_cookies(&app, request.headers()) } else { Vec::new() };
     let (session, known) = known.unwrap_or_else(|| app.sessions.begin(None));
-    let visitor = visitor(&app, request.headers(), session.clone(), known);
+    let visitor = visitor(&app, name, session.clone(), known);
     request.extensions_mut().insert(visitor);
     let mut response = next.run(request).await;
     // Logging in begins another one.
@@ -56,9 +60,10 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
     response
 }
 
-fn visitor(app: &App, headers: &HeaderMap, session: String, known: sessions::Session) -> Visitor {
+/// `name`: who it is where nobody logs in.
+fn visitor(app: &App, name: String, session: String, known: sessions::Session) -> Visitor {
     let has_logged_in = known.user.is_some();
-    let user = known.user.unwrap_or_else(|| LoggedIn { name: name(&app.options.access, headers), read_only: false });
+    let user = known.user.unwrap_or(LoggedIn { name, read_only: false });
     Visitor {
         session,
         csrf: known.csrf,
@@ -69,14 +74,20 @@ fn visitor(app: &App, headers: &HeaderMap, session: String, known: sessions::Ses
 }
 
 /// Who it is where nobody logs in.
-fn name(access: &Access, headers: &HeaderMap) -> String {
-    match access {
-        Access::Trusted { user_header: Some(header) } => {
-            let name = headers.get(header.as_str()).and_then(|value| value.to_str().ok());
-            name.filter(|name| !name.is_empty()).unwrap_or("somebody behind the proxy").to_owned()
+///
+/// # Errors
+///
+/// A name that cannot be read: it must not become nobody's in the audit.
+fn who(access: &Access, headers: &HeaderMap) -> Result<String, Failure> {
+    let Access::Trusted { user_header } = access else { return Ok("somebody on this machine".to_owned()) };
+    let named = user_header.as_ref().and_then(|header| Some((header, headers.get(header)?)));
+    match named {
+        Some((header, name)) if !name.is_empty() => {
+            let unreadable =
+                || Failure::bad(header.as_str(), &name.as_bytes().escape_ascii().to_string(), "it must be UTF-8");
+            str::from_utf8(name.as_bytes()).map(str::to_owned).map_err(|_| unreadable())
         }
-        Access::Trusted { user_header: None } => "somebody behind the proxy".to_owned(),
-        _ => "somebody on this machine".to_owned(),
+        _ => Ok("somebody behind the proxy".to_owned()),
     }
 }
 
