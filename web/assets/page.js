@@ -58,8 +58,8 @@ function age() {
   return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
 
-// What the server has refused for good is not asked for again by the browser itself. The page is loaded anew, once for all its
-// parts, and not in the background: there nothing listens, and who comes back to it begins to listen again.
+// What the server has refused for good is not asked for again by the browser itself. The page is loaded anew, once for
+// all its parts, and not in the background: there nothing listens, and who comes back to it begins to listen again.
 let reload = null;
 
 function reloadSoon() {

@@ -1,7 +1,8 @@
 //! The live parts of pages: HTML once a second, as server-sent events.
 //!
 //! A page holds its live part in an element that names this address; the script puts what comes into it. All browsers
-//! share one reading of SQL Server, and the part that is made of it. A count of jobs is made for the page that asks for it.
+//! share one reading of SQL Server, and the part that is made of it. A count of jobs is made for the page that asks for
+//! it.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -81,8 +81,8 @@ pub use serve::serve;
 /// `queue` names the schema and its connections; the page shows all queues there. Who may look is up to
 /// [`Options::access`].
 ///
-/// What is being done to many jobs runs in tasks of the runtime. They are cut off where that ends: what was done stays, and
-/// the audit has no end of it. ([`serve`] waits for them.)
+/// What is being done to many jobs runs in tasks of the runtime. They are cut off where that ends: what was done stays,
+/// and the audit has no end of it. ([`serve`] waits for them.)
 pub fn router(queue: Queue, options: Options) -> Router {
     routes::routes(App::new(queue, options))
 }

@@ -41,7 +41,8 @@ impl Options {
         self
     }
 
-    /// The browser speaks HTTPS with whatever is in front of the page, so its cookie goes over HTTPS only. Default: false.
+    /// The browser speaks HTTPS with whatever is in front of the page, so its cookie goes over HTTPS only. Default:
+    /// false.
     pub fn secure_cookie(mut self, secure_cookie: bool) -> Options {
         self.secure_cookie = secure_cookie;
         self
@@ -64,8 +65,8 @@ pub enum Access {
     /// These users, each with a password.
     Users(Vec<User>),
     /// Whoever the program or the proxy in front of the page lets through. Where it says who in a header, such as
-    /// `x-forwarded-user`, that name stands in the audit; make sure that nobody else can send that header. A name is UTF-8;
-    /// a request with another is refused.
+    /// `x-forwarded-user`, that name stands in the audit; make sure that nobody else can send that header. A name is
+    /// UTF-8; a request with another is refused.
     Trusted {
         /// The header.
         user_header: Option<HeaderName>,

@@ -10,8 +10,8 @@ use crate::app::App;
 use crate::options::{Access, Options};
 use crate::routes::routes;
 
-/// Serves the page at an address until `end`: then what is being answered is answered, the live parts end, and what is being
-/// done to many jobs stops. Its end is noted in the audit, which is waited for at most ten seconds.
+/// Serves the page at an address until `end`: then what is being answered is answered, the live parts end, and what is
+/// being done to many jobs stops. Its end is noted in the audit, which is waited for at most ten seconds.
 ///
 /// # Errors
 ///
