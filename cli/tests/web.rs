@@ -111,3 +111,10 @@ async fn what_the_page_cannot_show_stands_in_the_log() {
     assert!(log.contains("a page could not be shown") && log.contains("permission denied"), "{log}");
     assert_eq!(page.wait().unwrap().code(), Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_header_that_no_request_can_have_is_refused() {
+    let fixture = Fixture::new("web_header").await;
+    let said = fixture.run(&["web", "--behind-proxy", "--user-header", "forwarded user"]).failed(2);
+    assert!(said.contains("--user-header") && said.contains("forwarded user"), "{said}");
+}

@@ -58,11 +58,26 @@ function age() {
   return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
 
+// What the server has refused for good is not asked for again by the browser itself. The page is loaded anew, once for
+// all its parts, and not in the background: there nothing listens, and who comes back to it begins to listen again.
+let reload = null;
+
+function reloadSoon() {
+  reload ??= setTimeout(() => {
+    reload = null;
+    if (!document.hidden) location.reload();
+  }, 10000);
+}
+
 const isOver = (part) => part.querySelector("[data-over]") !== null;
 
 function live(part) {
   const events = new EventSource(part.dataset.live);
-  events.onopen = heard;
+  events.onopen = () => {
+    heard();
+    clearTimeout(reload);
+    reload = null;
+  };
   events.onmessage = (event) => {
     heard();
     put(part, event.data);
@@ -73,8 +88,7 @@ function live(part) {
   };
   events.onerror = () => {
     if (lost) { lost.hidden = false; lost.querySelector("[data-age]").textContent = age(); }
-    // What the server has refused for good is not asked for again by the browser itself.
-    if (events.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 10000);
+    if (events.readyState === EventSource.CLOSED) reloadSoon();
   };
   return events;
 }

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use readpast::Queue;
 
 use crate::acting::operations::Operations;
+use crate::connections::Connections;
 use crate::failure::Failure;
 use crate::options::Options;
 use crate::readings::{Reading, Readings};
@@ -26,6 +27,7 @@ pub struct Shared {
     pub attempts: Attempts,
     pub readings: Arc<Readings>,
     pub operations: Operations,
+    pub connections: Connections,
 }
 
 impl std::ops::Deref for App {
@@ -47,6 +49,7 @@ impl App {
             attempts: Attempts::default(),
             readings,
             operations: Operations::default(),
+            connections: Connections::default(),
         }))
     }
 }

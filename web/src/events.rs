@@ -1,7 +1,8 @@
 //! The live parts of pages: HTML once a second, as server-sent events.
 //!
 //! A page holds its live part in an element that names this address; the script puts what comes into it. All browsers
-//! share one reading of SQL Server; the part is made of it for each. A count of jobs is made for the page that asks for it.
+//! share one reading of SQL Server, and the part that is made of it. A count of jobs is made for the page that asks for
+//! it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ const COUNTING: Duration = Duration::from_millis(250);
 
 /// What a listener gets.
 enum Source {
-    Readings { readings: watch::Receiver<Option<Arc<Reading>>>, part: fn(&Reading) -> Result<String, askama::Error> },
+    Readings { readings: watch::Receiver<Option<Arc<Reading>>>, part: fn(&Reading) -> Option<Arc<str>> },
     Operation { progress: watch::Receiver<Progress> },
     Count(Box<Count>),
 }
@@ -38,14 +39,8 @@ enum Source {
 pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
     let fields = Fields::of(&uri);
     let source = match fields.required("part")? {
-        "overview" => Source::Readings {
-            readings: app.readings.listen(),
-            part: |reading| pages::overview::Live::new(reading).render(),
-        },
-        "workers" => Source::Readings {
-            readings: app.readings.listen(),
-            part: |reading| pages::workers::Live::new(reading).render(),
-        },
+        "overview" => Source::Readings { readings: app.readings.listen(), part: pages::overview::live },
+        "workers" => Source::Readings { readings: app.readings.listen(), part: pages::workers::live },
         "operation" => {
             let mut progress = app.operations.get(&fields)?.progress();
             // It may have ended since the page was made: then nothing changes any more.
@@ -60,10 +55,12 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
         let (app, visitor) = (app.clone(), visitor.clone());
         async move {
             let html = tokio::select! {
-                html = source.next() => html?,
+                html = source.next(&app) => html?,
                 _ = ended.wait_for(|ended| *ended) => return None,
             };
-            if visitor.has_logged_in && !app.sessions.goes_on(&visitor.session) {
+            // Who watches uses his session: a page on a wall is not logged out. (A tab in the background does not listen.)
+            let session = app.sessions.get(&visitor.session);
+            if visitor.has_logged_in && session.is_none() {
                 return None; // logged out meanwhile
             }
             Some((Ok::<_, Infallible>(Event::default().data(html)), (source, ended)))
@@ -74,12 +71,12 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
 
 impl Source {
     /// The next part; `None`: there is no other.
-    async fn next(&mut self) -> Option<String> {
+    async fn next(&mut self, app: &App) -> Option<Arc<str>> {
         let html = match self {
             Source::Readings { readings, part } => {
                 readings.changed().await.ok()?;
                 let reading = readings.borrow_and_update().clone()?;
-                part(&reading)
+                return part(&reading);
             }
             Source::Operation { progress } => {
                 progress.changed().await.ok()?;
@@ -89,11 +86,12 @@ impl Source {
                 if !count.goes_on() {
                     return None;
                 }
+                let _turn = app.connections.of_page().await.ok()?;
                 let counted = count.go_on(COUNTING).await;
                 counted.inspect_err(|error| tracing::debug!(%error, "jobs could not be counted")).ok()?;
                 count.live().render()
             }
         };
-        html.inspect_err(|error| tracing::error!(%error, "a template could not be filled")).ok()
+        html.inspect_err(|error| tracing::error!(%error, "a template could not be filled")).ok().map(Arc::from)
     }
 }

@@ -2,12 +2,15 @@
 
 use askama::Template;
 use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use readpast::Error;
 
 use crate::render::html;
 use crate::root;
+
+/// When it is worth while to ask again, in seconds, where too much is under way.
+const RETRY_AFTER: &str = "5";
 
 /// Why there is no page.
 #[derive(Debug)]
@@ -27,12 +30,16 @@ pub enum Failure {
     NotLoggedIn,
     /// A form that this page has not made, or not for this session.
     Forged,
+    /// A form did not come in time.
+    Slow,
     /// Asked for under a name that is not this machine's.
     WrongHost,
     /// SQL Server's answer, or that there is none.
     Sql(Error),
     /// The queues could not be read, so that nothing is known of this one.
     Away(String),
+    /// Too much of it is under way.
+    Busy(String),
     /// A defect.
     Internal,
 }
@@ -59,16 +66,18 @@ impl Failure {
             Failure::NotAllowed | Failure::Hidden | Failure::NotLoggedIn | Failure::Forged => {
                 (StatusCode::FORBIDDEN, "Not allowed")
             }
+            Failure::Slow => (StatusCode::REQUEST_TIMEOUT, "Too slow"),
             Failure::WrongHost => (StatusCode::MISDIRECTED_REQUEST, "Wrong host name"),
             Failure::Sql(error) => kind_of(error),
             Failure::Away(_) => (StatusCode::BAD_GATEWAY, "The queues cannot be read"),
+            Failure::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "Busy"),
             Failure::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "An error of this page"),
         }
     }
 
     fn text(self) -> String {
         match self {
-            Failure::NotFound(what) | Failure::Away(what) => what,
+            Failure::NotFound(what) | Failure::Away(what) | Failure::Busy(what) => what,
             Failure::Bad { name, value, allowed } => format!("{name} is '{value}': {allowed}"),
             Failure::NotAllowed => "You may look, and not act: this page is read-only, you are, or the login of its \
                                     connection is not an operator."
@@ -80,6 +89,7 @@ impl Failure {
                                 anew, and send it again."
                     .to_owned()
             }
+            Failure::Slow => "The form has not come in time; send it again.".to_owned(),
             Failure::WrongHost => {
                 "Without a log-in, this page answers only to localhost, 127.0.0.1 and [::1].".to_owned()
             }
@@ -123,10 +133,11 @@ impl Failure {
     /// At an address from which `root` leads to the pages.
     pub fn shown_at(self, root: &str) -> Response {
         let (status, title) = self.kind();
-        if status.is_server_error() {
+        let again = matches!(self, Failure::Busy(_)).then_some([(header::RETRY_AFTER, RETRY_AFTER)]);
+        if status.is_server_error() && again.is_none() {
             tracing::error!(failure = ?self, "a page could not be shown");
         }
-        (status, html(&Page { root, title, text: self.text() })).into_response()
+        (status, again, html(&Page { root, title, text: self.text() })).into_response()
     }
 }
 

@@ -5,8 +5,7 @@
 //! use readpast_web::{Access, Options, router};
 //!
 //! // In a program of one's own, under any path, with or without a slash at its end (`nest` answers just one of them):
-//! let mut options = Options::default();
-//! options.access = Access::Token(std::env::var("PAGE_TOKEN")?);
+//! let options = Options::default().access(Access::Token(std::env::var("PAGE_TOKEN")?));
 //! let app: axum::Router = axum::Router::new().nest_service("/queues", router(queue, options));
 //! # Ok(())
 //! # }
@@ -30,6 +29,7 @@
 //! | `app`, `routes` | what all requests share; which address is which page |
 //! | `security` | sessions, log-in, forged requests, headers |
 //! | `readings`, `events` | the depth of all queues once a second, and how it gets to the browsers |
+//! | `connections` | how many ask SQL Server at once |
 //! | `counts` | how many jobs there are, without counting all of millions each second |
 //! | `pages` | a file for each page |
 //! | `acting` | what is done to jobs: preview, progress, stop, audit |
@@ -44,6 +44,7 @@ mod acting;
 mod app;
 mod assets;
 mod chart;
+mod connections;
 mod counts;
 mod events;
 mod failure;
@@ -71,6 +72,7 @@ use readpast::Queue;
 
 use app::App;
 
+pub use axum::http::HeaderName;
 pub use options::{Access, Options, OptionsError, User, hash_password};
 pub use serve::serve;
 
@@ -78,6 +80,9 @@ pub use serve::serve;
 ///
 /// `queue` names the schema and its connections; the page shows all queues there. Who may look is up to
 /// [`Options::access`].
+///
+/// What is being done to many jobs runs in tasks of the runtime. They are cut off where that ends: what was done stays,
+/// and the audit has no end of it. ([`serve`] waits for them.)
 pub fn router(queue: Queue, options: Options) -> Router {
     routes::routes(App::new(queue, options))
 }

@@ -3,20 +3,50 @@
 use argon2::Argon2;
 use argon2::password_hash::PasswordHasher;
 use argon2::password_hash::phc::PasswordHash;
+use axum::http::HeaderName;
 
 /// How the page is served. The default is for a page that listens on loopback: no log-in.
+///
+/// ```
+/// use readpast_web::{Access, HeaderName, Options};
+///
+/// let user_header = Some(HeaderName::from_static("x-forwarded-user"));
+/// let options = Options::default().access(Access::Trusted { user_header }).hide_payloads(true).secure_cookie(true);
+/// ```
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct Options {
-    /// Who may look.
-    pub access: Access,
-    /// Nobody may act, whatever the login of the connection may do.
-    pub read_only: bool,
+    pub(crate) access: Access,
+    pub(crate) read_only: bool,
+    pub(crate) hide_payloads: bool,
+    pub(crate) secure_cookie: bool,
+}
+
+impl Options {
+    /// Who may look. Default: [`Access::Local`].
+    pub fn access(mut self, access: Access) -> Options {
+        self.access = access;
+        self
+    }
+
+    /// Nobody may act, whatever the login of the connection may do. Default: false.
+    pub fn read_only(mut self, read_only: bool) -> Options {
+        self.read_only = read_only;
+        self
+    }
+
     /// Payloads, outputs and checkpoints are not shown and cannot be downloaded: they may be personal data. Errors,
-    /// headers and what a job says of its progress are shown.
-    pub hide_payloads: bool,
-    /// The browser speaks HTTPS with whatever is in front of the page, so its cookie goes over HTTPS only.
-    pub secure_cookie: bool,
+    /// headers and what a job says of its progress are shown. Default: false.
+    pub fn hide_payloads(mut self, hide_payloads: bool) -> Options {
+        self.hide_payloads = hide_payloads;
+        self
+    }
+
+    /// The browser speaks HTTPS with whatever is in front of the page, so its cookie goes over HTTPS only. Default:
+    /// false.
+    pub fn secure_cookie(mut self, secure_cookie: bool) -> Options {
+        self.secure_cookie = secure_cookie;
+        self
+    }
 }
 
 /// Who may look.
@@ -35,10 +65,11 @@ pub enum Access {
     /// These users, each with a password.
     Users(Vec<User>),
     /// Whoever the program or the proxy in front of the page lets through. Where it says who in a header, such as
-    /// `x-forwarded-user`, that name stands in the audit; make sure that nobody else can send that header.
+    /// `x-forwarded-user`, that name stands in the audit; make sure that nobody else can send that header. A name is
+    /// UTF-8; a request with another is refused.
     Trusted {
-        /// The header, in lower case.
-        user_header: Option<String>,
+        /// The header.
+        user_header: Option<HeaderName>,
     },
 }
 

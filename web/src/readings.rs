@@ -2,9 +2,10 @@
 //! looks.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use askama::Template;
 use parking_lot::Mutex;
 use readpast::{Activity, Error, HistoryRow, Inflow, Queue, QueueStats, Role, WorkerRow};
 use tokio::sync::watch;
@@ -53,6 +54,14 @@ pub struct Reading {
     pub workers: Vec<WorkerRow>,
     /// Why there is no newer one.
     pub error: Option<String>,
+    html: [OnceLock<Option<Arc<str>>>; 2],
+}
+
+/// A live part of a page that is made of a reading.
+#[derive(Debug, Clone, Copy)]
+pub enum Part {
+    Overview,
+    Workers,
 }
 
 /// A queue.
@@ -235,7 +244,7 @@ impl Readings {
             Line { activity, counts, in_per_s, spark }
         };
         let queues = queues.into_iter().map(line).collect();
-        Ok(Reading { at, asked_at: at, queues, workers, error: None })
+        Ok(Reading { at, asked_at: at, queues, workers, error: None, html: Default::default() })
     }
 }
 
@@ -284,11 +293,20 @@ impl History {
 impl Reading {
     /// What was known before, with an error.
     fn failed(before: Option<&Reading>, error: String) -> Reading {
-        let (asked_at, error) = (Instant::now(), Some(error));
+        let (asked_at, error, html) = (Instant::now(), Some(error), Default::default());
         match before {
-            Some(before) => Reading { asked_at, error, ..before.clone() },
-            None => Reading { at: asked_at, asked_at, queues: Vec::new(), workers: Vec::new(), error },
+            Some(before) => Reading { asked_at, error, html, ..before.clone() },
+            None => Reading { at: asked_at, asked_at, queues: Vec::new(), workers: Vec::new(), error, html },
         }
+    }
+
+    /// A part as `template` makes it, which is done once for all browsers. `None`: it cannot be filled, which is a defect.
+    pub fn html<'a, T: Template>(&'a self, part: Part, template: fn(&'a Reading) -> T) -> Option<Arc<str>> {
+        let make = || {
+            let html = template(self).render();
+            html.inspect_err(|error| tracing::error!(%error, "a template could not be filled")).ok().map(Arc::from)
+        };
+        self.html[part as usize].get_or_init(make).clone()
     }
 
     /// Why there is no newer one, and how old this one is where it shows something.
@@ -300,5 +318,36 @@ impl Reading {
 
     pub fn queue(&self, name: &str) -> Option<&Line> {
         self.queues.iter().find(|line| line.activity.stats.queue == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+
+    #[derive(Template)]
+    #[template(source = "{{ error }}", ext = "html")]
+    struct Said {
+        error: String,
+    }
+
+    fn template(reading: &Reading) -> Said {
+        MADE.fetch_add(1, Ordering::Relaxed);
+        Said { error: reading.error.clone().unwrap_or_default() }
+    }
+
+    #[test]
+    fn a_part_is_made_once_for_all_browsers_and_anew_of_another_reading() {
+        let reading = Reading::failed(None, "the first".to_owned());
+        for _ in 0..20 {
+            assert_eq!(reading.html(Part::Overview, template).as_deref(), Some("the first"));
+        }
+        assert_eq!(MADE.load(Ordering::Relaxed), 1);
+        let next = Reading::failed(Some(&reading), "the second".to_owned());
+        assert_eq!(next.html(Part::Overview, template).as_deref(), Some("the second"));
     }
 }

@@ -10,7 +10,8 @@ use crate::app::App;
 use crate::options::{Access, Options};
 use crate::routes::routes;
 
-/// Serves the page at an address until `end`: then what is being answered is answered, and the live parts end.
+/// Serves the page at an address until `end`: then what is being answered is answered, the live parts end, and what is
+/// being done to many jobs stops. Its end is noted in the audit, which is waited for at most ten seconds.
 ///
 /// # Errors
 ///
@@ -27,10 +28,13 @@ pub async fn serve(
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let app = App::new(queue, options);
-    let router = routes(app.clone());
+    let (router, ending) = (routes(app.clone()), app.clone());
     let ended = async move {
         end.await;
-        app.readings.end();
+        ending.readings.end();
+        ending.operations.end();
     };
-    axum::serve(listener, router).with_graceful_shutdown(ended).await
+    let served = axum::serve(listener, router).with_graceful_shutdown(ended).await;
+    app.operations.ended().await;
+    served
 }

@@ -1,15 +1,20 @@
 //! What is done on the page: who may, what stands in the audit, and what cannot be noted is not done.
 
+use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use parking_lot::Mutex;
 use readpast::{JobFilter, JobState, NewBatch, NewJob, Schedule};
+use readpast_devserver::DevServer;
 use readpast_devserver::error::SqlError;
-use readpast_web::{Access, Options, User, hash_password, router};
+use readpast_web::{Access, Options, User, hash_password, router, serve};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc::UnboundedReceiver, oneshot};
 
-use crate::support::{Browser, Fixture, dev_server, until};
+use crate::support::{Browser, Fixture, dev_server, form, until};
 
 /// What somebody may press: buttons but those that search, and log out.
 const BUTTONS: &str = "main form[method=post] button, main button[name=action]";
@@ -69,17 +74,15 @@ async fn who_may_act_has_buttons_on_the_pages_of_queues_jobs_schedules_and_batch
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_page_lets_nobody_act() {
     let fixture = Fixture::new("read_only").await;
-    let mut options = Options::default();
-    options.read_only = true;
+    let options = Options::default().read_only(true);
     only_shows(fixture.browser(options), &fixture).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_user_may_not_act_and_others_may() {
     let fixture = Fixture::new("read_only_user").await;
-    let mut options = Options::default();
     let user = |name| User::new(name, hash_password("a password")).unwrap();
-    options.access = Access::Users(vec![user("bob").read_only(true), user("ann")]);
+    let options = Options::default().access(Access::Users(vec![user("bob").read_only(true), user("ann")]));
     let mut bob = fixture.browser(options);
     let mut ann = bob.clone();
     bob.log_in("bob", "a password").await.location();
@@ -130,8 +133,7 @@ async fn hidden_payloads_and_outputs_are_on_no_page_and_in_no_download() {
     assert!(all.contains("SECRET payload") && all.contains("SECRET output"), "{all}");
     assert_eq!(browser.page(&addresses[0]).await.text(), "SECRET payload");
 
-    let mut options = Options::default();
-    options.hide_payloads = true;
+    let options = Options::default().hide_payloads(true);
     let mut browser = fixture.browser(options);
     for page in pages(&job.to_string()).into_iter().chain(["jobs?queue=work&key=key".to_owned()]) {
         let answer = browser.page(&page).await;
@@ -238,15 +240,9 @@ async fn what_cannot_be_noted_is_not_done() {
     assert!(fixture.queue.list(&JobFilter::from(JobState::Cancelled), None, 10).await.unwrap().jobs.is_empty());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_stopped_stands_in_the_audit_with_what_was_done_until_then() {
-    let Some(server) = dev_server().await else { return };
-    let fixture = Fixture::new("stopped").await;
-    let jobs: Vec<NewJob> = (0..3_000).map(|_| NewJob::text("x")).collect();
-    fixture.queue.enqueue_many(&jobs).await.unwrap();
-    fixture.kill_all("an error").await;
-    // The second call says that it is there, and waits until it is let go.
-    let (reached, mut is_reached) = tokio::sync::mpsc::unbounded_channel();
+/// The second call of `requeue` says that it is there, and waits until it is let go.
+fn hold_second_requeue(server: &DevServer, fixture: &Fixture) -> (UnboundedReceiver<()>, mpsc::Sender<()>) {
+    let (reached, is_reached) = tokio::sync::mpsc::unbounded_channel();
     let (go, gone) = mpsc::channel();
     let gone = Mutex::new(gone);
     let wait = move |call| {
@@ -257,6 +253,88 @@ async fn what_is_stopped_stands_in_the_audit_with_what_was_done_until_then() {
         None
     };
     server.faults().on_call(&format!("{}.requeue", fixture.schema), wait);
+    (is_reached, go)
+}
+
+/// An answer over a socket, as it comes.
+async fn ask(address: SocketAddr, line: &str, cookie: &str, body: &str) -> String {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: {cookie}\r\n");
+    let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_the_page_waits_until_the_audit_has_the_end_of_what_was_under_way() {
+    let Some(server) = dev_server().await else { return };
+    let fixture = Fixture::new("page_ends").await;
+    let jobs: Vec<NewJob> = (0..3_000).map(|_| NewJob::text("x")).collect();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
+    fixture.kill_all("an error").await;
+    let (mut is_reached, go) = hold_second_requeue(server, &fixture);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (end, ended) = oneshot::channel::<()>();
+    let page = tokio::spawn(serve(listener, fixture.queue.clone(), Options::default(), async move {
+        ended.await.unwrap();
+    }));
+
+    let at_login = ask(address, "GET /login", "", "").await;
+    let between = |begin: &str, end: &str| {
+        let from = at_login.split_once(begin).expect(&at_login).1;
+        from.split_once(end).expect(from).0.to_owned()
+    };
+    let (cookie, token) = (between("set-cookie: ", ";"), between("name=\"csrf\" value=\"", "\""));
+    let fields = [&ALL_DEAD[..], &[("action", "requeue"), ("csrf", &token)]].concat();
+    let begun = ask(address, "POST /act", &cookie, &form(&fields)).await;
+    assert!(begun.contains("operation?id="), "{begun}");
+    is_reached.recv().await.unwrap();
+    end.send(()).unwrap();
+    // The page has begun to end when nothing is answered any more.
+    until("the page ends", async || TcpStream::connect(address).await.is_err()).await;
+    assert!(!page.is_finished(), "something is under way");
+    go.send(()).unwrap();
+    page.await.unwrap().unwrap();
+    let row = fixture.audits().await.remove(0);
+    let expected = ("requeue", Some(2_000), Some("stopped: the page ended"));
+    assert_eq!((&*row.action, row.jobs, row.outcome.as_deref()), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_at_once_are_refused_and_not_noted() {
+    let Some(server) = dev_server().await else { return };
+    let fixture = Fixture::new("too_many").await;
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let mut browser = fixture.open();
+    let (go, gone) = mpsc::channel::<()>();
+    let gone = Mutex::new(gone);
+    server.faults().on_call(&format!("{}.cancel", fixture.schema), move |_| {
+        let _ = gone.lock().recv_timeout(Duration::from_secs(60)); // the test fails then
+        None
+    });
+    let fields = [("queue", "work"), ("state", "ready"), ("scope", "all"), ("action", "cancel")];
+    for _ in 0..20 {
+        browser.post("act", &fields).await.location();
+    }
+    let answer = browser.post("act", &fields).await;
+    assert_eq!((answer.status, answer.header("retry-after")), (StatusCode::SERVICE_UNAVAILABLE, "5"));
+    assert!(answer.text().contains("20 such are under way"), "{}", answer.text());
+    assert_eq!(fixture.audits().await.len(), 20);
+    drop(go);
+    until("there is a place again", async || browser.clone().post("act", &fields).await.status == 303).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_stopped_stands_in_the_audit_with_what_was_done_until_then() {
+    let Some(server) = dev_server().await else { return };
+    let fixture = Fixture::new("stopped").await;
+    let jobs: Vec<NewJob> = (0..3_000).map(|_| NewJob::text("x")).collect();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
+    fixture.kill_all("an error").await;
+    let (mut is_reached, go) = hold_second_requeue(server, &fixture);
     let mut browser = fixture.open();
     let fields = [&ALL_DEAD[..], &[("action", "requeue")]].concat();
     let operation = browser.post("act", &fields).await.location().to_owned();

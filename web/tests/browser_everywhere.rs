@@ -121,8 +121,7 @@ async fn axe_finds_nothing_serious() {
     })
     .await;
     data.end().await;
-    let mut options = Options::default();
-    options.access = Access::Token("a token that nobody guesses".to_owned());
+    let options = Options::default().access(Access::Token("a token that nobody guesses".to_owned()));
     let site = Site::empty("axe_login", options).await;
     browse_at(&site.url(""), Settings::default(), async |browser| {
         browser.open("login").await;

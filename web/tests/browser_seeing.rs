@@ -1,9 +1,12 @@
 //! What somebody sees who looks at the page: jobs flow, it is honest when the connection is gone, a job can be found.
 
+use std::time::Duration;
+
 use readpast::{BoxError, Context, Handlers, Job, JobError, NewJob, QueueOptions};
+use readpast_web::{Access, Options};
 use serde_json::json;
 
-use crate::support_browser::{Browser, Settings, Site, browse, browse_with};
+use crate::support_browser::{Browser, Settings, Site, browse, browse_at, browse_with};
 
 /// Enter, as WebDriver writes it.
 const ENTER: &str = "\u{E007}";
@@ -70,6 +73,35 @@ async fn a_lost_connection_is_said_and_found_again() {
         browser.sees_no(".lost").await;
         browser.sees("td[data-label=ready]", "7").await;
         assert!(is_marked(browser).await, "it was loaded anew");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn a_page_that_is_refused_is_loaded_anew_when_somebody_looks() {
+    let token = "a token that nobody guesses";
+    let options = Options::default().access(Access::Token(token.to_owned()));
+    let mut site = Site::empty("refused", options).await;
+    let url = site.url("");
+    browse_at(&url, Settings::default(), async |browser| {
+        browser.open("login").await;
+        browser.write("input[name=secret]", &format!("{token}{ENTER}")).await;
+        browser.sees("h1", "Queues").await;
+        mark(browser).await;
+        let hidden = |hidden: bool| {
+            format!("Object.defineProperty(document, 'hidden', {{ value: {hidden}, configurable: true }})")
+        };
+        // In the background before the script has heard of it: so it still listens, and is refused.
+        browser.run(&hidden(true)).await;
+        site.stop_serving().await;
+        site.serve().await; // it knows no session
+        tokio::time::sleep(Duration::from_secs(20)).await; // that nothing happens can only be waited for
+        assert!(is_marked(browser).await, "nobody looks");
+        browser.run("document.dispatchEvent(new Event('visibilitychange'))").await;
+        browser.run(&hidden(false)).await;
+        browser.run("document.dispatchEvent(new Event('visibilitychange'))").await;
+        browser.sees("main", "Log in").await;
     })
     .await;
 }

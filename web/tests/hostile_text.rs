@@ -250,8 +250,7 @@ async fn live_parts_are_text() {
 async fn what_an_address_says_is_text() {
     let hostile = Hostile::new("echo").await;
     let mut browser = hostile.fixture.open();
-    let mut options = Options::default();
-    options.access = Access::Token("correct-horse-battery".to_owned());
+    let options = Options::default().access(Access::Token("correct-horse-battery".to_owned()));
     let mut outside = hostile.fixture.browser(options);
     for vector in VECTORS {
         let search = [("state", "dead"), ("kind", *vector), ("error", vector), ("key", vector), ("group", vector)];

@@ -140,8 +140,7 @@ async fn at_the_root_every_link_leads_somewhere() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_in_is_found_from_every_address_under_a_path() {
     let fixture = Fixture::new("nested_log_in").await;
-    let mut options = Options::default();
-    options.access = Access::Token("correct-horse-battery".to_owned());
+    let options = Options::default().access(Access::Token("correct-horse-battery".to_owned()));
     let page = Router::new().nest_service("/tools/queues", router(fixture.queue.clone(), options));
     let mounted = Mounted { page, seen: "/tools/queues", got: "/tools/queues" };
     for address in ["/tools/queues", "/tools/queues/", "/tools/queues/overview", "/tools/queues/a/b/c?d=e"] {

@@ -159,6 +159,41 @@ async fn pages_come_though_a_reading_hangs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn readings_come_though_pages_and_operations_take_long() {
+    let Some(server) = dev_server().await else { return };
+    let fixture = Fixture::new("shares").await;
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let mut browser = fixture.open();
+    let mut live = browser.listen("events?part=overview").await;
+    live.until(|html| html.contains("state=ready")).await;
+    let (let_go, gate) = std::sync::mpsc::channel::<()>();
+    let (gate, held) = (Arc::new(parking_lot::Mutex::new(gate)), Arc::new(AtomicU64::new(0)));
+    for procedure in ["cancel", "list_audit"] {
+        let (gate, held) = (gate.clone(), held.clone());
+        server.faults().on_call(&format!("{}.{procedure}", fixture.schema), move |_| {
+            held.fetch_add(1, Ordering::Relaxed);
+            let _ = gate.lock().recv_timeout(Duration::from_secs(60));
+            None
+        });
+    }
+    let all = [("queue", "work"), ("state", "ready"), ("scope", "all"), ("action", "cancel")];
+    for _ in 0..10 {
+        browser.post("act", &all).await.location();
+    }
+    let ask = |mut browser: Browser| tokio::spawn(async move { browser.page("audit").await });
+    let pages: Vec<_> = (0..10).map(|_| ask(browser.clone())).collect();
+    until("two operations and three pages take long", async || held.load(Ordering::Relaxed) == 5).await;
+    let begin = Instant::now();
+    fixture.queue.pause().await.unwrap();
+    let html = live.until(|html| html.contains("paused")).await;
+    assert!(begin.elapsed() < Duration::from_secs(5) && !html.contains("no answer for"), "{:?}", begin.elapsed());
+    drop(let_go);
+    for page in pages {
+        page.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_jobs_are_counted_up_to_two_thousand_at_first_and_then_all() {
     let fixture = Fixture::new("many").await;
     let jobs: Vec<NewJob> = (0..3_000).map(|_| NewJob::text("x")).collect();

@@ -1,23 +1,19 @@
 //! Tokens, users, cookies, and how often somebody may try.
 
-use axum::http::StatusCode;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use readpast_web::{Access, Options, User, hash_password};
 
-use crate::support::{Browser, Fixture};
+use crate::support::{Answer, Browser, Fixture};
 
 const TOKEN: &str = "correct-horse-battery";
 
 fn with_token(token: &str) -> Options {
-    let mut options = Options::default();
-    options.access = Access::Token(token.to_owned());
-    options
+    Options::default().access(Access::Token(token.to_owned()))
 }
 
 fn with_users() -> Options {
     let user = |name: &str| User::new(name, hash_password(&format!("{name}'s password"))).unwrap();
-    let mut options = Options::default();
-    options.access = Access::Users(vec![user("ann"), user("bob").read_only(true)]);
-    options
+    Options::default().access(Access::Users(vec![user("ann"), user("bob").read_only(true)]))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -27,9 +23,12 @@ async fn without_the_token_no_page_is_shown_and_nothing_done() {
     for page in ["overview", "jobs?queue=work", "events?part=overview", "bytes?queue=work&id=1&of=payload", "audit"] {
         let answer = browser.get(page).await;
         assert!(answer.location().starts_with("login?then="), "{page}: {}", answer.location());
+        assert_eq!(answer.header("set-cookie"), "", "{page}: no session is begun for who is sent to the form");
     }
     for (page, fields) in [("act", vec![("action", "pause"), ("queue", "work")]), ("stop", vec![("id", "1")])] {
         assert_eq!(browser.post(page, &fields).await.status, StatusCode::FORBIDDEN, "{page}");
+        let answer = Browser::new(browser.page.clone()).send_form(page, &fields).await;
+        assert_eq!((answer.status, answer.header("set-cookie")), (StatusCode::FORBIDDEN, ""), "{page}");
     }
     assert!(!fixture.queue.stats().await.unwrap().paused);
     assert_eq!(browser.log_in("", "correct-horse-batterz").await.status, StatusCode::FORBIDDEN);
@@ -93,8 +92,7 @@ async fn the_cookie_is_for_this_site_and_for_no_script_and_with_https_for_https_
     assert_eq!(attributes, ["HttpOnly", "SameSite=Strict"]);
     let value = cookie.split("; ").next().unwrap().split_once('=').unwrap().1;
     assert!(value.len() == 64 && value.bytes().all(|digit| digit.is_ascii_hexdigit()), "{value}");
-    let mut options = with_token(TOKEN);
-    options.secure_cookie = true;
+    let options = with_token(TOKEN).secure_cookie(true);
     let cookie = fixture.browser(options).log_in("", TOKEN).await.header("set-cookie").to_owned();
     assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Secure"), "{cookie}");
 }
@@ -118,10 +116,44 @@ async fn a_log_in_begins_another_session_and_a_log_out_ends_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cookie_that_this_page_has_not_given_is_replaced() {
     let fixture = Fixture::new("fixation").await;
-    let chosen = format!("readpast_session={}", "a".repeat(64));
-    let mut browser = fixture.browser(with_token(TOKEN)).with("cookie", &chosen);
+    let mut browser = fixture.browser(with_token(TOKEN));
+    let given = browser.get("login").await.header("set-cookie").to_owned();
+    let chosen = format!("{}={}", given.split_once('=').unwrap().0, "a".repeat(64));
+    let mut browser = browser.with("cookie", &chosen);
     browser.get("login").await;
     assert_ne!(browser.headers["cookie"], chosen.as_str());
+}
+
+/// The cookie that an answer gives, as a browser sends it.
+fn cookie_of(answer: &Answer) -> String {
+    answer.header("set-cookie").split(';').next().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_pages_on_a_host_leave_each_other_s_log_in_alone() {
+    let fixture = Fixture::new("two_pages").await;
+    let (mut one, mut other) = (fixture.browser(with_token(TOKEN)), fixture.browser(with_token(TOKEN)));
+    // A browser keeps one cookie of each name, and sends all of a host's to all its ports.
+    let (of_one, of_other) = (cookie_of(&one.log_in("", TOKEN).await), cookie_of(&other.log_in("", TOKEN).await));
+    assert_ne!(of_one.split_once('=').unwrap().0, of_other.split_once('=').unwrap().0);
+    let both = format!("{of_one}; {of_other}");
+    for page in [one, other] {
+        let answer = page.with("cookie", &both).page("overview").await;
+        assert_eq!(answer.header("set-cookie"), "", "it was logged in");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cookies_of_pages_that_have_ended_do_not_pile_up() {
+    let fixture = Fixture::new("old_cookies").await;
+    for (count, removed) in [(20, 0), (21, 21)] {
+        let old = (0..count).map(|number| format!("readpast_session_{number}=x; another_{number}=x"));
+        let old = old.collect::<Vec<_>>().join("; ");
+        let answer = fixture.browser(with_token(TOKEN)).with("cookie", &old).get("login").await;
+        let given: Vec<&str> = answer.headers.get_all("set-cookie").iter().map(|it| it.to_str().unwrap()).collect();
+        assert_eq!(given.len(), 1 + removed, "{given:?}");
+        assert!(given[1..].iter().all(|it| it.starts_with("readpast_session_") && it.ends_with("=; Max-Age=0")));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,11 +198,19 @@ async fn after_the_log_in_comes_the_page_that_was_asked_for_and_never_another_si
 #[tokio::test(flavor = "multi_thread")]
 async fn whom_the_proxy_names_stands_in_the_audit() {
     let fixture = Fixture::new("proxy").await;
-    let mut options = Options::default();
-    options.access = Access::Trusted { user_header: Some("x-forwarded-user".to_owned()) };
+    let options =
+        Options::default().access(Access::Trusted { user_header: Some(HeaderName::from_static("x-forwarded-user")) });
     let browser = fixture.browser(options);
-    for (name, who) in [("maria@example.com", "maria@example.com"), ("", "somebody behind the proxy")] {
-        let mut browser = browser.with("x-forwarded-user", name).with("host", "queues.example.com");
+    let browser = browser.with("host", "queues.example.com");
+    let named = |name: &[u8]| {
+        let mut browser = browser.clone();
+        browser.headers.insert("x-forwarded-user", HeaderValue::from_bytes(name).unwrap());
+        browser
+    };
+    let somebody = "somebody behind the proxy";
+    for (name, who) in [("maria@example.com", "maria@example.com"), ("Jürgen Łukasz", "Jürgen Łukasz"), ("", somebody)]
+    {
+        let mut browser = named(name.as_bytes());
         browser.post("act", &[("action", "pause"), ("queue", "work")]).await.location();
         assert_eq!(fixture.audits().await[0].who, who);
     }
@@ -178,4 +218,8 @@ async fn whom_the_proxy_names_stands_in_the_audit() {
     let mut browser = browser.with("x-forwarded-user", &long);
     browser.post("act", &[("action", "pause"), ("queue", "work")]).await.location();
     assert_eq!(fixture.audits().await[0].who, "x".repeat(256));
+    // What cannot be read is nobody's name, and must not become somebody's.
+    let answer = named(b"J\xfcrgen").get("overview").await;
+    assert_eq!((answer.status, answer.header("set-cookie")), (StatusCode::BAD_REQUEST, ""));
+    assert_eq!(answer.texts("main p")[0], "x-forwarded-user is 'J\\xfcrgen': it must be UTF-8");
 }

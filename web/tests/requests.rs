@@ -1,10 +1,14 @@
 //! What every request meets, whoever sends it: the host's name, forged forms, headers, bad fields.
 
-use axum::http::StatusCode;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
 use readpast::NewJob;
 use readpast_web::{Access, Options};
+use tower::ServiceExt;
 
-use crate::support::{Browser, Fixture};
+use crate::support::{Browser, Fixture, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_log_in_only_this_machine_s_names_are_answered() {
@@ -81,6 +85,41 @@ async fn forged_forms_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_form_that_does_not_come_is_not_waited_for() {
+    let fixture = Fixture::new("slow").await;
+    let browser = fixture.open();
+    let begin = Instant::now();
+    let body = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let request = Request::post("/act").header("host", "localhost").body(body).unwrap();
+    let answer = tokio::time::timeout(Duration::from_secs(60), browser.page.oneshot(request)).await;
+    assert_eq!(answer.expect("it is answered").unwrap().status(), StatusCode::REQUEST_TIMEOUT);
+    assert!(begin.elapsed() >= Duration::from_secs(10), "it had its time: {:?}", begin.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_downloads_at_once_are_sent_and_a_third_is_told_to_wait() {
+    let fixture = Fixture::new("downloads").await;
+    let payload: Vec<u8> = (0..1_000_000_u32).map(|number| (number % 251) as u8).collect();
+    let job = fixture.queue.enqueue(&NewJob::bytes(payload.clone())).await.unwrap().job_id;
+    let mut browser = fixture.open();
+    let address = format!("bytes?queue=work&id={job}&of=payload");
+    let request = || Request::get(format!("/{address}")).header("host", "localhost").body(Body::empty()).unwrap();
+    let first = browser.page.clone().oneshot(request()).await.unwrap();
+    let second = browser.page.clone().oneshot(request()).await.unwrap();
+    let answer = browser.get(&address).await;
+    assert_eq!((answer.status, answer.header("retry-after")), (StatusCode::SERVICE_UNAVAILABLE, "5"));
+    assert!(answer.text().contains("2 downloads are under way"), "{}", answer.text());
+
+    assert_eq!(first.headers()["content-length"], "1000000");
+    assert_eq!(axum::body::to_bytes(first.into_body(), usize::MAX).await.unwrap(), payload);
+    assert_eq!(browser.page(&address).await.body, payload, "there is a place again");
+    // One that is broken off leaves its place, too.
+    let third = browser.page.clone().oneshot(request()).await.unwrap();
+    drop((second, third));
+    until("there are places again", async || browser.clone().get(&address).await.body == payload).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_answer_has_the_security_headers() {
     let fixture = Fixture::new("headers").await;
     let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
@@ -96,8 +135,7 @@ async fn every_answer_has_the_security_headers() {
     }
     answers.push(("forged".to_owned(), browser.send_form("act", &[]).await));
     answers.push(("another host".to_owned(), browser.with("host", "evil.example").get("overview").await));
-    let mut options = Options::default();
-    options.access = Access::Token("correct-horse-battery".to_owned());
+    let options = Options::default().access(Access::Token("correct-horse-battery".to_owned()));
     answers.push(("to the log-in".to_owned(), fixture.browser(options).get("overview").await));
     for (address, answer) in answers {
         let policy = answer.header("content-security-policy");

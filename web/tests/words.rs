@@ -113,8 +113,7 @@ async fn an_error_of_sql_server_is_not_taken_for_no_answer() {
 async fn a_download_that_is_hidden_is_not_called_an_action() {
     let fixture = Fixture::new("hidden_text").await;
     let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
-    let mut options = Options::default();
-    options.hide_payloads = true;
+    let options = Options::default().hide_payloads(true);
     let answer = fixture.browser(options).get(&format!("bytes?queue=work&id={job}&of=payload")).await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     assert_eq!(answer.texts("main p")[0], "This page hides payloads and outputs from everybody.");

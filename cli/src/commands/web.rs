@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
 use readpast::Queue;
-use readpast_web::{Access, Options, User};
+use readpast_web::{Access, HeaderName, Options, User};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
@@ -42,7 +42,7 @@ pub struct Web {
     behind_proxy: bool,
     /// The header in which the proxy says who it is, for the audit
     #[arg(long, value_name = "NAME", requires = "behind_proxy")]
-    user_header: Option<String>,
+    user_header: Option<HeaderName>,
     /// The browser speaks HTTPS, with whatever is in front: its cookie goes over HTTPS alone
     #[arg(long)]
     https: bool,
@@ -92,12 +92,8 @@ impl Web {
     }
 
     fn options(&self) -> Result<Options> {
-        let mut options = Options::default();
-        options.access = self.access()?;
-        options.read_only = self.read_only;
-        options.hide_payloads = self.hide_payloads;
-        options.secure_cookie = self.https;
-        Ok(options)
+        let options = Options::default().access(self.access()?).read_only(self.read_only);
+        Ok(options.hide_payloads(self.hide_payloads).secure_cookie(self.https))
     }
 
     fn access(&self) -> Result<Access> {
@@ -108,7 +104,7 @@ impl Web {
             return users(file);
         }
         if self.behind_proxy {
-            return Ok(Access::Trusted { user_header: self.user_header.as_ref().map(|name| name.to_lowercase()) });
+            return Ok(Access::Trusted { user_header: self.user_header.clone() });
         }
         if let Ok(text) = std::env::var(TOKEN) {
             return token(&text);

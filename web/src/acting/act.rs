@@ -20,7 +20,13 @@ use crate::texts::number;
 /// Does what a form says, and goes on to the page that shows it. In a task of its own: a browser that goes away does not
 /// cut it off between what is done and the note of its end.
 pub async fn act(State(app): State<App>, form: Form) -> Result<Response, Failure> {
-    tokio::spawn(carry_out(app, form)).await.map_err(|_| Failure::Internal)?
+    let under_way = app.operations.under_way();
+    let done = tokio::spawn(async move {
+        let done = carry_out(app, form).await;
+        drop(under_way);
+        done
+    });
+    done.await.map_err(|_| Failure::Internal)?
 }
 
 async fn carry_out(app: App, form: Form) -> Result<Response, Failure> {
@@ -28,6 +34,7 @@ async fn carry_out(app: App, form: Form) -> Result<Response, Failure> {
     if !visitor.may_act {
         return Err(Failure::NotAllowed);
     }
+    let _turn = app.connections.of_page().await?;
     let action = fields.required("action")?;
     let queue = app.queue(fields.required("queue")?).await?;
     match action {

@@ -50,13 +50,15 @@ pub async fn begin(
             (words, note.jobs(&ids), Pages::Ticked { state: search.state, ids: ids.into() })
         }
     };
+    let running = app.operations.add(queue.name(), Progress::begin(action.past, words))?;
     let noted = Noted::begin(app, visitor, queue, note).await?;
-    let operation = app.operations.add(queue.name(), Progress::begin(action.past, words));
-    let (id, queue) = (operation.id, queue.clone());
+    let (id, app, queue) = (running.operation.id, app.clone(), queue.clone());
     tokio::spawn(async move {
-        let (changed, end) = run(&operation, pages, &queue, &action).await;
+        let operation = &running.operation;
+        let (changed, end) = run(&app, operation, pages, &queue, &action).await;
         let (end, outcome) = match end {
             Ok(End::Stopped) => (End::Stopped, Some("stopped".to_owned())),
+            Ok(End::PageEnded) => (End::PageEnded, Some("stopped: the page ended".to_owned())),
             Ok(end) => (end, None),
             Err(error) => (End::Failed(error.to_string()), Some(error.to_string())),
         };
@@ -88,11 +90,18 @@ impl Pages {
 }
 
 /// Returns how many were changed, and how it has ended.
-async fn run(operation: &Operation, mut pages: Pages, queue: &Queue, action: &JobAction) -> (u64, Result<End, Error>) {
+async fn run(
+    app: &App,
+    operation: &Operation,
+    mut pages: Pages,
+    queue: &Queue,
+    action: &JobAction,
+) -> (u64, Result<End, Error>) {
     let mut changed = 0;
     loop {
-        if operation.is_stopped() {
-            return (changed, Ok(End::Stopped));
+        let _turn = app.connections.of_operation().await;
+        if let Some(end) = operation.stopped() {
+            return (changed, Ok(end));
         }
         let page = match pages.next().await {
             Ok(Some(page)) => page,

@@ -46,7 +46,7 @@ impl<'a> Live<'a> {
             looked_at: number(progress.looked_at),
             changed: number(progress.changed),
             goes_on: progress.end.is_none(),
-            is_stopped: matches!(progress.end, Some(End::Stopped)),
+            is_stopped: matches!(progress.end, Some(End::Stopped | End::PageEnded)),
             error: match &progress.end {
                 Some(End::Failed(error)) => Some(error),
                 _ => None,

@@ -1,12 +1,16 @@
 //! A job: all that is known of it, and what happens next.
 
-use std::time::SystemTime;
+use std::convert::Infallible;
+use std::time::{Duration, SystemTime};
 
 use askama::Template;
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Uri, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::stream;
 use readpast::{FailedAttempt, JobId, JobProgress, JobRow, JobState, Keep, QueueStats};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::acting::job_action::JobAction;
 use crate::app::App;
@@ -175,7 +179,8 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let bytes = if hides_payloads { 0 } else { SHOWN_BYTES };
     let (queue, job) = read(&app, &Fields::of(&uri), Some(bytes)).await?;
     let ids = [job.job_id];
-    let (attempts, progress) = tokio::try_join!(queue.attempts(job.job_id), queue.progress_of(&ids))?;
+    let attempts = queue.attempts(job.job_id).await?;
+    let progress = queue.progress_of(&ids).await?;
     let reading = app.readings.now().await;
     let stats = reading.queue(queue.name()).map(|line| &line.activity.stats);
     let times = [
@@ -209,20 +214,44 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     }))
 }
 
-/// A whole payload or output. Always as a file, whatever is in it: a browser must not take it for a page.
+/// A download is sent in parts of so many bytes, and ends where the browser takes none of them for so long.
+const PART: usize = 64 * 1024;
+const STALLED: Duration = Duration::from_secs(30);
+
+/// A whole payload or output. Always as a file, whatever is in it: a browser must not take it for a page. It is in memory
+/// until it is sent, so there are few at once.
 pub async fn download(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Response, Failure> {
     if app.options.hide_payloads {
         return Err(Failure::Hidden);
     }
     let fields = Fields::of(&uri);
     let of = fields.required("of")?;
+    let place = app.connections.download()?;
     let (_, job) = read(&app, &fields, None).await?;
     let bytes = match of {
         "payload" => job.payload,
         "output" => job.output.unwrap_or_default(),
         other => return Err(Failure::bad("of", other, "it must be payload or output")),
     };
-    let file = format!("attachment; filename=\"job-{}-{of}\"", job.job_id);
-    Ok(([(header::CONTENT_TYPE, "application/octet-stream".to_owned()), (header::CONTENT_DISPOSITION, file)], bytes)
-        .into_response())
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"job-{}-{of}\"", job.job_id)),
+        (header::CONTENT_LENGTH, bytes.len().to_string()),
+    ];
+    Ok((headers, in_parts(bytes, place)).into_response())
+}
+
+/// The bytes part by part, as the browser takes them. What is not sent, and the place, are held by a task: a body is not
+/// told that nobody takes it.
+fn in_parts(bytes: Vec<u8>, place: OwnedSemaphorePermit) -> Body {
+    let (parts, taken) = mpsc::channel(1);
+    tokio::spawn(async move {
+        for part in bytes.chunks(PART) {
+            if parts.send_timeout(Ok::<_, Infallible>(part.to_vec()), STALLED).await.is_err() {
+                break;
+            }
+        }
+        drop(place);
+    });
+    Body::from_stream(stream::unfold(taken, async |mut taken| Some((taken.recv().await?, taken))))
 }

@@ -1,5 +1,7 @@
 //! Every queue: depth, rates, what limits its workers, the last hours.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
@@ -10,22 +12,22 @@ use crate::failure::Failure;
 use crate::frame::Frame;
 use crate::job_search::JobSearch;
 use crate::links::link;
-use crate::readings::{Line, Reading};
+use crate::readings::{Line, Part, Reading};
 use crate::render::html;
 use crate::security::visitor::Visitor;
 use crate::texts::{age, number, rate_or_dash};
 
 #[derive(Template)]
 #[template(path = "overview.html")]
-struct Page<'a> {
+struct Page {
     frame: Frame,
-    live: Live<'a>,
+    live: Arc<str>,
 }
 
 /// What changes each second.
 #[derive(Template)]
 #[template(path = "overview_live.html")]
-pub struct Live<'a> {
+struct Live<'a> {
     error: Option<String>,
     queues: Vec<QueueView<'a>>,
 }
@@ -45,8 +47,13 @@ struct QueueView<'a> {
     spark: Option<&'a str>,
 }
 
+/// What changes each second, as HTML.
+pub fn live(reading: &Reading) -> Option<Arc<str>> {
+    reading.html(Part::Overview, Live::new)
+}
+
 impl<'a> Live<'a> {
-    pub fn new(reading: &'a Reading) -> Live<'a> {
+    fn new(reading: &'a Reading) -> Live<'a> {
         let queues = reading.queues.iter().map(QueueView::new).collect();
         Live { error: reading.trouble(), queues }
     }
@@ -77,5 +84,5 @@ impl<'a> QueueView<'a> {
 pub async fn show(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
     let reading = app.readings.now().await;
     let frame = Frame::new(&app, visitor, "overview", "Queues").await;
-    Ok(html(&Page { frame, live: Live::new(&reading) }))
+    Ok(html(&Page { frame, live: live(&reading).ok_or(Failure::Internal)? }))
 }

@@ -181,8 +181,9 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let span = span(&fields)?;
     let queue = app.queue(fields.required("queue")?).await?;
     // Read anew, not from the last second's reading: it shows what was done a moment ago.
-    let (mut stats, history, failures) =
-        tokio::try_join!(queue.stats_up_to(MOST), queue.history(span.length()), queue.failures(FAILURES))?;
+    let mut stats = queue.stats_up_to(MOST).await?;
+    let history = queue.history(span.length()).await?;
+    let failures = queue.failures(FAILURES).await?;
     let counts = app.readings.complete(&mut stats);
     let name = queue.name();
     let depth =

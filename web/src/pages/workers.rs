@@ -1,5 +1,7 @@
 //! Who works: leases, what they hold and run, what limits them.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
@@ -9,22 +11,22 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::frame::Frame;
 use crate::job_search::JobSearch;
-use crate::readings::Reading;
+use crate::readings::{Part, Reading};
 use crate::render::html;
 use crate::security::visitor::Visitor;
 use crate::texts::{Time, age, number, rate_or_dash};
 
 #[derive(Template)]
 #[template(path = "workers.html")]
-struct Page<'a> {
+struct Page {
     frame: Frame,
-    live: Live<'a>,
+    live: Arc<str>,
 }
 
 /// What changes each second.
 #[derive(Template)]
 #[template(path = "workers_live.html")]
-pub struct Live<'a> {
+struct Live<'a> {
     error: Option<String>,
     workers: Vec<WorkerView<'a>>,
 }
@@ -47,8 +49,13 @@ struct WorkerView<'a> {
     limited_by: &'a str,
 }
 
+/// What changes each second, as HTML.
+pub fn live(reading: &Reading) -> Option<Arc<str>> {
+    reading.html(Part::Workers, Live::new)
+}
+
 impl<'a> Live<'a> {
-    pub fn new(reading: &'a Reading) -> Live<'a> {
+    fn new(reading: &'a Reading) -> Live<'a> {
         // Those that live come first.
         let mut workers: Vec<&WorkerRow> = reading.workers.iter().collect();
         workers.sort_by_key(|worker| !worker.is_live());
@@ -82,5 +89,5 @@ impl<'a> WorkerView<'a> {
 pub async fn show(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
     let reading = app.readings.now().await;
     let frame = Frame::new(&app, visitor, "workers", "Workers").await;
-    Ok(html(&Page { frame, live: Live::new(&reading) }))
+    Ok(html(&Page { frame, live: live(&reading).ok_or(Failure::Internal)? }))
 }

@@ -1,5 +1,7 @@
 //! Forms that change something: no other page can send them.
 
+use std::time::Duration;
+
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::{HeaderMap, header};
 use subtle::ConstantTimeEq;
@@ -11,6 +13,9 @@ use crate::fields::Fields;
 
 /// The largest form: some thousand ticked jobs.
 const MAX_BYTES: usize = 256 * 1024;
+
+/// So long it may take to come: 25 kB/s.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// The fields of a form that this page has made for this visitor.
 pub struct Form {
@@ -27,7 +32,8 @@ impl FromRequest<App> for Form {
         if is_from_elsewhere(&parts.headers) {
             return Err(Failure::Forged);
         }
-        let body = axum::body::to_bytes(body, MAX_BYTES).await;
+        let body = tokio::time::timeout(LONGEST, axum::body::to_bytes(body, MAX_BYTES)).await;
+        let body = body.map_err(|_| Failure::Slow)?;
         let body = body.map_err(|_| Failure::bad("the form", "too large", "256 KiB at most"))?;
         let fields = Fields::read(&body);
         let token = fields.get("csrf").unwrap_or_default();

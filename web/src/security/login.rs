@@ -55,9 +55,12 @@ fn form(app: &App, csrf: &str, then: &str, error: Option<String>) -> Response {
 pub async fn log_in(State(app): State<App>, form: Form) -> Result<Response, Failure> {
     let Form { visitor, fields } = form;
     let text = |name| fields.get(name).unwrap_or_default();
-    // Whoever knows the token has no name: guesses under many names are guesses at the same.
-    let name = if matches!(app.options.access, Access::Users(_)) { text("name") } else { "" };
-    if let Err(wait) = app.attempts.begin(name) {
+    let (name, is_user) = match &app.options.access {
+        Access::Users(users) => (text("name"), users.iter().any(|user| user.name == text("name"))),
+        // Whoever knows the token has no name: guesses under many names are guesses at the same.
+        _ => ("", true),
+    };
+    if let Err(wait) = app.attempts.begin(name, is_user) {
         let error = format!("too many wrong passwords: try again in {} s", wait.as_secs() + 1);
         let answer = self::form(&app, &visitor.csrf, text("then"), Some(error));
         return Ok((StatusCode::TOO_MANY_REQUESTS, answer).into_response());

@@ -21,40 +21,49 @@ use crate::options::Access;
 use sessions::LoggedIn;
 use visitor::Visitor;
 
-/// The cookie's name.
-const COOKIE: &str = "readpast_session";
+/// The most cookies of other pages that are left in a browser: each start of a page gives another name, and those before
+/// stay until the browser ends. With a hundred of them, a proxy would refuse the request's headers.
+const OTHERS: usize = 20;
 
 /// Lets through who may look, with a [`Visitor`].
 pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
     if matches!(app.options.access, Access::Local) && !is_local(request.headers()) {
         return Failure::WrongHost.into_response();
     }
-    let cookie = cookie(request.headers());
-    let known = cookie.as_deref().and_then(|cookie| Some((cookie.to_owned(), app.sessions.get(cookie)?)));
-    let is_new = known.is_none();
-    let (session, known) = known.unwrap_or_else(|| app.sessions.begin(None));
+    let name = app.sessions.name.as_str();
+    let known = cookies(request.headers()).find(|(given, _)| *given == name);
+    let known = known.and_then(|(_, cookie)| Some((cookie.to_owned(), app.sessions.get(cookie)?)));
     let must_log_in = matches!(app.options.access, Access::Token(_) | Access::Users(_));
-    let is_at_login = request.uri().path() == "/login";
-    let mut response = if must_log_in && known.user.is_none() && !is_at_login {
-        match *request.method() {
+    let has_logged_in = known.as_ref().is_some_and(|(_, session)| session.user.is_some());
+    if must_log_in && !has_logged_in && request.uri().path() != "/login" {
+        // Without a session: the form begins one.
+        return match *request.method() {
             Method::GET => login::redirect(&request),
             _ => Failure::NotLoggedIn.into_response(),
-        }
-    } else {
-        let visitor = visitor(&app, request.headers(), session.clone(), known);
-        request.extensions_mut().insert(visitor);
-        next.run(request).await
+        };
+    }
+    let name = match who(&app.options.access, request.headers()) {
+        Ok(name) => name,
+        Err(failure) => return failure.into_response(),
     };
+    let is_new = known.is_none();
+    let old = if is_new { old_cookies(&app, request.headers()) } else { Vec::new() };
+    let (session, known) = known.unwrap_or_else(|| app.sessions.begin(None));
+    let visitor = visitor(&app, name, session.clone(), known);
+    request.extensions_mut().insert(visitor);
+    let mut response = next.run(request).await;
     // Logging in begins another one.
     if is_new && !response.headers().contains_key(header::SET_COOKIE) {
         set_cookie(&app, response.headers_mut(), &session);
     }
+    response.headers_mut().extend(old.into_iter().map(|cookie| (header::SET_COOKIE, cookie)));
     response
 }
 
-fn visitor(app: &App, headers: &HeaderMap, session: String, known: sessions::Session) -> Visitor {
+/// `name`: who it is where nobody logs in.
+fn visitor(app: &App, name: String, session: String, known: sessions::Session) -> Visitor {
     let has_logged_in = known.user.is_some();
-    let user = known.user.unwrap_or_else(|| LoggedIn { name: name(&app.options.access, headers), read_only: false });
+    let user = known.user.unwrap_or(LoggedIn { name, read_only: false });
     Visitor {
         session,
         csrf: known.csrf,
@@ -65,14 +74,20 @@ fn visitor(app: &App, headers: &HeaderMap, session: String, known: sessions::Ses
 }
 
 /// Who it is where nobody logs in.
-fn name(access: &Access, headers: &HeaderMap) -> String {
-    match access {
-        Access::Trusted { user_header: Some(header) } => {
-            let name = headers.get(header.as_str()).and_then(|value| value.to_str().ok());
-            name.filter(|name| !name.is_empty()).unwrap_or("somebody behind the proxy").to_owned()
+///
+/// # Errors
+///
+/// A name that cannot be read: it must not become nobody's in the audit.
+fn who(access: &Access, headers: &HeaderMap) -> Result<String, Failure> {
+    let Access::Trusted { user_header } = access else { return Ok("somebody on this machine".to_owned()) };
+    let named = user_header.as_ref().and_then(|header| Some((header, headers.get(header)?)));
+    match named {
+        Some((header, name)) if !name.is_empty() => {
+            let unreadable =
+                || Failure::bad(header.as_str(), &name.as_bytes().escape_ascii().to_string(), "it must be UTF-8");
+            str::from_utf8(name.as_bytes()).map(str::to_owned).map_err(|_| unreadable())
         }
-        Access::Trusted { user_header: None } => "somebody behind the proxy".to_owned(),
-        _ => "somebody on this machine".to_owned(),
+        _ => Ok("somebody behind the proxy".to_owned()),
     }
 }
 
@@ -87,17 +102,29 @@ fn is_local(headers: &HeaderMap) -> bool {
     ["localhost", "127.0.0.1", "[::1]"].contains(&name)
 }
 
-fn cookie(headers: &HeaderMap) -> Option<String> {
+/// Names and values.
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
     let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|cookies| cookies.to_str().ok());
-    let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value.to_owned())
+    cookies.flat_map(|cookies| cookies.split(';')).filter_map(|cookie| cookie.trim().split_once('='))
+}
+
+/// What removes the cookies of other pages from the browser, where there are more than [`OTHERS`]: they are of pages that
+/// have ended, but for a few.
+fn old_cookies(app: &App, headers: &HeaderMap) -> Vec<HeaderValue> {
+    let others = cookies(headers).map(|(name, _)| name).filter(|name| name.starts_with(sessions::COOKIE));
+    let others: Vec<&str> = others.filter(|name| *name != app.sessions.name).collect();
+    if others.len() <= OTHERS {
+        return Vec::new();
+    }
+    others.into_iter().filter_map(|name| HeaderValue::from_str(&format!("{name}=; Max-Age=0")).ok()).collect()
 }
 
 /// Without a path: the browser sends it to the pages beside the one that it came with, wherever they are mounted.
 fn set_cookie(app: &App, headers: &mut HeaderMap, session: &str) {
     let secure = if app.options.secure_cookie { "; Secure" } else { "" };
+    let name = &app.sessions.name;
     // (The value is hexadecimal digits.)
-    if let Ok(value) = HeaderValue::from_str(&format!("{COOKIE}={session}; HttpOnly; SameSite=Strict{secure}")) {
+    if let Ok(value) = HeaderValue::from_str(&format!("{name}={session}; HttpOnly; SameSite=Strict{secure}")) {
         headers.insert(header::SET_COOKIE, value);
     }
 }

@@ -14,6 +14,9 @@ const LIFE: Duration = Duration::from_secs(12 * 3_600);
 /// request.
 const MOST: usize = 10_000;
 
+/// How the cookies' names begin.
+pub const COOKIE: &str = "readpast_session_";
+
 /// What a browser has said and been told.
 #[derive(Debug, Clone)]
 pub struct Session {
@@ -34,9 +37,18 @@ pub struct LoggedIn {
 }
 
 /// All sessions of this process, by the cookies' values. They end with it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sessions {
+    /// The cookies' name. A browser sends a host's cookies to all its ports, and those of a path to all below: with
+    /// names of their own, two pages do not replace each other's.
+    pub name: String,
     by_cookie: Mutex<HashMap<String, Session>>,
+}
+
+impl Default for Sessions {
+    fn default() -> Sessions {
+        Sessions { name: format!("{COOKIE}{}", &secret()[..8]), by_cookie: Mutex::default() }
+    }
 }
 
 impl Sessions {
@@ -59,7 +71,7 @@ impl Sessions {
         (cookie, session)
     }
 
-    /// That of a cookie, if it is not over.
+    /// That of a cookie, if it is not over. Asking is using it.
     pub fn get(&self, cookie: &str) -> Option<Session> {
         let mut sessions = self.by_cookie.lock();
         let (now, session) = (Instant::now(), sessions.get_mut(cookie)?);
@@ -69,12 +81,6 @@ impl Sessions {
         }
         session.last_used = now;
         Some(session.clone())
-    }
-
-    /// Whether it goes on; asking does not make it longer.
-    pub fn goes_on(&self, cookie: &str) -> bool {
-        let sessions = self.by_cookie.lock();
-        sessions.get(cookie).is_some_and(|session| session.last_used.elapsed() < LIFE)
     }
 
     pub fn end(&self, cookie: &str) {
@@ -97,4 +103,17 @@ impl Sessions {
 /// 244 bits that nobody can guess.
 fn secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_is_asked_for_goes_on() {
+        let sessions = Sessions::default();
+        let (cookie, begun) = sessions.begin(None);
+        std::thread::sleep(Duration::from_millis(2)); // time itself is meant
+        assert!(sessions.get(&cookie).unwrap().last_used > begun.last_used);
+    }
 }
