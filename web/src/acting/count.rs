@@ -39,6 +39,7 @@ pub struct Live {
     count: String,
     is_at_least: bool,
     pub is_none: bool,
+    pub is_one: bool,
     goes_on: bool,
 }
 
@@ -82,14 +83,16 @@ impl Count {
     pub fn live(&self) -> Live {
         let is_at_least = !self.states.is_empty();
         let is_none = self.counted == 0 && !is_at_least;
-        Live { count: number(self.counted), is_at_least, is_none, goes_on: self.goes_on() }
+        let is_one = self.counted == 1 && !is_at_least;
+        Live { count: number(self.counted), is_at_least, is_none, is_one, goes_on: self.goes_on() }
     }
 }
 
 impl Live {
     /// Of jobs that were ticked.
     pub fn ticked(count: usize) -> Live {
-        Live { count: number(count as u64), is_at_least: false, is_none: count == 0, goes_on: false }
+        let (is_none, is_one) = (count == 0, count == 1);
+        Live { count: number(count as u64), is_at_least: false, is_none, is_one, goes_on: false }
     }
 
     /// Of whole states: as they are counted for all pages.
@@ -101,6 +104,6 @@ impl Live {
             [state] => known.text(&stats, *state),
             _ => number(sum),
         };
-        Ok(Live { count, is_at_least: false, is_none: sum == 0, goes_on: false })
+        Ok(Live { count, is_at_least: false, is_none: sum == 0, is_one: sum == 1, goes_on: false })
     }
 }

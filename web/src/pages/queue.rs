@@ -19,7 +19,7 @@ use crate::security::visitor::Visitor;
 use crate::texts::{self, Time, age, number};
 
 /// So many dead jobs are looked at for why they died.
-const FAILURES: usize = 10_000;
+const FAILURES: usize = 5_000;
 
 /// So many of the reasons are shown.
 const REASONS: usize = 50;

@@ -24,6 +24,9 @@ use crate::root;
 const NOBODY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$MDEyMzQ1Njc4OWFiY2RlZg$9cNwzIjnDpmpKkbkz1z8mSh7rF0vBNc2ZQgMBdeP0oU";
 
+/// So many characters of a name that was tried stand in the log: it may have any length.
+const SHOWN_NAME: usize = 64;
+
 #[derive(Template)]
 #[template(path = "login.html")]
 struct Login<'a> {
@@ -66,7 +69,8 @@ pub async fn log_in(State(app): State<App>, form: Form) -> Result<Response, Fail
         return Ok((StatusCode::TOO_MANY_REQUESTS, answer).into_response());
     }
     let Some(user) = check(&app, name.to_owned(), text("secret").to_owned()).await? else {
-        tracing::warn!(name, "somebody could not log in");
+        let shown: String = name.chars().take(SHOWN_NAME).collect();
+        tracing::warn!(name = shown, "somebody could not log in");
         let answer = self::form(&app, &visitor.csrf, text("then"), Some("that is not right".to_owned()));
         return Ok((StatusCode::FORBIDDEN, answer).into_response());
     };
