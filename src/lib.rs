@@ -128,6 +128,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod adopt;
 mod batch;
 mod boot_clock;
 mod cancellations;
@@ -159,6 +160,7 @@ mod times;
 mod trace_context;
 mod worker;
 
+pub use adopt::{Adoption, AdoptionCheck, Mapping};
 pub use batch::{BatchEnd, BatchRow, NewBatch, SealedBatch};
 pub use config::{Config, ConnectionConfig, MetricsConfig, PortInUse, QueueConfig, RetryConfig, WorkerConfig};
 pub use connection_string::ConnectionString;

@@ -1,0 +1,4 @@
+--@ behind
+SET XACT_ABORT ON;
+--@ put
+THROW 58003, N'this queue is the table /*{table_text}*/; "readpast adopt --remove" gives back what is held and removes the schema', 1;
