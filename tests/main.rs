@@ -3,6 +3,7 @@
 
 mod support;
 
+mod adopt_articles;
 mod at_most_once;
 mod attempts;
 mod audit;

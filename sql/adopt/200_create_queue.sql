@@ -1,5 +1,6 @@
 --@ behind
-SET XACT_ABORT ON;
+AS
+SET NOCOUNT ON;
 --@ put
 IF EXISTS (SELECT 1 FROM [$(schema)].[adoption] WHERE queue <> @queue)
     THROW 58003, N'this schema is the adoption of /*{table_text}*/: it has one queue', 1;

@@ -1,4 +1,5 @@
 --@ behind
-SET XACT_ABORT ON;
+AS
+SET NOCOUNT ON;
 --@ put
 THROW 58003, N'this queue is the table /*{table_text}*/: to enqueue a job, insert a row there', 1;
