@@ -16,7 +16,7 @@ IF @@ROWCOUNT > 0
     UPDATE t
     SET /*{back_sets}*/
     FROM @returned AS b
-    INNER LOOP JOIN /*{table}*/ AS t WITH (ROWLOCK, FORCESEEK, INDEX (/*{their_key_index}*/)) ON /*{key_of_returned}*/
+    INNER LOOP JOIN /*{table}*/ AS t WITH (ROWLOCK, /*{key_hint}*/) ON /*{key_of_returned}*/
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 

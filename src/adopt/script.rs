@@ -273,7 +273,7 @@ impl Marks<'_> {
             ("back_outputs", with(&back, "deleted.").join(", ")),
             ("back_names", names(&back).join(", ")),
             ("back_sets", lines(&restored, 8)),
-            ("their_key_index", plan.key_index.as_deref().map(bracketed).unwrap_or_default()),
+            ("key_hint", self.key_hint()),
             ("key_of_returned", key_join("b", &|name| format!("t.{}", bracketed(name)))),
             ("dead_rows", self.dead_rows()),
             ("give_back", self.give_back()),
@@ -504,6 +504,21 @@ impl Marks<'_> {
         Ok((failed, dead))
     }
 
+    /// How a row is found by its key. The index is named only where another could be sought, too: often SQL Server has
+    /// made up its name, and another copy of the database has another.
+    fn key_hint(&self) -> String {
+        let key = &self.plan.mapping.key;
+        let begins_with_key = |index: &&super::catalog::Index| {
+            index.key.first().is_some_and(|(name, _)| key.iter().any(|at| at.it == *name))
+        };
+        match &self.plan.key_index {
+            Some(index) if self.plan.table.indexes.iter().filter(begins_with_key).count() > 1 => {
+                format!("FORCESEEK, INDEX ({})", bracketed(index))
+            }
+            _ => "FORCESEEK".to_string(),
+        }
+    }
+
     /// `held`: the alias of what has the row's kept columns.
     fn end_statement(
         &self,
@@ -515,11 +530,11 @@ impl Marks<'_> {
     ) -> Result<String, String> {
         let mapping = &self.plan.mapping;
         let takes_out = mapping.takes_out();
-        let index = self.plan.key_index.as_deref().map(bracketed).unwrap_or_default();
         let on = mapping.key.iter().map(|at| format!("t.{} = {held}.{}", bracketed(&at.it), kept_name(&at.it)));
         let theirs = format!(
-            "{from}\n    INNER LOOP JOIN {} AS t WITH (ROWLOCK, FORCESEEK, INDEX ({index})) ON {}",
+            "{from}\n    INNER LOOP JOIN {} AS t WITH (ROWLOCK, {}) ON {}",
             self.plan.table.name.sql(),
+            self.key_hint(),
             on.collect::<Vec<_>>().join(" AND ")
         );
         let written = |set: &Set, column: &dyn Fn(&str) -> String| set.value.sql(&Terms { column, word });
@@ -575,10 +590,10 @@ impl Marks<'_> {
                 .collect();
             let on = plan.mapping.key.iter().map(|at| format!("t.{} = j.{}", bracketed(&at.it), kept_name(&at.it)));
             return format!(
-                "UPDATE t\nSET {}\nFROM [$(schema)].[jobs] AS j\nINNER LOOP JOIN {table} AS t WITH (ROWLOCK, FORCESEEK, INDEX ({})) ON {}\n\
+                "UPDATE t\nSET {}\nFROM [$(schema)].[jobs] AS j\nINNER LOOP JOIN {table} AS t WITH (ROWLOCK, {}) ON {}\n\
                  WHERE j.ended = 0;",
                 lines(&sets, 4),
-                plan.key_index.as_deref().map(bracketed).unwrap_or_default(),
+                self.key_hint(),
                 on.collect::<Vec<_>>().join(" AND ")
             );
         }
