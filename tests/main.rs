@@ -4,6 +4,9 @@
 mod support;
 
 mod adopt_articles;
+mod adopt_changes;
+mod adopt_faults;
+mod adopt_refusals;
 mod at_most_once;
 mod attempts;
 mod audit;

@@ -316,11 +316,12 @@ impl<'t, 's> Section<'t, 's> {
                 DeValue::Boolean(truth) => Value::Number(u8::from(*truth).to_string()),
                 _ => return self.mistake(&format!("{key}.{name}"), value, "it must be an expression of T-SQL in quotes, or a number"),
             };
-            sets.push(Set { column: At { it: name, line: line_of(self.text, column.span().start) }, value: it });
+            let at = column.span().start;
+            sets.push((at, Set { column: At { it: name, line: line_of(self.text, at) }, value: it }));
         }
         // The text's own order, whatever that of the reader's map is.
-        sets.sort_by_key(|set| set.column.line);
-        Ok(Some(sets))
+        sets.sort_by_key(|(at, _)| *at);
+        Ok(Some(sets.into_iter().map(|(_, set)| set).collect()))
     }
 }
 

@@ -509,7 +509,7 @@ impl Marks<'_> {
     fn key_hint(&self) -> String {
         let key = &self.plan.mapping.key;
         let begins_with_key = |index: &&super::catalog::Index| {
-            index.key.first().is_some_and(|(name, _)| key.iter().any(|at| at.it == *name))
+            index.filter.is_none() && index.key.first().is_some_and(|(name, _)| key.iter().any(|at| at.it == *name))
         };
         match &self.plan.key_index {
             Some(index) if self.plan.table.indexes.iter().filter(begins_with_key).count() > 1 => {
