@@ -149,9 +149,9 @@ async fn jobs_of_lost_workers_and_cancelled_ones_are_told_to_their_table() {
     let (fixture, _) = adopted("adopt_lost", SIMPLE_QUEUE, "simple-queue.toml").await;
     let mut session = fixture.session().await;
     session.sql("INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), N'x' FROM (VALUES (1), (2)) AS v (n)").await;
-    let mut worker = WorkerSession::register(&fixture).await;
-    assert_eq!(worker.claim(10).await.len(), 2);
-    worker.lose(&fixture).await;
+    let mut first = WorkerSession::register(&fixture).await;
+    assert_eq!(first.claim(10).await.len(), 2);
+    first.lose(&fixture).await;
     let lost = "SELECT COUNT(*) FROM SimpleQueue WHERE Errors LIKE N'%was lost%' AND ProcessingStartedAt IS NOT NULL";
     assert_eq!(session.number(lost).await, 2, "they are held, and say why");
     assert_eq!(fixture.job_counts().await.ready, 2);
@@ -163,7 +163,7 @@ async fn jobs_of_lost_workers_and_cancelled_ones_are_told_to_their_table() {
     release(&mut session, worker.id, &[job]).await;
     assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue WHERE Errors LIKE N'cancelled by %not wanted'").await, 1);
     assert_eq!(fixture.job_counts().await.cancelled, 1);
-    drop((session, worker));
+    drop((session, worker, first));
     fixture.remove().await;
 }
 
@@ -226,7 +226,8 @@ async fn removed_it_leaves_the_table_as_it_was() {
         assert_ne!(lines(session.sql(rows).await), rows_before, "{name}: eight rows are held");
         let refusal = fixture.queue.remove_adoption().await.unwrap_err();
         assert!(refusal.to_string().contains("running"), "{refusal}");
-        session.sql(&format!("EXEC [$(schema)].[unregister_worker] @worker_id = '{}'", worker.id)).await;
+        let unregister = "EXEC [$(schema)].[unregister_worker] @queue =";
+        session.sql(&format!("{unregister} {}, @worker_id = '{}'", literal(mapping.queue()), worker.id)).await;
         fixture.queue.remove_adoption().await.unwrap();
 
         assert_eq!(lines(session.sql(rows).await), rows_before, "{name}");

@@ -470,7 +470,7 @@ fn check(text: &str, mut mapping: Mapping) -> Read<Mapping> {
     if mapping.key.is_empty() {
         return Err(Mistake { at: 0, message: "key is missing: the column that names a row, or a list of them".to_string() });
     }
-    let Some(ready) = mapping.ready.clone() else {
+    if mapping.ready.is_none() {
         let message = "ready is missing: without a predicate that a claim makes false, the table's other readers would \
                        take what a worker has; where taking a row means deleting it, say claim.delete = true";
         return Err(at_line(text, claim_line, message));
@@ -499,44 +499,12 @@ fn check(text: &str, mut mapping: Mapping) -> Read<Mapping> {
         add(sets, &attempts, one);
     }
 
-    let claimed = mapping.claim_sets().to_vec();
-    let never_ready = |sets: &[Set]| {
-        ready.it.is_never_true(&|name| {
-            let named = |set: &&Set| set.column.it.eq_ignore_ascii_case(name);
-            let last = sets.iter().find(named).or_else(|| claimed.iter().find(named));
-            last.map(|set| set.value.clone())
-        })
-    };
-    if !never_ready(&[]) {
-        let message = "with what the claim sets, a row could still be ready: set a column of the predicate to a value for \
-                       which that is false, so that nobody else takes the row";
-        return Err(at_line(text, claim_line, message));
-    }
-    for (name, sets, line) in [
-        ("failed.set", Some(&mapping.failed), mapping.failed.first().map_or(1, |set| set.column.line)),
-        ("done.set", sets_of(&mapping.done.it), mapping.done.line),
-        ("dead.set", sets_of(&mapping.dead.it), mapping.dead.line),
-    ] {
-        if let Some(sets) = sets
-            && !never_ready(sets)
-        {
-            let message = format!("with what {name} sets, the row could be ready again, and would be run again at once");
-            return Err(at_line(text, line, &message));
-        }
-    }
     if let End::Set(sets) = &mapping.done.it
         && sets.is_empty()
     {
         return Err(at_line(text, mapping.done.line, "[done] has delete = true, set or move"));
     }
     Ok(mapping)
-}
-
-fn sets_of(end: &End) -> Option<&Vec<Set>> {
-    match end {
-        End::Set(sets) => Some(sets),
-        _ => None,
-    }
 }
 
 fn end(text: &str, section: &Section<'_, '_>, line: usize) -> Read<End> {
@@ -609,13 +577,10 @@ mod tests {
             ("key = \"Id\"\n", "", 1, "key is missing"),
             ("\"Status = 1\"", "\"Status == 1\"", 4, "it is no predicate"),
             ("\"Status = 1\"", "\"Status = 1; DROP TABLE Q\"", 4, "it is no predicate"),
-            ("\"Status = 1\"", "\"Status = 2\"", 5, "could still be ready"),
-            ("{ Status = 2 }", "{ Other = 2 }", 5, "could still be ready"),
             ("{ Status = 2 }", "{ Status = \"done\" , }", 6, ""),
             ("dbo.Q", "other.dbo.Q", 1, "the database"),
             ("delete = true", "remove = true", 8, "there is no key done.remove"),
             ("delete = true", "delete = false", 8, "it must be true"),
-            ("delete = true", "set = { Status = 1 }", 7, "ready again"),
             ("delete = true", "move = \"dbo.R\"", 8, "done.with"),
             ("payload = \"Body\"", "payload = 5", 3, "a text in quotes"),
         ] {

@@ -48,6 +48,7 @@ impl Plan {
         plan.check_schema(schema)?;
         plan.check_table()?;
         plan.take_names()?;
+        plan.check_marks()?;
         plan.check_key()?;
         plan.check_payload()?;
         plan.check_columns()?;
@@ -191,6 +192,37 @@ impl Plan {
                     Some(found) => at.it = found.name.clone(),
                     None => return Err(mapping.refusal(at.line, no_column(&self.table, &at.it))),
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a claim sets must keep everybody else from the row, and what failing, done and dead set must not make it ready
+    /// again.
+    fn check_marks(&self) -> Result<(), Error> {
+        let Some(ready) = self.mapping.ready.as_ref().filter(|_| !self.mapping.takes_out()) else { return Ok(()) };
+        let never_ready = |sets: &[Set]| {
+            ready.it.is_never_true(&|name| {
+                let set = sets.iter().chain(self.mapping.claim_sets()).find(|set| set.column.it == name);
+                set.map(|set| set.value.clone())
+            })
+        };
+        if !never_ready(&[]) {
+            let message = "with what the claim sets, a row could still be ready: set a column of the predicate to a value for \
+                           which that is false, so that nobody else takes the row";
+            return self.refused(self.mapping.claim.line, message);
+        }
+        let ends = [("done.set", &self.mapping.done), ("dead.set", &self.mapping.dead)];
+        let ends = ends.into_iter().filter_map(|(name, end)| match &end.it {
+            End::Set(sets) => Some((name, sets, end.line)),
+            _ => None,
+        });
+        let failed = &self.mapping.failed;
+        let failed = ("failed.set", failed, failed.first().map_or(1, |set| set.column.line));
+        for (name, sets, line) in ends.chain([failed]) {
+            if !never_ready(sets) {
+                let message = format!("with what {name} sets, the row could be ready again, and would be run again at once");
+                return self.refused(line, message);
             }
         }
         Ok(())
