@@ -103,7 +103,8 @@ async fn each_row_is_handled_once(test_name: &str, article: Article) {
     let mut workers = Vec::new();
     for number in 0..PROCESSES {
         let name = format!("worker {number}");
-        let settings = [("URL", url.as_str()), ("WORKER_NAME", &name), ("WORKER_BATCH_SIZE", "20"), ("WORKER_BUFFER", "40")];
+        let settings =
+            [("URL", url.as_str()), ("WORKER_NAME", &name), ("WORKER_BATCH_SIZE", "20"), ("WORKER_BUFFER", "40")];
         workers.push(ChildWorker::start(&fixture, &ledger, &settings).await);
     }
     let mut producer = fixture.session().await;
@@ -113,7 +114,8 @@ async fn each_row_is_handled_once(test_name: &str, article: Article) {
         }
     };
     let reading = async {
-        let (a, b, c, d) = (fixture.session().await, fixture.session().await, fixture.session().await, fixture.session().await);
+        let (a, b, c, d) =
+            (fixture.session().await, fixture.session().await, fixture.session().await, fixture.session().await);
         tokio::join!(reader(a, &article), reader(b, &article), reader(c, &article), reader(d, &article))
     };
     let ((), readers) = tokio::join!(producing, reading);
@@ -179,7 +181,9 @@ async fn a_poor_mans_queue() {
             tables: status_tables(),
             mapping: "status-queue.toml",
             table: "Queue",
-            add: |number| format!("DECLARE @m varbinary(max) = CAST('row {number}' AS varbinary(max)); EXEC EnqueueMessage @m"),
+            add: |number| {
+                format!("DECLARE @m varbinary(max) = CAST('row {number}' AS varbinary(max)); EXEC EnqueueMessage @m")
+            },
             take: "EXEC DequeueMessage",
             complete: Some(|id| format!("EXEC CompleteMessage {id}")),
             left: "SELECT COUNT(*) FROM [Queue]",
@@ -196,7 +200,9 @@ async fn a_heap_queue() {
             tables: TABLES_AS_QUEUES,
             mapping: "heap-queue.toml",
             table: "HeapQueue",
-            add: |number| format!("DECLARE @m varbinary(max) = CAST('row {number}' AS varbinary(max)); EXEC usp_enqueueHeap @m"),
+            add: |number| {
+                format!("DECLARE @m varbinary(max) = CAST('row {number}' AS varbinary(max)); EXEC usp_enqueueHeap @m")
+            },
             take: "EXEC usp_dequeueHeap",
             complete: None,
             left: "SELECT COUNT(*) FROM HeapQueue",
@@ -213,7 +219,9 @@ async fn a_fifo_queue() {
             tables: TABLES_AS_QUEUES,
             mapping: "fifo-queue.toml",
             table: "FifoQueue",
-            add: |number| format!("DECLARE @m varbinary(max) = CAST('row {number}' AS varbinary(max)); EXEC usp_enqueueFifo @m"),
+            add: |number| {
+                format!("DECLARE @m varbinary(max) = CAST('row {number}' AS varbinary(max)); EXEC usp_enqueueFifo @m")
+            },
             take: "EXEC usp_dequeueFifo",
             complete: None,
             left: "SELECT COUNT(*) FROM FifoQueue",
@@ -341,7 +349,8 @@ async fn drain(config: &Config, queue: &Queue, handler: fn(&Job) -> Result<(), B
         worker.retry.max_ms = 1;
         worker.promote_interval_ms = 100;
     });
-    let worker = Worker::builder(queue, Handlers::any(move |job, _| handler(job))).config(&settings).start().await.unwrap();
+    let worker =
+        Worker::builder(queue, Handlers::any(move |job, _| handler(job))).config(&settings).start().await.unwrap();
     tokio::time::timeout(Duration::from_secs(60), worker.drain()).await.expect("it ends").unwrap();
 }
 
@@ -437,7 +446,9 @@ async fn what_failed_in_a_queue_with_retries_has_used_them_up() {
         .await;
     let found: Vec<_> = rows
         .iter()
-        .map(|row| (number(row, "reputation"), number(row, "in_process"), number(row, "attempts"), number(row, "ended")))
+        .map(|row| {
+            (number(row, "reputation"), number(row, "in_process"), number(row, "attempts"), number(row, "ended"))
+        })
         .collect();
     assert_eq!(found, [(11, 1, 1, 1), (13, 1, 3, 0), (17, 1, 1, 1)]);
     assert!(text(&rows[0], "app_server").is_some_and(|name| !name.is_empty()));

@@ -32,14 +32,19 @@ async fn the_same_table_gives_the_same_script_and_installing_twice_is_harmless()
     let claimed = worker.claim(1).await;
     let again = fixture.queue.adopt(&mapping).await.unwrap();
     assert_eq!(adoption.script(), again.script());
-    assert!(again.script().contains("FROM [dbo].[Outbox] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([outbox_unprocessed]))"));
+    assert!(again.script().contains(
+        "FROM [dbo].[Outbox] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([outbox_unprocessed]))"
+    ));
     assert!(!again.script().contains("/*{"), "every mark is filled in");
     let done: Vec<_> = claimed.iter().map(|job| job.done()).collect();
     assert_eq!(worker.finish(&done).await, [], "what was claimed before is still this worker's");
     // The script is what is installed: run as a client does, it changes nothing.
     session.script(&again.script()).await.unwrap();
     assert_eq!(fixture.queue.check_adoption().await.unwrap().changes, Vec::<String>::new());
-    assert_eq!(fixture.queue.adopted_mapping().await.unwrap().trim(), std::fs::read_to_string("examples/adopt/outbox.toml").unwrap().trim());
+    assert_eq!(
+        fixture.queue.adopted_mapping().await.unwrap().trim(),
+        std::fs::read_to_string("examples/adopt/outbox.toml").unwrap().trim()
+    );
 
     // Our own installation must not put its procedures in place of these.
     let version = fixture.queue.install().await.unwrap();
@@ -74,14 +79,22 @@ async fn a_changed_table_is_noticed() {
     let found = fixture.queue.check_adoption().await.unwrap();
     assert_eq!(found.refusal, None, "it can be adopted again");
     assert_eq!(found.changes.len(), 2, "{:?}", found.changes);
-    assert!(found.changes[0].contains("column Errors was nvarchar(max)") && found.changes[0].contains("is nvarchar(100)"), "{:?}", found.changes);
+    assert!(
+        found.changes[0].contains("column Errors was nvarchar(max)") && found.changes[0].contains("is nvarchar(100)"),
+        "{:?}",
+        found.changes
+    );
     assert!(found.changes[1].contains("column Extra is new: int null"), "{:?}", found.changes);
     fixture.queue.adopt(&example("simple-queue.toml")).await.unwrap();
     assert!(fixture.queue.check_adoption().await.unwrap().is_ok());
 
     session.sql("DROP INDEX IX_SIMPLEQUEUE_POP ON SimpleQueue").await;
     let found = fixture.queue.check_adoption().await.unwrap();
-    assert!(found.changes[0].contains("index IX_SIMPLEQUEUE_POP") && found.changes[0].contains("is gone"), "{:?}", found.changes);
+    assert!(
+        found.changes[0].contains("index IX_SIMPLEQUEUE_POP") && found.changes[0].contains("is gone"),
+        "{:?}",
+        found.changes
+    );
     assert!(found.refusal.unwrap().contains("CREATE INDEX"));
     drop(session);
     fixture.remove().await;
@@ -108,7 +121,11 @@ async fn a_row_that_was_not_started_goes_back_as_it_was() {
     let claimed = worker.claim(1).await;
     worker.finish(&[claimed[0].retry(0, "not yet")]).await;
     let again = worker.claim(1).await;
-    assert_eq!((again[0].job_id, again[0].fence, again[0].attempt), (claimed[0].job_id, 2, 2), "what is held comes first");
+    assert_eq!(
+        (again[0].job_id, again[0].fence, again[0].attempt),
+        (claimed[0].job_id, 2, 2),
+        "what is held comes first"
+    );
     release(&mut session, worker.id, &again).await;
     assert_eq!(session.number(taken).await, 1);
     assert_eq!(fixture.job_counts().await.ready, 1);
@@ -161,7 +178,10 @@ async fn jobs_of_lost_workers_and_cancelled_ones_are_told_to_their_table() {
     assert_eq!((job.fence, job.attempt), (2, 2));
     fixture.queue.cancel(readpast::JobId(job.job_id), "not wanted").await.unwrap();
     release(&mut session, worker.id, &[job]).await;
-    assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue WHERE Errors LIKE N'cancelled by %not wanted'").await, 1);
+    assert_eq!(
+        session.number("SELECT COUNT(*) FROM SimpleQueue WHERE Errors LIKE N'cancelled by %not wanted'").await,
+        1
+    );
     assert_eq!(fixture.job_counts().await.cancelled, 1);
     drop((session, worker, first));
     fixture.remove().await;

@@ -50,7 +50,12 @@ async fn killed_again_and_again(test_name: &str, tables: &str, mapping: &str, fi
     let start = async |number: usize| {
         let name = format!("worker {number}");
         let mut settings = SHORT.to_vec();
-        settings.extend([("URL", url.as_str()), ("WORKER_NAME", &name), ("WORKER_BATCH_SIZE", "50"), ("WORKER_BUFFER", "100")]);
+        settings.extend([
+            ("URL", url.as_str()),
+            ("WORKER_NAME", &name),
+            ("WORKER_BATCH_SIZE", "50"),
+            ("WORKER_BUFFER", "100"),
+        ]);
         ChildWorker::start(&fixture, &ledger, &settings).await
     };
     let mut workers = Vec::new();
@@ -142,7 +147,13 @@ async fn behind(proxy: &Proxy, fixture: &Fixture) -> (Worker, Arc<Mutex<HashMap<
     (worker, handled)
 }
 
-async fn each_once_through(test_name: &str, tables: &str, mapping: &str, fill: &str, faults: impl AsyncFn(&Proxy, &dyn Fn() -> usize)) {
+async fn each_once_through(
+    test_name: &str,
+    tables: &str,
+    mapping: &str,
+    fill: &str,
+    faults: impl AsyncFn(&Proxy, &dyn Fn() -> usize),
+) {
     let (fixture, _) = adopted_with(test_name, tables, &example(mapping)).await;
     let mut session = fixture.session().await;
     session.sql(fill).await;
@@ -161,7 +172,8 @@ async fn each_once_through(test_name: &str, tables: &str, mapping: &str, fill: &
 }
 
 const FILL_SIMPLE: &str = "INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), CONCAT(N'row ', value) FROM GENERATE_SERIES(1, 2000)";
-const FILL_FIFO: &str = "INSERT FifoQueue (Payload) SELECT CAST(CONCAT('row ', value) AS varbinary(max)) FROM GENERATE_SERIES(1, 2000)";
+const FILL_FIFO: &str =
+    "INSERT FifoQueue (Payload) SELECT CAST(CONCAT('row ', value) AS varbinary(max)) FROM GENERATE_SERIES(1, 2000)";
 
 async fn cuts(proxy: &Proxy, handled: &dyn Fn() -> usize) {
     for cut in 1..=5 {

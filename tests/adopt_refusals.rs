@@ -3,7 +3,7 @@
 use readpast::{Error, Mapping, Queue};
 
 use crate::support::Fixture;
-use crate::support::adopted::{OUTBOX, STATUS_QUEUE, SIMPLE_QUEUE, example};
+use crate::support::adopted::{OUTBOX, SIMPLE_QUEUE, STATUS_QUEUE, example};
 
 /// Line by line, so that the tests can name them.
 const GOOD: &str = "\
@@ -71,7 +71,12 @@ async fn a_mapping_that_does_not_fit_its_table_is_refused_with_its_line() {
         ("\"Status = 'new'\"", "\"Note = 'new'\"", 7, &["could still be ready"]),
         ("Status = \"'done'\"", "Status = \"'new'\"", 9, &["could be ready again"]),
         // The key.
-        ("key = \"Id\"", "key = \"Created\"", 3, &["no unique index", "CREATE UNIQUE INDEX [readpast_key] ON [dbo].[Tasks] ([Created])"]),
+        (
+            "key = \"Id\"",
+            "key = \"Created\"",
+            3,
+            &["no unique index", "CREATE UNIQUE INDEX [readpast_key] ON [dbo].[Tasks] ([Created])"],
+        ),
         ("key = \"Id\"", "key = \"Note\"", 3, &["Note, which can be NULL"]),
         ("key = \"Id\"", "key = \"Raw\"", 3, &["Raw, which is varbinary(max)"]),
         ("key = \"Id\"", "key = [\"Id\", \"Status\"]", 8, &["Status is of the key and must not be set"]),
@@ -80,7 +85,10 @@ async fn a_mapping_that_does_not_fit_its_table_is_refused_with_its_line() {
             "order = \"Id\"",
             "order = \"Created\"",
             5,
-            &["each claim would read, sort and lock all of them", "CREATE INDEX [readpast_ready] ON [dbo].[Tasks] ([Status], [Created])"],
+            &[
+                "each claim would read, sort and lock all of them",
+                "CREATE INDEX [readpast_ready] ON [dbo].[Tasks] ([Status], [Created])",
+            ],
         ),
         // What is set.
         ("Note = \"{worker}\"", "Twice = 1", 10, &["it is computed"]),
@@ -93,9 +101,24 @@ async fn a_mapping_that_does_not_fit_its_table_is_refused_with_its_line() {
         ("payload = \"Body\"", "payload = [\"Body\", \"Raw\"]", 4, &["Raw of bytes beside others"]),
         ("payload = \"Body\"", "payload = \"Version\"", 4, &["cannot be sent"]),
         // Where rows go.
-        ("set = { Status = \"'done'\", Note = \"{worker}\" }", "move = \"dbo.Gone\"\nwith = { Id = \"Id\" }", 10, &["there is no such table"]),
-        ("set = { Status = \"'done'\", Note = \"{worker}\" }", "move = \"dbo.Archive\"\nwith = { Id = \"Id\" }", 10, &["lacks At"]),
-        ("set = { Status = \"'done'\", Note = \"{worker}\" }", "move = \"dbo.Archive\"\nwith = { Nr = \"Id\" }", 11, &["has no column Nr"]),
+        (
+            "set = { Status = \"'done'\", Note = \"{worker}\" }",
+            "move = \"dbo.Gone\"\nwith = { Id = \"Id\" }",
+            10,
+            &["there is no such table"],
+        ),
+        (
+            "set = { Status = \"'done'\", Note = \"{worker}\" }",
+            "move = \"dbo.Archive\"\nwith = { Id = \"Id\" }",
+            10,
+            &["lacks At"],
+        ),
+        (
+            "set = { Status = \"'done'\", Note = \"{worker}\" }",
+            "move = \"dbo.Archive\"\nwith = { Nr = \"Id\" }",
+            11,
+            &["has no column Nr"],
+        ),
         (
             "set = { Status = \"'done'\", Note = \"{worker}\" }",
             "move = \"dbo.Checked\"\nwith = { Id = \"Id\" }",
@@ -127,7 +150,10 @@ async fn a_table_that_makes_it_unsafe_is_refused_with_a_remedy() {
     assert_eq!(message(&queue, GOOD).await, "adopted dbo.Tasks", "a trigger that is disabled does nothing");
     session.sql("ENABLE TRIGGER Tasks_changed ON Tasks").await;
     let found = message(&queue, GOOD).await;
-    assert!(found.contains("line 1: ") && found.contains("DISABLE TRIGGER [Tasks_changed] ON [dbo].[Tasks]"), "{found}");
+    assert!(
+        found.contains("line 1: ") && found.contains("DISABLE TRIGGER [Tasks_changed] ON [dbo].[Tasks]"),
+        "{found}"
+    );
 
     // A schema that is somebody else's: its procedures would be among theirs, and go with the adoption.
     session.script("DROP TRIGGER Tasks_changed").await.unwrap();

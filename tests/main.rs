@@ -7,6 +7,7 @@ mod adopt_articles;
 mod adopt_changes;
 mod adopt_faults;
 mod adopt_refusals;
+mod adopt_scripts;
 mod at_most_once;
 mod attempts;
 mod audit;

@@ -2,9 +2,11 @@
 DECLARE @id int = OBJECT_ID(/*{table_literal}*/);
 
 SELECT RTRIM(o.type) AS type, CASE WHEN ISNULL(o.principal_id, s.principal_id) = 1 THEN 1 ELSE 0 END AS is_owned_by_dbo,
-       CASE WHEN IS_MEMBER(N'db_owner') = 1 THEN 1 ELSE 0 END AS may_install
+       CASE WHEN IS_MEMBER(N'db_owner') = 1 THEN 1 ELSE 0 END AS may_install,
+       CASE WHEN t.is_memory_optimized = 1 OR t.temporal_type <> 0 THEN 1 ELSE 0 END AS is_special
 FROM sys.objects AS o
 INNER JOIN sys.schemas AS s ON s.schema_id = o.schema_id
+LEFT JOIN sys.tables AS t ON t.object_id = o.object_id
 WHERE o.object_id = @id;
 
 -- A type of somebody's own is the system's under it; a CLR type has none.
@@ -17,7 +19,7 @@ WHERE c.object_id = @id
 ORDER BY c.column_id;
 
 SELECT i.index_id, i.name, CAST(i.is_unique AS int) AS is_unique, i.filter_definition, c.name AS column_name, CAST(ic.key_ordinal AS int) AS key_ordinal,
-       CAST(ic.is_descending_key AS int) AS is_descending
+       CAST(ic.is_descending_key AS int) AS is_descending, CAST(i.allow_row_locks AS int) AS allow_row_locks
 FROM sys.indexes AS i
 INNER JOIN sys.index_columns AS ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id
 INNER JOIN sys.columns AS c ON c.object_id = ic.object_id AND c.column_id = ic.column_id

@@ -13,6 +13,8 @@ pub(super) struct Table {
     pub(super) is_owned_by_dbo: bool,
     /// The login is a member of db_owner.
     pub(super) may_install: bool,
+    /// In memory, or with a history of its own: without row locks, or with columns that nobody can set.
+    pub(super) is_special: bool,
     pub(super) columns: Vec<Column>,
     pub(super) indexes: Vec<Index>,
     pub(super) triggers: Vec<String>,
@@ -41,6 +43,7 @@ pub(super) struct Index {
     pub(super) name: String,
     pub(super) is_clustered: bool,
     pub(super) is_unique: bool,
+    pub(super) has_row_locks: bool,
     pub(super) filter: Option<String>,
     /// With whether they are descending.
     pub(super) key: Vec<(String, bool)>,
@@ -135,7 +138,9 @@ impl Table {
                 line += &format!(" {collation}");
             }
             line += if column.is_nullable { " null" } else { " not null" };
-            for (is, word) in [(column.is_identity, " identity"), (column.is_computed, " computed"), (column.has_default, " default")] {
+            for (is, word) in
+                [(column.is_identity, " identity"), (column.is_computed, " computed"), (column.has_default, " default")]
+            {
                 if is {
                     line += word;
                 }
@@ -187,6 +192,7 @@ pub(super) async fn read(session: &mut Session, name: &TableName) -> Result<Opti
     }
     let is_owned_by_dbo = object.required::<i32>("is_owned_by_dbo")? == 1;
     let may_install = object.required::<i32>("may_install")? == 1;
+    let is_special = object.required::<i32>("is_special")? == 1;
     let mut columns = Vec::new();
     for mut row in next() {
         columns.push(Column {
@@ -211,8 +217,10 @@ pub(super) async fn read(session: &mut Session, name: &TableName) -> Result<Opti
         let column: String = row.required("column_name")?;
         let is_key = row.required::<i32>("key_ordinal")? > 0;
         let descending = row.required::<i32>("is_descending")? == 1;
+        let has_row_locks = row.required::<i32>("allow_row_locks")? == 1;
         if indexes.last().is_none_or(|(last, _)| *last != id) {
-            let index = Index { name, is_clustered: id == 1, is_unique, filter, key: Vec::new(), included: Vec::new() };
+            let (key, included) = (Vec::new(), Vec::new());
+            let index = Index { name, is_clustered: id == 1, is_unique, has_row_locks, filter, key, included };
             indexes.push((id, index));
         }
         if let Some((_, index)) = indexes.last_mut() {
@@ -235,5 +243,5 @@ pub(super) async fn read(session: &mut Session, name: &TableName) -> Result<Opti
     }
     let indexes = indexes.into_iter().map(|(_, index)| index).collect();
     let name = name.clone();
-    Ok(Some(Table { name, is_owned_by_dbo, may_install, columns, indexes, triggers, constraints }))
+    Ok(Some(Table { name, is_owned_by_dbo, may_install, is_special, columns, indexes, triggers, constraints }))
 }

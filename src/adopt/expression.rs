@@ -25,8 +25,16 @@ pub(super) enum Value {
     /// Something about the job: `{error}`.
     Word(Word),
     /// `part`: of DATEADD and DATEDIFF, what they count in.
-    Call { name: &'static str, part: Option<String>, arguments: Vec<Value> },
-    Pair { left: Box<Value>, operator: char, right: Box<Value> },
+    Call {
+        name: &'static str,
+        part: Option<String>,
+        arguments: Vec<Value>,
+    },
+    Pair {
+        left: Box<Value>,
+        operator: char,
+        right: Box<Value>,
+    },
     Negative(Box<Value>),
 }
 
@@ -281,7 +289,10 @@ impl Parser {
         if self.accept("LIKE") {
             return Ok(Predicate::Like { value: left, pattern: self.sum()?, not });
         }
-        Err(format!("{} cannot stand where a comparison is expected (=, <>, <, >, IS NULL, IN, BETWEEN, LIKE)", self.here()))
+        Err(format!(
+            "{} cannot stand where a comparison is expected (=, <>, <, >, IS NULL, IN, BETWEEN, LIKE)",
+            self.here()
+        ))
     }
 
     fn sum(&mut self) -> Result<Value, String> {
@@ -429,8 +440,7 @@ impl Parser {
     }
 
     fn accept(&mut self, keyword: &str) -> bool {
-        let found =
-            matches!(self.tokens.get(self.next), Some(Token::Name(name)) if name.eq_ignore_ascii_case(keyword));
+        let found = matches!(self.tokens.get(self.next), Some(Token::Name(name)) if name.eq_ignore_ascii_case(keyword));
         self.next += usize::from(found);
         found
     }
@@ -682,14 +692,13 @@ impl Predicate {
                 })
             }
             Predicate::Between { value, low, high, not: false } => {
-                let bounds =
-                    [(low, std::cmp::Ordering::Less), (high, std::cmp::Ordering::Greater)].map(|(bound, outside)| {
-                        match (known(value, set), known(bound, set)) {
-                            (Some(Known::Null), _) | (_, Some(Known::Null)) => true,
-                            (Some(value), Some(bound)) => value.compare(&bound) == Some(outside),
-                            _ => false,
-                        }
-                    });
+                let bounds = [(low, std::cmp::Ordering::Less), (high, std::cmp::Ordering::Greater)].map(
+                    |(bound, outside)| match (known(value, set), known(bound, set)) {
+                        (Some(Known::Null), _) | (_, Some(Known::Null)) => true,
+                        (Some(value), Some(bound)) => value.compare(&bound) == Some(outside),
+                        _ => false,
+                    },
+                );
                 bounds.contains(&true)
             }
             Predicate::Between { value, .. } | Predicate::Like { value, .. } => known(value, set) == Some(Known::Null),
@@ -788,7 +797,10 @@ mod tests {
             written("(status=1 or [odd]]name] <> 'it''s') and not due > dateadd(minute, -10, getutcdate())"),
             "([status] = 1 OR [odd]]name] <> 'it''s') AND NOT ([due] > DATEADD(MINUTE, (- 10), GETUTCDATE()))"
         );
-        assert_eq!(written("a in (1, 2) and (b + 1) * 2 between 3 and 4"), "[a] IN (1, 2) AND (([b] + 1) * 2) BETWEEN 3 AND 4");
+        assert_eq!(
+            written("a in (1, 2) and (b + 1) * 2 between 3 and 4"),
+            "[a] IN (1, 2) AND (([b] + 1) * 2) BETWEEN 3 AND 4"
+        );
         assert_eq!(written("a not like 'x%' and b is not null"), "[a] NOT LIKE 'x%' AND [b] IS NOT NULL");
     }
 

@@ -46,12 +46,7 @@ pub(super) fn choose(table: &Table, ready: Option<&Predicate>, order: &[(String,
 }
 
 /// What a claim would read over in this index; `None` where the index does not serve it.
-fn serves(
-    index: &Index,
-    conjuncts: &[&Predicate],
-    order: &[(String, bool)],
-    marks: Marks<'_>,
-) -> Option<Vec<String>> {
+fn serves(index: &Index, conjuncts: &[&Predicate], order: &[(String, bool)], marks: Marks<'_>) -> Option<Vec<String>> {
     let filter = match &index.filter {
         None => Vec::new(),
         Some(text) => {
@@ -66,7 +61,8 @@ fn serves(
     };
     let rest: Vec<&&Predicate> = conjuncts.iter().filter(|part| !filter.contains(&written(part))).collect();
     let is_same = |left: &str, right: &str| left.eq_ignore_ascii_case(right);
-    let is_fixed = |column: &str| conjuncts.iter().any(|part| part.fixed_column().is_some_and(|name| is_same(name, column)));
+    let is_fixed =
+        |column: &str| conjuncts.iter().any(|part| part.fixed_column().is_some_and(|name| is_same(name, column)));
 
     // The order's columns must come one after the other; columns that are held to one value may stand between them.
     let mut wanted = order.iter().filter(|(column, _)| !is_fixed(column)).peekable();
@@ -151,17 +147,16 @@ mod tests {
             name: (*name).to_string(),
             is_clustered: false,
             is_unique: false,
+            has_row_locks: true,
             filter: filter.map(str::to_string),
-            key: key
-                .iter()
-                .map(|column| (column.trim_end_matches('-').to_string(), column.ends_with('-')))
-                .collect(),
+            key: key.iter().map(|column| (column.trim_end_matches('-').to_string(), column.ends_with('-'))).collect(),
             included: Vec::new(),
         });
         Table {
             name: TableName { schema: "dbo".to_string(), table: "Q".to_string() },
             is_owned_by_dbo: true,
             may_install: true,
+            is_special: false,
             columns: Vec::new(),
             indexes: indexes.collect(),
             triggers: Vec::new(),

@@ -80,7 +80,10 @@ pub(super) enum End {
     Delete,
     /// Nothing is set: it stays as the claim has left it.
     Set(Vec<Set>),
-    Move { table: At<TableName>, values: Vec<Set> },
+    Move {
+        table: At<TableName>,
+        values: Vec<Set>,
+    },
 }
 
 /// A column and what it is set to.
@@ -112,7 +115,18 @@ struct Mistake {
 type Read<T> = Result<T, Mistake>;
 
 const KEYS: [&str; 13] = [
-    "table", "queue", "schema", "key", "payload", "order", "ready", "max_attempts", "claim", "done", "failed", "dead",
+    "table",
+    "queue",
+    "schema",
+    "key",
+    "payload",
+    "order",
+    "ready",
+    "max_attempts",
+    "claim",
+    "done",
+    "failed",
+    "dead",
     "columns",
 ];
 const COLUMNS: [&str; 6] = ["created", "due", "priority", "kind", "attempts", "error"];
@@ -309,12 +323,20 @@ impl<'t, 's> Section<'t, 's> {
                     }
                 },
                 DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
-                    Ok(number) if number < 0 => Value::Negative(Box::new(Value::Number(number.unsigned_abs().to_string()))),
+                    Ok(number) if number < 0 => {
+                        Value::Negative(Box::new(Value::Number(number.unsigned_abs().to_string())))
+                    }
                     Ok(number) => Value::Number(number.to_string()),
                     Err(_) => return self.mistake(&format!("{key}.{name}"), value, "the number is too large"),
                 },
                 DeValue::Boolean(truth) => Value::Number(u8::from(*truth).to_string()),
-                _ => return self.mistake(&format!("{key}.{name}"), value, "it must be an expression of T-SQL in quotes, or a number"),
+                _ => {
+                    return self.mistake(
+                        &format!("{key}.{name}"),
+                        value,
+                        "it must be an expression of T-SQL in quotes, or a number",
+                    );
+                }
             };
             let at = column.span().start;
             sets.push((at, Set { column: At { it: name, line: line_of(self.text, at) }, value: it }));
@@ -380,7 +402,9 @@ fn read(text: &str) -> Read<Mapping> {
         None => None,
         Some(ready) => match expression::predicate(&ready.it) {
             Ok(it) => Some(At { it, line: ready.line }),
-            Err(message) => return root.mistake("ready", &root.table["ready"], &format!("it is no predicate: {message}")),
+            Err(message) => {
+                return root.mistake("ready", &root.table["ready"], &format!("it is no predicate: {message}"));
+            }
         },
     };
     let max_attempts = match root.get("max_attempts").map(|value| (value, value.get_ref())) {
@@ -398,7 +422,9 @@ fn read(text: &str) -> Read<Mapping> {
     let claim = match (claim.sets("set")?, claim.is_true("delete")?) {
         (Some(sets), false) if !sets.is_empty() => Claim::Set(sets),
         (None, true) => Claim::Delete,
-        _ => return Err(at_line(text, claim_line, "[claim] has either set, with at least one column, or delete = true")),
+        _ => {
+            return Err(at_line(text, claim_line, "[claim] has either set, with at least one column, or delete = true"));
+        }
     };
     let Some((done, done_line)) = section("done", &["set", "delete", "move", "with"])? else {
         return missing("the section [done] is missing: delete = true, set, or move");
@@ -455,7 +481,8 @@ fn check(text: &str, mut mapping: Mapping) -> Read<Mapping> {
             if let End::Set(sets) = &end.it
                 && (name == "done" || !sets.is_empty())
             {
-                let message = format!("{name}.set has no row to set: the claim deletes it (claim.delete); use delete or move");
+                let message =
+                    format!("{name}.set has no row to set: the claim deletes it (claim.delete); use delete or move");
                 return Err(at_line(text, end.line, &message));
             }
         }
@@ -468,7 +495,10 @@ fn check(text: &str, mut mapping: Mapping) -> Read<Mapping> {
         return Ok(mapping);
     }
     if mapping.key.is_empty() {
-        return Err(Mistake { at: 0, message: "key is missing: the column that names a row, or a list of them".to_string() });
+        return Err(Mistake {
+            at: 0,
+            message: "key is missing: the column that names a row, or a list of them".to_string(),
+        });
     }
     if mapping.ready.is_none() {
         let message = "ready is missing: without a predicate that a claim makes false, the table's other readers would \
@@ -518,7 +548,10 @@ fn end(text: &str, section: &Section<'_, '_>, line: usize) -> Read<End> {
             Err(message) => section.mistake("move", &section.table["move"], &message),
         },
         (None, false, Some(to), _) => {
-            let message = format!("{}.move needs {}.with: the columns of the other table and their values", section.name, section.name);
+            let message = format!(
+                "{}.move needs {}.with: the columns of the other table and their values",
+                section.name, section.name
+            );
             Err(at_line(text, to.line, &message))
         }
         _ => {
@@ -577,7 +610,7 @@ mod tests {
             ("key = \"Id\"\n", "", 1, "key is missing"),
             ("\"Status = 1\"", "\"Status == 1\"", 4, "it is no predicate"),
             ("\"Status = 1\"", "\"Status = 1; DROP TABLE Q\"", 4, "it is no predicate"),
-            ("{ Status = 2 }", "{ Status = \"done\" , }", 6, ""),
+            ("{ Status = 2 }", "{ Status = [2] }", 6, "in quotes, or a number"),
             ("dbo.Q", "other.dbo.Q", 1, "the database"),
             ("delete = true", "remove = true", 8, "there is no key done.remove"),
             ("delete = true", "delete = false", 8, "it must be true"),

@@ -31,9 +31,11 @@ impl TableName {
         match parts.len() {
             1 => Ok(TableName { schema: "dbo".to_string(), table: parts.remove(0) }),
             2 => Ok(TableName { schema: parts.remove(0), table: parts.remove(0) }),
-            _ => Err("it must be schema.table of the database that the connection string names: a procedure's rights end \
+            _ => Err(
+                "it must be schema.table of the database that the connection string names: a procedure's rights end \
                       at its database, so connect to the table's own database and install the adoption there"
-                .to_string()),
+                    .to_string(),
+            ),
         }
     }
 

@@ -30,7 +30,8 @@ pub(super) fn applied(script: &str, patch: &str) -> Result<String, String> {
             "before" => (at, at, put),
             // Behind the line in which the place ends.
             _ => {
-                let end = changed[at + place.len()..].find('\n').map_or(changed.len(), |next| at + place.len() + next + 1);
+                let end =
+                    changed[at + place.len()..].find('\n').map_or(changed.len(), |next| at + place.len() + next + 1);
                 (end, end, put)
             }
         };
@@ -92,7 +93,10 @@ mod tests {
         let script = "a\nb\nc\n";
         assert_eq!(applied(script, "why\n--@ in place of\nb\n--@ put\nx\ny\n").unwrap(), "a\nx\ny\nc\n");
         assert_eq!(applied(script, "--@ before\nb\n--@ put\nx\n").unwrap(), "a\nx\nb\nc\n");
-        assert_eq!(applied(script, "--@ behind\nb\n--@ put\nx\n--@ behind\nc\n--@ put\nz\n").unwrap(), "a\nb\nx\nc\nz\n");
+        assert_eq!(
+            applied(script, "--@ behind\nb\n--@ put\nx\n--@ behind\nc\n--@ put\nz\n").unwrap(),
+            "a\nb\nx\nc\nz\n"
+        );
         assert_eq!(applied(script, "whole\n").unwrap(), "whole\n");
         assert!(applied("b b", "--@ before\nb\n--@ put\n").is_err());
         assert!(applied(script, "--@ before\nd\n--@ put\n").is_err());

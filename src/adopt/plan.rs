@@ -32,8 +32,7 @@ const LONGEST_KEY_TEXT: i32 = 128;
 /// Where words may stand.
 const IN_CLAIM: &[Word] = &[Word::Worker];
 const IN_DONE: &[Word] = &[Word::Attempt, Word::Worker, Word::JobId, Word::ClaimedAt, Word::Output];
-const IN_FAILED: &[Word] =
-    &[Word::Error, Word::Attempt, Word::Worker, Word::JobId, Word::ClaimedAt, Word::DueAt];
+const IN_FAILED: &[Word] = &[Word::Error, Word::Attempt, Word::Worker, Word::JobId, Word::ClaimedAt, Word::DueAt];
 const IN_DEAD: &[Word] = &[Word::Error, Word::Attempt, Word::Worker, Word::JobId, Word::ClaimedAt];
 
 impl Plan {
@@ -43,8 +42,7 @@ impl Plan {
     ///
     /// [`Error::Mapping`] for the first thing that cannot work.
     pub(super) fn new(mapping: &Mapping, schema: &str, table: Table, others: &[Table]) -> Result<Plan, Error> {
-        let mut plan =
-            Plan { mapping: mapping.clone(), table, key_index: None, ready_index: None, notes: Vec::new() };
+        let mut plan = Plan { mapping: mapping.clone(), table, key_index: None, ready_index: None, notes: Vec::new() };
         plan.check_schema(schema)?;
         plan.check_table()?;
         plan.take_names()?;
@@ -77,6 +75,21 @@ impl Plan {
 
     fn check_table(&self) -> Result<(), Error> {
         let (line, name) = (self.mapping.table.line, &self.table.name);
+        if self.table.is_special {
+            let message = format!("{name} is memory-optimized or temporal, which a table for claims cannot be");
+            return self.refused(line, message);
+        }
+        // READPAST skips locked rows, not locked pages.
+        if let Some(index) = self.table.indexes.iter().find(|index| !index.has_row_locks) {
+            let message = format!(
+                "index {} of {name} has no row locks, so that claims would wait for each other; ALTER INDEX {} ON {} SET \
+                 (ALLOW_ROW_LOCKS = ON)",
+                index.name,
+                bracketed(&index.name),
+                name.sql()
+            );
+            return self.refused(line, message);
+        }
         if !self.table.is_owned_by_dbo {
             return self.refused(
                 line,
@@ -108,7 +121,8 @@ impl Plan {
                 );
                 return self.refused(self.mapping.claim.line, message);
             }
-            if column.name.contains("$(") || column.name.chars().count() > 128 - KEPT.len() && self.mapping.takes_out() {
+            if column.name.contains("$(") || column.name.chars().count() > 128 - KEPT.len() && self.mapping.takes_out()
+            {
                 return self.refused(line, format!("column {} has a name that a script cannot have", column.name));
             }
         }
@@ -132,9 +146,16 @@ impl Plan {
         let own = |plan: &Plan, at: &At<String>| -> Result<At<String>, Error> {
             Ok(At { it: plan.column(at)?.name, line: at.line })
         };
-        let list = |plan: &Plan, list: &[At<String>]| list.iter().map(|at| own(plan, at)).collect::<Result<Vec<_>, _>>();
+        let list =
+            |plan: &Plan, list: &[At<String>]| list.iter().map(|at| own(plan, at)).collect::<Result<Vec<_>, _>>();
         let named = |plan: &Plan, value: &Value, line: usize| {
-            value.renamed(&|name| plan.column(&At { it: name.to_string(), line }).map(|column| column.name))
+            value.renamed(&|name| match plan.table.column(name) {
+                Some(column) => Ok(column.name.clone()),
+                None => {
+                    let why = no_column(&plan.table, name);
+                    plan.refused(line, format!("{why} (a text as a value has quotes of its own: \"'{name}'\")"))
+                }
+            })
         };
         let sets = |plan: &Plan, sets: &[Set]| {
             let one = |set: &Set| -> Result<Set, Error> {
@@ -173,7 +194,8 @@ impl Plan {
             };
         }
         if let Some(ready) = &mapping.ready {
-            let rename = |name: &str| self.column(&At { it: name.to_string(), line: ready.line }).map(|column| column.name);
+            let rename =
+                |name: &str| self.column(&At { it: name.to_string(), line: ready.line }).map(|column| column.name);
             self.mapping.ready = Some(At { it: ready.it.renamed(&rename)?, line: ready.line });
         }
         if let super::mapping::Claim::Set(list) = &mapping.claim.it {
@@ -221,7 +243,8 @@ impl Plan {
         let failed = ("failed.set", failed, failed.first().map_or(1, |set| set.column.line));
         for (name, sets, line) in ends.chain([failed]) {
             if !never_ready(sets) {
-                let message = format!("with what {name} sets, the row could be ready again, and would be run again at once");
+                let message =
+                    format!("with what {name} sets, the row could be ready again, and would be run again at once");
                 return self.refused(line, message);
             }
         }
@@ -253,7 +276,10 @@ impl Plan {
             if column.is_nullable {
                 return self.refused(
                     at.line,
-                    format!("key has column {}, which can be NULL: a row without it could not be found again", column.name),
+                    format!(
+                        "key has column {}, which can be NULL: a row without it could not be found again",
+                        column.name
+                    ),
                 );
             }
             let sets = self.mapping.claim_sets().iter().chain(&self.mapping.failed);
@@ -262,7 +288,8 @@ impl Plan {
                 _ => &[],
             };
             if let Some(set) = sets.chain(dead).find(|set| set.column.it == column.name) {
-                let message = format!("{} is of the key and must not be set: the row is found again by it", column.name);
+                let message =
+                    format!("{} is of the key and must not be set: the row is found again by it", column.name);
                 return self.refused(set.column.line, message);
             }
         }
@@ -344,7 +371,9 @@ impl Plan {
         if let Some(At { it: Value::Column(name), .. }) = &columns.created
             && self.table.column(name).is_some_and(|column| column.type_name == "datetime")
         {
-            self.notes.push(format!("{name} is taken for a time in UTC; where it is local time, convert it in columns.created"));
+            self.notes.push(format!(
+                "{name} is taken for a time in UTC; where it is local time, convert it in columns.created"
+            ));
         }
         Ok(())
     }
@@ -376,7 +405,9 @@ impl Plan {
         }
         let sets = self.mapping.claim_sets();
         self.check_sets("claim.set", sets, IN_CLAIM)?;
-        if let Some(twice) = sets.iter().enumerate().find(|(at, set)| sets[..*at].iter().any(|other| other.column.it == set.column.it)) {
+        if let Some(twice) =
+            sets.iter().enumerate().find(|(at, set)| sets[..*at].iter().any(|other| other.column.it == set.column.it))
+        {
             return self.refused(twice.1.column.line, format!("claim.set has {} twice", twice.1.column.it));
         }
         self.check_sets("failed.set", &self.mapping.failed, IN_FAILED)
@@ -414,7 +445,9 @@ impl Plan {
             }
             Value::Binary(_) => (matches!(family, Family::Bytes | Family::Integer), "bytes"),
             Value::Word(Word::Error | Word::Worker) => (matches!(family, Family::WideText | Family::Text), "a text"),
-            Value::Word(Word::Attempt | Word::JobId) => (matches!(family, Family::Integer | Family::Decimal), "a number"),
+            Value::Word(Word::Attempt | Word::JobId) => {
+                (matches!(family, Family::Integer | Family::Decimal), "a number")
+            }
             Value::Word(Word::ClaimedAt | Word::DueAt) => (family == Family::Time, "a time"),
             Value::Word(Word::Output) => (family == Family::Bytes, "bytes"),
             _ => (true, ""),
@@ -461,15 +494,28 @@ impl Plan {
                     let Some(other) = others.iter().find(|other| other.name == table.it) else {
                         return self.refused(
                             table.line,
-                            format!("{name}.move is {}: there is no such table, or this login may not see it", table.it),
+                            format!(
+                                "{name}.move is {}: there is no such table, or this login may not see it",
+                                table.it
+                            ),
                         );
                     };
                     self.check_move(name, table.line, other, values, words)?;
                 }
             }
         }
+        let deletes = self.mapping.takes_out() || !matches!(self.mapping.done.it, End::Set(_));
+        if let Some(key) =
+            self.table.constraints.iter().find(|name| name.starts_with("the foreign key")).filter(|_| deletes)
+        {
+            self.notes.push(format!(
+                "{key} is on the table: a row that another refers to cannot be deleted, and its job would fail"
+            ));
+        }
         if self.mapping.takes_out() && matches!(self.mapping.dead.it, End::Set(_)) {
-            self.notes.push("a row whose job is dead is kept by the adoption alone, until it is requeued or purged".to_string());
+            self.notes.push(
+                "a row whose job is dead is kept by the adoption alone, until it is requeued or purged".to_string(),
+            );
         }
         Ok(())
     }
@@ -514,7 +560,10 @@ impl Plan {
         match other.columns.iter().find(is_missing) {
             Some(column) => self.refused(
                 line,
-                format!("{name}.with lacks {}, which {} needs: it cannot be NULL and has no default", column.name, other.name),
+                format!(
+                    "{name}.with lacks {}, which {} needs: it cannot be NULL and has no default",
+                    column.name, other.name
+                ),
             ),
             None => Ok(()),
         }
@@ -533,13 +582,15 @@ impl Plan {
             Choice::Index { name, read_over } => {
                 self.ready_index = Some(name);
                 for part in read_over {
-                    self.notes.push(format!("a claim reads over ready rows for which {part} does not hold: keep them few"));
+                    self.notes
+                        .push(format!("a claim reads over ready rows for which {part} does not hold: keep them few"));
                 }
                 Ok(())
             }
             Choice::Missing(statement) => {
                 let line = self.mapping.order.first().map(|ordered| ordered.column.line);
-                let line = line.or(self.mapping.ready.as_ref().map(|ready| ready.line)).unwrap_or(self.mapping.table.line);
+                let line =
+                    line.or(self.mapping.ready.as_ref().map(|ready| ready.line)).unwrap_or(self.mapping.table.line);
                 self.refused(
                     line,
                     format!(

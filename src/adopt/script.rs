@@ -108,10 +108,8 @@ impl Marks<'_> {
             Some(index) => format!(", INDEX ({})", bracketed(index)),
             None => String::new(),
         };
-        let predicate = mapping
-            .ready
-            .as_ref()
-            .map(|ready| ready.it.sql(&Terms { column: &bracketed, word: &claim_word }));
+        let predicate =
+            mapping.ready.as_ref().map(|ready| ready.it.sql(&Terms { column: &bracketed, word: &claim_word }));
         let ordered = |name: &dyn Fn(&str) -> String| -> Vec<String> {
             let each = mapping.order.iter();
             each.map(|one| format!("{}{}", name(&one.column.it), if one.descending { " DESC" } else { "" })).collect()
@@ -143,8 +141,11 @@ impl Marks<'_> {
             .iter()
             .map(|set| format!("{} = {}", bracketed(&set.column.it), self.assigned(set, &bare(&set.value))))
             .collect();
-        let take =
-            if takes_out { "DELETE next_rows".to_string() } else { format!("UPDATE next_rows\nSET {}", lines(&sets, 4)) };
+        let take = if takes_out {
+            "DELETE next_rows".to_string()
+        } else {
+            format!("UPDATE next_rows\nSET {}", lines(&sets, 4))
+        };
         let is_used = |sets: &[Set], word: Word| sets.iter().any(|set| set.value.words().contains(&word));
         let worker = if is_used(mapping.claim_sets(), Word::Worker) {
             "DECLARE @worker nvarchar(128) = (SELECT w.name FROM [$(schema)].[workers] AS w WITH (NOLOCK) WHERE w.worker_id = @worker_id);\n"
@@ -162,16 +163,15 @@ impl Marks<'_> {
             let each = mapping.key.iter().map(|at| format!("{left}.{} = {}", kept_name(&at.it), right(&at.it)));
             each.collect::<Vec<_>>().join(" AND ")
         };
-        let not_null = mapping.key.first().map_or(String::new(), |at| format!(" AND j.{} IS NOT NULL", kept_name(&at.it)));
+        let not_null =
+            mapping.key.first().map_or(String::new(), |at| format!(" AND j.{} IS NOT NULL", kept_name(&at.it)));
         let known = if takes_out {
             String::new()
         } else {
             let again: Vec<&Column> =
                 kept.iter().filter(|column| !mapping.key.iter().any(|at| at.it == column.name)).copied().collect();
-            let again: String = again
-                .iter()
-                .map(|column| format!(",\n        {0} = k.{0}", kept_name(&column.name)))
-                .collect();
+            let again: String =
+                again.iter().map(|column| format!(",\n        {0} = k.{0}", kept_name(&column.name))).collect();
             filled(
                 KNOWN,
                 &[
@@ -247,7 +247,10 @@ impl Marks<'_> {
             ("row_columns", lines(&declared(&rows), 4)),
             ("claimed_columns", claimed.join(", ")),
             ("take", take),
-            ("outputs", rows.iter().map(|column| format!("deleted.{}", bracketed(&column.name))).collect::<Vec<_>>().join(", ")),
+            (
+                "outputs",
+                rows.iter().map(|column| format!("deleted.{}", bracketed(&column.name))).collect::<Vec<_>>().join(", "),
+            ),
             ("row_names", names(&rows).join(", ")),
             ("known", known),
             ("kept_names", names(&kept).join(", ")),
@@ -306,7 +309,10 @@ impl Marks<'_> {
             let name = row_column(&column.name);
             return match column.family() {
                 Family::Bytes => (format!("ISNULL(CAST({name} AS varbinary(max)), 0x)"), 0),
-                _ => (format!("ISNULL(CAST(CAST({} AS nvarchar(max)) AS varbinary(max)), 0x)", as_text(column, &name)), 1),
+                _ => (
+                    format!("ISNULL(CAST(CAST({} AS nvarchar(max)) AS varbinary(max)), 0x)", as_text(column, &name)),
+                    1,
+                ),
             };
         }
         let members = columns.iter().enumerate().map(|(at, column)| {
@@ -440,7 +446,9 @@ impl Marks<'_> {
         let is_needed = |column: &&Column| {
             if mapping.takes_out() {
                 return match &mapping.done.it {
-                    End::Move { values, .. } => values.iter().any(|set| set.value.columns().contains(&column.name.as_str())),
+                    End::Move { values, .. } => {
+                        values.iter().any(|set| set.value.columns().contains(&column.name.as_str()))
+                    }
                     _ => false,
                 };
             }
@@ -561,8 +569,13 @@ impl Marks<'_> {
                 };
                 let values = values.iter().map(value).collect::<Vec<_>>().join(", ");
                 let (template, from) = if takes_out { (END_INSERT, from.to_string()) } else { (END_MOVE, theirs) };
-                let marks =
-                    [("from", from), ("where", condition.to_string()), ("other", table.it.sql()), ("names", names), ("values", values)];
+                let marks = [
+                    ("from", from),
+                    ("where", condition.to_string()),
+                    ("other", table.it.sql()),
+                    ("names", names),
+                    ("values", values),
+                ];
                 filled(template, &marks)
             }
         }
@@ -585,9 +598,8 @@ impl Marks<'_> {
         let table = plan.table.name.sql();
         if !plan.mapping.takes_out() {
             let sets = plan.mapping.claim_sets().iter();
-            let sets: Vec<String> = sets
-                .map(|set| format!("{} = j.{}", bracketed(&set.column.it), kept_name(&set.column.it)))
-                .collect();
+            let sets: Vec<String> =
+                sets.map(|set| format!("{} = j.{}", bracketed(&set.column.it), kept_name(&set.column.it))).collect();
             let on = plan.mapping.key.iter().map(|at| format!("t.{} = j.{}", bracketed(&at.it), kept_name(&at.it)));
             return format!(
                 "UPDATE t\nSET {}\nFROM [$(schema)].[jobs] AS j\nINNER LOOP JOIN {table} AS t WITH (ROWLOCK, {}) ON {}\n\

@@ -280,7 +280,8 @@ impl Session {
     async fn run_scripts(&mut self) -> Result<(), Error> {
         // Those of another table's adoption must not be overwritten by ours.
         if self.adoption().await?.is_some() {
-            let message = "this schema is the adoption of a table; it is brought up to this release by adopting the table again";
+            let message =
+                "this schema is the adoption of a table; it is brought up to this release by adopting the table again";
             return Err(Error::Refused { message: message.to_string() });
         }
         self.run_all(SCRIPTS).await
@@ -290,7 +291,9 @@ impl Session {
     pub(crate) async fn run_adoption(&mut self, scripts: &[(String, String)]) -> Result<(), Error> {
         for attempt in 1.. {
             match self.run_all(scripts.iter().map(|(name, text)| (name.as_str(), text.as_str()))).await {
-                Err(error) if attempt < INSTALL_ATTEMPTS && matches!(error, Error::Sql { .. }) && error.is_transient() => {
+                Err(error)
+                    if attempt < INSTALL_ATTEMPTS && matches!(error, Error::Sql { .. }) && error.is_transient() =>
+                {
                     tracing::debug!(%error, "adopting again");
                 }
                 result => return result,

@@ -136,7 +136,9 @@ as
     output deleted.Payload;
 ";
 
-/// But for the hint FASTFIRSTROW, which SQL Server has no more since 2012 (\"Discontinued Database Engine functionality\").
+/// But for the hint FASTFIRSTROW, which SQL Server has no more since 2012 ("Discontinued Database Engine functionality"), and
+/// with a cursor that is DYNAMIC and has no TOP 1: it fetches one row in any case, and the dev server has no KEYSET cursor
+/// over such a table.
 pub const REQUESTS_QUEUE: &str = "
 CREATE TABLE [dbo].[RequestsQueue](
 [id] [uniqueidentifier] NOT NULL CONSTRAINT [DF_RequestsQueue_id] DEFAULT (newid()),
@@ -166,8 +168,8 @@ declare
 SET NOCOUNT ON;
 set @id=null
 begin transaction
-DECLARE Stack_Cursor CURSOR FOR
-SELECT TOP 1 id, request, InsertedDate
+DECLARE Stack_Cursor CURSOR DYNAMIC FOR
+SELECT id, request, InsertedDate
 FROM RequestsQueue with (ROWLOCK, XLOCK)
 OPEN Stack_Cursor;
 FETCH NEXT FROM Stack_Cursor INTO @id, @request, @InsertedDate

@@ -51,7 +51,8 @@ impl Adopt {
             (Some(schema), _) => schema.clone(),
             (None, Some(schema)) => schema.to_owned(),
             (None, None) => {
-                let message = "the adoption needs a schema of its own: say --schema NAME, or schema = \"NAME\" in the mapping";
+                let message =
+                    "the adoption needs a schema of its own: say --schema NAME, or schema = \"NAME\" in the mapping";
                 return Err(failure(Exit::Usage, message));
             }
         };
