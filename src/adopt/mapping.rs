@@ -423,7 +423,11 @@ fn read(text: &str) -> Read<Mapping> {
         (Some(sets), false) if !sets.is_empty() => Claim::Set(sets),
         (None, true) => Claim::Delete,
         _ => {
-            return Err(at_line(text, claim_line, "[claim] has either set, with at least one column, or delete = true"));
+            return Err(at_line(
+                text,
+                claim_line,
+                "[claim] has either set, with at least one column, or delete = true",
+            ));
         }
     };
     let Some((done, done_line)) = section("done", &["set", "delete", "move", "with"])? else {

@@ -40,9 +40,8 @@ const END_SET: &str = include_str!("../../sql/adopt/end_set.sql");
 const END_MOVE: &str = include_str!("../../sql/adopt/end_move.sql");
 const END_INSERT: &str = include_str!("../../sql/adopt/end_insert.sql");
 
-/// What a handler gets beside the payload; as `claim` has it for plain jobs with headers.
-const DETAILS: &str = "CASE WHEN inserted.headers IS NOT NULL THEN CAST(CONCAT(N'{\"dedup_key\":null,\"correlation_id\":null,\
-                       \"time_limit_ms\":null,\"headers\":', inserted.headers, N'}') AS nvarchar(4000)) END";
+/// What a handler gets beside the payload: a job without headers has none. (The other members of `details` may be missing.)
+const DETAILS: &str = "N'{\"headers\":' + inserted.headers + N'}'";
 
 /// The scripts of the adoption, in the order in which they are run. `$(schema)` stands in them for the schema.
 ///
@@ -308,7 +307,11 @@ impl Marks<'_> {
         if let [column] = columns.as_slice() {
             let name = row_column(&column.name);
             return match column.family() {
+                Family::Bytes if column.max_length == -1 => (format!("ISNULL({name}, 0x)"), 0),
                 Family::Bytes => (format!("ISNULL(CAST({name} AS varbinary(max)), 0x)"), 0),
+                Family::WideText if column.max_length == -1 => {
+                    (format!("ISNULL(CAST({name} AS varbinary(max)), 0x)"), 1)
+                }
                 _ => (
                     format!("ISNULL(CAST(CAST({} AS nvarchar(max)) AS varbinary(max)), 0x)", as_text(column, &name)),
                     1,
@@ -413,6 +416,24 @@ impl Marks<'_> {
 
     /// A value as a column can take it: a text of the job's is cut to the column's length.
     fn assigned_to(&self, column: &Column, value: &Value, text: &str) -> String {
+        // A count of attempts must not overflow and fail for ever.
+        let most = match column.type_name.as_str() {
+            "tinyint" => Some(255),
+            "smallint" => Some(32_767),
+            _ => None,
+        };
+        let counts_on = matches!(value, Value::Pair { left, operator: '+', right }
+            if **left == Value::Column(column.name.clone()) && **right == Value::Number("1".to_string()));
+        match (most, value) {
+            (Some(most), Value::Word(Word::Attempt)) => {
+                return format!("CASE WHEN {text} < {most} THEN {text} ELSE {most} END");
+            }
+            (Some(most), Value::Pair { .. }) if counts_on => {
+                let old = bracketed(&column.name);
+                return format!("CASE WHEN {old} < {most} THEN {old} + 1 ELSE {most} END");
+            }
+            _ => {}
+        }
         let words = value.words();
         let is_text = words.contains(&Word::Error) || words.contains(&Word::Worker);
         let whole = match column.most_characters() {
