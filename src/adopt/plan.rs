@@ -208,12 +208,11 @@ impl Plan {
         self.mapping.columns.due = about(self, &mapping.columns.due)?;
         self.mapping.columns.priority = about(self, &mapping.columns.priority)?;
         self.mapping.columns.kind = about(self, &mapping.columns.kind)?;
-        for column in [&mut self.mapping.columns.attempts, &mut self.mapping.columns.error] {
-            if let Some(at) = column {
-                match self.table.column(&at.it) {
-                    Some(found) => at.it = found.name.clone(),
-                    None => return Err(mapping.refusal(at.line, no_column(&self.table, &at.it))),
-                }
+        let columns = &mut self.mapping.columns;
+        for at in [&mut columns.attempts, &mut columns.error].into_iter().flatten() {
+            match self.table.column(&at.it) {
+                Some(found) => at.it = found.name.clone(),
+                None => return Err(mapping.refusal(at.line, no_column(&self.table, &at.it))),
             }
         }
         Ok(())
