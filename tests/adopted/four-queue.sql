@@ -60,14 +60,14 @@ THROW 58003, N'this queue is the table dbo.four_queue: to enqueue a job, insert 
 -- @members says state 1, has failed and will be tried again.
 -- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
 UPDATE t
-SET [attempts] = j.attempt
+SET [attempts] = CASE WHEN j.attempt < 255 THEN j.attempt ELSE 255 END
 INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
 INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[reputation] = j.[their_reputation]
 WHERE m.state = 1 AND j.state IN (0, 1)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 UPDATE t
 SET [end_date] = NULL,
-    [attempts] = j.attempt
+    [attempts] = CASE WHEN j.attempt < 255 THEN j.attempt ELSE 255 END
 INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
 INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[reputation] = j.[their_reputation]
 WHERE j.state IN (4, 5)
@@ -107,7 +107,7 @@ SET [in_process] = 1,
     [start_date] = SYSDATETIME(),
     [end_date] = DATEADD(DAY, 20, SYSDATETIME()),
     [app_server] = LEFT(@worker, 128),
-    [attempts] = ([attempts] + 1)
+    [attempts] = CASE WHEN [attempts] < 255 THEN [attempts] + 1 ELSE 255 END
 OUTPUT deleted.[id], deleted.[in_process], deleted.[reputation], deleted.[start_date], deleted.[end_date], deleted.[app_server], deleted.[attempts]
 INTO @rows ([their_id], [their_in_process], [their_reputation], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -129,7 +129,7 @@ IF EXISTS (SELECT 1
     OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts AS max_attempts, inserted.priority,
            DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
            inserted.kind, inserted.payload_utf16,
-           CASE WHEN inserted.headers IS NOT NULL THEN CAST(CONCAT(N'{"dedup_key":null,"correlation_id":null,"time_limit_ms":null,"headers":', inserted.headers, N'}') AS nvarchar(4000)) END AS details
+           N'{"headers":' + inserted.headers + N'}' AS details
     FROM @rows AS k
     INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_reputation] = k.[their_reputation] AND j.[their_reputation] IS NOT NULL
     DELETE k
@@ -142,7 +142,7 @@ OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts
        DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
        inserted.kind, inserted.payload_utf16,
        CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-       CASE WHEN inserted.headers IS NOT NULL THEN CAST(CONCAT(N'{"dedup_key":null,"correlation_id":null,"time_limit_ms":null,"headers":', inserted.headers, N'}') AS nvarchar(4000)) END AS details
+       N'{"headers":' + inserted.headers + N'}' AS details
 SELECT NEXT VALUE FOR [four].[job_ids] OVER (ORDER BY k.[their_id]), @queue_id, 2, 0, @worker_id, @now, 1, CAST(ISNULL(k.[their_attempts], 0) AS int) + 1, @now,
        @now, 0, NULL, 1, CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), k.[their_id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), k.[their_reputation]), N'null'), N'}') AS varbinary(max)), 0,
        CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), k.[their_reputation]), N'"}'), k.[their_in_process], k.[their_reputation], k.[their_start_date], k.[their_end_date], k.[their_app_server], k.[their_attempts]

@@ -77,9 +77,9 @@ OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts
        DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
        inserted.kind, inserted.payload_utf16,
        CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-       CASE WHEN inserted.headers IS NOT NULL THEN CAST(CONCAT(N'{"dedup_key":null,"correlation_id":null,"time_limit_ms":null,"headers":', inserted.headers, N'}') AS nvarchar(4000)) END AS details
+       N'{"headers":' + inserted.headers + N'}' AS details
 SELECT NEXT VALUE FOR [heap_queue].[job_ids] OVER (ORDER BY k.place), @queue_id, 2, 0, @worker_id, @now, 1, 1, @now,
-       @now, 0, NULL, 0, ISNULL(CAST(k.[their_Payload] AS varbinary(max)), 0x), 1,
+       @now, 0, NULL, 0, ISNULL(k.[their_Payload], 0x), 1,
        NULL, k.[their_Payload]
 FROM @rows AS k
 OPTION (MAXDOP 1, KEEPFIXED PLAN);

@@ -92,12 +92,12 @@ IF EXISTS (SELECT 1
     UPDATE j
     SET state = 2, ended = 0, alone = 0, fence = j.fence + 1, attempt = 1, worker_id = @worker_id, claimed_at = @now,
         due_at = CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), finished_at = NULL, run_us = NULL, error = NULL, cancelling = NULL,
-        payload_utf16 = 1, payload = ISNULL(CAST(CAST(k.[their_payload] AS nvarchar(max)) AS varbinary(max)), 0x),
+        payload_utf16 = 1, payload = ISNULL(CAST(k.[their_payload] AS varbinary(max)), 0x),
         [their_processed_at] = k.[their_processed_at]
     OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts AS max_attempts, inserted.priority,
            DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
            inserted.kind, inserted.payload_utf16,
-           CASE WHEN inserted.headers IS NOT NULL THEN CAST(CONCAT(N'{"dedup_key":null,"correlation_id":null,"time_limit_ms":null,"headers":', inserted.headers, N'}') AS nvarchar(4000)) END AS details
+           N'{"headers":' + inserted.headers + N'}' AS details
     FROM @rows AS k
     INNER LOOP JOIN [outbox].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_id] = k.[their_id] AND j.[their_id] IS NOT NULL
     DELETE k
@@ -110,9 +110,9 @@ OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts
        DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
        inserted.kind, inserted.payload_utf16,
        CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-       CASE WHEN inserted.headers IS NOT NULL THEN CAST(CONCAT(N'{"dedup_key":null,"correlation_id":null,"time_limit_ms":null,"headers":', inserted.headers, N'}') AS nvarchar(4000)) END AS details
+       N'{"headers":' + inserted.headers + N'}' AS details
 SELECT NEXT VALUE FOR [outbox].[job_ids] OVER (ORDER BY k.[their_id]), @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)),
-       CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), 0, CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), 1, ISNULL(CAST(CAST(k.[their_payload] AS nvarchar(max)) AS varbinary(max)), 0x), 0,
+       CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), 0, CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), 1, ISNULL(CAST(k.[their_payload] AS varbinary(max)), 0x), 0,
        CONCAT(N'{"id":"', CONVERT(nvarchar(50), k.[their_id]), N'"}'), k.[their_id], k.[their_processed_at]
 FROM @rows AS k
 OPTION (MAXDOP 1, KEEPFIXED PLAN);

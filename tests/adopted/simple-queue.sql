@@ -103,12 +103,12 @@ IF EXISTS (SELECT 1
     UPDATE j
     SET state = 2, ended = 0, alone = 0, fence = j.fence + 1, attempt = 1, worker_id = @worker_id, claimed_at = @now,
         due_at = CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), finished_at = NULL, run_us = NULL, error = NULL, cancelling = NULL,
-        payload_utf16 = 1, payload = ISNULL(CAST(CAST(k.[their_Payload] AS nvarchar(max)) AS varbinary(max)), 0x),
+        payload_utf16 = 1, payload = ISNULL(CAST(k.[their_Payload] AS varbinary(max)), 0x),
         [their_ProcessingStartedAt] = k.[their_ProcessingStartedAt]
     OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts AS max_attempts, inserted.priority,
            DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
            inserted.kind, inserted.payload_utf16,
-           CASE WHEN inserted.headers IS NOT NULL THEN CAST(CONCAT(N'{"dedup_key":null,"correlation_id":null,"time_limit_ms":null,"headers":', inserted.headers, N'}') AS nvarchar(4000)) END AS details
+           N'{"headers":' + inserted.headers + N'}' AS details
     FROM @rows AS k
     INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_Id] = k.[their_Id] AND j.[their_Id] IS NOT NULL
     DELETE k
@@ -121,9 +121,9 @@ OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts
        DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
        inserted.kind, inserted.payload_utf16,
        CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-       CASE WHEN inserted.headers IS NOT NULL THEN CAST(CONCAT(N'{"dedup_key":null,"correlation_id":null,"time_limit_ms":null,"headers":', inserted.headers, N'}') AS nvarchar(4000)) END AS details
+       N'{"headers":' + inserted.headers + N'}' AS details
 SELECT NEXT VALUE FOR [simple_queue].[job_ids] OVER (ORDER BY k.[their_CreatedAt]), @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)),
-       CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), 0, NULL, 1, ISNULL(CAST(CAST(k.[their_Payload] AS nvarchar(max)) AS varbinary(max)), 0x), 0,
+       CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), 0, NULL, 1, ISNULL(CAST(k.[their_Payload] AS varbinary(max)), 0x), 0,
        CONCAT(N'{"Id":"', CONVERT(nvarchar(36), k.[their_Id]), N'"}'), k.[their_Id], k.[their_ProcessingStartedAt]
 FROM @rows AS k
 OPTION (MAXDOP 1, KEEPFIXED PLAN);

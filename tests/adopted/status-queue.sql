@@ -96,12 +96,12 @@ IF EXISTS (SELECT 1
     UPDATE j
     SET state = 2, ended = 0, alone = 0, fence = j.fence + 1, attempt = 1, worker_id = @worker_id, claimed_at = @now,
         due_at = @now, finished_at = NULL, run_us = NULL, error = NULL, cancelling = NULL,
-        payload_utf16 = 0, payload = ISNULL(CAST(k.[their_Message] AS varbinary(max)), 0x),
+        payload_utf16 = 0, payload = ISNULL(k.[their_Message], 0x),
         [their_Status] = k.[their_Status]
     OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts AS max_attempts, inserted.priority,
            DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
            inserted.kind, inserted.payload_utf16,
-           CASE WHEN inserted.headers IS NOT NULL THEN CAST(CONCAT(N'{"dedup_key":null,"correlation_id":null,"time_limit_ms":null,"headers":', inserted.headers, N'}') AS nvarchar(4000)) END AS details
+           N'{"headers":' + inserted.headers + N'}' AS details
     FROM @rows AS k
     INNER LOOP JOIN [messages].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_Id] = k.[their_Id] AND j.[their_Id] IS NOT NULL
     DELETE k
@@ -114,9 +114,9 @@ OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts
        DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
        inserted.kind, inserted.payload_utf16,
        CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-       CASE WHEN inserted.headers IS NOT NULL THEN CAST(CONCAT(N'{"dedup_key":null,"correlation_id":null,"time_limit_ms":null,"headers":', inserted.headers, N'}') AS nvarchar(4000)) END AS details
+       N'{"headers":' + inserted.headers + N'}' AS details
 SELECT NEXT VALUE FOR [messages].[job_ids] OVER (ORDER BY k.[their_Id]), @queue_id, 2, 0, @worker_id, @now, 1, 1, @now,
-       @now, 0, NULL, 0, ISNULL(CAST(k.[their_Message] AS varbinary(max)), 0x), 0,
+       @now, 0, NULL, 0, ISNULL(k.[their_Message], 0x), 0,
        CONCAT(N'{"Id":"', CONVERT(nvarchar(50), k.[their_Id]), N'"}'), k.[their_Id], k.[their_Status]
 FROM @rows AS k
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
