@@ -8,6 +8,7 @@ mod adopt_changes;
 mod adopt_faults;
 mod adopt_refusals;
 mod adopt_scripts;
+mod adopt_shapes;
 mod at_most_once;
 mod attempts;
 mod audit;
