@@ -166,8 +166,10 @@ async fn a_text_is_cut_to_its_column_and_a_count_does_not_overflow() {
 /// READPAST is refused under row versions without READCOMMITTEDLOCK ("Table hints", READPAST).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_with_row_versions() {
-    let tables =
-        format!("{}\nGO\nALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON WITH ROLLBACK IMMEDIATE", crate::support::adopted::OUTBOX);
+    let tables = format!(
+        "{}\nGO\nALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON WITH ROLLBACK IMMEDIATE",
+        crate::support::adopted::OUTBOX
+    );
     let mapping = crate::support::adopted::example("outbox.toml");
     let (fixture, _) = adopted_with("adopt_versions", &tables, &mapping).await;
     let mut session = fixture.session().await;

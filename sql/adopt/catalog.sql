@@ -1,5 +1,7 @@
--- What a table is. Results: the object; its columns; the columns of its indexes; its triggers, check constraints and foreign keys.
+-- What a table is. Results: the database; the object; its columns; the columns of its indexes; its triggers, check constraints and foreign keys.
 DECLARE @id int = OBJECT_ID(/*{table_literal}*/);
+
+SELECT DB_NAME() AS database_name;
 
 SELECT RTRIM(o.type) AS type, CASE WHEN ISNULL(o.principal_id, s.principal_id) = 1 THEN 1 ELSE 0 END AS is_owned_by_dbo,
        CASE WHEN IS_MEMBER(N'db_owner') = 1 THEN 1 ELSE 0 END AS may_install,

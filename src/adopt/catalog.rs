@@ -176,19 +176,23 @@ impl Table {
     }
 }
 
-/// Reads what a table is; `None` where there is none of that name, or the login may not see it.
+/// Reads what a table is, and the name of the database; `None` where there is none of that name, or the login may not see it.
 ///
 /// # Errors
 ///
 /// Those of the call.
-pub(super) async fn read(session: &mut Session, name: &TableName) -> Result<Option<Table>, Error> {
+pub(super) async fn read(session: &mut Session, name: &TableName) -> Result<(Option<Table>, String), Error> {
     let sql = CATALOG.replace("/*{table_literal}*/", &literal(&name.sql()));
     let mut results = session.query("catalog", &sql).await?.into_iter();
     let mut next = || results.next().unwrap_or_default();
-    let Some(mut object) = next().pop() else { return Ok(None) };
+    let database = match next().pop() {
+        Some(mut row) => row.required("database_name")?,
+        None => String::new(),
+    };
+    let Some(mut object) = next().pop() else { return Ok((None, database)) };
     let object_type: String = object.required("type")?;
     if object_type != "U" {
-        return Ok(None);
+        return Ok((None, database));
     }
     let is_owned_by_dbo = object.required::<i32>("is_owned_by_dbo")? == 1;
     let may_install = object.required::<i32>("may_install")? == 1;
@@ -243,5 +247,6 @@ pub(super) async fn read(session: &mut Session, name: &TableName) -> Result<Opti
     }
     let indexes = indexes.into_iter().map(|(_, index)| index).collect();
     let name = name.clone();
-    Ok(Some(Table { name, is_owned_by_dbo, may_install, is_special, columns, indexes, triggers, constraints }))
+    let table = Table { name, is_owned_by_dbo, may_install, is_special, columns, indexes, triggers, constraints };
+    Ok((Some(table), database))
 }

@@ -38,7 +38,7 @@ impl Queue {
     pub async fn check_adoption(&self) -> Result<AdoptionCheck, Error> {
         let mut session = self.any_session().await?;
         let (mapping, facts) = installed(&mut session).await?;
-        let now = catalog::read(&mut session, &mapping.table.it).await?;
+        let (now, _) = catalog::read(&mut session, &mapping.table.it).await?;
         let refusal = match planned(&mut session, &mapping).await {
             Ok(_) => None,
             Err(Error::Mapping { place, message }) => Some(format!("{place} of the mapping: {message}")),

@@ -130,14 +130,12 @@ pub(super) async fn planned(session: &mut Session, mapping: &Mapping) -> Result<
 async fn table_of(session: &mut Session, mapping: &Mapping) -> Result<Table, Error> {
     let name = &mapping.table.it;
     match catalog::read(session, name).await? {
-        Some(table) => Ok(table),
-        None => Err(mapping.refusal(
-            mapping.table.line,
-            format!(
-                "there is no table {name} in the database {}, or this login has no right to see it",
-                session.database_name().await?
-            ),
-        )),
+        (Some(table), _) => Ok(table),
+        (None, database) => {
+            let message =
+                format!("there is no table {name} in the database {database}, or this login has no right to see it");
+            Err(mapping.refusal(mapping.table.line, message))
+        }
     }
 }
 
@@ -146,7 +144,7 @@ async fn others(session: &mut Session, mapping: &Mapping) -> Result<Vec<Table>, 
     let mut others = Vec::new();
     for end in [&mapping.done.it, &mapping.dead.it] {
         if let End::Move { table, .. } = end {
-            others.extend(catalog::read(session, &table.it).await?);
+            others.extend(catalog::read(session, &table.it).await?.0);
         }
     }
     Ok(others)

@@ -139,6 +139,9 @@ GO
 
 const UNINSTALL: &str = include_str!("../../sql/uninstall.sql");
 
+/// Looks whether the schema is the adoption of a table.
+const ADOPTION: &str = include_str!("../../sql/adopt/installed.sql");
+
 /// How long a part of a script may take, instead of the command time-out: an upgrade may build an index over a large
 /// table.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -309,19 +312,9 @@ impl Session {
 
     /// The mapping and the facts of the adoption that is installed in the schema, if there is one.
     pub(crate) async fn adoption(&mut self) -> Result<Option<(String, String)>, Error> {
-        let look = "IF OBJECT_ID(N'[$(schema)].[adoption]', N'U') IS NOT NULL SELECT mapping, facts FROM [$(schema)].[adoption]";
-        let mut results = self.query("adoption", &look.replace("$(schema)", self.schema())).await?;
+        let mut results = self.query("adoption", &ADOPTION.replace("$(schema)", self.schema())).await?;
         let Some(mut row) = results.pop().and_then(|mut rows| rows.pop()) else { return Ok(None) };
         Ok(Some((row.required("mapping")?, row.required("facts")?)))
-    }
-
-    /// The name of the database.
-    pub(crate) async fn database_name(&mut self) -> Result<String, Error> {
-        let mut results = self.query("database", "SELECT DB_NAME() AS name").await?;
-        match results.pop().and_then(|mut rows| rows.pop()) {
-            Some(mut row) => row.required("name"),
-            None => Ok(String::new()),
-        }
     }
 
     async fn run_all<'a>(&mut self, scripts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), Error> {
