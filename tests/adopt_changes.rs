@@ -187,6 +187,31 @@ async fn jobs_of_lost_workers_and_cancelled_ones_are_told_to_their_table() {
     fixture.remove().await;
 }
 
+/// Ownership chaining: the procedures and the table belong to dbo, so the right to execute is enough.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_needs_no_right_on_the_table() {
+    let (fixture, _) = adopted("adopt_roles", SIMPLE_QUEUE, "simple-queue.toml").await;
+    let mut session = fixture.session().await;
+    session.sql("INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), N'x' FROM (VALUES (1), (2), (3)) AS v (n)").await;
+    let login = fixture.create_login(Some("worker")).await;
+    let mut worker = WorkerSession::register_as(&fixture, &login).await;
+    assert!(worker.session.try_sql("SELECT Id FROM SimpleQueue").await.is_err());
+    let claimed = worker.claim(3).await;
+    assert_eq!(claimed.len(), 3);
+    worker.finish(&[claimed[0].done(), claimed[1].dead("no")]).await;
+    assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue WHERE Errors = N'no'").await, 1);
+    let released = format!(
+        "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs (job_id, fence) VALUES ({}, 1);
+         EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
+        claimed[2].job_id, worker.id
+    );
+    worker.session.sql(&released).await;
+    assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue WHERE ProcessingStartedAt IS NULL").await, 1);
+    drop((session, worker));
+    fixture.drop_login(&login).await;
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_show_which_row_they_are() {
     let (fixture, _) = adopted("adopt_shown", OUTBOX, "outbox.toml").await;

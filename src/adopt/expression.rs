@@ -829,6 +829,32 @@ mod tests {
         assert!(predicate(&deep).is_err());
     }
 
+    proptest::proptest! {
+        /// No text makes the parser panic, and what it understood is what it writes.
+        #[test]
+        fn any_text_is_read_or_refused(
+            words in proptest::collection::vec(
+                proptest::sample::select(vec![
+                    "a", "[b ]]c]", "1", "2.5", "'x''y'", "N'é'", "0x1F", "{error}", "{", "'", "[", "(", ")", "=", "<>", "<", "-", "--",
+                    "+", "*", "/*", ",", "and", "OR", "not", "is", "NULL", "in", "between", "like", "getdate", "dateadd", "day", "é", "@x",
+                ]),
+                0..14,
+            ),
+            noise in "\\PC{0,12}",
+        ) {
+            let text = format!("{}{noise}", words.join(" "));
+            let terms = Terms { column: &|name| bracketed(name), word: &|_| "{error}".to_string() };
+            if let Ok(read) = predicate(&text) {
+                let again = predicate(&read.sql(&terms)).expect("what is written can be read");
+                proptest::prop_assert_eq!(again.sql(&terms), read.sql(&terms));
+            }
+            if let Ok(read) = value(&text) {
+                let again = value(&read.sql(&terms)).expect("what is written can be read");
+                proptest::prop_assert_eq!(again.sql(&terms), read.sql(&terms));
+            }
+        }
+    }
+
     #[test]
     fn it_is_known_when_a_predicate_cannot_be_true() {
         let never = |text: &str, set: &[(&str, &str)]| {
