@@ -68,9 +68,9 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Error::Mapping`], which names the line of the mapping and says what to do, where the table cannot be adopted so: it is not
-    /// there, or the login may not see it; it lacks a column; a type does not fit; no unique index is on the key, none serves the claims;
-    /// it has a trigger; the schema is somebody else's. And the errors of any call.
+    /// [`Error::Mapping`], which names the line of the mapping and says what to do, where the table cannot be adopted
+    /// so: it is not there, or the login may not see it; it lacks a column; a type does not fit; no unique index is on
+    /// the key, none serves the claims; it has a trigger; the schema is somebody else's. And the errors of any call.
     pub async fn plan_adoption(&self, mapping: &Mapping) -> Result<Adoption, Error> {
         let mut session = self.any_session().await?;
         planned(&mut session, mapping).await
@@ -98,14 +98,14 @@ impl Queue {
         Ok(adoption)
     }
 
-    /// Gives the rows that are held back to the adopted table, and removes the adoption with its schema: the table is as it
-    /// was, but for what was done. Stop the workers first.
+    /// Gives the rows that are held back to the adopted table, and removes the adoption with its schema: the table is
+    /// as it was, but for what was done. Stop the workers first.
     ///
     /// # Errors
     ///
     /// [`Error::Refused`] while workers run, or where there are dead jobs whose rows stand nowhere else;
-    /// [`Error::NotInstalled`] where the schema has no adoption; those of [`plan_adoption`](Queue::plan_adoption) where the table has
-    /// changed so much that nothing can be given back.
+    /// [`Error::NotInstalled`] where the schema has no adoption; those of [`plan_adoption`](Queue::plan_adoption) where
+    /// the table has changed so much that nothing can be given back.
     pub async fn remove_adoption(&self) -> Result<(), Error> {
         let mut session = self.any_session().await?;
         let (mapping, _) = super::check::installed(&mut session).await?;
