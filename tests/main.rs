@@ -6,6 +6,7 @@ mod support;
 mod at_most_once;
 mod attempts;
 mod audit;
+mod backlog;
 mod bad_input;
 mod batch_races;
 mod batches;
