@@ -6,6 +6,7 @@ use std::time::Duration;
 use readpast::{CompletionPolicy, NewBatch, NewJob, QueueOptions, Schedule};
 use serde_json::Value;
 
+use crate::health::answering;
 use crate::support::{Fixture, run};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
@@ -26,6 +27,8 @@ async fn the_json_of_each_command_has_the_documented_fields() {
     fixture.kill_all("work").await;
     let late = NewJob::text("late").delay(Duration::from_secs(3_600));
     let late = queue.enqueue(&late).await.unwrap().job_id.to_string();
+
+    let worker = answering("HTTP/1.1 200 OK\r\n\r\nready\n");
 
     let mut table = "\n| command | fields of an object |\n|---|---|\n".to_owned();
     let mut row = |command: &str, object: &Value| {
@@ -56,6 +59,7 @@ async fn the_json_of_each_command_has_the_documented_fields() {
         ("batch cancel", &["batch", "cancel", &batch, "--yes"]),
         ("audit", &["audit"]),
         ("verify", &["verify", "work"]),
+        ("health", &["health", &worker]),
         ("bench", &["bench", "--jobs", "1", "--single", "1"]),
         ("demo", &["demo", "--seconds", "1"]),
         ("queue delete", &["queue", "delete", "empty", "--yes"]),

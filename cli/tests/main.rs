@@ -6,6 +6,7 @@ mod bench;
 mod changes;
 mod enqueue;
 mod errors;
+mod health;
 mod hostile_text;
 mod jobs;
 mod json;
@@ -14,6 +15,8 @@ mod readme;
 mod roles;
 mod schedules;
 mod schema;
+#[cfg(target_os = "linux")]
+mod service_manager;
 mod stats;
 mod support;
 mod waiting;
