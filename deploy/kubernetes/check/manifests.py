@@ -16,6 +16,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).parents[1]
 SQL = ROOT.parents[1] / "sql"
+UNIT = ROOT.parent / "systemd" / "readpast-worker@.service"
 
 #: Beyond worker.shutdown_deadline_ms: to give back and unregister; for the programs twice --grace (5 s) of `readpast work`, and 2 s.
 GIVE_BACK_S, PROGRAMS_S = 4, 2 * 5 + 2
@@ -100,6 +101,8 @@ def against_each_other(objects):
 
     stops_in = int(environment["READPAST_WORKER_SHUTDOWN_DEADLINE_MS"]) / 1000 + GIVE_BACK_S + PROGRAMS_S
     expect(spec["terminationGracePeriodSeconds"] >= stops_in, f"a worker may take {stops_in} s to end")
+    patience = re.search(r"^TimeoutStopSec=(\d+)s$", UNIT.read_text(encoding="utf-8"), re.MULTILINE)
+    expect(patience and int(patience[1]) >= stops_in, f"systemd kills a worker before its {stops_in} s are over")
     expect("replicas" not in worker["spec"], "`kubectl apply` sets back what the autoscaler has said")
     expect(container["livenessProbe"]["httpGet"]["path"] == "/healthz", "an outage of SQL Server restarts the workers")
     expect(environment["READPAST_WORKER_THREADS"] == container["resources"]["requests"]["cpu"], "threads are not the CPUs that are asked for")
