@@ -192,8 +192,17 @@ async fn what_cannot_be_is_refused() {
     let unknown = session.refusal("EXEC [$(schema)].[backlog] @queue = N'nobody'").await;
     assert_eq!(unknown.0, 58001, "{unknown:?}");
     for parameter in [
-        "threads = 0", "threads = 1025", "threads = NULL", "target_s = 0", "target_s = 86401", "target_s = NULL", "due_within_s = -1",
-        "due_within_s = 86401", "due_within_s = NULL", "most = 0", "most = NULL",
+        "threads = 0",
+        "threads = 1025",
+        "threads = NULL",
+        "target_s = 0",
+        "target_s = 86401",
+        "target_s = NULL",
+        "due_within_s = -1",
+        "due_within_s = 86401",
+        "due_within_s = NULL",
+        "most = 0",
+        "most = NULL",
     ] {
         let refused = session.refusal(&format!("EXEC [$(schema)].[backlog] @queue = N'work', @{parameter}")).await;
         assert_eq!(refused.0, 58003, "{parameter}: {refused:?}");
