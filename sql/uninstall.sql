@@ -38,6 +38,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[requeue];
 DROP PROCEDURE IF EXISTS [$(schema)].[note_requeued];
 DROP PROCEDURE IF EXISTS [$(schema)].[resume];
 DROP PROCEDURE IF EXISTS [$(schema)].[pause];
+DROP PROCEDURE IF EXISTS [$(schema)].[backlog];
 DROP PROCEDURE IF EXISTS [$(schema)].[list_history];
 DROP PROCEDURE IF EXISTS [$(schema)].[list_workers];
 DROP PROCEDURE IF EXISTS [$(schema)].[stats];

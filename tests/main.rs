@@ -12,6 +12,7 @@ mod adopt_shapes;
 mod at_most_once;
 mod attempts;
 mod audit;
+mod backlog;
 mod bad_input;
 mod batch_races;
 mod batches;

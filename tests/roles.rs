@@ -274,6 +274,7 @@ async fn an_operator_may_mend_and_a_monitor_only_look() {
     let mut session = fixture.session_as(&login).await;
     session.sql("EXEC [$(schema)].[sample] @queue = N'work'").await;
     session.sql("EXEC [$(schema)].[unfinished] @queue = N'work'").await;
+    session.sql("EXEC [$(schema)].[backlog] @queue = N'work'").await;
     touches_nothing_else(&fixture, &login).await;
     drop((queue, session));
     fixture.drop_login(&login).await;

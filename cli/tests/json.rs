@@ -7,6 +7,7 @@ use readpast::{CompletionPolicy, NewBatch, NewJob, QueueOptions, Schedule};
 use serde_json::Value;
 
 use crate::adopt::table_and_mapping;
+use crate::health::answering;
 use crate::support::{Fixture, run};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
@@ -29,6 +30,8 @@ async fn the_json_of_each_command_has_the_documented_fields() {
     let late = queue.enqueue(&late).await.unwrap().job_id.to_string();
     let (adopted_table, mapping) = table_and_mapping(&fixture).await;
     let (mapping, adopted) = (mapping.to_str().unwrap(), format!("{}_adopted", fixture.schema));
+
+    let worker = answering("HTTP/1.1 200 OK\r\n\r\nready\n");
 
     let mut table = "\n| command | fields of an object |\n|---|---|\n".to_owned();
     let mut row = |command: &str, object: &Value| {
@@ -59,6 +62,7 @@ async fn the_json_of_each_command_has_the_documented_fields() {
         ("batch cancel", &["batch", "cancel", &batch, "--yes"]),
         ("audit", &["audit"]),
         ("verify", &["verify", "work"]),
+        ("health", &["health", &worker]),
         ("bench", &["bench", "--jobs", "1", "--single", "1"]),
         ("demo", &["demo", "--seconds", "1"]),
         ("queue delete", &["queue", "delete", "empty", "--yes"]),

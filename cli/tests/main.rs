@@ -7,6 +7,7 @@ mod bench;
 mod changes;
 mod enqueue;
 mod errors;
+mod health;
 mod hostile_text;
 mod jobs;
 mod json;
@@ -15,6 +16,8 @@ mod readme;
 mod roles;
 mod schedules;
 mod schema;
+#[cfg(target_os = "linux")]
+mod service_manager;
 mod stats;
 mod support;
 mod waiting;

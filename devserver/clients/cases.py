@@ -10,6 +10,7 @@ import datetime
 import decimal
 import itertools
 import pathlib
+import re
 import sys
 import threading
 import time
@@ -359,11 +360,7 @@ def case_bulk_load(driver):
 def case_a_foreign_producer_and_worker(driver):
     """readpast's own scripts, and its queue through EXEC: enqueue, claim, finish."""
     connection = driver.connect()
-    schema = "q_" + uuid.uuid4().hex[:12]
-    for script in sorted((pathlib.Path(__file__).parents[2] / "sql").glob("[0-9]*.sql")):
-        text = script.read_text(encoding="utf-8").replace("$(schema)", schema)
-        for batch in split_at_go(text):
-            driver.results(connection, batch)
+    schema = installed(driver, connection)
     driver.results(connection, f"EXEC {schema}.create_queue @queue = N'emails'")
     payloads = [f"job {number} 😀".encode() for number in range(3)]
     for payload in payloads:
@@ -378,6 +375,42 @@ def case_a_foreign_producer_and_worker(driver):
         driver.results(connection, finish, (WORKER, job_id, fence))
     expect(driver.value(connection, f"SELECT COUNT(*) FROM {schema}.jobs"), 1)
     connection.close()
+
+
+def case_the_query_of_the_autoscaler(driver):
+    """deploy/kubernetes/keda, as it stands there, by a login that is a monitor and nothing else."""
+    connection = driver.connect()
+    schema = installed(driver, connection)
+    text = (ROOT / "deploy" / "kubernetes" / "keda" / "scaledobject.yaml").read_text(encoding="utf-8")
+    query = re.search(r"^ *query: (.*)$", text, re.MULTILINE)[1].replace("readpast.", f"{schema}.")
+    user, password = f"scaler_{schema}", "Ab1!4rdvark-9zebra"
+    for statement in (
+        f"EXEC {schema}.create_queue @queue = N'work'", f"CREATE LOGIN {user} WITH PASSWORD = '{password}'",
+        f"CREATE USER {user} FOR LOGIN {user}", f"ALTER ROLE {schema}_monitor ADD MEMBER {user}",
+    ):
+        driver.results(connection, statement)
+    scaler = driver.connect(user=user, password=password)
+    # One row of one column, and nothing after it: that is all that KEDA reads.
+    expect(driver.results(scaler, query), [[(0,)]])
+    for _ in range(3):
+        driver.results(connection, f"EXEC {schema}.enqueue @queue = N'work', @text = N'x'")
+    expect(driver.results(scaler, query), [[(1,)]])
+    error_of(driver, scaler, f"SELECT COUNT(*) FROM {schema}.jobs")
+    scaler.close()
+    connection.close()
+
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def installed(driver, connection):
+    """The schema in which readpast's own scripts were run."""
+    schema = "q_" + uuid.uuid4().hex[:12]
+    for script in sorted((ROOT / "sql").glob("[0-9]*.sql")):
+        text = script.read_text(encoding="utf-8").replace("$(schema)", schema)
+        for batch in split_at_go(text):
+            driver.results(connection, batch)
+    return schema
 
 
 WORKER = uuid.UUID("6f9619ff-8b86-d011-b42d-00c04fc964ff")

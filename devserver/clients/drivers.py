@@ -22,7 +22,7 @@ class Driver:
         """Bytes as a parameter."""
         return data
 
-    def connect(self, autocommit=True, timeout=0, pooling=False):
+    def connect(self, autocommit=True, timeout=0, pooling=False, user="sa", password="readpast"):
         """A connection; `timeout` (seconds, 0: none) is for each statement on it."""
         raise NotImplementedError
 
@@ -75,11 +75,11 @@ class PyMssql(Driver):
         "use after a time-out": "pymssql closes the connection then",
     }
 
-    def connect(self, autocommit=True, timeout=0, pooling=False):
+    def connect(self, autocommit=True, timeout=0, pooling=False, user="sa", password="readpast"):
         import pymssql
 
         return pymssql.connect(
-            "127.0.0.1", "sa", "readpast", "readpast", port=str(self.port), timeout=timeout, autocommit=autocommit,
+            "127.0.0.1", user, password, "readpast", port=str(self.port), timeout=timeout, autocommit=autocommit,
             encryption="require" if self.tls else "off",
         )
 
@@ -109,13 +109,13 @@ class PyTds(Driver):
 
         return pytds.Binary(data)
 
-    def connect(self, autocommit=True, timeout=0, pooling=False):
+    def connect(self, autocommit=True, timeout=0, pooling=False, user="sa", password="readpast"):
         import pytds
 
         # It trusts a certificate only that it has as a file, so the server's own is fetched first (as TDS 8.0 shows it).
         trust = {"cafile": certificate_file(self.port), "validate_host": False} if self.tls else {}
         return pytds.connect(
-            "127.0.0.1", "readpast", "sa", "readpast", port=self.port, timeout=timeout or None, autocommit=autocommit,
+            "127.0.0.1", "readpast", user, password, port=self.port, timeout=timeout or None, autocommit=autocommit,
             pooling=pooling, **trust,
         )
 
@@ -144,13 +144,13 @@ class MssqlPython(Driver):
     mark = "?"
     lacks = {"table-valued parameters": "mssql-python does not bind tables"}
 
-    def connect(self, autocommit=True, timeout=0, pooling=False):
+    def connect(self, autocommit=True, timeout=0, pooling=False, user="sa", password="readpast"):
         os.environ["MSSQL_PYTHON_NATIVE_PROVIDER"] = self.provider
         import mssql_python
 
         encrypt = "yes" if self.tls else "no"
         connection = mssql_python.connect(
-            f"Server=127.0.0.1,{self.port};Database=readpast;UID=sa;PWD=readpast;Encrypt={encrypt};"
+            f"Server=127.0.0.1,{self.port};Database=readpast;UID={user};PWD={password};Encrypt={encrypt};"
             "TrustServerCertificate=yes",
             autocommit=autocommit,
         )

@@ -171,6 +171,13 @@ impl Listener {
         listener
     }
 
+    /// Alive: no worker's thread is stuck.
+    fn liveness(&self) -> Result<(), &'static str> {
+        let mut workers = self.workers.lock();
+        workers.retain(|worker| !worker.has_ended());
+        if workers.iter().all(Monitor::is_alive) { Ok(()) } else { Err("the thread of a worker is stuck") }
+    }
+
     /// Ready: there is a worker, and each one holds its lease and has had an answer to its last claim.
     fn readiness(&self) -> Result<(), &'static str> {
         let mut workers = self.workers.lock();
@@ -274,7 +281,10 @@ fn answer(request: &Request<Incoming>, listener: &Weak<Listener>, recorder: &Pro
             response.headers_mut().insert(CONTENT_TYPE, text_format);
             response
         }
-        "/healthz" => page(StatusCode::OK, "alive\n"),
+        "/healthz" => match listener.upgrade().map_or(Ok(()), |listener| listener.liveness()) {
+            Ok(()) => page(StatusCode::OK, "alive\n"),
+            Err(reason) => page(StatusCode::SERVICE_UNAVAILABLE, format!("not alive: {reason}\n")),
+        },
         "/readyz" => {
             let readiness = listener.upgrade().map_or(Err("the process is ending"), |listener| listener.readiness());
             match readiness {

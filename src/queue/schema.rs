@@ -18,7 +18,7 @@ use crate::error::Error;
 pub(crate) const SCHEMA_VERSION: i32 = 2;
 
 /// The scripts, in the order in which they are run.
-const SCRIPTS: [(&str, &str); 103] = [
+const SCRIPTS: [(&str, &str); 104] = [
     ("000_begin.sql", include_str!("../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../sql/010_queues.sql")),
     ("020_jobs.sql", include_str!("../../sql/020_jobs.sql")),
@@ -90,6 +90,7 @@ const SCRIPTS: [(&str, &str); 103] = [
     ("400_stats.sql", include_str!("../../sql/400_stats.sql")),
     ("402_list_workers.sql", include_str!("../../sql/402_list_workers.sql")),
     ("404_list_history.sql", include_str!("../../sql/404_list_history.sql")),
+    ("406_backlog.sql", include_str!("../../sql/406_backlog.sql")),
     ("410_pause.sql", include_str!("../../sql/410_pause.sql")),
     ("420_resume.sql", include_str!("../../sql/420_resume.sql")),
     ("429_note_requeued.sql", include_str!("../../sql/429_note_requeued.sql")),

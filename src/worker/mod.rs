@@ -69,7 +69,7 @@ use end::{drain_progress, shutdown_steps, stop_when_empty};
 use io_thread::IoThread;
 use lease::keeper::{Lease, LeaseKeeper};
 use maintenance::Maintenance;
-use report::{depth_gauge, gauges};
+use report::{depth_gauge, gauges, pulse};
 use run::drop_user_values::DroppedElsewhere;
 use run::executor::{Executor, JobCode};
 use run::fair_pool::Pool;
@@ -167,6 +167,7 @@ impl Worker {
         stages.spawn(progress_writer::keep_writing(state.clone(), lease.clone()));
         stages.spawn(gauges::keep_shown(state.clone(), lease.clone()));
         stages.spawn(depth_gauge::keep_shown(queue.clone(), duties));
+        stages.spawn(pulse::keep_beating(state.clone()));
         if executor.has_kind_limits() {
             stages.spawn(executor.clone().keep_putting_off());
         }

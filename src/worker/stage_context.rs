@@ -13,6 +13,7 @@ use crate::queue::lasting_session::Session;
 use super::claim_signals::Arrivals;
 use super::in_flight_counts::InFlight;
 use super::report::bottleneck_time::LimitedBy;
+use super::report::pulse::Pulse;
 use super::report::tally::Tally;
 use super::stop::StopHandle;
 
@@ -29,6 +30,7 @@ pub(super) struct StageContext {
     pub(super) in_flight: Arc<InFlight>,
     pub(super) tally: Arc<Tally>,
     pub(super) limited_by: LimitedBy,
+    pub(super) pulse: Pulse,
     pub(super) arrivals: Arrivals,
     pub(super) notes: Arc<Notes>,
     pub(super) stop: StopHandle,
@@ -49,6 +51,7 @@ impl StageContext {
             weight,
             connector,
             limited_by: LimitedBy::new(threads, in_flight.clone(), tally.clone()),
+            pulse: Pulse::new(),
             in_flight,
             tally,
             arrivals: Arrivals::default(),

@@ -11,6 +11,7 @@ mod demo;
 mod dev;
 mod enqueue;
 mod hash_password;
+mod health;
 mod job;
 mod jobs;
 mod queue;
@@ -68,6 +69,7 @@ pub enum Command {
     Work(work::Work),
     Web(web::Web),
     HashPassword(hash_password::HashPassword),
+    Health(health::Health),
     #[cfg(unix)]
     #[command(hide = true)]
     Guard(work::GuardCommand),
@@ -112,6 +114,7 @@ pub async fn run(command: Command, common: &Common, whole: fn() -> clap::Command
         Command::Work(command) => command.run(common, output).await,
         Command::Web(command) => command.run(common, output).await,
         Command::HashPassword(command) => command.run(output).await,
+        Command::Health(command) => command.run(output).await,
         #[cfg(unix)]
         Command::Guard(command) => command.run().await,
         #[cfg(feature = "dev-server")]

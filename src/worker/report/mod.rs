@@ -4,6 +4,7 @@ pub(super) mod bottleneck_time;
 pub(super) mod depth_gauge;
 pub(super) mod gauges;
 pub(super) mod limit;
+pub(super) mod pulse;
 pub(super) mod stats;
 pub(super) mod stats_reader;
 pub(super) mod tally;

@@ -38,6 +38,16 @@ impl Monitor {
         }
     }
 
+    /// Whether the worker's own thread runs: the one on which it claims, keeps its lease and acknowledges. False when it
+    /// has been blocked for ten seconds, by a log that nobody reads for example; then nothing but a new process helps.
+    /// While SQL Server is away it is true: the worker waits for it, and holds its results. Of a worker that has ended
+    /// it says nothing.
+    ///
+    /// `/healthz` says the same of all workers of the process.
+    pub fn is_alive(&self) -> bool {
+        self.state.pulse.is_felt()
+    }
+
     /// Whether the worker has ended or stops at once.
     #[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "only the exporter asks"))]
     pub(crate) fn has_ended(&self) -> bool {

@@ -8,6 +8,7 @@ use readpast::serde_json::Value;
 use readpast::{BoxError, Job};
 
 use super::placeholders::without_nul;
+use super::service_manager;
 
 /// What all variables of readpast's begin with: our own settings, with the password among them, and what a program is
 /// told.
@@ -26,7 +27,7 @@ const MAX_BYTES: usize = 128 * 1024;
 const TRACE: [(&str, &str); 2] = [("traceparent", "TRACEPARENT"), ("tracestate", "TRACESTATE")];
 
 /// Takes out of the program's environment what is not its business: our settings, first of all the connection string,
-/// and a trace that is not the job's.
+/// a trace that is not the job's, and the service manager's way to this process.
 pub fn remove_ours(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if is_ours(&name) {
@@ -36,7 +37,9 @@ pub fn remove_ours(command: &mut Command) {
 }
 
 fn is_ours(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) || TRACE.iter().any(|(_, variable)| name == *variable)
+    name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
+        || TRACE.iter().any(|(_, variable)| name == *variable)
+        || service_manager::VARIABLES.iter().any(|variable| name == *variable)
 }
 
 /// Tells the program about its job.

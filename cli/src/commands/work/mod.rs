@@ -15,9 +15,11 @@
 //! | `each_job`, `exit_outcomes` | a program for each job, and what its exit code means |
 //! | `kept`, `protocol` | programs that stay, and what they are told and answer |
 //! | `error_tail` | the end of standard error, for the job's error |
+//! | `service_manager` | what systemd is told |
 //! | `summary` | what has been done, at the end |
 //!
-//! `process_elsewhere` and `guard_elsewhere` stand for `process` and `guard` where there are no process groups.
+//! `process_elsewhere` and `guard_elsewhere` stand for `process` and `guard` where there are no process groups, and
+//! `service_manager_elsewhere` for `service_manager` where there is no systemd.
 
 mod each_job;
 mod ending;
@@ -37,6 +39,8 @@ mod process;
 mod program;
 mod protocol;
 mod runner;
+#[cfg_attr(not(target_os = "linux"), path = "service_manager_elsewhere.rs")]
+mod service_manager;
 mod summary;
 
 use std::sync::Arc;
@@ -61,6 +65,7 @@ use guard::Guard;
 use kept::Kept;
 use program::Program;
 use runner::Runner;
+use service_manager::ServiceManager;
 use summary::Summary;
 
 #[cfg(unix)]
@@ -76,7 +81,8 @@ pub use guard::GuardCommand;
 /// Exit code 0: the job is done. 65: it is dead. Any other, and death by a signal: it is retried, with the end of
 /// standard error as its error. --on-exit says otherwise.
 ///
-/// The first Ctrl-C, SIGTERM or SIGHUP lets running programs end, the second ends them. docs/work.md has everything.
+/// The first Ctrl-C, SIGTERM or SIGHUP lets running programs end, the second ends them. As a service of systemd
+/// (Type=notify, WatchdogSec) it says when it is ready, alive and stopping. docs/work.md has everything.
 ///
 /// Role: worker.
 #[derive(Debug, Args)]
@@ -159,12 +165,20 @@ impl Work {
         });
         let worker = Worker::builder(&queue, handlers(&self.kinds, &running)).thread_pool(threads.clone());
         let worker = worker.on_end(log_failure).start().await?;
-        stop_on_signals(worker.stop_handle())?;
+        let manager = Arc::new(ServiceManager::of_this_process());
+        stop_on_signals(worker.stop_handle(), manager.clone())?;
+        manager.ready();
+        let telling = tokio::spawn({
+            let (manager, monitor) = (manager.clone(), worker.monitor());
+            async move { manager.keep_telling(&monitor).await }
+        });
         let ended = match (self.drain, self.not_scheduled) {
             (true, true) => worker.drain_until(Duration::ZERO).await,
             (true, false) => worker.drain().await,
             (false, _) => worker.run().await,
         };
+        telling.abort(); // what is left has a bound of its own
+        manager.stopping();
         tokio::task::spawn_blocking(move || running.end()).await?;
         runner.guard.end();
         drop(files);
@@ -254,7 +268,7 @@ fn log_failure(job: &Job, outcome: &Outcome, run: Duration) {
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
 
 /// The first signal stops in order, the second at once, and the third ends this process: the guard ends the programs.
-fn stop_on_signals(stop: StopHandle) -> Result<()> {
+fn stop_on_signals(stop: StopHandle, manager: Arc<ServiceManager>) -> Result<()> {
     stop.stop_on_signals().context("cannot listen to signals")?;
     let mut signals = StopSignals::of_a_worker().context("cannot listen to signals")?;
     tokio::spawn(async move {
@@ -266,6 +280,7 @@ fn stop_on_signals(stop: StopHandle) -> Result<()> {
                 signals.next().await;
             }
             counted_at = Some(Instant::now());
+            manager.stopping();
         }
         std::process::exit(Exit::Interrupted as i32);
     });

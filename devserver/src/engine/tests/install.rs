@@ -220,6 +220,7 @@ fn the_operators_procedures_work() {
     assert_eq!(rows(&mut s, "EXEC readpast.list_workers").len(), 1);
     enqueue(&mut s, "(1, 0x01, 0, NULL, NULL), (2, 0x02, 0, NULL, 60000)");
     assert_eq!(rows(&mut s, "EXEC readpast.find_job 3"), ["ROW(String(\"q\"))"]);
+    assert_eq!(rows(&mut s, "EXEC readpast.backlog N'q'"), ["ROW(Int(1))"]);
     let listed = "DECLARE @j readpast.id_list; INSERT @j VALUES (3), (4);
                   EXEC readpast.purge N'q', 'ready', @listed = 1, @jobs = @j";
     assert_eq!(rows(&mut s, listed), ["ROW(Int(1))"]);

@@ -1,0 +1,82 @@
+//! `readpast health`: a health check for containers, which have no curl.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::exit::{Exit, failure};
+use crate::output::Output;
+
+/// Ask a worker on this machine how it is: a health check for containers, which have no curl.
+///
+/// The worker serves its health where `--metrics` or `metrics.listen` says: at /healthz whether the process is alive and its
+/// worker's thread is not stuck, at /readyz whether the worker holds its lease and gets its claims answered. A check that has
+/// a worker restarted asks for /healthz: while SQL Server is away no worker is ready, and each waits with its results.
+///
+/// Exit code 0: yes. 1: no, or it does not answer within five seconds. Needs no connection to SQL Server.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: readpast health http://127.0.0.1:9464/readyz")]
+pub struct Health {
+    /// What to ask
+    #[arg(default_value = "http://127.0.0.1:9464/healthz")]
+    url: String,
+}
+
+/// A worker that takes longer to answer is not well.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The most of an answer that is read. Those of a worker are a line.
+const MOST_BYTES: u64 = 64 * 1024;
+
+impl Health {
+    pub async fn run(self, output: Output) -> Result<Exit> {
+        let (host, path) = parts(&self.url)?;
+        let answer = timeout(PATIENCE, get(host, path)).await;
+        let answer = answer.with_context(|| format!("{host} does not answer"))?;
+        let (status, said) = answer.with_context(|| format!("{host} does not answer"))?;
+        output.one(&serde_json::json!({"status": status, "said": said}), || said.clone())?;
+        Ok(if status == 200 { Exit::Ok } else { Exit::Failed })
+    }
+}
+
+/// The host with its port, and the path, of `http://127.0.0.1:9464/healthz`.
+fn parts(url: &str) -> Result<(&str, &str)> {
+    let parts = url.strip_prefix("http://").map(|rest| match rest.find('/') {
+        Some(at) => rest.split_at(at),
+        None => (rest, "/"),
+    });
+    parts
+        .filter(|(host, path)| host.contains(':') && path.bytes().all(|byte| byte.is_ascii_graphic()))
+        .ok_or_else(|| failure(Exit::Usage, format!("'{url}' is not of the form http://HOST:PORT/PATH")))
+}
+
+/// The status, and the first line of what was said.
+async fn get(host: &str, path: &str) -> Result<(u16, String)> {
+    let mut connection = TcpStream::connect(host).await?;
+    // HTTP 1.0, in which no answer comes in chunks.
+    connection.write_all(format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n").as_bytes()).await?;
+    let mut answer = Vec::new();
+    connection.take(MOST_BYTES).read_to_end(&mut answer).await?;
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").context("that is no answer of HTTP")?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).context("that is no answer of HTTP")?;
+    Ok((status, body.lines().next().unwrap_or_default().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_host_a_port_and_perhaps_a_path() {
+        assert_eq!(parts("http://127.0.0.1:9464/readyz").unwrap(), ("127.0.0.1:9464", "/readyz"));
+        assert_eq!(parts("http://[::1]:9464").unwrap(), ("[::1]:9464", "/"));
+        for wrong in ["127.0.0.1:9464", "https://a:1/", "http://a/b", "http://a:1/b c", "http://a:1/b\r\nX: y", ""] {
+            assert!(parts(wrong).is_err(), "{wrong}");
+        }
+    }
+}
