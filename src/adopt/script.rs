@@ -12,7 +12,8 @@ macro_rules! changes {
 }
 
 /// The scripts that differ, and those that come in addition.
-const CHANGES: [(&str, &str); 18] = changes![
+const CHANGES: [(&str, &str); 19] = changes![
+    "000_begin.sql",
     "095_adoption.sql",
     "200_create_queue.sql",
     "210_enqueue.sql",
