@@ -283,6 +283,122 @@ async fn removed_it_leaves_the_table_as_it_was() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_installation_of_our_own_does_not_replace_the_procedures_of_an_adoption() {
+    let (fixture, _) = adopted("adopt_guarded", SIMPLE_QUEUE, "simple-queue.toml").await;
+    let mut session = fixture.session().await;
+    let error = session.script(&readpast::install_script(fixture.schema()).unwrap()).await.unwrap_err();
+    assert_eq!(error.code(), Some(58003), "{error}");
+    let claim = "SELECT COUNT(*) FROM sys.sql_modules WHERE object_id = OBJECT_ID(N'[$(schema)].[claim]') AND definition LIKE N'%SimpleQueue%'";
+    assert_eq!(session.number(claim).await, 1);
+    fixture.queue.adopt(&example("simple-queue.toml")).await.unwrap();
+    drop(session);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uninstalling_loses_no_row_that_is_held() {
+    let (fixture, _) = adopted("adopt_uninstall", TABLES_AS_QUEUES, "fifo-queue.toml").await;
+    let mut session = fixture.session().await;
+    session.sql("INSERT FifoQueue (Payload) VALUES (0x01), (0x02)").await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(worker.claim(1).await.len(), 1);
+    worker.lose(&fixture).await;
+    let refusal = fixture.queue.uninstall().await.unwrap_err();
+    assert!(matches!(refusal, Error::Refused { .. }) && refusal.to_string().contains("--remove"), "{refusal}");
+    let script = readpast::uninstall_script(fixture.schema()).unwrap();
+    assert_eq!(session.script(&script).await.unwrap_err().code(), Some(58003));
+    fixture.queue.remove_adoption().await.unwrap();
+    assert_eq!(session.numbers("SELECT Id FROM FifoQueue ORDER BY Id").await, [1, 2]);
+    assert_eq!(session.number("SELECT COUNT(*) FROM sys.schemas WHERE name = N'$(schema)'").await, 0);
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+/// All of it, or nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn removing_changes_nothing_where_a_role_has_a_member() {
+    let (fixture, _) = adopted("adopt_member", SIMPLE_QUEUE, "simple-queue.toml").await;
+    let mut session = fixture.session().await;
+    session.sql("INSERT SimpleQueue (Id, CreatedAt, Payload) VALUES (NEWID(), SYSUTCDATETIME(), N'x')").await;
+    let login = fixture.create_login(Some("worker")).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(worker.claim(1).await.len(), 1);
+    worker.lose(&fixture).await;
+    let refusal = fixture.queue.remove_adoption().await.unwrap_err();
+    assert!(refusal.to_string().contains("have members"), "{refusal}");
+    let taken = "SELECT COUNT(*) FROM SimpleQueue WHERE ProcessingStartedAt IS NOT NULL";
+    assert_eq!(session.number(taken).await, 1, "it is held as before");
+    assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await, 1);
+    assert!(fixture.queue.check_adoption().await.unwrap().is_ok());
+    fixture.drop_login(&login).await;
+    fixture.queue.remove_adoption().await.unwrap();
+    assert_eq!(session.number(taken).await, 0);
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_adoption_is_removed_from_a_table_that_could_not_be_adopted_any_more() {
+    let (fixture, _) = adopted("adopt_not_now", SIMPLE_QUEUE, "simple-queue.toml").await;
+    let mut session = fixture.session().await;
+    session.sql("INSERT SimpleQueue (Id, CreatedAt, Payload) VALUES (NEWID(), SYSUTCDATETIME(), N'x')").await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(worker.claim(1).await.len(), 1);
+    worker.lose(&fixture).await;
+    session.sql("DROP INDEX IX_SIMPLEQUEUE_POP ON SimpleQueue; EXEC sp_rename N'dbo.SimpleQueue.Payload', N'Body', N'COLUMN'").await;
+    assert!(fixture.queue.check_adoption().await.unwrap().refusal.is_some());
+    fixture.queue.remove_adoption().await.unwrap();
+    assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue WHERE ProcessingStartedAt IS NULL").await, 1);
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_adoption_of_a_table_that_is_gone_is_removed_only_if_that_is_said() {
+    let (fixture, _) = adopted("adopt_gone", SIMPLE_QUEUE, "simple-queue.toml").await;
+    let mut session = fixture.session().await;
+    session.sql("INSERT SimpleQueue (Id, CreatedAt, Payload) VALUES (NEWID(), SYSUTCDATETIME(), N'x')").await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(worker.claim(1).await.len(), 1);
+    worker.lose(&fixture).await;
+    session.sql("DROP TABLE SimpleQueue").await;
+    let refusal = fixture.queue.remove_adoption().await.unwrap_err();
+    assert!(matches!(refusal, Error::Refused { .. }) && refusal.to_string().contains("--force"), "{refusal}");
+    assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await, 1);
+    fixture.queue.abandon_adoption().await.unwrap();
+    assert_eq!(session.number("SELECT COUNT(*) FROM sys.schemas WHERE name = N'$(schema)'").await, 0);
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+/// The worker comes between the look for workers and the removal: what it would take stays in the table.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_beside_the_removal_takes_nothing() {
+    let (fixture, _) = adopted("adopt_race", TABLES_AS_QUEUES, "fifo-queue.toml").await;
+    let mut session = fixture.session().await;
+    session.sql("INSERT FifoQueue (Payload) SELECT 0x01 FROM GENERATE_SERIES(1, 50)").await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    // Its lease has run out by the clock, and it does not know.
+    session.sql("UPDATE [$(schema)].[workers] SET lease_until = '20200101'").await;
+    // The removal waits for this lock when it has the table of the jobs.
+    let mut blocker = fixture.session().await;
+    blocker.sql("BEGIN TRANSACTION; UPDATE [$(schema)].[workers] SET name = name").await;
+    let (removed, claimed) = tokio::join!(fixture.queue.remove_adoption(), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let (claimed, ()) = tokio::join!(worker.try_claim(10), async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            blocker.sql("COMMIT TRANSACTION").await;
+        });
+        claimed
+    });
+    removed.unwrap();
+    assert!(claimed.is_err(), "{:?}", claimed.map(|jobs| jobs.len()));
+    assert_eq!(session.number("SELECT COUNT(*) FROM FifoQueue").await, 50);
+    drop((session, blocker, worker));
+    fixture.remove().await;
+}
+
 /// With the article's index, a claim reads what it takes: an entry of the index and its row, for each.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_of_a_large_table_reads_what_it_takes() {

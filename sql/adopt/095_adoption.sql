@@ -8,6 +8,8 @@ IF OBJECT_ID(N'[$(schema)].[adoption]', N'U') IS NULL
         table_name nvarchar(517) NOT NULL,
         mapping    nvarchar(max) NOT NULL,
         facts      nvarchar(max) NOT NULL,  -- what the table was, a line for each column, index and so on
+        kept       nvarchar(max) NOT NULL,  -- which columns jobs has for it, and what for
+        give_back  nvarchar(max) NOT NULL,  -- the statements that put back what is held
         adopted_at datetime2(3)  NOT NULL CONSTRAINT adoption_adopted_at DEFAULT SYSUTCDATETIME(),
         CONSTRAINT adoption_pk PRIMARY KEY CLUSTERED (queue)
     );

@@ -71,13 +71,15 @@ pub(super) fn scripts(plan: &Plan, base: &[(&str, &str)]) -> Result<Vec<(String,
     Ok(scripts)
 }
 
-/// The script that gives back what is held and removes the adoption's own table; the schema's removal comes after it.
+/// The script that removes an adoption, with what it holds given back before, or not.
 ///
 /// # Errors
 ///
 /// As [`scripts`].
-pub(super) fn removal(plan: &Plan) -> Result<String, String> {
-    filled(REMOVE, &Marks { plan }.values()?)
+pub(super) fn removal(gives_back: bool, uninstall: &str) -> Result<String, String> {
+    let uninstall = uninstall.trim_end().trim_end_matches("GO").to_string();
+    let gives_back = if gives_back { "1" } else { "0" }.to_string();
+    filled(REMOVE, &[("gives_back", gives_back), ("uninstall", uninstall)])
 }
 
 struct Marks<'a> {
@@ -278,8 +280,8 @@ impl Marks<'_> {
             ("back_sets", lines(&restored, 8)),
             ("key_hint", self.key_hint()),
             ("key_of_returned", key_join("b", &|name| format!("t.{}", bracketed(name)))),
-            ("dead_rows", self.dead_rows()),
-            ("give_back", self.give_back()),
+            ("kept", literal(&self.kept_as())),
+            ("give_back", long_statements("@give_back", &(self.dead_rows() + &self.give_back()))),
         ])
     }
 
@@ -603,6 +605,20 @@ impl Marks<'_> {
         }
     }
 
+    /// Which columns `jobs` has, and what for: jobs that were claimed under another mapping lack what this one's
+    /// procedures would look for.
+    fn kept_as(&self) -> String {
+        let mapping = &self.plan.mapping;
+        let named = |names: &mut dyn Iterator<Item = &String>| names.map(|name| bracketed(name)).collect::<Vec<_>>();
+        let key = named(&mut mapping.key.iter().map(|at| &at.it)).join(", ");
+        let sets = named(&mut mapping.claim_sets().iter().map(|set| &set.column.it)).join(", ");
+        let claim = if mapping.takes_out() { "deletes".to_string() } else { format!("sets {sets}") };
+        let kept = self.plan.kept();
+        let columns: Vec<String> =
+            kept.iter().map(|column| format!("{} {}", kept_name(&column.name), column.declaration())).collect();
+        format!("a claim {claim}; key {key}; jobs has {}", columns.join(", "))
+    }
+
     /// Rows that only the adoption has are not thrown away with it.
     fn dead_rows(&self) -> String {
         let keeps = matches!(&self.plan.mapping.dead.it, End::Set(sets) if sets.is_empty());
@@ -614,7 +630,7 @@ impl Marks<'_> {
             .to_string()
     }
 
-    /// The statements that put back what is held.
+    /// The statements that put back what is held. They name no index: they are run when the table may have others.
     fn give_back(&self) -> String {
         let plan = self.plan;
         let table = plan.table.name.sql();
@@ -624,10 +640,9 @@ impl Marks<'_> {
                 sets.map(|set| format!("{} = j.{}", bracketed(&set.column.it), kept_name(&set.column.it))).collect();
             let on = plan.mapping.key.iter().map(|at| format!("t.{} = j.{}", bracketed(&at.it), kept_name(&at.it)));
             return format!(
-                "UPDATE t\nSET {}\nFROM [$(schema)].[jobs] AS j\nINNER LOOP JOIN {table} AS t WITH (ROWLOCK, {}) ON {}\n\
+                "UPDATE t\nSET {}\nFROM [$(schema)].[jobs] AS j\nINNER LOOP JOIN {table} AS t WITH (ROWLOCK) ON {}\n\
                  WHERE j.ended = 0;",
                 lines(&sets, 4),
-                self.key_hint(),
                 on.collect::<Vec<_>>().join(" AND ")
             );
         }
@@ -687,10 +702,18 @@ fn unbracketed(name: &str) -> String {
 /// Statements that put a text into a variable, a line each: so that a line that says GO, or has what sqlcmd takes for a
 /// variable, is part of the text.
 fn long_text(variable: &str, text: &str) -> String {
+    assignments(variable, text, &|line| literal(line).replace("$(", "$' + N'("))
+}
+
+/// The same for T-SQL of ours, in which the schema is filled in.
+fn long_statements(variable: &str, statements: &str) -> String {
+    assignments(variable, statements, &literal)
+}
+
+fn assignments(variable: &str, text: &str, written: &dyn Fn(&str) -> String) -> String {
     let mut statements = format!("DECLARE {variable} nvarchar(max) = N'';\n");
     for line in text.lines() {
-        let line = literal(line).replace("$(", "$' + N'(");
-        statements += &format!("SET {variable} = {variable} + {line} + NCHAR(10);\n");
+        statements += &format!("SET {variable} = {variable} + {} + NCHAR(10);\n", written(line));
     }
     statements
 }
