@@ -6,7 +6,8 @@ use readpast::{Error, Handlers, JobState, Worker};
 use readpast_devserver::DevServer;
 
 use crate::support::adopted::{
-    OUTBOX, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, TABLES_AS_QUEUES, adopted, catalog, example,
+    OUTBOX, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, TABLES_AS_QUEUES, adopted, adopted_with,
+    catalog, example,
 };
 use crate::support::{Claimed, Fixture, Session, WorkerSession, literal, number, text};
 
@@ -396,6 +397,73 @@ async fn a_claim_beside_the_removal_takes_nothing() {
     assert!(claimed.is_err(), "{:?}", claimed.map(|jobs| jobs.len()));
     assert_eq!(session.number("SELECT COUNT(*) FROM FifoQueue").await, 50);
     drop((session, blocker, worker));
+    fixture.remove().await;
+}
+
+/// What `jobs` keeps of a row is another with each of these: of the key, of what is set, of the whole row.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_mapping_is_installed_only_while_there_are_no_jobs() {
+    let tables =
+        "CREATE TABLE Tasks (id int NOT NULL PRIMARY KEY, other uniqueidentifier NOT NULL UNIQUE DEFAULT NEWID(),
+                                      state int NOT NULL DEFAULT 0, note int NULL, body nvarchar(max) NULL);
+                  CREATE INDEX tasks_ready ON Tasks (state, id);";
+    let written = |key: &str, claim: &str| {
+        format!(
+            "table = \"Tasks\"\n{key}payload = \"body\"\norder = \"id\"\nready = \"state = 0\"\n\
+             [claim]\n{claim}\n[done]\ndelete = true\n"
+        )
+    };
+    let mapping = |key: &str, claim: &str| readpast::Mapping::from_toml(&written(key, claim)).unwrap();
+    let first = mapping("key = \"id\"\n", "set = { state = 1 }");
+    let noted = mapping("key = \"id\"\n", "set = { state = 1, note = 2 }");
+    let (fixture, _) = adopted_with("adopt_anew", tables, &first).await;
+    let mut session = fixture.session().await;
+    let columns = "SELECT CONCAT(c.name, ' ', t.name) AS line FROM sys.columns AS c INNER JOIN sys.types AS t ON t.user_type_id = c.user_type_id
+                   WHERE c.object_id = OBJECT_ID(N'[$(schema)].[jobs]') AND c.name LIKE N'their%' ORDER BY c.name";
+    let changed = [
+        (mapping("key = \"other\"\n", "set = { state = 1 }"), vec!["their_other uniqueidentifier", "their_state int"]),
+        (
+            mapping("key = \"other\"\n", "set = { state = 1, note = 2 }"),
+            vec!["their_note int", "their_other uniqueidentifier", "their_state int"],
+        ),
+        (
+            mapping("", "delete = true"),
+            vec![
+                "their_body nvarchar",
+                "their_id int",
+                "their_note int",
+                "their_other uniqueidentifier",
+                "their_state int",
+            ],
+        ),
+        (noted.clone(), vec!["their_id int", "their_note int", "their_state int"]),
+    ];
+    for (number, (mapping, kept)) in changed.iter().enumerate() {
+        session.sql("INSERT Tasks (id, body) VALUES (1, N'x')").await;
+        let mut worker = WorkerSession::register(&fixture).await;
+        let job = worker.claim(10).await.remove(0);
+        let refusal = fixture.queue.adopt(mapping).await.unwrap_err();
+        assert!(
+            matches!(refusal, Error::Refused { .. }) && refusal.to_string().contains("has jobs"),
+            "{number}: {refusal}"
+        );
+        assert_eq!(worker.finish(&[job.done()]).await, [], "{number}: what was installed goes on");
+        assert_eq!(session.number("SELECT COUNT(*) FROM Tasks").await, 0, "{number}");
+        let refusal = fixture.queue.adopt(mapping).await.unwrap_err();
+        assert!(refusal.to_string().contains("running"), "{number}: {refusal}");
+        worker.lose(&fixture).await;
+        fixture.queue.adopt(mapping).await.unwrap_or_else(|error| panic!("{number}: {error}"));
+        let found: Vec<String> = session.sql(columns).await.iter().map(|row| text(row, "line").unwrap()).collect();
+        assert_eq!(found, *kept, "{number}");
+    }
+
+    // A column that has grown, too: a value that fits now would not fit where it is kept.
+    session.sql("ALTER TABLE Tasks ALTER COLUMN note bigint NULL; INSERT Tasks (id, body) VALUES (1, N'x')").await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    worker.claim(1).await;
+    let refusal = fixture.queue.adopt(&noted).await.unwrap_err();
+    assert!(refusal.to_string().contains("has jobs"), "{refusal}");
+    drop((session, worker));
     fixture.remove().await;
 }
 

@@ -606,7 +606,7 @@ impl Marks<'_> {
     }
 
     /// Which columns `jobs` has, and what for: jobs that were claimed under another mapping lack what this one's
-    /// procedures would look for.
+    /// procedures would look for. If a release writes it in another way, its installation over jobs is refused.
     fn kept_as(&self) -> String {
         let mapping = &self.plan.mapping;
         let named = |names: &mut dyn Iterator<Item = &String>| names.map(|name| bracketed(name)).collect::<Vec<_>>();
