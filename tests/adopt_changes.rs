@@ -6,7 +6,7 @@ use readpast::{Error, Handlers, JobState, Worker};
 use readpast_devserver::DevServer;
 
 use crate::support::adopted::{
-    OUTBOX, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, TABLES_AS_QUEUES, adopted, adopted_with,
+    FOUR_QUEUE, OUTBOX, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, TABLES_AS_QUEUES, adopted, adopted_with,
     catalog, example,
 };
 use crate::support::{Claimed, Fixture, Session, WorkerSession, literal, number, text};
@@ -464,6 +464,55 @@ async fn another_mapping_is_installed_only_while_there_are_no_jobs() {
     let refusal = fixture.queue.adopt(&noted).await.unwrap_err();
     assert!(refusal.to_string().contains("has jobs"), "{refusal}");
     drop((session, worker));
+    fixture.remove().await;
+}
+
+/// A script that was printed for one table runs beside another of that name, which differs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_printed_script_is_refused_where_the_table_is_another() {
+    let fixture = Fixture::in_own_database("adopt_printed").await;
+    let mut session = fixture.session().await;
+    session.script(FOUR_QUEUE).await.unwrap();
+    let mut config = fixture.config.clone();
+    config.connection.schema = "four".to_string();
+    let queue = readpast::Queue::connect(&config).await.unwrap();
+    let script = queue.plan_adoption(&example("four-queue.toml")).await.unwrap().script();
+    drop(queue);
+    let schemas = "SELECT COUNT(*) FROM sys.schemas WHERE name = N'four'";
+    let index = "CREATE INDEX other ON four_queue (reputation)";
+    for (change, undo, says) in [
+        (
+            "ALTER TABLE four_queue ALTER COLUMN app_server nvarchar(60) NULL",
+            "ALTER TABLE four_queue ALTER COLUMN app_server sysname NULL",
+            "column app_server",
+        ),
+        ("ALTER TABLE four_queue ADD extra int NULL", "ALTER TABLE four_queue DROP COLUMN extra", "column extra int"),
+        (
+            "CREATE TRIGGER four_told ON four_queue AFTER INSERT AS RETURN",
+            "DROP TRIGGER four_told",
+            "trigger four_told is new",
+        ),
+        (
+            "DROP INDEX fq_uq_r ON four_queue",
+            "CREATE UNIQUE INDEX fq_uq_r ON four_queue (reputation)",
+            "unique index on the key is not there",
+        ),
+    ] {
+        session.sql(change).await;
+        let error = session.script(&script).await.unwrap_err();
+        assert_eq!(error.code(), Some(58003), "{error}");
+        assert!(error.to_string().contains(says), "{says}: {error}");
+        assert_eq!(session.number(schemas).await, 0, "nothing is done");
+        session.sql(undo).await;
+    }
+    // An index more is no difference, nor another name for the clustered one, which the procedures have by its number.
+    session.sql(index).await;
+    session.sql("ALTER TABLE four_queue DROP CONSTRAINT big_idea").await;
+    session.sql("ALTER TABLE four_queue ADD CONSTRAINT made_anew PRIMARY KEY CLUSTERED (in_process, id)").await;
+    session.script(&script).await.unwrap();
+    assert_eq!(session.number(schemas).await, 1);
+    session.sql("DECLARE @found bit; EXEC four.look @queue_id = 1, @found = @found OUTPUT").await;
+    drop(session);
     fixture.remove().await;
 }
 

@@ -12,7 +12,8 @@ macro_rules! changes {
 }
 
 /// The scripts that differ, and those that come in addition.
-const CHANGES: [(&str, &str); 19] = changes![
+const CHANGES: [(&str, &str); 20] = changes![
+    "000_adopted_table.sql",
     "000_begin.sql",
     "095_adoption.sql",
     "200_create_queue.sql",
@@ -107,7 +108,7 @@ impl Marks<'_> {
         let rows = self.row_columns();
         let bare = |value: &Value| value.sql(&Terms { column: &bracketed, word: &claim_word });
         let hint = match &plan.ready_index {
-            Some(index) => format!(", INDEX ({})", bracketed(index)),
+            Some(index) => format!(", INDEX ({})", self.index_hint(index)),
             None => String::new(),
         };
         let predicate =
@@ -215,6 +216,7 @@ impl Marks<'_> {
             _ => String::new(),
         };
 
+        let key_literals: Vec<String> = mapping.key.iter().map(|at| literal(&at.it)).collect();
         let done = self.done()?;
         let ends = self.ends_elsewhere()?;
         let back: Vec<&Column> = if takes_out { Vec::new() } else { kept.clone() };
@@ -232,6 +234,9 @@ impl Marks<'_> {
 
         Ok(vec![
             ("table", table.clone()),
+            ("table_object", literal(&table)),
+            ("table_lines", self.table_lines()),
+            ("key_literals", if mapping.key.is_empty() { literal("") } else { key_literals.join(", ") }),
             ("table_literal", literal(&plan.table.name.to_string())),
             ("table_text", plan.table.name.to_string().replace('\'', "''")),
             ("queue_literal", literal(&mapping.queue.it)),
@@ -537,7 +542,7 @@ impl Marks<'_> {
     }
 
     /// How a row is found by its key. The index is named only where another could be sought, too: often SQL Server has
-    /// made up its name, and another copy of the database has another.
+    /// made up its name.
     fn key_hint(&self) -> String {
         let key = &self.plan.mapping.key;
         let begins_with_key = |index: &&super::catalog::Index| {
@@ -545,10 +550,57 @@ impl Marks<'_> {
         };
         match &self.plan.key_index {
             Some(index) if self.plan.table.indexes.iter().filter(begins_with_key).count() > 1 => {
-                format!("FORCESEEK, INDEX ({})", bracketed(index))
+                format!("FORCESEEK, INDEX ({})", self.index_hint(index))
             }
             _ => "FORCESEEK".to_string(),
         }
+    }
+
+    /// The clustered index by its number: often SQL Server has made up its name, and another copy of the table has
+    /// another.
+    fn index_hint(&self, name: &str) -> String {
+        match self.plan.table.indexes.iter().find(|index| index.name == name) {
+            Some(index) if index.is_clustered => "1".to_string(),
+            _ => bracketed(name),
+        }
+    }
+
+    /// What the procedures rely on, as `000_adopted_table.sql` reads it in the catalog: a line for each.
+    fn table_lines(&self) -> String {
+        let table = &self.plan.table;
+        let mut found: Vec<String> = table
+            .columns
+            .iter()
+            .map(|column| {
+                let collation = column.collation.as_ref().map_or(String::new(), |collation| format!(" {collation}"));
+                format!(
+                    "column {} {} {} {} {}{collation}{}{}{}",
+                    column.name,
+                    column.type_name,
+                    column.max_length,
+                    column.precision,
+                    column.scale,
+                    if column.is_nullable { " null" } else { " not null" },
+                    if column.is_identity { " identity" } else { "" },
+                    if column.is_computed { " computed" } else { "" },
+                )
+            })
+            .collect();
+        if self.plan.key_index.is_some() {
+            found.push("unique index on the key".to_string());
+        }
+        // Those that hints name.
+        let key_index = self.plan.key_index.as_ref().filter(|_| self.key_hint().contains("INDEX"));
+        for name in self.plan.ready_index.iter().chain(key_index) {
+            let Some(index) = table.indexes.iter().find(|index| index.name == *name) else { continue };
+            let shown = if index.is_clustered { "clustered" } else { name };
+            for (at, (column, descending)) in index.key.iter().enumerate() {
+                let direction = if *descending { " desc" } else { "" };
+                found.push(format!("index {shown}, key {}: {column}{direction}", at + 1));
+            }
+            found.extend(index.filter.as_ref().map(|filter| format!("index {shown} where {filter}")));
+        }
+        lines(&found.iter().map(|line| format!("({})", literal(line))).collect::<Vec<_>>(), 8)
     }
 
     /// `held`: the alias of what has the row's kept columns.
