@@ -516,6 +516,23 @@ async fn a_printed_script_is_refused_where_the_table_is_another() {
     fixture.remove().await;
 }
 
+/// The only copy of a row does not go after a time.
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_rows_of_a_table_whose_claims_delete_do_not_expire() {
+    let (fixture, _) = adopted("adopt_keep_dead", TABLES_AS_QUEUES, "fifo-queue.toml").await;
+    let mut session = fixture.session().await;
+    let set = "EXEC [$(schema)].[create_queue] @queue = N'FifoQueue', @keep_dead_s =";
+    let (number, message) = session.refusal(&format!("{set} 60")).await;
+    assert!(number == 58003 && message.contains("only copy"), "{number} {message}");
+    session.sql(&format!("{set} 0")).await;
+    drop(session);
+    fixture.remove().await;
+
+    let (fixture, _) = adopted("adopt_keep_dead_set", SIMPLE_QUEUE, "simple-queue.toml").await;
+    fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'SimpleQueue', @keep_dead_s = 60").await;
+    fixture.remove().await;
+}
+
 /// With the article's index, a claim reads what it takes: an entry of the index and its row, for each.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_of_a_large_table_reads_what_it_takes() {

@@ -237,6 +237,9 @@ impl Marks<'_> {
             ("table_object", literal(&table)),
             ("table_lines", self.table_lines()),
             ("key_literals", if mapping.key.is_empty() { literal("") } else { key_literals.join(", ") }),
+            ("keep_dead", self.keep_dead()),
+            // A mapping of before may have let it be set.
+            ("kept_for_ever", if self.dead_are_the_only_copies() { ", @keep_dead_s = 0" } else { "" }.to_string()),
             ("table_literal", literal(&plan.table.name.to_string())),
             ("table_text", plan.table.name.to_string().replace('\'', "''")),
             ("queue_literal", literal(&mapping.queue.it)),
@@ -601,6 +604,23 @@ impl Marks<'_> {
             found.extend(index.filter.as_ref().map(|filter| format!("index {shown} where {filter}")));
         }
         lines(&found.iter().map(|line| format!("({})", literal(line))).collect::<Vec<_>>(), 8)
+    }
+
+    /// A dead job has the only copy of its row.
+    fn dead_are_the_only_copies(&self) -> bool {
+        self.plan.mapping.takes_out() && matches!(self.plan.mapping.dead.it, End::Set(_))
+    }
+
+    /// Such a row does not go after a time.
+    fn keep_dead(&self) -> String {
+        if !self.dead_are_the_only_copies() {
+            return String::new();
+        }
+        let table = self.plan.table.name.to_string().replace('\'', "''");
+        format!(
+            "IF @keep_dead_s > 0\n    THROW 58003, N'this queue is the table {table}, whose claims delete: a dead job has the only \
+             copy of its row, and keep_dead_s would lose it; requeue or purge them, or say [dead] move in the mapping', 1;\n"
+        )
     }
 
     /// `held`: the alias of what has the row's kept columns.
