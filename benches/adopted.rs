@@ -2,9 +2,9 @@
 //!
 //!     cargo bench --bench adopted
 //!
-//! Batches of 500 through the same driver; the payloads have 200 bytes everywhere. Measured is CPU time, of the client and of
-//! the stand-in for SQL Server (of a real one only the client's can be seen, and wall time counts). Rounds of both kinds of
-//! table alternate, and the cheapest of each counts: what else the machine does only adds to the others.
+//! Batches of 500 through the same driver; the payloads have 200 bytes everywhere. Measured is CPU time, of the client
+//! and of the stand-in for SQL Server (of a real one only the client's can be seen, and wall time counts). Rounds of
+//! both kinds of table alternate, and the cheapest of each counts: what else the machine does only adds to the others.
 
 #[allow(dead_code)] // of the modules that it shares with the bench of the whole, this one needs less
 mod throughput {
@@ -79,8 +79,10 @@ const TABLES: [Table; 5] = [
     },
     Table {
         mapping: "four-queue.toml",
-        create: "CREATE TABLE four_queue (id bigint IDENTITY NOT NULL, in_process bit NOT NULL DEFAULT 0, reputation int NOT NULL,
-                     scheduled_start_date datetime NULL DEFAULT GETDATE(), start_date datetime NULL, end_date datetime NULL,
+        create: "CREATE TABLE four_queue (id bigint IDENTITY NOT NULL, in_process bit NOT NULL DEFAULT 0, reputation \
+                 int NOT NULL,
+                     scheduled_start_date datetime NULL DEFAULT GETDATE(), start_date datetime NULL, end_date datetime
+                     NULL,
                      duration_milliseconds AS DATEDIFF(MILLISECOND, start_date, end_date), app_server sysname NULL,
                      attempts tinyint NOT NULL DEFAULT 0,
                      CONSTRAINT big_idea PRIMARY KEY CLUSTERED (in_process, id),
@@ -95,7 +97,8 @@ const TABLES: [Table; 5] = [
     Table {
         mapping: "outbox.toml",
         create: "CREATE TABLE Outbox (id bigint IDENTITY NOT NULL PRIMARY KEY, type nvarchar(64) NOT NULL,
-                     payload nvarchar(max) NOT NULL, created_at datetime2 NOT NULL DEFAULT SYSUTCDATETIME(), processed_at datetime2 NULL);
+                     payload nvarchar(max) NOT NULL, created_at datetime2 NOT NULL DEFAULT SYSUTCDATETIME(),
+                     processed_at datetime2 NULL);
                  CREATE INDEX outbox_unprocessed ON Outbox (id) WHERE processed_at IS NULL;",
         fill: |rows, bytes| {
             format!(

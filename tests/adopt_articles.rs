@@ -1,5 +1,5 @@
-//! The tables of well-known articles about queues, adopted: the author's own producer fills them, worker processes drain
-//! them while the author's own dequeue runs beside them, and every row is handled exactly once.
+//! The tables of well-known articles about queues, adopted: the author's own producer fills them, worker processes
+//! drain them while the author's own dequeue runs beside them, and every row is handled exactly once.
 
 use std::time::{Duration, Instant};
 
@@ -155,7 +155,10 @@ async fn a_simple_queue() {
             mapping: "simple-queue.toml",
             table: "SimpleQueue",
             add: |number| {
-                format!("INSERT INTO SimpleQueue (Id, CreatedAt, Payload) VALUES (NEWID(), SYSUTCDATETIME(), N'row {number}')")
+                format!(
+                    "INSERT INTO SimpleQueue (Id, CreatedAt, Payload) VALUES (NEWID(), SYSUTCDATETIME(), N'row \
+                         {number}')"
+                )
             },
             take: "WITH PoppedItemCte(Id, Payload, ProcessingStartedAt) AS
                    (
@@ -265,7 +268,8 @@ async fn a_requests_queue_with_a_completed_table() {
             complete: Some(|id| format!("UPDATE RequestsCompleted SET CompletedDate = GETDATE() WHERE id = '{id}'")),
             // All of them were moved, and none got lost.
             left: "SELECT (SELECT COUNT(*) FROM RequestsQueue)
-                        + (SELECT COUNT(*) FROM RequestsCompleted WHERE CompletedDate IS NULL OR RemovedDate > CompletedDate)
+                        + (SELECT COUNT(*) FROM RequestsCompleted WHERE CompletedDate IS NULL OR RemovedDate >
+                        CompletedDate)
                         + ABS((SELECT COUNT(*) FROM RequestsCompleted) - 1200)",
         },
     )
@@ -291,8 +295,10 @@ async fn a_queue_with_retries_and_app_servers() {
                        AND
                        (
                            fq.in_process = 0
-                           OR (fq.in_process = 1 AND end_date IS NULL AND app_server = @app_server_name AND attempts < 3)
-                           OR (fq.in_process = 1 AND end_date IS NULL AND start_date < DATEADD(MINUTE, -10, SYSDATETIME()) AND attempts < 3)
+                           OR (fq.in_process = 1 AND end_date IS NULL AND app_server = @app_server_name AND attempts <
+                           3)
+                           OR (fq.in_process = 1 AND end_date IS NULL AND start_date < DATEADD(MINUTE, -10,
+                           SYSDATETIME()) AND attempts < 3)
                        )
                        ORDER BY fq.id
                    )
@@ -307,7 +313,10 @@ async fn a_queue_with_retries_and_app_servers() {
                    SELECT @id AS id, CONCAT(N'{\"id\":', @id, N',\"reputation\":', @reputation, N'}') AS body
                    WHERE @id IS NOT NULL",
             complete: Some(|id| {
-                format!("UPDATE fq SET fq.end_date = SYSDATETIME() FROM dbo.four_queue AS fq WHERE id = {id} AND in_process = 1")
+                format!(
+                    "UPDATE fq SET fq.end_date = SYSDATETIME() FROM dbo.four_queue AS fq WHERE id = {id} AND \
+                         in_process = 1"
+                )
             }),
             // Done rows stay, marked, with their end and one attempt.
             left: "SELECT COUNT(*) FROM dbo.four_queue
@@ -377,10 +386,16 @@ async fn what_failed_in_a_simple_queue_stays_with_its_error() {
         "adopt_simple_failed",
         SIMPLE_QUEUE,
         "simple-queue.toml",
-        "INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), value FROM (VALUES (N'good'), (N'bad'), (N'slow')) AS v (value)",
+        "INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), value FROM (VALUES (N'good'), \
+         (N'bad'), (N'slow')) AS v (value)",
     )
     .await;
-    let row = session.row("SELECT Payload, Errors, CAST(CASE WHEN ProcessingStartedAt IS NULL THEN 0 ELSE 1 END AS int) AS taken FROM SimpleQueue").await;
+    let row = session
+        .row(
+            "SELECT Payload, Errors, CAST(CASE WHEN ProcessingStartedAt IS NULL THEN 0 ELSE 1 END AS \
+                           int) AS taken FROM SimpleQueue",
+        )
+        .await;
     assert_eq!(text(&row, "Payload").as_deref(), Some("bad"));
     assert_eq!(text(&row, "Errors").as_deref(), Some("it is bad"));
     assert_eq!(number(&row, "taken"), 1);
@@ -419,7 +434,10 @@ async fn what_failed_in_a_requests_queue_was_removed_and_not_completed() {
     )
     .await;
     let rows = session
-        .sql("SELECT request, CAST(CASE WHEN CompletedDate IS NULL THEN 0 ELSE 1 END AS int) AS completed FROM RequestsCompleted ORDER BY request")
+        .sql(
+            "SELECT request, CAST(CASE WHEN CompletedDate IS NULL THEN 0 ELSE 1 END AS int) AS completed FROM \
+              RequestsCompleted ORDER BY request",
+        )
         .await;
     let found: Vec<_> = rows.iter().map(|row| (text(row, "request").unwrap(), number(row, "completed"))).collect();
     assert_eq!(found, [("bad".to_string(), 0), ("good".to_string(), 1), ("slow".to_string(), 1)]);

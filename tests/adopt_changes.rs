@@ -1,4 +1,5 @@
-//! An adoption over time: installed twice, compared with a table that has changed, made ready by hand, given back, removed.
+//! An adoption over time: installed twice, compared with a table that has changed, made ready by hand, given back,
+//! removed.
 
 use std::time::Duration;
 
@@ -76,7 +77,12 @@ async fn a_changed_table_is_noticed() {
     let (fixture, _) = adopted("adopt_check", SIMPLE_QUEUE, "simple-queue.toml").await;
     assert!(fixture.queue.check_adoption().await.unwrap().is_ok());
     let mut session = fixture.session().await;
-    session.sql("ALTER TABLE SimpleQueue ALTER COLUMN Errors nvarchar(100) NULL; ALTER TABLE SimpleQueue ADD Extra int NULL").await;
+    session
+        .sql(
+            "ALTER TABLE SimpleQueue ALTER COLUMN Errors nvarchar(100) NULL; ALTER TABLE SimpleQueue ADD Extra int \
+                 NULL",
+        )
+        .await;
     let found = fixture.queue.check_adoption().await.unwrap();
     assert_eq!(found.refusal, None, "it can be adopted again");
     assert_eq!(found.changes.len(), 2, "{:?}", found.changes);
@@ -105,7 +111,12 @@ async fn a_changed_table_is_noticed() {
 async fn a_row_that_was_not_started_goes_back_as_it_was() {
     let (fixture, _) = adopted("adopt_release", SIMPLE_QUEUE, "simple-queue.toml").await;
     let mut session = fixture.session().await;
-    session.sql("INSERT SimpleQueue (Id, CreatedAt, Errors, Payload) SELECT NEWID(), SYSUTCDATETIME(), N'before', N'x' FROM (VALUES (1), (2), (3)) AS v (n)").await;
+    session
+        .sql(
+            "INSERT SimpleQueue (Id, CreatedAt, Errors, Payload) SELECT NEWID(), SYSUTCDATETIME(), N'before', N'x' \
+                 FROM (VALUES (1), (2), (3)) AS v (n)",
+        )
+        .await;
     let mut worker = WorkerSession::register(&fixture).await;
     let claimed = worker.claim(10).await;
     assert_eq!(claimed.len(), 3);
@@ -166,7 +177,12 @@ async fn a_row_made_ready_by_hand_is_taken_over_under_a_new_fence() {
 async fn jobs_of_lost_workers_and_cancelled_ones_are_told_to_their_table() {
     let (fixture, _) = adopted("adopt_lost", SIMPLE_QUEUE, "simple-queue.toml").await;
     let mut session = fixture.session().await;
-    session.sql("INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), N'x' FROM (VALUES (1), (2)) AS v (n)").await;
+    session
+        .sql(
+            "INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), N'x' FROM (VALUES (1), \
+                 (2)) AS v (n)",
+        )
+        .await;
     let mut first = WorkerSession::register(&fixture).await;
     assert_eq!(first.claim(10).await.len(), 2);
     first.lose(&fixture).await;
@@ -193,7 +209,12 @@ async fn jobs_of_lost_workers_and_cancelled_ones_are_told_to_their_table() {
 async fn a_worker_needs_no_right_on_the_table() {
     let (fixture, _) = adopted("adopt_roles", SIMPLE_QUEUE, "simple-queue.toml").await;
     let mut session = fixture.session().await;
-    session.sql("INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), N'x' FROM (VALUES (1), (2), (3)) AS v (n)").await;
+    session
+        .sql(
+            "INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), N'x' FROM (VALUES (1), \
+                 (2), (3)) AS v (n)",
+        )
+        .await;
     let login = fixture.create_login(Some("worker")).await;
     let mut worker = WorkerSession::register_as(&fixture, &login).await;
     assert!(worker.session.try_sql("SELECT Id FROM SimpleQueue").await.is_err());
@@ -235,8 +256,10 @@ async fn removed_it_leaves_the_table_as_it_was() {
             "adopt_removed_simple",
             SIMPLE_QUEUE.to_string(),
             "simple-queue.toml",
-            "INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), CONCAT(N'row ', value) FROM GENERATE_SERIES(1, 20)",
-            "SELECT CONCAT(Id, ' ', CreatedAt, ' ', ProcessingStartedAt, ' ', Payload) AS line FROM SimpleQueue ORDER BY Id",
+            "INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), CONCAT(N'row ', value) FROM \
+             GENERATE_SERIES(1, 20)",
+            "SELECT CONCAT(Id, ' ', CreatedAt, ' ', ProcessingStartedAt, ' ', Payload) AS line FROM SimpleQueue ORDER \
+             BY Id",
         ),
         (
             "adopt_removed_status",
@@ -556,7 +579,12 @@ async fn a_claim_of_a_large_table_reads_what_it_takes() {
     let queue = readpast::Queue::connect(&config).await.unwrap();
     queue.adopt(&mapping).await.unwrap();
     let id = uuid::Uuid::new_v4();
-    session.sql(&format!("EXEC simple_queue.register_worker @queue = N'SimpleQueue', @worker_id = '{id}', @name = N'test', @lease_ms = 600000")).await;
+    session
+        .sql(&format!(
+            "EXEC simple_queue.register_worker @queue = N'SimpleQueue', @worker_id = '{id}', @name = \
+                          N'test', @lease_ms = 600000"
+        ))
+        .await;
     let claim = format!("EXEC simple_queue.claim @queue = {}, @worker_id = '{id}', @max = 500", literal("SimpleQueue"));
     let mut entries = Vec::new();
     for _ in 0..4 {

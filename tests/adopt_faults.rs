@@ -1,5 +1,5 @@
-//! Workers of an adopted table that are killed, and networks that cut and lose answers: no row is lost, none is with two at
-//! a time, and nobody else gets what a worker holds.
+//! Workers of an adopted table that are killed, and networks that cut and lose answers: no row is lost, none is with
+//! two at a time, and nobody else gets what a worker holds.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -89,7 +89,8 @@ async fn no_row_of_a_marked_table_is_lost_with_its_worker() {
         "adopt_killed",
         SIMPLE_QUEUE,
         "simple-queue.toml",
-        "INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), CONCAT(N'row ', value) FROM GENERATE_SERIES(1, 4000)",
+        "INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), CONCAT(N'row ', value) FROM \
+         GENERATE_SERIES(1, 4000)",
         4_000,
         "SELECT COUNT(*) FROM SimpleQueue",
     )
@@ -171,7 +172,8 @@ async fn each_once_through(
     fixture.remove().await;
 }
 
-const FILL_SIMPLE: &str = "INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), CONCAT(N'row ', value) FROM GENERATE_SERIES(1, 2000)";
+const FILL_SIMPLE: &str = "INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), CONCAT(N'row \
+                           ', value) FROM GENERATE_SERIES(1, 2000)";
 const FILL_FIFO: &str =
     "INSERT FifoQueue (Payload) SELECT CAST(CONCAT('row ', value) AS varbinary(max)) FROM GENERATE_SERIES(1, 2000)";
 

@@ -143,7 +143,10 @@ async fn a_table_that_makes_it_unsafe_is_refused_with_a_remedy() {
     let mut session = fixture.session().await;
     session.script(TASKS).await.unwrap();
     session
-        .script("CREATE TRIGGER Tasks_changed ON Tasks AFTER UPDATE AS SET NOCOUNT ON\nGO\nDISABLE TRIGGER Tasks_changed ON Tasks")
+        .script(
+            "CREATE TRIGGER Tasks_changed ON Tasks AFTER UPDATE AS SET NOCOUNT ON\nGO\nDISABLE TRIGGER \
+                 Tasks_changed ON Tasks",
+        )
         .await
         .unwrap();
     let queue = fixture.connect().await;
@@ -168,7 +171,8 @@ async fn a_table_that_makes_it_unsafe_is_refused_with_a_remedy() {
     // A table that does not belong to dbo.
     // (The dev server has only schemas of dbo's.)
     let shop = "CREATE USER shop WITHOUT LOGIN\nGO\nCREATE SCHEMA shop AUTHORIZATION shop\nGO\n\
-                CREATE TABLE shop.Tasks (Id int NOT NULL PRIMARY KEY, Status varchar(10), Body nvarchar(max), Note varchar(20))";
+                CREATE TABLE shop.Tasks (Id int NOT NULL PRIMARY KEY, Status varchar(10), Body nvarchar(max), Note
+                varchar(20))";
     if session.script(shop).await.is_ok() {
         let found = message(&queue, &GOOD.replace("dbo.Tasks", "shop.Tasks")).await;
         let remedy = "ALTER AUTHORIZATION ON OBJECT::[shop].[Tasks] TO dbo";
@@ -178,7 +182,8 @@ async fn a_table_that_makes_it_unsafe_is_refused_with_a_remedy() {
     fixture.remove().await;
 }
 
-/// As the article has it, the table has neither a key nor an index. The refusals say what it needs, one after the other.
+/// As the article has it, the table has neither a key nor an index. The refusals say what it needs, one after the
+/// other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_without_indexes_is_told_which_it_needs() {
     let fixture = Fixture::in_own_database("adopt_indexes").await;

@@ -1,7 +1,8 @@
 //! The scripts of the examples, kept as snapshots: the lines that our own installation has not, for review.
 //!
 //!     READPAST_WRITE_ADOPTED_SQL=1 cargo test -q --test tests adopt_scripts     writes tests/adopted/*.sql anew
-//!     READPAST_ADOPTED_SQL_TO=FOLDER cargo test -q --test tests adopt_scripts   writes the whole scripts, behind their tables
+//! READPAST_ADOPTED_SQL_TO=FOLDER cargo test -q --test tests adopt_scripts   writes the whole scripts, behind their
+//! tables
 //!
 //! `.ci/check-sql` has Microsoft's parser and model look at the whole ones.
 

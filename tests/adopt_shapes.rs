@@ -1,5 +1,5 @@
-//! Tables of other shapes: names that need brackets, keys of several columns, payloads of many types as JSON, rows that are
-//! moved while they stand in their table, newest first, and a database with row versions.
+//! Tables of other shapes: names that need brackets, keys of several columns, payloads of many types as JSON, rows that
+//! are moved while they stand in their table, newest first, and a database with row versions.
 
 use readpast::{BoxError, Handlers, Job, JobError, Mapping, Output, Worker};
 
@@ -69,7 +69,8 @@ async fn names_types_and_keys_of_any_kind() {
     session
         .sql(
             "INSERT odd.[Ta]]sk's] ([ke]]y], [sta te], [a 'b'], [\"n\"], flag, amount, [when], guid, narrow, ratio)
-             VALUES (N'k\"1', N'it''s new', N'a \"quoted\" \\ text' + NCHAR(10) + N'é', -7, 1, 12.500, '2026-01-02T03:04:05.678',
+             VALUES (N'k\"1', N'it''s new', N'a \"quoted\" \\ text' + NCHAR(10) + N'é', -7, 1, 12.500,
+             '2026-01-02T03:04:05.678',
                      'd6513312-4dcc-4c44-b044-08b98257037c', 'abc', 0.1),
                     (N'k2', N'it''s new', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
                     (N'k3', N'other', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
@@ -119,7 +120,12 @@ async fn names_types_and_keys_of_any_kind() {
     let worker = Worker::builder(&fixture.queue, Handlers::any(handler)).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.dead), (2, 1));
-    let moved = session.sql("SELECT nr, [ke]]y] AS name, tries, CAST(result AS varchar(10)) AS result, LEN(worker) AS letters FROM odd.Done ORDER BY nr").await;
+    let moved = session
+        .sql(
+            "SELECT nr, [ke]]y] AS name, tries, CAST(result AS varchar(10)) AS result, LEN(worker) AS \
+                             letters FROM odd.Done ORDER BY nr",
+        )
+        .await;
     let moved: Vec<_> = moved
         .iter()
         .map(|row| (number(row, "nr"), text(row, "name").unwrap(), number(row, "tries"), text(row, "result").unwrap()))
@@ -138,11 +144,13 @@ async fn names_types_and_keys_of_any_kind() {
 /// An error that is longer than its column is cut, or the acknowledgement would fail for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_text_is_cut_to_its_column_and_a_count_does_not_overflow() {
-    let tables = "CREATE TABLE dbo.Small (Id int NOT NULL PRIMARY KEY, Taken bit NOT NULL, Body varchar(20) NULL, Tries tinyint NOT NULL, Why varchar(8) NOT NULL);
+    let tables = "CREATE TABLE dbo.Small (Id int NOT NULL PRIMARY KEY, Taken bit NOT NULL, Body varchar(20) NULL, \
+                  Tries tinyint NOT NULL, Why varchar(8) NOT NULL);
                   CREATE INDEX ready ON dbo.Small (Taken, Id);
                   INSERT dbo.Small VALUES (1, 0, 'x', 254, '')";
     let mapping = Mapping::from_toml(
-        "table = \"Small\"\nkey = \"Id\"\npayload = \"Body\"\norder = \"Id\"\nready = \"Taken = 0\"\nmax_attempts = 300\n\
+        "table = \"Small\"\nkey = \"Id\"\npayload = \"Body\"\norder = \"Id\"\nready = \"Taken = 0\"\nmax_attempts = \
+         300\n\
          [claim]\nset = { Taken = true }\n[done]\ndelete = true\n[columns]\nattempts = \"Tries\"\nerror = \"Why\"\n",
     )
     .unwrap();

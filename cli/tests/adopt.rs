@@ -9,14 +9,16 @@ pub async fn table_and_mapping(fixture: &Fixture) -> (String, std::path::PathBuf
     let table = format!("{}_tasks", fixture.schema);
     fixture
         .sql(&format!(
-            "CREATE TABLE dbo.[{table}] (Id int IDENTITY NOT NULL PRIMARY KEY, Status int NOT NULL, Body nvarchar(max) NULL);
+            "CREATE TABLE dbo.[{table}] (Id int IDENTITY NOT NULL PRIMARY KEY, Status int NOT NULL, Body nvarchar(max) \
+             NULL);
              CREATE INDEX by_status ON dbo.[{table}] (Status, Id);
              INSERT dbo.[{table}] (Status, Body) VALUES (0, N'one'), (0, N'two')"
         ))
         .await;
     let mapping = temporary_folder(&fixture.schema).join("tasks.toml");
     let text = format!(
-        "table = \"dbo.{table}\"\nqueue = \"tasks\"\nkey = \"Id\"\npayload = \"Body\"\norder = \"Id\"\nready = \"Status = 0\"\n\
+        "table = \"dbo.{table}\"\nqueue = \"tasks\"\nkey = \"Id\"\npayload = \"Body\"\norder = \"Id\"\nready = \
+         \"Status = 0\"\n\
          [claim]\nset = {{ Status = 1 }}\n[done]\nset = {{ Status = 2 }}\n"
     );
     std::fs::write(&mapping, text).unwrap();

@@ -176,7 +176,8 @@ impl Table {
     }
 }
 
-/// Reads what a table is, and the name of the database; `None` where there is none of that name, or the login may not see it.
+/// Reads what a table is, and the name of the database; `None` where there is none of that name, or the login may not
+/// see it.
 ///
 /// # Errors
 ///

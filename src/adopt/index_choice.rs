@@ -1,10 +1,10 @@
 //! Which index a claim reads, or which one would have to be there.
 //!
 //! The rows that are ready must lie together and in their order, so that `TOP (n)` reads n entries. An index does that
-//! whose first columns are those that the predicate holds to one value, in any order, followed by the order's columns. What its filter says
-//! already need not be in its key. Everything else of the predicate is looked at entry by entry: a bound on the first
-//! column of the order ends the range. Any other must not be what keeps taken rows apart, because they would then lie
-//! between those that are ready, and each claim would read over them.
+//! whose first columns are those that the predicate holds to one value, in any order, followed by the order's columns.
+//! What its filter says already need not be in its key. Everything else of the predicate is looked at entry by entry: a
+//! bound on the first column of the order ends the range. Any other must not be what keeps taken rows apart, because
+//! they would then lie between those that are ready, and each claim would read over them.
 
 use super::catalog::{Index, Table};
 use super::expression::{self, Predicate, Terms, Value};

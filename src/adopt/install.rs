@@ -68,9 +68,9 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Error::Mapping`], which names the line of the mapping and says what to do, where the table cannot be adopted so: it is not
-    /// there, or the login may not see it; it lacks a column; a type does not fit; no unique index is on the key, none serves the claims;
-    /// it has a trigger; the schema is somebody else's. And the errors of any call.
+    /// [`Error::Mapping`], which names the line of the mapping and says what to do, where the table cannot be adopted
+    /// so: it is not there, or the login may not see it; it lacks a column; a type does not fit; no unique index is on
+    /// the key, none serves the claims; it has a trigger; the schema is somebody else's. And the errors of any call.
     pub async fn plan_adoption(&self, mapping: &Mapping) -> Result<Adoption, Error> {
         let mut session = self.any_session().await?;
         planned(&mut session, mapping).await
@@ -98,26 +98,26 @@ impl Queue {
         Ok(adoption)
     }
 
-    /// Gives the rows that are held back to the adopted table, and removes the adoption with its schema: the table is as it
-    /// was, but for what was done. All of it, or nothing. Stop the workers first.
+    /// Gives the rows that are held back to the adopted table, and removes the adoption with its schema: the table is
+    /// as it was, but for what was done. All of it, or nothing. Stop the workers first.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] while workers run, where there are dead jobs whose rows stand nowhere else, where the schema's
-    /// roles have members, or where the table has changed so much that what is held cannot be given back (see
+    /// [`Error::Refused`] while workers run, where there are dead jobs whose rows stand nowhere else, where the
+    /// schema's roles have members, or where the table has changed so much that what is held cannot be given back (see
     /// [`abandon_adoption`](Queue::abandon_adoption)); [`Error::NotInstalled`] where the schema has no adoption.
     pub async fn remove_adoption(&self) -> Result<(), Error> {
         self.end_adoption(true).await
     }
 
-    /// Removes the adoption with its schema, and gives nothing back: for a table that is gone, or that will not come back to
-    /// what it was. What is held stays marked in the table; rows that a claim has deleted there are lost. Stop the
-    /// workers first.
+    /// Removes the adoption with its schema, and gives nothing back: for a table that is gone, or that will not come
+    /// back to what it was. What is held stays marked in the table; rows that a claim has deleted there are lost. Stop
+    /// the workers first.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] while workers run, or where the schema's roles have members; [`Error::NotInstalled`] where the
-    /// schema has no adoption.
+    /// [`Error::Refused`] while workers run, or where the schema's roles have members; [`Error::NotInstalled`] where
+    /// the schema has no adoption.
     pub async fn abandon_adoption(&self) -> Result<(), Error> {
         self.end_adoption(false).await
     }

@@ -1,8 +1,8 @@
 //! Somebody else's queue table, driven by this crate's workers.
 //!
 //! A [`Mapping`] says what the table's columns mean. From it and from the table's catalog comes one script: a schema of
-//! its own with the procedures of the contract, of which a few are written for that table. A worker, the program and the
-//! page use that schema as any other; the table's own producers and readers go on beside them.
+//! its own with the procedures of the contract, of which a few are written for that table. A worker, the program and
+//! the page use that schema as any other; the table's own producers and readers go on beside them.
 //!
 //! ```text
 //! mapping.toml ─▶ mapping ─▶ plan ◀─ catalog (what the table is)
@@ -32,32 +32,32 @@
 //!
 //! # Who holds a row
 //!
-//! The claim makes the predicate false that says "ready": it sets a column, or it deletes the row and keeps all of it in
-//! `jobs`. So whoever follows the table's rule cannot get a row that a worker has, and a worker cannot get one that they
-//! have marked, deleted, or hold a lock on. That is proved from the mapping, or the mapping is refused: with the values
-//! that a claim sets in place of the columns, the predicate must be false whatever the other columns are; likewise with
-//! those that giving up sets. A table without a mark, where taking is deleting, needs `claim.delete`: a lock alone would
-//! have to be kept until the job ends.
+//! The claim makes the predicate false that says "ready": it sets a column, or it deletes the row and keeps all of it
+//! in `jobs`. So whoever follows the table's rule cannot get a row that a worker has, and a worker cannot get one that
+//! they have marked, deleted, or hold a lock on. That is proved from the mapping, or the mapping is refused: with the
+//! values that a claim sets in place of the columns, the predicate must be false whatever the other columns are;
+//! likewise with those that giving up sets. A table without a mark, where taking is deleting, needs `claim.delete`: a
+//! lock alone would have to be kept until the job ends.
 //!
-//! A job stays held until it ends: one that waits for its next attempt, or whose worker was lost, is marked as taken for
-//! their readers all that time (or is not in their table). An attempt has failed then, or may have, and when the next one
-//! may begin, and how many there may be, is something that only `jobs` knows. What has not begun goes back: `release` of a
-//! row that was claimed for the first time sets the columns that the claim had set to what they were. A table whose
-//! claim deletes gets nothing back by `release`: its identity column could be given the old value only by its owner,
-//! and a new one would change the order. The job stays held, and the next claim gets it first.
-//! Removing the adoption gives every held row back, with its identity.
+//! A job stays held until it ends: one that waits for its next attempt, or whose worker was lost, is marked as taken
+//! for their readers all that time (or is not in their table). An attempt has failed then, or may have, and when the
+//! next one may begin, and how many there may be, is something that only `jobs` knows. What has not begun goes back:
+//! `release` of a row that was claimed for the first time sets the columns that the claim had set to what they were. A
+//! table whose claim deletes gets nothing back by `release`: its identity column could be given the old value only by
+//! its owner, and a new one would change the order. The job stays held, and the next claim gets it first. Removing the
+//! adoption gives every held row back, with its identity.
 //!
 //! # Numbers and keys
 //!
 //! A row gets its job number when it is claimed, from the sequence, in the order of the table. A row that was given
-//! back gets another one the next time. The number is not the key, not even where that is an int: a row that comes again
-//! under the same key (given back, or made ready by hand) would begin with fence 1 again, and an acknowledgement of its
-//! former life could end it. The key stands beside it in `jobs`, in columns `their_...`, one filtered unique index over
-//! them, and is shown as the job's headers, by the columns' names.
+//! back gets another one the next time. The number is not the key, not even where that is an int: a row that comes
+//! again under the same key (given back, or made ready by hand) would begin with fence 1 again, and an acknowledgement
+//! of its former life could end it. The key stands beside it in `jobs`, in columns `their_...`, one filtered unique
+//! index over them, and is shown as the job's headers, by the columns' names.
 //!
 //! A row whose key has a job already was made ready by somebody else: a person who wants a dead one to be run again, or
-//! a procedure that gives back what is in process for too long. The claim takes that job over: the attempts begin again, its fence
-//! grows, and what the run before says changes nothing.
+//! a procedure that gives back what is in process for too long. The claim takes that job over: the attempts begin
+//! again, its fence grows, and what the run before says changes nothing.
 //!
 //! # What is checked
 //!

@@ -12,8 +12,8 @@ struct Change<'a> {
 ///
 /// # Errors
 ///
-/// The place that is not there exactly once, or what is wrong with the patch. A test makes all changes to the scripts of
-/// this release, so nobody else meets this.
+/// The place that is not there exactly once, or what is wrong with the patch. A test makes all changes to the scripts
+/// of this release, so nobody else meets this.
 pub(super) fn applied(script: &str, patch: &str) -> Result<String, String> {
     let changes = changes(patch)?;
     if changes.is_empty() {

@@ -218,8 +218,8 @@ impl Plan {
         Ok(())
     }
 
-    /// What a claim sets must keep everybody else from the row, and what failing, done and dead set must not make it ready
-    /// again.
+    /// What a claim sets must keep everybody else from the row, and what failing, done and dead set must not make it
+    /// ready again.
     fn check_marks(&self) -> Result<(), Error> {
         let Some(ready) = self.mapping.ready.as_ref().filter(|_| !self.mapping.takes_out()) else { return Ok(()) };
         let never_ready = |sets: &[Set]| {
@@ -528,8 +528,8 @@ impl Plan {
             );
             return self.refused(line, message);
         }
-        // "OUTPUT clause (Transact-SQL)": the table of OUTPUT INTO cannot have enabled triggers, check constraints, or be
-        // on either side of a foreign key.
+        // "OUTPUT clause (Transact-SQL)": the table of OUTPUT INTO cannot have enabled triggers, check constraints, or
+        // be on either side of a foreign key.
         let in_the_way = other.triggers.first().map(|name| format!("the trigger {name}"));
         if let Some(what) = in_the_way.or_else(|| other.constraints.first().cloned())
             && !self.mapping.takes_out()

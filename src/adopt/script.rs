@@ -42,7 +42,8 @@ const END_SET: &str = include_str!("../../sql/adopt/end_set.sql");
 const END_MOVE: &str = include_str!("../../sql/adopt/end_move.sql");
 const END_INSERT: &str = include_str!("../../sql/adopt/end_insert.sql");
 
-/// What a handler gets beside the payload: a job without headers has none. (The other members of `details` may be missing.)
+/// What a handler gets beside the payload: a job without headers has none. (The other members of `details` may be
+/// missing.)
 const DETAILS: &str = "N'{\"headers\":' + inserted.headers + N'}'";
 
 /// The scripts of the adoption, in the order in which they are run. `$(schema)` stands in them for the schema.

@@ -7,8 +7,8 @@ use readpast::{Adoption, Mapping};
 
 use super::{Fixture, Session};
 
-/// The tables and procedures of the queue articles, as their authors wrote them: shapes, names and ways of writing T-SQL
-/// are theirs. Each is an article's own.
+/// The tables and procedures of the queue articles, as their authors wrote them: shapes, names and ways of writing
+/// T-SQL are theirs. Each is an article's own.
 pub const SIMPLE_QUEUE: &str = "
 CREATE TABLE SimpleQueue
 (
@@ -136,9 +136,9 @@ as
     output deleted.Payload;
 ";
 
-/// But for the hint FASTFIRSTROW, which SQL Server has no more since 2012 ("Discontinued Database Engine functionality"), and
-/// with a cursor that is DYNAMIC and has no TOP 1: it fetches one row in any case, and the dev server has no KEYSET cursor
-/// over such a table.
+/// But for the hint FASTFIRSTROW, which SQL Server has no more since 2012 ("Discontinued Database Engine
+/// functionality"), and with a cursor that is DYNAMIC and has no TOP 1: it fetches one row in any case, and the dev
+/// server has no KEYSET cursor over such a table.
 pub const REQUESTS_QUEUE: &str = "
 CREATE TABLE [dbo].[RequestsQueue](
 [id] [uniqueidentifier] NOT NULL CONSTRAINT [DF_RequestsQueue_id] DEFAULT (newid()),
@@ -261,12 +261,16 @@ pub fn own_database(fixture: &Fixture) -> String {
 
 /// Everything that the catalog says about the tables of dbo, for comparisons.
 pub async fn catalog(session: &mut Session) -> Vec<String> {
-    let columns = "SELECT CONCAT(o.name, ' ', c.name, ' ', c.system_type_id, ' ', c.max_length, ' ', c.precision, ' ', c.scale, ' ',
-                          c.is_nullable, ' ', c.is_identity, ' ', c.is_computed, ' ', c.default_object_id, ' ', c.collation_name) AS line
+    let columns =
+        "SELECT CONCAT(o.name, ' ', c.name, ' ', c.system_type_id, ' ', c.max_length, ' ', c.precision, ' ', \
+                   c.scale, ' ',
+                          c.is_nullable, ' ', c.is_identity, ' ', c.is_computed, ' ', c.default_object_id, ' ',
+                          c.collation_name) AS line
                    FROM sys.objects AS o INNER JOIN sys.columns AS c ON c.object_id = o.object_id
                    WHERE o.schema_id = SCHEMA_ID('dbo') AND o.type = 'U'
                    UNION ALL
-                   SELECT CONCAT(o.name, ' ', i.name, ' ', i.type_desc, ' ', i.is_unique, ' ', i.filter_definition, ' ', i.allow_page_locks)
+                   SELECT CONCAT(o.name, ' ', i.name, ' ', i.type_desc, ' ', i.is_unique, ' ', i.filter_definition, '
+                   ', i.allow_page_locks)
                    FROM sys.objects AS o INNER JOIN sys.indexes AS i ON i.object_id = o.object_id
                    WHERE o.schema_id = SCHEMA_ID('dbo') AND o.type = 'U'
                    UNION ALL

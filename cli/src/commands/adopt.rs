@@ -13,8 +13,9 @@ use crate::output::{Output, confirm};
 
 /// Use a table that is somebody else's as a queue.
 ///
-/// A mapping says what its columns mean (docs/adopt.md, examples/adopt/). Without an option below, the table is looked at
-/// and what would be done is said. The procedures go into a schema of their own: --schema, or the mapping's `schema`.
+/// A mapping says what its columns mean (docs/adopt.md, examples/adopt/). Without an option below, the table is looked
+/// at and what would be done is said. The procedures go into a schema of their own: --schema, or the mapping's
+/// `schema`.
 ///
 /// Role: db_owner; for --print and --check, whoever may see the table's definition.
 #[derive(Debug, Args)]
