@@ -24,7 +24,7 @@ BEGIN
     DECLARE @drop nvarchar(max);
     BEGIN TRANSACTION;
     IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (TABLOCKX, HOLDLOCK))
-        THROW 58003, N'schema $(schema) has jobs, and with this mapping, or the table as it is now, they would be kept in another way; have them worked off and purge the dead ones, or remove the adoption (readpast adopt --remove), then install again', 1;
+        THROW 58003, N'schema $(schema) has jobs, which were claimed under another mapping or other types; have them done, or readpast adopt --remove', 1;
     IF EXISTS (SELECT 1 FROM [$(schema)].[workers] WHERE lost_at IS NULL AND lease_until >= SYSUTCDATETIME())
         THROW 58003, N'workers of /*{table_text}*/ are running, and their claims would fail until this is installed; stop them first', 1;
     DROP PROCEDURE IF EXISTS [$(schema)].[claim];

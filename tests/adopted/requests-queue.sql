@@ -96,7 +96,7 @@ BEGIN
     DECLARE @drop nvarchar(max);
     BEGIN TRANSACTION;
     IF EXISTS (SELECT 1 FROM [requests].[jobs] WITH (TABLOCKX, HOLDLOCK))
-        THROW 58003, N'schema requests has jobs, and with this mapping, or the table as it is now, they would be kept in another way; have them worked off and purge the dead ones, or remove the adoption (readpast adopt --remove), then install again', 1;
+        THROW 58003, N'schema requests has jobs, which were claimed under another mapping or other types; have them done, or readpast adopt --remove', 1;
     IF EXISTS (SELECT 1 FROM [requests].[workers] WHERE lost_at IS NULL AND lease_until >= SYSUTCDATETIME())
         THROW 58003, N'workers of dbo.RequestsQueue are running, and their claims would fail until this is installed; stop them first', 1;
     DROP PROCEDURE IF EXISTS [requests].[claim];
