@@ -21,6 +21,14 @@ IF @granted < 0
     THROW 58011, N'another session has been installing into schema $(schema) for a minute; wait for it to end and run the scripts again', 1;
 GO
 
+-- The adoption of a table has procedures of its own, which these would replace.
+IF OBJECT_ID(N'[$(schema)].[adoption]', N'U') IS NOT NULL
+BEGIN
+    EXEC sys.sp_releaseapplock @Resource = N'$(schema).install', @LockOwner = N'Session';
+    THROW 58003, N'schema $(schema) is the adoption of a table; install it again by readpast adopt MAPPING --install, or choose another schema', 1;
+END;
+GO
+
 -- Owned by dbo, whoever runs this: the tables and procedures are the schema's owner's, and a user who owns something cannot be dropped.
 IF SCHEMA_ID(N'$(schema)') IS NULL
     EXEC (N'CREATE SCHEMA [$(schema)] AUTHORIZATION dbo');

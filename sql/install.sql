@@ -38,6 +38,15 @@ IF @granted < 0
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
+-- The adoption of a table has procedures of its own, which these would replace.
+IF OBJECT_ID(N'[readpast].[adoption]', N'U') IS NOT NULL
+BEGIN
+    EXEC sys.sp_releaseapplock @Resource = N'readpast.install', @LockOwner = N'Session';
+    THROW 58003, N'schema readpast is the adoption of a table; install it again by readpast adopt MAPPING --install, or choose another schema', 1;
+END;
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
 -- Owned by dbo, whoever runs this: the tables and procedures are the schema's owner's, and a user who owns something cannot be dropped.
 IF SCHEMA_ID(N'readpast') IS NULL
     EXEC (N'CREATE SCHEMA [readpast] AUTHORIZATION dbo');

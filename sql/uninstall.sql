@@ -1,6 +1,12 @@
 -- Removes readpast from a database, with all its jobs. Stop the workers first, and remove the members of its four roles (ALTER ROLE ... DROP MEMBER):
 -- a role that has some cannot be dropped (error 15144), and then nothing is.
 --     sqlcmd -b -S SERVER -d DATABASE -v schema=readpast -i uninstall.sql
+-- Nested: only an installed schema has the table of the second condition.
+IF OBJECT_ID(N'[$(schema)].[adoption]', N'U') IS NOT NULL
+BEGIN
+    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs])
+        THROW 58003, N'schema $(schema) is the adoption of a table and holds rows of it, which would be lost; readpast adopt --remove gives them back first', 1;
+END;
 IF EXISTS (SELECT 1
            FROM sys.database_role_members AS m
            INNER JOIN sys.database_principals AS r ON r.principal_id = m.role_principal_id
@@ -92,6 +98,7 @@ DROP TYPE IF EXISTS [$(schema)].[attempt_list];
 DROP TYPE IF EXISTS [$(schema)].[finish_list];
 DROP TYPE IF EXISTS [$(schema)].[detail_list];
 DROP TYPE IF EXISTS [$(schema)].[enqueue_list];
+DROP TABLE IF EXISTS [$(schema)].[adoption];
 DROP TABLE IF EXISTS [$(schema)].[audit];
 DROP TABLE IF EXISTS [$(schema)].[history];
 DROP TABLE IF EXISTS [$(schema)].[claim_rates];

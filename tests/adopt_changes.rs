@@ -7,7 +7,8 @@ use readpast::{Error, Handlers, JobState, Worker};
 use readpast_devserver::DevServer;
 
 use crate::support::adopted::{
-    OUTBOX, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, TABLES_AS_QUEUES, adopted, catalog, example,
+    FOUR_QUEUE, OUTBOX, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, TABLES_AS_QUEUES, adopted, adopted_with,
+    catalog, example,
 };
 use crate::support::{Claimed, Fixture, Session, WorkerSession, literal, number, text};
 
@@ -304,6 +305,255 @@ async fn removed_it_leaves_the_table_as_it_was() {
         drop((session, worker));
         fixture.remove().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_installation_of_our_own_does_not_replace_the_procedures_of_an_adoption() {
+    let (fixture, _) = adopted("adopt_guarded", SIMPLE_QUEUE, "simple-queue.toml").await;
+    let mut session = fixture.session().await;
+    let error = session.script(&readpast::install_script(fixture.schema()).unwrap()).await.unwrap_err();
+    assert_eq!(error.code(), Some(58003), "{error}");
+    let claim = "SELECT COUNT(*) FROM sys.sql_modules WHERE object_id = OBJECT_ID(N'[$(schema)].[claim]') AND definition LIKE N'%SimpleQueue%'";
+    assert_eq!(session.number(claim).await, 1);
+    fixture.queue.adopt(&example("simple-queue.toml")).await.unwrap();
+    drop(session);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uninstalling_loses_no_row_that_is_held() {
+    let (fixture, _) = adopted("adopt_uninstall", TABLES_AS_QUEUES, "fifo-queue.toml").await;
+    let mut session = fixture.session().await;
+    session.sql("INSERT FifoQueue (Payload) VALUES (0x01), (0x02)").await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(worker.claim(1).await.len(), 1);
+    worker.lose(&fixture).await;
+    let refusal = fixture.queue.uninstall().await.unwrap_err();
+    assert!(matches!(refusal, Error::Refused { .. }) && refusal.to_string().contains("--remove"), "{refusal}");
+    let script = readpast::uninstall_script(fixture.schema()).unwrap();
+    assert_eq!(session.script(&script).await.unwrap_err().code(), Some(58003));
+    fixture.queue.remove_adoption().await.unwrap();
+    assert_eq!(session.numbers("SELECT Id FROM FifoQueue ORDER BY Id").await, [1, 2]);
+    assert_eq!(session.number("SELECT COUNT(*) FROM sys.schemas WHERE name = N'$(schema)'").await, 0);
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+/// All of it, or nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn removing_changes_nothing_where_a_role_has_a_member() {
+    let (fixture, _) = adopted("adopt_member", SIMPLE_QUEUE, "simple-queue.toml").await;
+    let mut session = fixture.session().await;
+    session.sql("INSERT SimpleQueue (Id, CreatedAt, Payload) VALUES (NEWID(), SYSUTCDATETIME(), N'x')").await;
+    let login = fixture.create_login(Some("worker")).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(worker.claim(1).await.len(), 1);
+    worker.lose(&fixture).await;
+    let refusal = fixture.queue.remove_adoption().await.unwrap_err();
+    assert!(refusal.to_string().contains("have members"), "{refusal}");
+    let taken = "SELECT COUNT(*) FROM SimpleQueue WHERE ProcessingStartedAt IS NOT NULL";
+    assert_eq!(session.number(taken).await, 1, "it is held as before");
+    assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await, 1);
+    assert!(fixture.queue.check_adoption().await.unwrap().is_ok());
+    fixture.drop_login(&login).await;
+    fixture.queue.remove_adoption().await.unwrap();
+    assert_eq!(session.number(taken).await, 0);
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_adoption_is_removed_from_a_table_that_could_not_be_adopted_any_more() {
+    let (fixture, _) = adopted("adopt_not_now", SIMPLE_QUEUE, "simple-queue.toml").await;
+    let mut session = fixture.session().await;
+    session.sql("INSERT SimpleQueue (Id, CreatedAt, Payload) VALUES (NEWID(), SYSUTCDATETIME(), N'x')").await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(worker.claim(1).await.len(), 1);
+    worker.lose(&fixture).await;
+    session.sql("DROP INDEX IX_SIMPLEQUEUE_POP ON SimpleQueue; EXEC sp_rename N'dbo.SimpleQueue.Payload', N'Body', N'COLUMN'").await;
+    assert!(fixture.queue.check_adoption().await.unwrap().refusal.is_some());
+    fixture.queue.remove_adoption().await.unwrap();
+    assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue WHERE ProcessingStartedAt IS NULL").await, 1);
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_adoption_of_a_table_that_is_gone_is_removed_only_if_that_is_said() {
+    let (fixture, _) = adopted("adopt_gone", SIMPLE_QUEUE, "simple-queue.toml").await;
+    let mut session = fixture.session().await;
+    session.sql("INSERT SimpleQueue (Id, CreatedAt, Payload) VALUES (NEWID(), SYSUTCDATETIME(), N'x')").await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(worker.claim(1).await.len(), 1);
+    worker.lose(&fixture).await;
+    session.sql("DROP TABLE SimpleQueue").await;
+    let refusal = fixture.queue.remove_adoption().await.unwrap_err();
+    assert!(matches!(refusal, Error::Refused { .. }) && refusal.to_string().contains("--force"), "{refusal}");
+    assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await, 1);
+    fixture.queue.abandon_adoption().await.unwrap();
+    assert_eq!(session.number("SELECT COUNT(*) FROM sys.schemas WHERE name = N'$(schema)'").await, 0);
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+/// The worker comes between the look for workers and the removal: what it would take stays in the table.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_beside_the_removal_takes_nothing() {
+    let (fixture, _) = adopted("adopt_race", TABLES_AS_QUEUES, "fifo-queue.toml").await;
+    let mut session = fixture.session().await;
+    session.sql("INSERT FifoQueue (Payload) SELECT 0x01 FROM GENERATE_SERIES(1, 50)").await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    // Its lease has run out by the clock, and it does not know.
+    session.sql("UPDATE [$(schema)].[workers] SET lease_until = '20200101'").await;
+    // The removal waits for this lock when it has the table of the jobs.
+    let mut blocker = fixture.session().await;
+    blocker.sql("BEGIN TRANSACTION; UPDATE [$(schema)].[workers] SET name = name").await;
+    let (removed, claimed) = tokio::join!(fixture.queue.remove_adoption(), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let (claimed, ()) = tokio::join!(worker.try_claim(10), async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            blocker.sql("COMMIT TRANSACTION").await;
+        });
+        claimed
+    });
+    removed.unwrap();
+    assert!(claimed.is_err(), "{:?}", claimed.map(|jobs| jobs.len()));
+    assert_eq!(session.number("SELECT COUNT(*) FROM FifoQueue").await, 50);
+    drop((session, blocker, worker));
+    fixture.remove().await;
+}
+
+/// What `jobs` keeps of a row is another with each of these: of the key, of what is set, of the whole row.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_mapping_is_installed_only_while_there_are_no_jobs() {
+    let tables =
+        "CREATE TABLE Tasks (id int NOT NULL PRIMARY KEY, other uniqueidentifier NOT NULL UNIQUE DEFAULT NEWID(),
+                                      state int NOT NULL DEFAULT 0, note int NULL, body nvarchar(max) NULL);
+                  CREATE INDEX tasks_ready ON Tasks (state, id);";
+    let written = |key: &str, claim: &str| {
+        format!(
+            "table = \"Tasks\"\n{key}payload = \"body\"\norder = \"id\"\nready = \"state = 0\"\n\
+             [claim]\n{claim}\n[done]\ndelete = true\n"
+        )
+    };
+    let mapping = |key: &str, claim: &str| readpast::Mapping::from_toml(&written(key, claim)).unwrap();
+    let first = mapping("key = \"id\"\n", "set = { state = 1 }");
+    let noted = mapping("key = \"id\"\n", "set = { state = 1, note = 2 }");
+    let (fixture, _) = adopted_with("adopt_anew", tables, &first).await;
+    let mut session = fixture.session().await;
+    let columns = "SELECT CONCAT(c.name, ' ', t.name) AS line FROM sys.columns AS c INNER JOIN sys.types AS t ON t.user_type_id = c.user_type_id
+                   WHERE c.object_id = OBJECT_ID(N'[$(schema)].[jobs]') AND c.name LIKE N'their%' ORDER BY c.name";
+    let changed = [
+        (mapping("key = \"other\"\n", "set = { state = 1 }"), vec!["their_other uniqueidentifier", "their_state int"]),
+        (
+            mapping("key = \"other\"\n", "set = { state = 1, note = 2 }"),
+            vec!["their_note int", "their_other uniqueidentifier", "their_state int"],
+        ),
+        (
+            mapping("", "delete = true"),
+            vec![
+                "their_body nvarchar",
+                "their_id int",
+                "their_note int",
+                "their_other uniqueidentifier",
+                "their_state int",
+            ],
+        ),
+        (noted.clone(), vec!["their_id int", "their_note int", "their_state int"]),
+    ];
+    for (number, (mapping, kept)) in changed.iter().enumerate() {
+        session.sql("INSERT Tasks (id, body) VALUES (1, N'x')").await;
+        let mut worker = WorkerSession::register(&fixture).await;
+        let job = worker.claim(10).await.remove(0);
+        let refusal = fixture.queue.adopt(mapping).await.unwrap_err();
+        assert!(
+            matches!(refusal, Error::Refused { .. }) && refusal.to_string().contains("has jobs"),
+            "{number}: {refusal}"
+        );
+        assert_eq!(worker.finish(&[job.done()]).await, [], "{number}: what was installed goes on");
+        assert_eq!(session.number("SELECT COUNT(*) FROM Tasks").await, 0, "{number}");
+        let refusal = fixture.queue.adopt(mapping).await.unwrap_err();
+        assert!(refusal.to_string().contains("running"), "{number}: {refusal}");
+        worker.lose(&fixture).await;
+        fixture.queue.adopt(mapping).await.unwrap_or_else(|error| panic!("{number}: {error}"));
+        let found: Vec<String> = session.sql(columns).await.iter().map(|row| text(row, "line").unwrap()).collect();
+        assert_eq!(found, *kept, "{number}");
+    }
+
+    // A column that has grown, too: a value that fits now would not fit where it is kept.
+    session.sql("ALTER TABLE Tasks ALTER COLUMN note bigint NULL; INSERT Tasks (id, body) VALUES (1, N'x')").await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    worker.claim(1).await;
+    let refusal = fixture.queue.adopt(&noted).await.unwrap_err();
+    assert!(refusal.to_string().contains("has jobs"), "{refusal}");
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+/// A script that was printed for one table runs beside another of that name, which differs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_printed_script_is_refused_where_the_table_is_another() {
+    let fixture = Fixture::in_own_database("adopt_printed").await;
+    let mut session = fixture.session().await;
+    session.script(FOUR_QUEUE).await.unwrap();
+    let mut config = fixture.config.clone();
+    config.connection.schema = "four".to_string();
+    let queue = readpast::Queue::connect(&config).await.unwrap();
+    let script = queue.plan_adoption(&example("four-queue.toml")).await.unwrap().script();
+    drop(queue);
+    let schemas = "SELECT COUNT(*) FROM sys.schemas WHERE name = N'four'";
+    let index = "CREATE INDEX other ON four_queue (reputation)";
+    for (change, undo, says) in [
+        (
+            "ALTER TABLE four_queue ALTER COLUMN app_server nvarchar(60) NULL",
+            "ALTER TABLE four_queue ALTER COLUMN app_server sysname NULL",
+            "column app_server",
+        ),
+        ("ALTER TABLE four_queue ADD extra int NULL", "ALTER TABLE four_queue DROP COLUMN extra", "column extra int"),
+        (
+            "CREATE TRIGGER four_told ON four_queue AFTER INSERT AS RETURN",
+            "DROP TRIGGER four_told",
+            "trigger four_told is new",
+        ),
+        (
+            "DROP INDEX fq_uq_r ON four_queue",
+            "CREATE UNIQUE INDEX fq_uq_r ON four_queue (reputation)",
+            "unique index on the key is not there",
+        ),
+    ] {
+        session.sql(change).await;
+        let error = session.script(&script).await.unwrap_err();
+        assert_eq!(error.code(), Some(58003), "{error}");
+        assert!(error.to_string().contains(says), "{says}: {error}");
+        assert_eq!(session.number(schemas).await, 0, "nothing is done");
+        session.sql(undo).await;
+    }
+    // An index more is no difference, nor another name for the clustered one, which the procedures have by its number.
+    session.sql(index).await;
+    session.sql("ALTER TABLE four_queue DROP CONSTRAINT big_idea").await;
+    session.sql("ALTER TABLE four_queue ADD CONSTRAINT made_anew PRIMARY KEY CLUSTERED (in_process, id)").await;
+    session.script(&script).await.unwrap();
+    assert_eq!(session.number(schemas).await, 1);
+    session.sql("DECLARE @found bit; EXEC four.look @queue_id = 1, @found = @found OUTPUT").await;
+    drop(session);
+    fixture.remove().await;
+}
+
+/// The only copy of a row does not go after a time.
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_rows_of_a_table_whose_claims_delete_do_not_expire() {
+    let (fixture, _) = adopted("adopt_keep_dead", TABLES_AS_QUEUES, "fifo-queue.toml").await;
+    let mut session = fixture.session().await;
+    let set = "EXEC [$(schema)].[create_queue] @queue = N'FifoQueue', @keep_dead_s =";
+    let (number, message) = session.refusal(&format!("{set} 60")).await;
+    assert!(number == 58003 && message.contains("only copy"), "{number} {message}");
+    session.sql(&format!("{set} 0")).await;
+    drop(session);
+    fixture.remove().await;
+
+    let (fixture, _) = adopted("adopt_keep_dead_set", SIMPLE_QUEUE, "simple-queue.toml").await;
+    fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'SimpleQueue', @keep_dead_s = 60").await;
+    fixture.remove().await;
 }
 
 /// With the article's index, a claim reads what it takes: an entry of the index and its row, for each.

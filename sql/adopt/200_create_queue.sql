@@ -8,3 +8,4 @@ IF @completion <> 'delete' OR @delivery <> 'at_least_once' OR @claim_order <> 'f
     THROW 58003, N'this queue is the table /*{table_text}*/: what becomes of a done row, and in which order rows come, the mapping says, and there are no groups', 1;
 IF @max_running > 0 OR @rate_jobs > 0
     THROW 58003, N'this queue is the table /*{table_text}*/: max_running and rate_jobs are for tables of readpast''s own', 1;
+/*{keep_dead}*/

@@ -65,14 +65,18 @@ impl Queue {
 /// The mapping and the facts of the installed adoption.
 pub(super) async fn installed(session: &mut Session) -> Result<(Mapping, String), Error> {
     let Some((text, facts)) = session.adoption().await? else {
-        return Err(Error::NotInstalled {
-            number: None,
-            schema: session.schema().to_string(),
-            message: "the schema is not the adoption of a table".to_string(),
-        });
+        return Err(not_adopted(session));
     };
     let mapping = Mapping::from_toml(&text)?;
     Ok((mapping, facts))
+}
+
+pub(super) fn not_adopted(session: &Session) -> Error {
+    Error::NotInstalled {
+        number: None,
+        schema: session.schema().to_string(),
+        message: "the schema is not the adoption of a table".to_string(),
+    }
 }
 
 /// What each line of facts is about: `column Id`.

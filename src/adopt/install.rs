@@ -99,22 +99,36 @@ impl Queue {
     }
 
     /// Gives the rows that are held back to the adopted table, and removes the adoption with its schema: the table is
-    /// as it was, but for what was done. Stop the workers first.
+    /// as it was, but for what was done. All of it, or nothing. Stop the workers first.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] while workers run, or where there are dead jobs whose rows stand nowhere else;
-    /// [`Error::NotInstalled`] where the schema has no adoption; those of [`plan_adoption`](Queue::plan_adoption) where
-    /// the table has changed so much that nothing can be given back.
+    /// [`Error::Refused`] while workers run, where there are dead jobs whose rows stand nowhere else, where the
+    /// schema's roles have members, or where the table has changed so much that what is held cannot be given back (see
+    /// [`abandon_adoption`](Queue::abandon_adoption)); [`Error::NotInstalled`] where the schema has no adoption.
     pub async fn remove_adoption(&self) -> Result<(), Error> {
+        self.end_adoption(true).await
+    }
+
+    /// Removes the adoption with its schema, and gives nothing back: for a table that is gone, or that will not come
+    /// back to what it was. What is held stays marked in the table; rows that a claim has deleted there are lost. Stop
+    /// the workers first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] while workers run, or where the schema's roles have members; [`Error::NotInstalled`] where
+    /// the schema has no adoption.
+    pub async fn abandon_adoption(&self) -> Result<(), Error> {
+        self.end_adoption(false).await
+    }
+
+    async fn end_adoption(&self, gives_back: bool) -> Result<(), Error> {
         let mut session = self.any_session().await?;
-        let (mapping, _) = super::check::installed(&mut session).await?;
-        let table = table_of(&mut session, &mapping).await?;
-        let others = others(&mut session, &mapping).await?;
-        let plan = Plan::new(&mapping, session.schema(), table, &others)?;
-        let script = script::removal(&plan).map_err(internal)?;
-        session.run_removal(&script).await?;
-        session.uninstall().await
+        if session.adoption().await?.is_none() {
+            return Err(super::check::not_adopted(&session));
+        }
+        let script = script::removal(gives_back, schema::UNINSTALL).map_err(internal)?;
+        session.run_removal(&script).await
     }
 }
 

@@ -75,6 +75,11 @@
 //! The changes stand in `sql/adopt/`, one file for each script of `sql/` that differs: places of that script, named by
 //! their text, with what is put there. A place that is not found exactly once fails a test. What they put in is T-SQL
 //! with marks like `/*{table}*/`, for which names, lists of columns and expressions are filled in.
+//!
+//! Its first batch looks whether the table is what the script was made from. Behind it, what `jobs` keeps of a row is
+//! compared with what it kept: another key, another mark or another type is taken only while there are no jobs. The
+//! statements that give back what is held are written here, too, and kept: a removal needs neither the mapping nor a
+//! table that could be adopted today. It is one transaction with the schema's end.
 
 mod catalog;
 mod check;

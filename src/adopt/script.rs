@@ -12,7 +12,9 @@ macro_rules! changes {
 }
 
 /// The scripts that differ, and those that come in addition.
-const CHANGES: [(&str, &str); 18] = changes![
+const CHANGES: [(&str, &str); 20] = changes![
+    "000_adopted_table.sql",
+    "000_begin.sql",
     "095_adoption.sql",
     "200_create_queue.sql",
     "210_enqueue.sql",
@@ -71,13 +73,15 @@ pub(super) fn scripts(plan: &Plan, base: &[(&str, &str)]) -> Result<Vec<(String,
     Ok(scripts)
 }
 
-/// The script that gives back what is held and removes the adoption's own table; the schema's removal comes after it.
+/// The script that removes an adoption, with what it holds given back before, or not.
 ///
 /// # Errors
 ///
 /// As [`scripts`].
-pub(super) fn removal(plan: &Plan) -> Result<String, String> {
-    filled(REMOVE, &Marks { plan }.values()?)
+pub(super) fn removal(gives_back: bool, uninstall: &str) -> Result<String, String> {
+    let uninstall = uninstall.trim_end().trim_end_matches("GO").to_string();
+    let gives_back = if gives_back { "1" } else { "0" }.to_string();
+    filled(REMOVE, &[("gives_back", gives_back), ("uninstall", uninstall)])
 }
 
 struct Marks<'a> {
@@ -105,7 +109,7 @@ impl Marks<'_> {
         let rows = self.row_columns();
         let bare = |value: &Value| value.sql(&Terms { column: &bracketed, word: &claim_word });
         let hint = match &plan.ready_index {
-            Some(index) => format!(", INDEX ({})", bracketed(index)),
+            Some(index) => format!(", INDEX ({})", self.index_hint(index)),
             None => String::new(),
         };
         let predicate =
@@ -213,6 +217,7 @@ impl Marks<'_> {
             _ => String::new(),
         };
 
+        let key_literals: Vec<String> = mapping.key.iter().map(|at| literal(&at.it)).collect();
         let done = self.done()?;
         let ends = self.ends_elsewhere()?;
         let back: Vec<&Column> = if takes_out { Vec::new() } else { kept.clone() };
@@ -230,6 +235,12 @@ impl Marks<'_> {
 
         Ok(vec![
             ("table", table.clone()),
+            ("table_object", literal(&table)),
+            ("table_lines", self.table_lines()),
+            ("key_literals", if mapping.key.is_empty() { literal("") } else { key_literals.join(", ") }),
+            ("keep_dead", self.keep_dead()),
+            // A mapping of before may have let it be set.
+            ("kept_for_ever", if self.dead_are_the_only_copies() { ", @keep_dead_s = 0" } else { "" }.to_string()),
             ("table_literal", literal(&plan.table.name.to_string())),
             ("table_text", plan.table.name.to_string().replace('\'', "''")),
             ("queue_literal", literal(&mapping.queue.it)),
@@ -278,8 +289,8 @@ impl Marks<'_> {
             ("back_sets", lines(&restored, 8)),
             ("key_hint", self.key_hint()),
             ("key_of_returned", key_join("b", &|name| format!("t.{}", bracketed(name)))),
-            ("dead_rows", self.dead_rows()),
-            ("give_back", self.give_back()),
+            ("kept", literal(&self.kept_as())),
+            ("give_back", long_statements("@give_back", &(self.dead_rows() + &self.give_back()))),
         ])
     }
 
@@ -535,7 +546,7 @@ impl Marks<'_> {
     }
 
     /// How a row is found by its key. The index is named only where another could be sought, too: often SQL Server has
-    /// made up its name, and another copy of the database has another.
+    /// made up its name.
     fn key_hint(&self) -> String {
         let key = &self.plan.mapping.key;
         let begins_with_key = |index: &&super::catalog::Index| {
@@ -543,10 +554,74 @@ impl Marks<'_> {
         };
         match &self.plan.key_index {
             Some(index) if self.plan.table.indexes.iter().filter(begins_with_key).count() > 1 => {
-                format!("FORCESEEK, INDEX ({})", bracketed(index))
+                format!("FORCESEEK, INDEX ({})", self.index_hint(index))
             }
             _ => "FORCESEEK".to_string(),
         }
+    }
+
+    /// The clustered index by its number: often SQL Server has made up its name, and another copy of the table has
+    /// another.
+    fn index_hint(&self, name: &str) -> String {
+        match self.plan.table.indexes.iter().find(|index| index.name == name) {
+            Some(index) if index.is_clustered => "1".to_string(),
+            _ => bracketed(name),
+        }
+    }
+
+    /// What the procedures rely on, as `000_adopted_table.sql` reads it in the catalog: a line for each.
+    fn table_lines(&self) -> String {
+        let table = &self.plan.table;
+        let mut found: Vec<String> = table
+            .columns
+            .iter()
+            .map(|column| {
+                let collation = column.collation.as_ref().map_or(String::new(), |collation| format!(" {collation}"));
+                format!(
+                    "column {} {} {} {} {}{collation}{}{}{}",
+                    column.name,
+                    column.type_name,
+                    column.max_length,
+                    column.precision,
+                    column.scale,
+                    if column.is_nullable { " null" } else { " not null" },
+                    if column.is_identity { " identity" } else { "" },
+                    if column.is_computed { " computed" } else { "" },
+                )
+            })
+            .collect();
+        if self.plan.key_index.is_some() {
+            found.push("unique index on the key".to_string());
+        }
+        // Those that hints name.
+        let key_index = self.plan.key_index.as_ref().filter(|_| self.key_hint().contains("INDEX"));
+        for name in self.plan.ready_index.iter().chain(key_index) {
+            let Some(index) = table.indexes.iter().find(|index| index.name == *name) else { continue };
+            let shown = if index.is_clustered { "clustered" } else { name };
+            for (at, (column, descending)) in index.key.iter().enumerate() {
+                let direction = if *descending { " desc" } else { "" };
+                found.push(format!("index {shown}, key {}: {column}{direction}", at + 1));
+            }
+            found.extend(index.filter.as_ref().map(|filter| format!("index {shown} where {filter}")));
+        }
+        lines(&found.iter().map(|line| format!("({})", literal(line))).collect::<Vec<_>>(), 8)
+    }
+
+    /// A dead job has the only copy of its row.
+    fn dead_are_the_only_copies(&self) -> bool {
+        self.plan.mapping.takes_out() && matches!(self.plan.mapping.dead.it, End::Set(_))
+    }
+
+    /// Such a row does not go after a time.
+    fn keep_dead(&self) -> String {
+        if !self.dead_are_the_only_copies() {
+            return String::new();
+        }
+        let table = self.plan.table.name.to_string().replace('\'', "''");
+        format!(
+            "IF @keep_dead_s > 0\n    THROW 58003, N'this queue is the table {table}, whose claims delete: a dead job has the only \
+             copy of its row, and keep_dead_s would lose it; requeue or purge them, or say [dead] move in the mapping', 1;\n"
+        )
     }
 
     /// `held`: the alias of what has the row's kept columns.
@@ -603,6 +678,20 @@ impl Marks<'_> {
         }
     }
 
+    /// Which columns `jobs` has, and what for: jobs that were claimed under another mapping lack what this one's
+    /// procedures would look for. If a release writes it in another way, its installation over jobs is refused.
+    fn kept_as(&self) -> String {
+        let mapping = &self.plan.mapping;
+        let named = |names: &mut dyn Iterator<Item = &String>| names.map(|name| bracketed(name)).collect::<Vec<_>>();
+        let key = named(&mut mapping.key.iter().map(|at| &at.it)).join(", ");
+        let sets = named(&mut mapping.claim_sets().iter().map(|set| &set.column.it)).join(", ");
+        let claim = if mapping.takes_out() { "deletes".to_string() } else { format!("sets {sets}") };
+        let kept = self.plan.kept();
+        let columns: Vec<String> =
+            kept.iter().map(|column| format!("{} {}", kept_name(&column.name), column.declaration())).collect();
+        format!("a claim {claim}; key {key}; jobs has {}", columns.join(", "))
+    }
+
     /// Rows that only the adoption has are not thrown away with it.
     fn dead_rows(&self) -> String {
         let keeps = matches!(&self.plan.mapping.dead.it, End::Set(sets) if sets.is_empty());
@@ -614,7 +703,7 @@ impl Marks<'_> {
             .to_string()
     }
 
-    /// The statements that put back what is held.
+    /// The statements that put back what is held. They name no index: they are run when the table may have others.
     fn give_back(&self) -> String {
         let plan = self.plan;
         let table = plan.table.name.sql();
@@ -624,10 +713,9 @@ impl Marks<'_> {
                 sets.map(|set| format!("{} = j.{}", bracketed(&set.column.it), kept_name(&set.column.it))).collect();
             let on = plan.mapping.key.iter().map(|at| format!("t.{} = j.{}", bracketed(&at.it), kept_name(&at.it)));
             return format!(
-                "UPDATE t\nSET {}\nFROM [$(schema)].[jobs] AS j\nINNER LOOP JOIN {table} AS t WITH (ROWLOCK, {}) ON {}\n\
+                "UPDATE t\nSET {}\nFROM [$(schema)].[jobs] AS j\nINNER LOOP JOIN {table} AS t WITH (ROWLOCK) ON {}\n\
                  WHERE j.ended = 0;",
                 lines(&sets, 4),
-                self.key_hint(),
                 on.collect::<Vec<_>>().join(" AND ")
             );
         }
@@ -687,10 +775,18 @@ fn unbracketed(name: &str) -> String {
 /// Statements that put a text into a variable, a line each: so that a line that says GO, or has what sqlcmd takes for a
 /// variable, is part of the text.
 fn long_text(variable: &str, text: &str) -> String {
+    assignments(variable, text, &|line| literal(line).replace("$(", "$' + N'("))
+}
+
+/// The same for T-SQL of ours, in which the schema is filled in.
+fn long_statements(variable: &str, statements: &str) -> String {
+    assignments(variable, statements, &literal)
+}
+
+fn assignments(variable: &str, text: &str, written: &dyn Fn(&str) -> String) -> String {
     let mut statements = format!("DECLARE {variable} nvarchar(max) = N'';\n");
     for line in text.lines() {
-        let line = literal(line).replace("$(", "$' + N'(");
-        statements += &format!("SET {variable} = {variable} + {line} + NCHAR(10);\n");
+        statements += &format!("SET {variable} = {variable} + {} + NCHAR(10);\n", written(line));
     }
     statements
 }

@@ -138,7 +138,7 @@ IF APPLOCK_MODE(N'public', N'$(schema).install', N'Session') <> N'NoLock'
 GO
 ";
 
-const UNINSTALL: &str = include_str!("../../sql/uninstall.sql");
+pub(crate) const UNINSTALL: &str = include_str!("../../sql/uninstall.sql");
 
 /// Looks whether the schema is the adoption of a table.
 const ADOPTION: &str = include_str!("../../sql/adopt/installed.sql");
@@ -282,12 +282,6 @@ impl Session {
     }
 
     async fn run_scripts(&mut self) -> Result<(), Error> {
-        // Those of another table's adoption must not be overwritten by ours.
-        if self.adoption().await?.is_some() {
-            let message =
-                "this schema is the adoption of a table; it is brought up to this release by adopting the table again";
-            return Err(Error::Refused { message: message.to_string() });
-        }
         self.run_all(SCRIPTS).await
     }
 
@@ -306,7 +300,7 @@ impl Session {
         Ok(())
     }
 
-    /// Runs the script that gives back what an adoption holds.
+    /// Runs the script that removes an adoption.
     pub(crate) async fn run_removal(&mut self, script: &str) -> Result<(), Error> {
         self.run_all([("remove.sql", script)]).await
     }

@@ -1,3 +1,77 @@
+-- 000_adopted_table.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- The table must be what it was when this script was made from it. Otherwise nothing is done: make the script again, where it is to run.
+DECLARE @id int = OBJECT_ID(N'[dbo].[four_queue]', N'U'), @differs nvarchar(2000), @message nvarchar(2048);
+IF @id IS NULL
+    THROW 58003, N'there is no table dbo.four_queue in this database, or this login may not see it', 1;
+
+WITH was (line) AS
+(
+    SELECT line
+    FROM (VALUES
+        (N'column id bigint 8 19 0 not null identity'),
+        (N'column in_process bit 1 1 0 not null'),
+        (N'column reputation int 4 10 0 not null'),
+        (N'column scheduled_start_date datetime 8 23 3 null'),
+        (N'column start_date datetime 8 23 3 null'),
+        (N'column end_date datetime 8 23 3 null'),
+        (N'column duration_milliseconds int 4 10 0 null computed'),
+        (N'column app_server nvarchar 256 0 0 SQL_Latin1_General_CP1_CI_AS null'),
+        (N'column attempts tinyint 1 3 0 not null'),
+        (N'unique index on the key'),
+        (N'index clustered, key 1: in_process'),
+        (N'index clustered, key 2: id')) AS v (line)
+),
+usable (index_id, name, is_unique, filter) AS
+(
+    SELECT i.index_id, CASE i.index_id WHEN 1 THEN N'clustered' ELSE i.name END, i.is_unique, i.filter_definition
+    FROM sys.indexes AS i
+    WHERE i.object_id = @id AND i.type IN (1, 2) AND i.is_disabled = 0 AND i.is_hypothetical = 0
+),
+index_keys (index_id, ordinal, name, direction) AS
+(
+    SELECT ic.index_id, ic.key_ordinal, c.name, CASE ic.is_descending_key WHEN 1 THEN N' desc' ELSE N'' END
+    FROM sys.index_columns AS ic
+    INNER JOIN sys.columns AS c ON c.object_id = ic.object_id AND c.column_id = ic.column_id
+    WHERE ic.object_id = @id AND ic.key_ordinal > 0
+),
+-- may_be_new: whatever indexes there are besides those that the procedures need.
+is_now (line, may_be_new) AS
+(
+    SELECT CONCAT(N'column ', c.name, N' ', t.name, N' ', c.max_length, N' ', c.precision, N' ', c.scale, N' ' + c.collation_name,
+                  CASE c.is_nullable WHEN 1 THEN N' null' ELSE N' not null' END, CASE c.is_identity WHEN 1 THEN N' identity' ELSE N'' END,
+                  CASE c.is_computed WHEN 1 THEN N' computed' ELSE N'' END) COLLATE DATABASE_DEFAULT, 0
+    FROM sys.columns AS c
+    LEFT JOIN sys.types AS t ON t.user_type_id = c.system_type_id
+    WHERE c.object_id = @id
+    UNION ALL
+    SELECT CONCAT(N'trigger ', g.name) COLLATE DATABASE_DEFAULT, 0 FROM sys.triggers AS g WHERE g.parent_id = @id AND g.is_disabled = 0
+    UNION ALL
+    SELECT CONCAT(N'index ', u.name, N', key ', k.ordinal, N': ', k.name, k.direction) COLLATE DATABASE_DEFAULT, 1
+    FROM usable AS u
+    INNER JOIN index_keys AS k ON k.index_id = u.index_id
+    UNION ALL
+    SELECT CONCAT(N'index ', u.name, N' where ', u.filter) COLLATE DATABASE_DEFAULT, 1 FROM usable AS u WHERE u.filter IS NOT NULL
+    UNION ALL
+    SELECT N'unique index on the key', 1
+    FROM usable AS u
+    WHERE u.is_unique = 1 AND u.filter IS NULL
+        AND NOT EXISTS (SELECT 1 FROM index_keys AS k WHERE k.index_id = u.index_id AND k.name NOT IN (N'reputation'))
+)
+SELECT TOP (1) @differs = d.line
+FROM (SELECT CONCAT(was.line, N' is not there') AS line FROM was WHERE NOT EXISTS (SELECT 1 FROM is_now AS n WHERE n.line = was.line)
+      UNION ALL
+      SELECT CONCAT(n.line, N' is new') FROM is_now AS n WHERE n.may_be_new = 0 AND NOT EXISTS (SELECT 1 FROM was WHERE was.line = n.line)) AS d
+ORDER BY d.line DESC;
+IF @differs IS NOT NULL
+BEGIN
+    SET @message = CONCAT(N'dbo.four_queue is not what this script was made from: ', @differs);
+    THROW 58003, @message, 1;
+END;
+GO
+
+-- 000_begin.sql
 -- 095_adoption.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -11,6 +85,8 @@ IF OBJECT_ID(N'[four].[adoption]', N'U') IS NULL
         table_name nvarchar(517) NOT NULL,
         mapping    nvarchar(max) NOT NULL,
         facts      nvarchar(max) NOT NULL,  -- what the table was, a line for each column, index and so on
+        kept       nvarchar(max) NOT NULL,  -- which columns jobs has for it, and what for
+        give_back  nvarchar(max) NOT NULL,  -- the statements that put back what is held
         adopted_at datetime2(3)  NOT NULL CONSTRAINT adoption_adopted_at DEFAULT SYSUTCDATETIME(),
         CONSTRAINT adoption_pk PRIMARY KEY CLUSTERED (queue)
     );
@@ -19,6 +95,32 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 IF EXISTS (SELECT 1 FROM [four].[adoption] WHERE table_name <> N'dbo.four_queue' OR queue <> N'four_queue')
     THROW 58003, N'schema four is the adoption of another table or under another queue name; remove that first, or choose another schema', 1;
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Jobs keep of a row what the procedures of their time need: another mapping, or another type, would find something else in them. So that
+-- changes only while there are none, and no claim of before comes in between.
+IF NOT EXISTS (SELECT 1 FROM [four].[adoption] WHERE kept = N'a claim sets [in_process], [start_date], [end_date], [app_server], [attempts]; key [reputation]; jobs has [their_in_process] bit NULL, [their_reputation] int NULL, [their_start_date] datetime NULL, [their_end_date] datetime NULL, [their_app_server] nvarchar(128) COLLATE SQL_Latin1_General_CP1_CI_AS NULL, [their_attempts] tinyint NULL')
+BEGIN
+    DECLARE @drop nvarchar(max);
+    BEGIN TRANSACTION;
+    IF EXISTS (SELECT 1 FROM [four].[jobs] WITH (TABLOCKX, HOLDLOCK))
+        THROW 58003, N'schema four has jobs, which were claimed under another mapping or other types; have them done, or readpast adopt --remove', 1;
+    IF EXISTS (SELECT 1 FROM [four].[workers] WHERE lost_at IS NULL AND lease_until >= SYSUTCDATETIME())
+        THROW 58003, N'workers of dbo.four_queue are running, and their claims would fail until this is installed; stop them first', 1;
+    DROP PROCEDURE IF EXISTS [four].[claim];
+    DROP INDEX IF EXISTS jobs_their_key ON [four].[jobs];
+    WHILE 1 = 1
+    BEGIN
+        SELECT TOP (1) @drop = N'ALTER TABLE [four].[jobs] DROP COLUMN ' + QUOTENAME(name)
+        FROM sys.columns
+        WHERE object_id = OBJECT_ID(N'[four].[jobs]') AND LEFT(name, 6) = N'their_';
+        IF @@ROWCOUNT = 0
+            BREAK;
+        EXEC sys.sp_executesql @drop;
+    END;
+    COMMIT TRANSACTION;
+END;
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -98,7 +200,7 @@ WITH next_rows AS
 (
     SELECT TOP (@room)
            [id], [in_process], [reputation], [start_date], [end_date], [app_server], [attempts]
-    FROM [dbo].[four_queue] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([big_idea]))
+    FROM [dbo].[four_queue] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (1))
     WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3
     ORDER BY [id]
 )
@@ -150,7 +252,7 @@ FROM @rows AS k
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 -- 232_look.sql
-IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([big_idea])) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3)
+IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3)
 -- 240_finish.sql
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, [their_reputation] int NULL);
     OUTPUT deleted.job_id, 0, deleted.[their_reputation] INTO @found (job_id, dead, [their_reputation])
@@ -195,17 +297,17 @@ INSERT @found (job_id) SELECT job_id FROM @returned;
     FROM @given_back AS g;
 -- 350_sample.sql
     -- Rows of [dbo].[four_queue] are counted up to 100,000; the oldest is the first in their order.
-    SET @counted = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) 1 AS one FROM [dbo].[four_queue] WITH (NOLOCK, INDEX ([big_idea])) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3) AS h);
+    SET @counted = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) 1 AS one FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3) AS h);
     IF @counted > 0
-        SET @due_at = (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[four_queue] WITH (NOLOCK, INDEX ([big_idea])) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3
+        SET @due_at = (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3
     ORDER BY [id]);
     IF @counted > 0 AND (@oldest IS NULL OR @due_at < @oldest)
 -- 360_unfinished.sql
-IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] WITH (NOLOCK, INDEX ([big_idea])) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3)
+IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3)
 -- 400_stats.sql
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
-                   SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[four_queue] WITH (NOLOCK, INDEX ([big_idea])) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3) AS c),
-                          (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[four_queue] WITH (NOLOCK, INDEX ([big_idea])) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3
+                   SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3) AS c),
+                          (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3
     ORDER BY [id])) AS i) AS r
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')

@@ -1,3 +1,66 @@
+-- 000_adopted_table.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- The table must be what it was when this script was made from it. Otherwise nothing is done: make the script again, where it is to run.
+DECLARE @id int = OBJECT_ID(N'[dbo].[HeapQueue]', N'U'), @differs nvarchar(2000), @message nvarchar(2048);
+IF @id IS NULL
+    THROW 58003, N'there is no table dbo.HeapQueue in this database, or this login may not see it', 1;
+
+WITH was (line) AS
+(
+    SELECT line
+    FROM (VALUES
+        (N'column Payload varbinary -1 0 0 null')) AS v (line)
+),
+usable (index_id, name, is_unique, filter) AS
+(
+    SELECT i.index_id, CASE i.index_id WHEN 1 THEN N'clustered' ELSE i.name END, i.is_unique, i.filter_definition
+    FROM sys.indexes AS i
+    WHERE i.object_id = @id AND i.type IN (1, 2) AND i.is_disabled = 0 AND i.is_hypothetical = 0
+),
+index_keys (index_id, ordinal, name, direction) AS
+(
+    SELECT ic.index_id, ic.key_ordinal, c.name, CASE ic.is_descending_key WHEN 1 THEN N' desc' ELSE N'' END
+    FROM sys.index_columns AS ic
+    INNER JOIN sys.columns AS c ON c.object_id = ic.object_id AND c.column_id = ic.column_id
+    WHERE ic.object_id = @id AND ic.key_ordinal > 0
+),
+-- may_be_new: whatever indexes there are besides those that the procedures need.
+is_now (line, may_be_new) AS
+(
+    SELECT CONCAT(N'column ', c.name, N' ', t.name, N' ', c.max_length, N' ', c.precision, N' ', c.scale, N' ' + c.collation_name,
+                  CASE c.is_nullable WHEN 1 THEN N' null' ELSE N' not null' END, CASE c.is_identity WHEN 1 THEN N' identity' ELSE N'' END,
+                  CASE c.is_computed WHEN 1 THEN N' computed' ELSE N'' END) COLLATE DATABASE_DEFAULT, 0
+    FROM sys.columns AS c
+    LEFT JOIN sys.types AS t ON t.user_type_id = c.system_type_id
+    WHERE c.object_id = @id
+    UNION ALL
+    SELECT CONCAT(N'trigger ', g.name) COLLATE DATABASE_DEFAULT, 0 FROM sys.triggers AS g WHERE g.parent_id = @id AND g.is_disabled = 0
+    UNION ALL
+    SELECT CONCAT(N'index ', u.name, N', key ', k.ordinal, N': ', k.name, k.direction) COLLATE DATABASE_DEFAULT, 1
+    FROM usable AS u
+    INNER JOIN index_keys AS k ON k.index_id = u.index_id
+    UNION ALL
+    SELECT CONCAT(N'index ', u.name, N' where ', u.filter) COLLATE DATABASE_DEFAULT, 1 FROM usable AS u WHERE u.filter IS NOT NULL
+    UNION ALL
+    SELECT N'unique index on the key', 1
+    FROM usable AS u
+    WHERE u.is_unique = 1 AND u.filter IS NULL
+        AND NOT EXISTS (SELECT 1 FROM index_keys AS k WHERE k.index_id = u.index_id AND k.name NOT IN (N''))
+)
+SELECT TOP (1) @differs = d.line
+FROM (SELECT CONCAT(was.line, N' is not there') AS line FROM was WHERE NOT EXISTS (SELECT 1 FROM is_now AS n WHERE n.line = was.line)
+      UNION ALL
+      SELECT CONCAT(n.line, N' is new') FROM is_now AS n WHERE n.may_be_new = 0 AND NOT EXISTS (SELECT 1 FROM was WHERE was.line = n.line)) AS d
+ORDER BY d.line DESC;
+IF @differs IS NOT NULL
+BEGIN
+    SET @message = CONCAT(N'dbo.HeapQueue is not what this script was made from: ', @differs);
+    THROW 58003, @message, 1;
+END;
+GO
+
+-- 000_begin.sql
 -- 095_adoption.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -11,6 +74,8 @@ IF OBJECT_ID(N'[heap_queue].[adoption]', N'U') IS NULL
         table_name nvarchar(517) NOT NULL,
         mapping    nvarchar(max) NOT NULL,
         facts      nvarchar(max) NOT NULL,  -- what the table was, a line for each column, index and so on
+        kept       nvarchar(max) NOT NULL,  -- which columns jobs has for it, and what for
+        give_back  nvarchar(max) NOT NULL,  -- the statements that put back what is held
         adopted_at datetime2(3)  NOT NULL CONSTRAINT adoption_adopted_at DEFAULT SYSUTCDATETIME(),
         CONSTRAINT adoption_pk PRIMARY KEY CLUSTERED (queue)
     );
@@ -19,6 +84,32 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 IF EXISTS (SELECT 1 FROM [heap_queue].[adoption] WHERE table_name <> N'dbo.HeapQueue' OR queue <> N'HeapQueue')
     THROW 58003, N'schema heap_queue is the adoption of another table or under another queue name; remove that first, or choose another schema', 1;
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Jobs keep of a row what the procedures of their time need: another mapping, or another type, would find something else in them. So that
+-- changes only while there are none, and no claim of before comes in between.
+IF NOT EXISTS (SELECT 1 FROM [heap_queue].[adoption] WHERE kept = N'a claim deletes; key ; jobs has [their_Payload] varbinary(max) NULL')
+BEGIN
+    DECLARE @drop nvarchar(max);
+    BEGIN TRANSACTION;
+    IF EXISTS (SELECT 1 FROM [heap_queue].[jobs] WITH (TABLOCKX, HOLDLOCK))
+        THROW 58003, N'schema heap_queue has jobs, which were claimed under another mapping or other types; have them done, or readpast adopt --remove', 1;
+    IF EXISTS (SELECT 1 FROM [heap_queue].[workers] WHERE lost_at IS NULL AND lease_until >= SYSUTCDATETIME())
+        THROW 58003, N'workers of dbo.HeapQueue are running, and their claims would fail until this is installed; stop them first', 1;
+    DROP PROCEDURE IF EXISTS [heap_queue].[claim];
+    DROP INDEX IF EXISTS jobs_their_key ON [heap_queue].[jobs];
+    WHILE 1 = 1
+    BEGIN
+        SELECT TOP (1) @drop = N'ALTER TABLE [heap_queue].[jobs] DROP COLUMN ' + QUOTENAME(name)
+        FROM sys.columns
+        WHERE object_id = OBJECT_ID(N'[heap_queue].[jobs]') AND LEFT(name, 6) = N'their_';
+        IF @@ROWCOUNT = 0
+            BREAK;
+        EXEC sys.sp_executesql @drop;
+    END;
+    COMMIT TRANSACTION;
+END;
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -36,6 +127,8 @@ IF @completion <> 'delete' OR @delivery <> 'at_least_once' OR @claim_order <> 'f
     THROW 58003, N'this queue is the table dbo.HeapQueue: what becomes of a done row, and in which order rows come, the mapping says, and there are no groups', 1;
 IF @max_running > 0 OR @rate_jobs > 0
     THROW 58003, N'this queue is the table dbo.HeapQueue: max_running and rate_jobs are for tables of readpast''s own', 1;
+IF @keep_dead_s > 0
+    THROW 58003, N'this queue is the table dbo.HeapQueue, whose claims delete: a dead job has the only copy of its row, and keep_dead_s would lose it; requeue or purge them, or say [dead] move in the mapping', 1;
 -- 210_enqueue.sql
 THROW 58003, N'this queue is the table dbo.HeapQueue: to enqueue a job, insert a row there', 1;
 -- 218_note_ends.sql

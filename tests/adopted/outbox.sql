@@ -1,3 +1,73 @@
+-- 000_adopted_table.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- The table must be what it was when this script was made from it. Otherwise nothing is done: make the script again, where it is to run.
+DECLARE @id int = OBJECT_ID(N'[dbo].[Outbox]', N'U'), @differs nvarchar(2000), @message nvarchar(2048);
+IF @id IS NULL
+    THROW 58003, N'there is no table dbo.Outbox in this database, or this login may not see it', 1;
+
+WITH was (line) AS
+(
+    SELECT line
+    FROM (VALUES
+        (N'column id bigint 8 19 0 not null identity'),
+        (N'column type nvarchar 128 0 0 SQL_Latin1_General_CP1_CI_AS not null'),
+        (N'column payload nvarchar -1 0 0 SQL_Latin1_General_CP1_CI_AS not null'),
+        (N'column created_at datetime2 8 27 7 not null'),
+        (N'column processed_at datetime2 8 27 7 null'),
+        (N'unique index on the key'),
+        (N'index outbox_unprocessed, key 1: id'),
+        (N'index outbox_unprocessed where (processed_at IS NULL)')) AS v (line)
+),
+usable (index_id, name, is_unique, filter) AS
+(
+    SELECT i.index_id, CASE i.index_id WHEN 1 THEN N'clustered' ELSE i.name END, i.is_unique, i.filter_definition
+    FROM sys.indexes AS i
+    WHERE i.object_id = @id AND i.type IN (1, 2) AND i.is_disabled = 0 AND i.is_hypothetical = 0
+),
+index_keys (index_id, ordinal, name, direction) AS
+(
+    SELECT ic.index_id, ic.key_ordinal, c.name, CASE ic.is_descending_key WHEN 1 THEN N' desc' ELSE N'' END
+    FROM sys.index_columns AS ic
+    INNER JOIN sys.columns AS c ON c.object_id = ic.object_id AND c.column_id = ic.column_id
+    WHERE ic.object_id = @id AND ic.key_ordinal > 0
+),
+-- may_be_new: whatever indexes there are besides those that the procedures need.
+is_now (line, may_be_new) AS
+(
+    SELECT CONCAT(N'column ', c.name, N' ', t.name, N' ', c.max_length, N' ', c.precision, N' ', c.scale, N' ' + c.collation_name,
+                  CASE c.is_nullable WHEN 1 THEN N' null' ELSE N' not null' END, CASE c.is_identity WHEN 1 THEN N' identity' ELSE N'' END,
+                  CASE c.is_computed WHEN 1 THEN N' computed' ELSE N'' END) COLLATE DATABASE_DEFAULT, 0
+    FROM sys.columns AS c
+    LEFT JOIN sys.types AS t ON t.user_type_id = c.system_type_id
+    WHERE c.object_id = @id
+    UNION ALL
+    SELECT CONCAT(N'trigger ', g.name) COLLATE DATABASE_DEFAULT, 0 FROM sys.triggers AS g WHERE g.parent_id = @id AND g.is_disabled = 0
+    UNION ALL
+    SELECT CONCAT(N'index ', u.name, N', key ', k.ordinal, N': ', k.name, k.direction) COLLATE DATABASE_DEFAULT, 1
+    FROM usable AS u
+    INNER JOIN index_keys AS k ON k.index_id = u.index_id
+    UNION ALL
+    SELECT CONCAT(N'index ', u.name, N' where ', u.filter) COLLATE DATABASE_DEFAULT, 1 FROM usable AS u WHERE u.filter IS NOT NULL
+    UNION ALL
+    SELECT N'unique index on the key', 1
+    FROM usable AS u
+    WHERE u.is_unique = 1 AND u.filter IS NULL
+        AND NOT EXISTS (SELECT 1 FROM index_keys AS k WHERE k.index_id = u.index_id AND k.name NOT IN (N'id'))
+)
+SELECT TOP (1) @differs = d.line
+FROM (SELECT CONCAT(was.line, N' is not there') AS line FROM was WHERE NOT EXISTS (SELECT 1 FROM is_now AS n WHERE n.line = was.line)
+      UNION ALL
+      SELECT CONCAT(n.line, N' is new') FROM is_now AS n WHERE n.may_be_new = 0 AND NOT EXISTS (SELECT 1 FROM was WHERE was.line = n.line)) AS d
+ORDER BY d.line DESC;
+IF @differs IS NOT NULL
+BEGIN
+    SET @message = CONCAT(N'dbo.Outbox is not what this script was made from: ', @differs);
+    THROW 58003, @message, 1;
+END;
+GO
+
+-- 000_begin.sql
 -- 095_adoption.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -11,6 +81,8 @@ IF OBJECT_ID(N'[outbox].[adoption]', N'U') IS NULL
         table_name nvarchar(517) NOT NULL,
         mapping    nvarchar(max) NOT NULL,
         facts      nvarchar(max) NOT NULL,  -- what the table was, a line for each column, index and so on
+        kept       nvarchar(max) NOT NULL,  -- which columns jobs has for it, and what for
+        give_back  nvarchar(max) NOT NULL,  -- the statements that put back what is held
         adopted_at datetime2(3)  NOT NULL CONSTRAINT adoption_adopted_at DEFAULT SYSUTCDATETIME(),
         CONSTRAINT adoption_pk PRIMARY KEY CLUSTERED (queue)
     );
@@ -19,6 +91,32 @@ IF @@ERROR <> 0 SET NOEXEC ON;
 GO
 IF EXISTS (SELECT 1 FROM [outbox].[adoption] WHERE table_name <> N'dbo.Outbox' OR queue <> N'outbox')
     THROW 58003, N'schema outbox is the adoption of another table or under another queue name; remove that first, or choose another schema', 1;
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Jobs keep of a row what the procedures of their time need: another mapping, or another type, would find something else in them. So that
+-- changes only while there are none, and no claim of before comes in between.
+IF NOT EXISTS (SELECT 1 FROM [outbox].[adoption] WHERE kept = N'a claim sets [processed_at]; key [id]; jobs has [their_id] bigint NULL, [their_processed_at] datetime2(7) NULL')
+BEGIN
+    DECLARE @drop nvarchar(max);
+    BEGIN TRANSACTION;
+    IF EXISTS (SELECT 1 FROM [outbox].[jobs] WITH (TABLOCKX, HOLDLOCK))
+        THROW 58003, N'schema outbox has jobs, which were claimed under another mapping or other types; have them done, or readpast adopt --remove', 1;
+    IF EXISTS (SELECT 1 FROM [outbox].[workers] WHERE lost_at IS NULL AND lease_until >= SYSUTCDATETIME())
+        THROW 58003, N'workers of dbo.Outbox are running, and their claims would fail until this is installed; stop them first', 1;
+    DROP PROCEDURE IF EXISTS [outbox].[claim];
+    DROP INDEX IF EXISTS jobs_their_key ON [outbox].[jobs];
+    WHILE 1 = 1
+    BEGIN
+        SELECT TOP (1) @drop = N'ALTER TABLE [outbox].[jobs] DROP COLUMN ' + QUOTENAME(name)
+        FROM sys.columns
+        WHERE object_id = OBJECT_ID(N'[outbox].[jobs]') AND LEFT(name, 6) = N'their_';
+        IF @@ROWCOUNT = 0
+            BREAK;
+        EXEC sys.sp_executesql @drop;
+    END;
+    COMMIT TRANSACTION;
+END;
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO

@@ -35,6 +35,9 @@ pub struct Adopt {
     /// Give back the rows that are held, and remove the adoption with its schema
     #[arg(long)]
     remove: bool,
+    /// With --remove, where the table is gone or has changed: give nothing back; rows that a claim has deleted are lost
+    #[arg(long, requires = "remove")]
+    force: bool,
     /// Do not ask
     #[arg(long, short, requires = "remove")]
     yes: bool,
@@ -44,7 +47,7 @@ impl Adopt {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let Some(path) = &self.mapping else {
             let queue = common.schema().await?;
-            return if self.remove { remove(&queue, self.yes, output).await } else { check(&queue, output).await };
+            return if self.remove { self.remove(&queue, output).await } else { check(&queue, output).await };
         };
         let mapping = Mapping::load(path)?;
         let mut config = common.config()?;
@@ -69,6 +72,22 @@ impl Adopt {
         } else {
             say(&adoption, "can be adopted", output)?;
         }
+        Ok(Exit::Ok)
+    }
+
+    async fn remove(&self, queue: &Queue, output: Output) -> Result<Exit> {
+        let table = queue.check_adoption().await?.table;
+        let schema = queue.schema();
+        if self.force {
+            confirm(self.yes, &format!("remove schema {schema}, and give back nothing of {table}")).await?;
+            queue.abandon_adoption().await?;
+        } else {
+            confirm(self.yes, &format!("give back what is held of {table}, and remove schema {schema}")).await?;
+            queue.remove_adoption().await?;
+        }
+        output.one(&json!({"schema": schema, "table": table, "removed": true}), || {
+            format!("table {table} is on its own again; schema {schema} is removed")
+        })?;
         Ok(Exit::Ok)
     }
 }
@@ -96,15 +115,4 @@ async fn check(queue: &Queue, output: Output) -> Result<Exit> {
         lines.join("\n")
     })?;
     Ok(if found.is_ok() { Exit::Ok } else { Exit::Failed })
-}
-
-async fn remove(queue: &Queue, yes: bool, output: Output) -> Result<Exit> {
-    let table = queue.check_adoption().await?.table;
-    let schema = queue.schema();
-    confirm(yes, &format!("give back what is held of {table}, and remove schema {schema}")).await?;
-    queue.remove_adoption().await?;
-    output.one(&json!({"schema": schema, "table": table, "removed": true}), || {
-        format!("table {table} is on its own again; schema {schema} is removed")
-    })?;
-    Ok(Exit::Ok)
 }
