@@ -16,12 +16,15 @@ END;
 
 -- The jobs that are held came first. What room is left is for rows of /*{table}*/.
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+-- From here on it locks their rows first, while finish, release, cancel and reap lock the jobs first. They can meet only where somebody has
+-- made a row ready whose job they are just changing. This call can be made again without harm; so it is the victim.
+SET DEADLOCK_PRIORITY LOW;
 /*{worker}*/DECLARE @rows TABLE
 (
     place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
     /*{row_columns}*/
 );
-BEGIN TRANSACTION;
+/*{known_rows}*/BEGIN TRANSACTION;
 WITH next_rows AS
 (
     SELECT TOP (@room)

@@ -177,13 +177,22 @@ impl Marks<'_> {
                 &[
                     ("key_of_jobs", key_join("j", &|name| format!("k.{}", kept_name(name))) + &not_null),
                     ("attempt", attempt.clone()),
+                    ("created", self.created()),
                     ("due", self.due(&Terms { column: &row_column, word: &claim_word })),
+                    ("priority", self.priority()),
+                    ("kind", self.kind()),
                     ("utf16", utf16.to_string()),
                     ("payload", payload.clone()),
                     ("kept_again", again),
                     ("details", DETAILS.to_string()),
                 ],
             )?
+        };
+
+        let known_rows = if takes_out {
+            ""
+        } else {
+            "DECLARE @known TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, place int NOT NULL);\n"
         };
 
         let add_columns: String = kept
@@ -253,6 +262,7 @@ impl Marks<'_> {
             ),
             ("row_names", names(&rows).join(", ")),
             ("known", known),
+            ("known_rows", known_rows.to_string()),
             ("kept_names", names(&kept).join(", ")),
             ("kept_values", with(&kept, "k.").join(", ")),
             ("number_order", if number_order.is_empty() { "k.place".to_string() } else { number_order.join(", ") }),
