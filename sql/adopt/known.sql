@@ -15,11 +15,10 @@ BEGIN
         enqueued_at = /*{created}*/, due_at = /*{due}*/, priority = /*{priority}*/, kind = /*{kind}*/, finished_at = NULL, run_us = NULL,
         error = NULL, cancelling = NULL, checkpointed = NULL,  -- that was of the old payload
         payload_utf16 = /*{utf16}*/, payload = /*{payload}*//*{kept_again}*/
-    OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts AS max_attempts, inserted.priority,
-           DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
-           inserted.kind, inserted.payload_utf16,
-           CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-           /*{details}*/ AS details
+    OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
+           inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
+           /*{details}*/
+    INTO @answer (job_id, fence, attempt, priority, due_at, enqueued_at, kind, payload_utf16, payload, details)
     FROM @known AS n
     INNER LOOP JOIN @rows AS k ON k.place = n.place
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = n.job_id
