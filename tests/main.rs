@@ -9,6 +9,7 @@ mod adopt_faults;
 mod adopt_refusals;
 mod adopt_scripts;
 mod adopt_shapes;
+mod adopt_take_over;
 mod at_most_once;
 mod attempts;
 mod audit;
