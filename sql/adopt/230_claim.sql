@@ -38,6 +38,8 @@ DECLARE @answer TABLE
     payload       varbinary(max) NOT NULL,
     details       nvarchar(4000) NULL
 );
+DECLARE @open int = @@TRANCOUNT;
+BEGIN TRY
 BEGIN TRANSACTION;
 WITH next_rows AS
 (
@@ -68,6 +70,15 @@ SELECT NEXT VALUE FOR [$(schema)].[job_ids] OVER (ORDER BY /*{number_order}*/), 
 FROM @rows AS k
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
+END TRY
+BEGIN CATCH
+    IF @@TRANCOUNT > 0
+        ROLLBACK TRANSACTION;
+    -- What the call has claimed above is run all the same. The next one says what is wrong, if it still is.
+    IF @room = @max OR @open > 0
+        THROW;
+    RETURN @alone_waits;
+END CATCH;
 
 SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority,
        DATEDIFF_BIG(MILLISECOND, a.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, a.enqueued_at, @now) AS age_ms, a.kind, a.payload_utf16,

@@ -12,7 +12,7 @@ macro_rules! changes {
 }
 
 /// The scripts that differ, and those that come in addition.
-const CHANGES: [(&str, &str); 18] = changes![
+const CHANGES: [(&str, &str); 20] = changes![
     "095_adoption.sql",
     "200_create_queue.sql",
     "210_enqueue.sql",
@@ -26,6 +26,8 @@ const CHANGES: [(&str, &str); 18] = changes![
     "350_sample.sql",
     "360_unfinished.sql",
     "400_stats.sql",
+    "429_note_requeued.sql",
+    "430_requeue.sql",
     "440_purge.sql",
     "444_delete_queue.sql",
     "470_set_schedule.sql",
@@ -33,8 +35,14 @@ const CHANGES: [(&str, &str); 18] = changes![
     "985_adopted.sql",
 ];
 
+/// Those that are as ever where a claim takes the row out: what is not there is neither given back nor marked again.
+const FOR_ROWS_THAT_STAY: [&str; 2] = ["250_release.sql", "429_note_requeued.sql"];
+
 const KNOWN: &str = include_str!("../../sql/adopt/known.sql");
 const REMOVE: &str = include_str!("../../sql/adopt/remove.sql");
+const BEGIN_ENDS: &str = include_str!("../../sql/adopt/begin_ends.sql");
+const END_ENDS: &str = include_str!("../../sql/adopt/end_ends.sql");
+const REFUSED: &str = include_str!("../../sql/adopt/refused.sql");
 const END_DELETE: &str = include_str!("../../sql/adopt/end_delete.sql");
 const END_SET: &str = include_str!("../../sql/adopt/end_set.sql");
 const END_MOVE: &str = include_str!("../../sql/adopt/end_move.sql");
@@ -58,9 +66,8 @@ pub(super) fn scripts(plan: &Plan, base: &[(&str, &str)]) -> Result<Vec<(String,
     all.sort_by_key(|(name, _)| *name);
     for (name, text) in all {
         let change = CHANGES.iter().find(|(changed, _)| *changed == name);
-        // A row that a claim takes out is not given back by release.
         let text = match change {
-            Some((_, change)) if !(name == "250_release.sql" && plan.mapping.takes_out()) => {
+            Some((_, change)) if !(FOR_ROWS_THAT_STAY.contains(&name) && plan.mapping.takes_out()) => {
                 let changed = applied(text, change).map_err(|error| format!("{name}: {error}"))?;
                 filled(&changed, &values).map_err(|error| format!("{name}: {error}"))?
             }
@@ -224,6 +231,8 @@ impl Marks<'_> {
 
         let done = self.done()?;
         let ends = self.ends_elsewhere()?;
+        let touches_rows = !ends.failed.is_empty() || !ends.dead.is_empty();
+        let around_ends = |text: &str| if touches_rows { text.to_string() } else { String::new() };
         let back: Vec<&Column> = if takes_out { Vec::new() } else { kept.clone() };
         let restored: Vec<String> = mapping
             .claim_sets()
@@ -280,8 +289,12 @@ impl Marks<'_> {
             ("found_outputs", comma(found_outputs.collect())),
             ("found_names", comma(found.iter().map(|(name, _, _)| name.clone()).collect())),
             ("done", done),
-            ("failed", ends.0),
-            ("dead", ends.1),
+            ("begin_ends", around_ends(BEGIN_ENDS)),
+            ("failed", ends.failed),
+            ("dead", ends.dead),
+            ("end_ends", around_ends(END_ENDS)),
+            ("requeued", ends.requeued),
+            ("no_requeue", self.no_requeue()),
             ("back_columns", lines(&declared(&back), 4)),
             ("back_outputs", with(&back, "deleted.").join(", ")),
             ("back_names", names(&back).join(", ")),
@@ -512,11 +525,18 @@ impl Marks<'_> {
         if statement.is_empty() {
             return Ok(String::new());
         }
-        Ok(format!("    -- Their rows, in the order of the jobs.\n{statement}"))
+        let statement = filled(
+            REFUSED,
+            &[
+                ("statement", statement.lines().map(|line| format!("    {line}\n")).collect()),
+                ("table_text", self.plan.table.name.to_string().replace('\'', "''")),
+            ],
+        )?;
+        Ok(format!("    -- Their rows, in the order of the jobs.\n{}", statement.trim_end_matches('\n')))
     }
 
-    /// The statements of note_ends for rows whose jobs have failed, and for those whose jobs are dead or cancelled.
-    fn ends_elsewhere(&self) -> Result<(String, String), String> {
+    /// What note_ends and note_requeued do.
+    fn ends_elsewhere(&self) -> Result<Elsewhere, String> {
         let word = |word: Word| match word {
             Word::Error => "j.error".to_string(),
             Word::Attempt => "j.attempt".to_string(),
@@ -534,14 +554,34 @@ impl Marks<'_> {
             }
             from
         };
-        let statement = |end: &End, condition: &str| -> Result<String, String> {
-            let text = self.end_statement(end, &from(end), "j", condition, &word)?;
-            Ok(text.lines().map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or(line))).collect())
-        };
+        let statement = |end: &End, condition: &str| self.end_statement(end, &from(end), "j", condition, &word);
         let failed = End::Set(self.plan.mapping.failed.clone());
-        let failed = statement(&failed, "WHERE m.state = 1 AND j.state IN (0, 1)\n    ")?;
-        let dead = statement(&self.plan.mapping.dead.it, "WHERE j.state IN (4, 5)\n    ")?;
-        Ok((failed, dead))
+        // An attempt is counted when it begins.
+        let counts = |set: &&Set| {
+            self.plan.mapping.columns.attempts.as_ref().is_some_and(|attempts| attempts.it == set.column.it)
+        };
+        let marks = End::Set(self.plan.mapping.claim_sets().iter().filter(|set| !counts(set)).cloned().collect());
+        let outermost = |text: String| -> String {
+            text.lines().map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or(line))).collect()
+        };
+        Ok(Elsewhere {
+            failed: statement(&failed, "WHERE m.state = 1 AND j.state IN (0, 1)\n    ")?,
+            dead: statement(&self.plan.mapping.dead.it, "WHERE j.state IN (4, 5)\n    ")?,
+            requeued: outermost(statement(&marks, "")?),
+        })
+    }
+
+    /// Why requeue refuses, where it does.
+    fn no_requeue(&self) -> String {
+        let why = match (&self.plan.mapping.dead.it, self.plan.mapping.takes_out()) {
+            (End::Delete, false) => "dead.delete",
+            (End::Move { .. }, _) => "dead.move",
+            _ => return String::new(),
+        };
+        let table = self.plan.table.name.to_string().replace('\'', "''");
+        format!(
+            "THROW 58003, N'this queue is the table {table}, from which the row of a dead job is gone ({why}): to run it again, insert it there', 1;\n"
+        )
     }
 
     /// How a row is found by its key. The index is named only where another could be sought, too: often SQL Server has
@@ -654,6 +694,14 @@ impl Marks<'_> {
         }
         insert
     }
+}
+
+/// The statements for rows whose jobs have failed, for those whose jobs are dead or cancelled, and for those that wait again
+/// after that.
+struct Elsewhere {
+    failed: String,
+    dead: String,
+    requeued: String,
 }
 
 fn uses(end: &End, word: Word) -> bool {
