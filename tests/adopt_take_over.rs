@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::adopted::{OUTBOX, SIMPLE_QUEUE, adopted};
+use crate::support::adopted::{OUTBOX, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, adopted};
 use crate::support::{Fixture, Session, WorkerSession, number};
 
 const READY: &str = "UPDATE SimpleQueue SET ProcessingStartedAt = NULL";
@@ -159,6 +159,45 @@ async fn a_job_taken_over_is_what_its_row_says() {
         )
         .await;
     assert_eq!((number(&row, "checkpointed"), number(&row, "is_new")), (0, 1));
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+/// What somebody has done with a row that a worker holds is not undone, where the marks of a claim tell it apart.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_is_no_longer_marked_is_left_alone() {
+    let tables = format!("{STATUS_QUEUE}GO\n{STATUS_QUEUE_INDEXES}");
+    let (fixture, _) = adopted("adopt_unmarked", &tables, "status-queue.toml").await;
+    let mut session = fixture.session().await;
+    session.sql("INSERT [Queue] (Status, Message) VALUES (1, 0x01), (1, 0x02), (1, 0x03), (1, 0x04)").await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let jobs = worker.claim(4).await;
+    // One is put away by hand, one is made ready.
+    session.sql("UPDATE [Queue] SET Status = 9 WHERE Id = 1; UPDATE [Queue] SET Status = 1 WHERE Id = 2").await;
+    let release = format!(
+        "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs (job_id, fence) VALUES ({}, 1), ({}, 1);
+         EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
+        jobs[0].job_id, jobs[2].job_id, worker.id
+    );
+    assert!(session.numbers(&release).await.is_empty(), "both are given back");
+    worker.finish(&[jobs[1].dead("no use"), jobs[3].dead("no use")]).await;
+    let status = "SELECT CAST(Status AS int) FROM [Queue] ORDER BY Id";
+    assert_eq!(session.numbers(status).await, [9, 1, 1, 3]);
+    let again = worker.claim(4).await;
+    let runs: Vec<_> = again.iter().map(|job| (job.job_id, job.fence)).collect();
+    assert_eq!(runs.len(), 2);
+    assert!(runs.contains(&(jobs[1].job_id, 2)), "the dead one is taken over: {runs:?}");
+
+    // Nor does the removal undo it.
+    session
+        .sql(&format!(
+            "UPDATE [Queue] SET Status = 9 WHERE Id = 2;
+             EXEC [$(schema)].[unregister_worker] @queue = N'messages', @worker_id = '{}'",
+            worker.id
+        ))
+        .await;
+    fixture.queue.remove_adoption().await.unwrap();
+    assert_eq!(session.numbers(status).await, [9, 9, 1, 3]);
     drop((session, worker));
     fixture.remove().await;
 }

@@ -300,7 +300,7 @@ impl Marks<'_> {
             ("back_names", names(&back).join(", ")),
             ("back_sets", lines(&restored, 8)),
             ("key_hint", self.key_hint()),
-            ("key_of_returned", key_join("b", &|name| format!("t.{}", bracketed(name)))),
+            ("key_of_returned", key_join("b", &|name| format!("t.{}", bracketed(name))) + &self.is_marked()),
             ("dead_rows", self.dead_rows()),
             ("give_back", self.give_back()),
         ])
@@ -566,7 +566,7 @@ impl Marks<'_> {
         };
         Ok(Elsewhere {
             failed: statement(&failed, "WHERE m.state = 1 AND j.state IN (0, 1)\n    ")?,
-            dead: statement(&self.plan.mapping.dead.it, "WHERE j.state IN (4, 5)\n    ")?,
+            dead: statement(&self.plan.mapping.dead.it, &format!("WHERE j.state IN (4, 5){}\n    ", self.is_marked()))?,
             requeued: outermost(statement(&marks, "")?),
         })
     }
@@ -597,6 +597,24 @@ impl Marks<'_> {
             }
             _ => "FORCESEEK".to_string(),
         }
+    }
+
+    /// That the row still has the marks of a claim, as far as they can be told: literals that a column takes as they are. A row
+    /// that somebody has changed meanwhile is neither given back nor given up.
+    fn is_marked(&self) -> String {
+        let mapping = &self.plan.mapping;
+        let is_kept = |set: &&Set| !mapping.failed.iter().any(|failed| failed.column.it == set.column.it);
+        let compared = mapping.claim_sets().iter().filter(is_kept).filter_map(|set| {
+            let is_exact = match (self.plan.table.column(&set.column.it)?.family(), &set.value) {
+                (Family::Integer, Value::Number(number)) => number.parse::<i64>().is_ok(),
+                (Family::Bit, Value::Number(number)) => matches!(number.as_str(), "0" | "1"),
+                (Family::Text | Family::WideText, Value::Text(text)) => text.is_ascii(),
+                _ => false,
+            };
+            let value = set.value.sql(&Terms { column: &bracketed, word: &claim_word });
+            is_exact.then(|| format!(" AND t.{} = {value}", bracketed(&set.column.it)))
+        });
+        compared.collect()
     }
 
     /// `held`: the alias of what has the row's kept columns.
@@ -675,10 +693,11 @@ impl Marks<'_> {
             let on = plan.mapping.key.iter().map(|at| format!("t.{} = j.{}", bracketed(&at.it), kept_name(&at.it)));
             return format!(
                 "UPDATE t\nSET {}\nFROM [$(schema)].[jobs] AS j\nINNER LOOP JOIN {table} AS t WITH (ROWLOCK, {}) ON {}\n\
-                 WHERE j.ended = 0;",
+                 WHERE j.ended = 0{};",
                 lines(&sets, 4),
                 self.key_hint(),
-                on.collect::<Vec<_>>().join(" AND ")
+                on.collect::<Vec<_>>().join(" AND "),
+                self.is_marked()
             );
         }
         let kept = plan.kept();
