@@ -94,7 +94,7 @@ async fn taking_over_disturbs_nobody() {
         assert_eq!(jobs.len(), ROWS as usize);
         session.sql(READY).await;
         let list = |columns: &str, row: &dyn Fn(i64, i64) -> String| {
-            let rows: Vec<String> = jobs.iter().map(|job| row(i64::from(job.job_id), i64::from(job.fence))).collect();
+            let rows: Vec<String> = jobs.iter().map(|job| row(job.job_id, i64::from(job.fence))).collect();
             format!("INSERT @jobs ({columns}) VALUES {}", rows.join(", "))
         };
         let outcome = |outcome: u8| {
