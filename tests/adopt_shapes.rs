@@ -64,7 +64,7 @@ delete = true
 async fn names_types_and_keys_of_any_kind() {
     let mapping = Mapping::from_toml(ODD_MAPPING).unwrap();
     let (fixture, adoption) = adopted_with("adopt_odd", ODD, &mapping).await;
-    assert!(adoption.script().contains("DELETE t\n    OUTPUT deleted.[order]"), "moved by one statement");
+    assert!(adoption.script().contains("DELETE t\n        OUTPUT deleted.[order]"), "moved by one statement");
     let mut session = fixture.session().await;
     session
         .sql(

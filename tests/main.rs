@@ -4,11 +4,14 @@
 mod support;
 
 mod adopt_articles;
+mod adopt_bad_rows;
 mod adopt_changes;
 mod adopt_faults;
 mod adopt_refusals;
+mod adopt_requeue;
 mod adopt_scripts;
 mod adopt_shapes;
+mod adopt_take_over;
 mod at_most_once;
 mod attempts;
 mod audit;

@@ -2,11 +2,11 @@
 -- says. The caller holds the jobs' rows, and has changed them: a job that is dead (4) or cancelled (5) has ended; one that waits (0, 1), and of which
 -- @members says state 1, has failed and will be tried again.
 -- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
+-- One of whose row the server refuses it (a constraint, a text that is too long) ends all the same: its row stays as it is, and its error says so.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_ends]
     @queue_id int,
     @members  [$(schema)].[member_list] READONLY
 AS
 SET NOCOUNT ON;
-SET XACT_ABORT ON;
-/*{failed}*//*{dead}*/RETURN 0;
+/*{begin_ends}*//*{failed}*//*{dead}*//*{end_ends}*/RETURN 0;
 GO

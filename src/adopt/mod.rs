@@ -27,6 +27,7 @@
 //! | `finish` | does to their row, found by its key, what the mapping says for done, failed and dead |
 //! | `note_ends` | does so for jobs that end in `reap`, `cancel` and `release`: it is called there, in their transactions |
 //! | `release` | gives a row back that was claimed for the first time: it is as it was before, and the job is gone |
+//! | `note_requeued` | marks the rows of jobs that wait again, in the transaction of `requeue` |
 //! | `stats`, `sample`, `unfinished`, `look` | count, or look for, their ready rows, too |
 //! | `enqueue`, `enqueue_batch`, `create_batch`, `set_schedule`, `purge` of unfinished jobs, `delete_queue`, and what `create_queue` cannot do here | refuse (58003), and say what to do instead |
 //!
@@ -58,6 +59,16 @@
 //! A row whose key has a job already was made ready by somebody else: a person who wants a dead one to be run again, or
 //! a procedure that gives back what is in process for too long. The claim takes that job over: the attempts begin
 //! again, its fence grows, and what the run before says changes nothing.
+//!
+//! Everybody else locks a job first and then its row; a claim locks the rows first. The two meet only in such a row,
+//! and then the claim is the deadlock's victim (DEADLOCK_PRIORITY): made again, it does no harm.
+//!
+//! # Rows that are refused
+//!
+//! What the mapping does to a row, a constraint may refuse. `finish` then fails as it does for a sink's refusal
+//! (58020), so that the worker finds the job that is to blame, whose attempt has failed. `note_ends` must not fail:
+//! jobs of a lost worker have to come back. It goes back to a savepoint, does one job after the other, leaves alone the
+//! row that is refused, and adds the error to the job's.
 //!
 //! # What is checked
 //!

@@ -511,6 +511,7 @@ impl Plan {
                 "{key} is on the table: a row that another refers to cannot be deleted, and its job would fail"
             ));
         }
+        self.note_constraints();
         if self.mapping.takes_out() && matches!(self.mapping.dead.it, End::Set(_)) {
             self.notes.push(
                 "a row whose job is dead is kept by the adoption alone, until it is requeued or purged".to_string(),
@@ -519,7 +520,42 @@ impl Plan {
         Ok(())
     }
 
-    fn check_move(&self, name: &str, line: usize, other: &Table, values: &[Set], words: &[Word]) -> Result<(), Error> {
+    /// What may refuse a row the values that the mapping sets.
+    fn note_constraints(&mut self) {
+        let ends = [&self.mapping.done.it, &self.mapping.dead.it].into_iter().filter_map(|end| match end {
+            End::Set(sets) => Some(sets.as_slice()),
+            _ => None,
+        });
+        let all = ends.chain([self.mapping.claim_sets(), self.mapping.failed.as_slice()]);
+        let set: Vec<String> = all.flatten().map(|set| set.column.it.clone()).collect();
+        if set.is_empty() {
+            return;
+        }
+        let checks = self.table.constraints.iter().filter(|name| name.starts_with("the check constraint"));
+        let checks = checks.map(|name| format!("{name} is on the table"));
+        let is_set = |index: &&super::catalog::Index| {
+            // What is unique without that column is so with it, whatever its value.
+            let is_in_key = |name: &String| index.key.iter().any(|(column, _)| column == name);
+            let is_unique_anyway = self.mapping.key.iter().all(|at| is_in_key(&at.it))
+                || self.table.columns.iter().any(|column| column.is_identity && is_in_key(&column.name));
+            index.is_unique && !is_unique_anyway && set.iter().any(is_in_key)
+        };
+        let indexes = self.table.indexes.iter().filter(is_set);
+        let indexes = indexes.map(|index| format!("the unique index {} has a column that is set", index.name));
+        let notes = checks.chain(indexes).map(|what| {
+            format!("{what}: a row for which it refuses claim.set stops the workers, and one for which it refuses what else is set stays as it was")
+        });
+        self.notes.extend(notes.collect::<Vec<_>>());
+    }
+
+    fn check_move(
+        &mut self,
+        name: &str,
+        line: usize,
+        other: &Table,
+        values: &[Set],
+        words: &[Word],
+    ) -> Result<(), Error> {
         if !other.is_owned_by_dbo {
             let message = format!(
                 "{name}.move is {}, which does not belong to dbo; ALTER AUTHORIZATION ON OBJECT::{} TO dbo",
@@ -548,6 +584,18 @@ impl Plan {
                 return self.refused(set.column.line, no_column(other, &set.column.it));
             };
             self.check_set(&format!("{name}.with"), column, set, words)?;
+            if let Value::Column(source) = &set.value
+                && let Some(source) = self.table.column(source)
+                && is_longer(source, column)
+            {
+                self.notes.push(format!(
+                    "{name}.with puts {} ({}) into {} ({}): a value that is too long is refused, and its job fails",
+                    source.name,
+                    shown_type(source),
+                    column.name,
+                    shown_type(column)
+                ));
+            }
         }
         let is_missing = |column: &&Column| {
             !column.is_nullable
@@ -614,6 +662,17 @@ impl Plan {
         };
         self.table.columns.iter().filter(is_kept).collect()
     }
+}
+
+/// Whether a text or bytes of the one may not fit into the other. (-1: as long as there can be.)
+fn is_longer(from: &Column, to: &Column) -> bool {
+    let has_length = |column: &Column| matches!(column.family(), Family::WideText | Family::Text | Family::Bytes);
+    let bytes_for_each = |column: &Column| if column.family() == Family::WideText { 2 } else { 1 };
+    let most = |column: &Column| match column.max_length {
+        -1 => i32::MAX,
+        length => length / bytes_for_each(column),
+    };
+    has_length(from) && has_length(to) && most(from) > most(to)
 }
 
 fn no_column(table: &Table, name: &str) -> String {

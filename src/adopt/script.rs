@@ -12,7 +12,7 @@ macro_rules! changes {
 }
 
 /// The scripts that differ, and those that come in addition.
-const CHANGES: [(&str, &str); 20] = changes![
+const CHANGES: [(&str, &str); 22] = changes![
     "000_adopted_table.sql",
     "000_begin.sql",
     "095_adoption.sql",
@@ -28,6 +28,8 @@ const CHANGES: [(&str, &str); 20] = changes![
     "350_sample.sql",
     "360_unfinished.sql",
     "400_stats.sql",
+    "429_note_requeued.sql",
+    "430_requeue.sql",
     "440_purge.sql",
     "444_delete_queue.sql",
     "470_set_schedule.sql",
@@ -35,8 +37,14 @@ const CHANGES: [(&str, &str); 20] = changes![
     "985_adopted.sql",
 ];
 
+/// Those that are as ever where a claim takes the row out: what is not there is neither given back nor marked again.
+const FOR_ROWS_THAT_STAY: [&str; 2] = ["250_release.sql", "429_note_requeued.sql"];
+
 const KNOWN: &str = include_str!("../../sql/adopt/known.sql");
 const REMOVE: &str = include_str!("../../sql/adopt/remove.sql");
+const BEGIN_ENDS: &str = include_str!("../../sql/adopt/begin_ends.sql");
+const END_ENDS: &str = include_str!("../../sql/adopt/end_ends.sql");
+const REFUSED: &str = include_str!("../../sql/adopt/refused.sql");
 const END_DELETE: &str = include_str!("../../sql/adopt/end_delete.sql");
 const END_SET: &str = include_str!("../../sql/adopt/end_set.sql");
 const END_MOVE: &str = include_str!("../../sql/adopt/end_move.sql");
@@ -60,9 +68,8 @@ pub(super) fn scripts(plan: &Plan, base: &[(&str, &str)]) -> Result<Vec<(String,
     all.sort_by_key(|(name, _)| *name);
     for (name, text) in all {
         let change = CHANGES.iter().find(|(changed, _)| *changed == name);
-        // A row that a claim takes out is not given back by release.
         let text = match change {
-            Some((_, change)) if !(name == "250_release.sql" && plan.mapping.takes_out()) => {
+            Some((_, change)) if !(FOR_ROWS_THAT_STAY.contains(&name) && plan.mapping.takes_out()) => {
                 let changed = applied(text, change).map_err(|error| format!("{name}: {error}"))?;
                 filled(&changed, &values).map_err(|error| format!("{name}: {error}"))?
             }
@@ -181,13 +188,22 @@ impl Marks<'_> {
                 &[
                     ("key_of_jobs", key_join("j", &|name| format!("k.{}", kept_name(name))) + &not_null),
                     ("attempt", attempt.clone()),
+                    ("created", self.created()),
                     ("due", self.due(&Terms { column: &row_column, word: &claim_word })),
+                    ("priority", self.priority()),
+                    ("kind", self.kind()),
                     ("utf16", utf16.to_string()),
                     ("payload", payload.clone()),
                     ("kept_again", again),
                     ("details", DETAILS.to_string()),
                 ],
             )?
+        };
+
+        let known_rows = if takes_out {
+            ""
+        } else {
+            "DECLARE @known TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, place int NOT NULL);\n"
         };
 
         let add_columns: String = kept
@@ -220,6 +236,8 @@ impl Marks<'_> {
         let key_literals: Vec<String> = mapping.key.iter().map(|at| literal(&at.it)).collect();
         let done = self.done()?;
         let ends = self.ends_elsewhere()?;
+        let touches_rows = !ends.failed.is_empty() || !ends.dead.is_empty();
+        let around_ends = |text: &str| if touches_rows { text.to_string() } else { String::new() };
         let back: Vec<&Column> = if takes_out { Vec::new() } else { kept.clone() };
         let restored: Vec<String> = mapping
             .claim_sets()
@@ -264,6 +282,7 @@ impl Marks<'_> {
             ),
             ("row_names", names(&rows).join(", ")),
             ("known", known),
+            ("known_rows", known_rows.to_string()),
             ("kept_names", names(&kept).join(", ")),
             ("kept_values", with(&kept, "k.").join(", ")),
             ("number_order", if number_order.is_empty() { "k.place".to_string() } else { number_order.join(", ") }),
@@ -281,14 +300,18 @@ impl Marks<'_> {
             ("found_outputs", comma(found_outputs.collect())),
             ("found_names", comma(found.iter().map(|(name, _, _)| name.clone()).collect())),
             ("done", done),
-            ("failed", ends.0),
-            ("dead", ends.1),
+            ("begin_ends", around_ends(BEGIN_ENDS)),
+            ("failed", ends.failed),
+            ("dead", ends.dead),
+            ("end_ends", around_ends(END_ENDS)),
+            ("requeued", ends.requeued),
+            ("no_requeue", self.no_requeue()),
             ("back_columns", lines(&declared(&back), 4)),
             ("back_outputs", with(&back, "deleted.").join(", ")),
             ("back_names", names(&back).join(", ")),
             ("back_sets", lines(&restored, 8)),
             ("key_hint", self.key_hint()),
-            ("key_of_returned", key_join("b", &|name| format!("t.{}", bracketed(name)))),
+            ("key_of_returned", key_join("b", &|name| format!("t.{}", bracketed(name))) + &self.is_marked()),
             ("kept", literal(&self.kept_as())),
             ("give_back", long_statements("@give_back", &(self.dead_rows() + &self.give_back()))),
         ])
@@ -513,11 +536,18 @@ impl Marks<'_> {
         if statement.is_empty() {
             return Ok(String::new());
         }
-        Ok(format!("    -- Their rows, in the order of the jobs.\n{statement}"))
+        let statement = filled(
+            REFUSED,
+            &[
+                ("statement", statement.lines().map(|line| format!("    {line}\n")).collect()),
+                ("table_text", self.plan.table.name.to_string().replace('\'', "''")),
+            ],
+        )?;
+        Ok(format!("    -- Their rows, in the order of the jobs.\n{}", statement.trim_end_matches('\n')))
     }
 
-    /// The statements of note_ends for rows whose jobs have failed, and for those whose jobs are dead or cancelled.
-    fn ends_elsewhere(&self) -> Result<(String, String), String> {
+    /// What note_ends and note_requeued do.
+    fn ends_elsewhere(&self) -> Result<Elsewhere, String> {
         let word = |word: Word| match word {
             Word::Error => "j.error".to_string(),
             Word::Attempt => "j.attempt".to_string(),
@@ -535,14 +565,34 @@ impl Marks<'_> {
             }
             from
         };
-        let statement = |end: &End, condition: &str| -> Result<String, String> {
-            let text = self.end_statement(end, &from(end), "j", condition, &word)?;
-            Ok(text.lines().map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or(line))).collect())
-        };
+        let statement = |end: &End, condition: &str| self.end_statement(end, &from(end), "j", condition, &word);
         let failed = End::Set(self.plan.mapping.failed.clone());
-        let failed = statement(&failed, "WHERE m.state = 1 AND j.state IN (0, 1)\n    ")?;
-        let dead = statement(&self.plan.mapping.dead.it, "WHERE j.state IN (4, 5)\n    ")?;
-        Ok((failed, dead))
+        // An attempt is counted when it begins.
+        let counts = |set: &&Set| {
+            self.plan.mapping.columns.attempts.as_ref().is_some_and(|attempts| attempts.it == set.column.it)
+        };
+        let marks = End::Set(self.plan.mapping.claim_sets().iter().filter(|set| !counts(set)).cloned().collect());
+        let outermost = |text: String| -> String {
+            text.lines().map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or(line))).collect()
+        };
+        Ok(Elsewhere {
+            failed: statement(&failed, "WHERE m.state = 1 AND j.state IN (0, 1)\n    ")?,
+            dead: statement(&self.plan.mapping.dead.it, &format!("WHERE j.state IN (4, 5){}\n    ", self.is_marked()))?,
+            requeued: outermost(statement(&marks, "")?),
+        })
+    }
+
+    /// Why requeue refuses, where it does.
+    fn no_requeue(&self) -> String {
+        let why = match (&self.plan.mapping.dead.it, self.plan.mapping.takes_out()) {
+            (End::Delete, false) => "dead.delete",
+            (End::Move { .. }, _) => "dead.move",
+            _ => return String::new(),
+        };
+        let table = self.plan.table.name.to_string().replace('\'', "''");
+        format!(
+            "THROW 58003, N'this queue is the table {table}, from which the row of a dead job is gone ({why}): to run it again, insert it there', 1;\n"
+        )
     }
 
     /// How a row is found by its key. The index is named only where another could be sought, too: often SQL Server has
@@ -622,6 +672,24 @@ impl Marks<'_> {
             "IF @keep_dead_s > 0\n    THROW 58003, N'this queue is the table {table}, whose claims delete: a dead job has the only \
              copy of its row, and keep_dead_s would lose it; requeue or purge them, or say [dead] move in the mapping', 1;\n"
         )
+    }
+
+    /// That the row still has the marks of a claim, as far as they can be told: literals that a column takes as they are. A row
+    /// that somebody has changed meanwhile is neither given back nor given up.
+    fn is_marked(&self) -> String {
+        let mapping = &self.plan.mapping;
+        let is_kept = |set: &&Set| !mapping.failed.iter().any(|failed| failed.column.it == set.column.it);
+        let compared = mapping.claim_sets().iter().filter(is_kept).filter_map(|set| {
+            let is_exact = match (self.plan.table.column(&set.column.it)?.family(), &set.value) {
+                (Family::Integer, Value::Number(number)) => number.parse::<i64>().is_ok(),
+                (Family::Bit, Value::Number(number)) => matches!(number.as_str(), "0" | "1"),
+                (Family::Text | Family::WideText, Value::Text(text)) => text.is_ascii(),
+                _ => false,
+            };
+            let value = set.value.sql(&Terms { column: &bracketed, word: &claim_word });
+            is_exact.then(|| format!(" AND t.{} = {value}", bracketed(&set.column.it)))
+        });
+        compared.collect()
     }
 
     /// `held`: the alias of what has the row's kept columns.
@@ -714,9 +782,10 @@ impl Marks<'_> {
             let on = plan.mapping.key.iter().map(|at| format!("t.{} = j.{}", bracketed(&at.it), kept_name(&at.it)));
             return format!(
                 "UPDATE t\nSET {}\nFROM [$(schema)].[jobs] AS j\nINNER LOOP JOIN {table} AS t WITH (ROWLOCK) ON {}\n\
-                 WHERE j.ended = 0;",
+                 WHERE j.ended = 0{};",
                 lines(&sets, 4),
-                on.collect::<Vec<_>>().join(" AND ")
+                on.collect::<Vec<_>>().join(" AND "),
+                self.is_marked()
             );
         }
         let kept = plan.kept();
@@ -732,6 +801,14 @@ impl Marks<'_> {
         }
         insert
     }
+}
+
+/// The statements for rows whose jobs have failed, for those whose jobs are dead or cancelled, and for those that wait again
+/// after that.
+struct Elsewhere {
+    failed: String,
+    dead: String,
+    requeued: String,
 }
 
 fn uses(end: &End, word: Word) -> bool {

@@ -140,6 +140,7 @@ THROW 58003, N'this queue is the table dbo.FifoQueue: to enqueue a job, insert a
 -- says. The caller holds the jobs' rows, and has changed them: a job that is dead (4) or cancelled (5) has ended; one that waits (0, 1), and of which
 -- @members says state 1, has failed and will be tried again.
 -- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
+-- One of whose row the server refuses it (a constraint, a text that is too long) ends all the same: its row stays as it is, and its error says so.
 RETURN 0;
 -- 220_enqueue_batch.sql
 THROW 58003, N'this queue is the table dbo.FifoQueue: to enqueue a job, insert a row there', 1;
@@ -149,12 +150,31 @@ THROW 58003, N'this queue is the table dbo.FifoQueue: to enqueue a job, insert a
         BREAK;
 -- The jobs that are held came first. What room is left is for rows of [dbo].[FifoQueue].
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+-- From here on it locks their rows first, while finish, release, cancel and reap lock the jobs first. They can meet only where somebody has
+-- made a row ready whose job they are just changing. This call can be made again without harm; so it is the victim.
+SET DEADLOCK_PRIORITY LOW;
 DECLARE @rows TABLE
 (
     place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
     [their_Id] bigint NULL,
     [their_Payload] varbinary(max) NULL
 );
+-- What is sent when all is committed: while a client reads slowly, nobody shall wait for their rows. (A lost answer is what recover is for.)
+DECLARE @answer TABLE
+(
+    job_id        bigint         NOT NULL,
+    fence         int            NOT NULL,
+    attempt       int            NOT NULL,
+    priority      smallint       NOT NULL,
+    due_at        datetime2(3)   NOT NULL,
+    enqueued_at   datetime2(3)   NOT NULL,
+    kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
+    payload_utf16 bit            NOT NULL,
+    payload       varbinary(max) NOT NULL,
+    details       nvarchar(4000) NULL
+);
+DECLARE @open int = @@TRANCOUNT;
+BEGIN TRY
 BEGIN TRANSACTION;
 WITH next_rows AS
 (
@@ -172,17 +192,29 @@ IF @@ROWCOUNT = 0
 INSERT [fifo_queue].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_Id], [their_Payload])
-OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts AS max_attempts, inserted.priority,
-       DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
-       inserted.kind, inserted.payload_utf16,
-       CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-       N'{"headers":' + inserted.headers + N'}' AS details
+OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
+       inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
+       N'{"headers":' + inserted.headers + N'}'
+INTO @answer (job_id, fence, attempt, priority, due_at, enqueued_at, kind, payload_utf16, payload, details)
 SELECT NEXT VALUE FOR [fifo_queue].[job_ids] OVER (ORDER BY k.[their_Id]), @queue_id, 2, 0, @worker_id, @now, 1, 1, @now,
        @now, 0, NULL, 0, ISNULL(k.[their_Payload], 0x), 1,
        NULL, k.[their_Id], k.[their_Payload]
 FROM @rows AS k
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
+END TRY
+BEGIN CATCH
+    IF @@TRANCOUNT > 0
+        ROLLBACK TRANSACTION;
+    -- What the call has claimed above is run all the same. The next one says what is wrong, if it still is.
+    IF @room = @max OR @open > 0
+        THROW;
+END CATCH;
+SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority,
+       DATEDIFF_BIG(MILLISECOND, a.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, a.enqueued_at, @now) AS age_ms, a.kind, a.payload_utf16,
+       a.payload, a.details
+FROM @answer AS a
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[FifoQueue] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (1)))
 -- 240_finish.sql
@@ -209,6 +241,7 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[FifoQueue] WITH (NOLOCK, INDEX (1
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[FifoQueue] WITH (NOLOCK, INDEX (1))) AS c),
                           (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[FifoQueue] WITH (NOLOCK, INDEX (1))
     ORDER BY [Id])) AS i) AS r
+-- 430_requeue.sql
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
     THROW 58003, N'this queue is the table dbo.FifoQueue: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;

@@ -161,19 +161,47 @@ THROW 58003, N'this queue is the table dbo.four_queue: to enqueue a job, insert 
 -- says. The caller holds the jobs' rows, and has changed them: a job that is dead (4) or cancelled (5) has ended; one that waits (0, 1), and of which
 -- @members says state 1, has failed and will be tried again.
 -- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
-UPDATE t
-SET [attempts] = CASE WHEN j.attempt < 255 THEN j.attempt ELSE 255 END
-INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
-INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[reputation] = j.[their_reputation]
-WHERE m.state = 1 AND j.state IN (0, 1)
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
-UPDATE t
-SET [end_date] = NULL,
-    [attempts] = CASE WHEN j.attempt < 255 THEN j.attempt ELSE 255 END
-INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
-INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[reputation] = j.[their_reputation]
-WHERE j.state IN (4, 5)
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
+-- One of whose row the server refuses it (a constraint, a text that is too long) ends all the same: its row stays as it is, and its error says so.
+SET XACT_ABORT OFF;  -- so that a row that is refused does not end the transaction
+DECLARE @refusal nvarchar(2048), @id bigint;
+DECLARE @one [four].[member_list];
+SAVE TRANSACTION their_rows;
+BEGIN TRY
+    UPDATE t
+    SET [attempts] = CASE WHEN j.attempt < 255 THEN j.attempt ELSE 255 END
+    FROM @members AS m
+    INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+    INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[reputation] = j.[their_reputation]
+    WHERE m.state = 1 AND j.state IN (0, 1)
+    UPDATE t
+    SET [end_date] = NULL,
+        [attempts] = 3
+    FROM @members AS m
+    INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+    INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[reputation] = j.[their_reputation]
+    WHERE j.state IN (4, 5) AND t.[in_process] = 1
+    RETURN 0;
+END TRY
+BEGIN CATCH
+    -- Values that a column or a constraint does not take. Whatever else there is, the caller gets.
+    IF XACT_STATE() <> 1 OR ERROR_NUMBER() NOT IN (220, 242, 515, 517, 535, 547, 2601, 2627, 2628, 8115, 8134, 8152)
+        SET XACT_ABORT ON;
+        THROW;
+    SET @refusal = CONCAT(N'; its row was left as it is: error ', ERROR_NUMBER(), N': ', ERROR_MESSAGE());
+    ROLLBACK TRANSACTION their_rows;
+END CATCH;
+IF (SELECT COUNT(*) FROM @members) = 1
+    UPDATE j
+    SET error = CONCAT(LEFT(j.error, 1900), @refusal)
+    FROM @members AS m
+    INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+ELSE
+    SET @id = (SELECT MIN(job_id) FROM @members);
+    WHILE @id IS NOT NULL
+        DELETE @one;
+        INSERT @one (job_id, state) SELECT job_id, state FROM @members WHERE job_id = @id;
+        EXEC [four].[note_ends] @queue_id, @one;
+        SET @id = (SELECT MIN(job_id) FROM @members WHERE job_id > @id);
 RETURN 0;
 -- 220_enqueue_batch.sql
 THROW 58003, N'this queue is the table dbo.four_queue: to enqueue a job, insert a row there', 1;
@@ -183,6 +211,9 @@ THROW 58003, N'this queue is the table dbo.four_queue: to enqueue a job, insert 
         BREAK;
 -- The jobs that are held came first. What room is left is for rows of [dbo].[four_queue].
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+-- From here on it locks their rows first, while finish, release, cancel and reap lock the jobs first. They can meet only where somebody has
+-- made a row ready whose job they are just changing. This call can be made again without harm; so it is the victim.
+SET DEADLOCK_PRIORITY LOW;
 DECLARE @worker nvarchar(128) = (SELECT w.name FROM [four].[workers] AS w WITH (NOLOCK) WHERE w.worker_id = @worker_id);
 DECLARE @rows TABLE
 (
@@ -195,6 +226,23 @@ DECLARE @rows TABLE
     [their_app_server] nvarchar(128) COLLATE SQL_Latin1_General_CP1_CI_AS NULL,
     [their_attempts] tinyint NULL
 );
+DECLARE @known TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, place int NOT NULL);
+-- What is sent when all is committed: while a client reads slowly, nobody shall wait for their rows. (A lost answer is what recover is for.)
+DECLARE @answer TABLE
+(
+    job_id        bigint         NOT NULL,
+    fence         int            NOT NULL,
+    attempt       int            NOT NULL,
+    priority      smallint       NOT NULL,
+    due_at        datetime2(3)   NOT NULL,
+    enqueued_at   datetime2(3)   NOT NULL,
+    kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
+    payload_utf16 bit            NOT NULL,
+    payload       varbinary(max) NOT NULL,
+    details       nvarchar(4000) NULL
+);
+DECLARE @open int = @@TRANCOUNT;
+BEGIN TRY
 BEGIN TRANSACTION;
 WITH next_rows AS
 (
@@ -215,52 +263,83 @@ INTO @rows ([their_id], [their_in_process], [their_reputation], [their_start_dat
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
--- A row whose key has a job already was made ready by somebody else: the job is taken over, its fence grows, its attempts begin again.
-IF EXISTS (SELECT 1
-           FROM @rows AS k
-           INNER LOOP JOIN [four].[jobs] AS j WITH (NOLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_reputation] = k.[their_reputation] AND j.[their_reputation] IS NOT NULL)
+-- A row whose key has a job already was made ready by somebody else: the job is taken over, its fence grows, its attempts begin
+-- again. (The failed ones stay listed, as after a requeue.) First the numbers, from the index alone; then the jobs by their numbers,
+-- each before its index entries, as everybody locks them.
+INSERT @known (job_id, place)
+SELECT j.job_id, k.place
+FROM @rows AS k
+INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_reputation] = k.[their_reputation] AND j.[their_reputation] IS NOT NULL
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF @@ROWCOUNT > 0
+    -- A job that this very call has claimed above is in the answer already: it runs once, and its row is marked again.
     UPDATE j
     SET state = 2, ended = 0, alone = 0, fence = j.fence + 1, attempt = CAST(ISNULL(k.[their_attempts], 0) AS int) + 1, worker_id = @worker_id, claimed_at = @now,
-        due_at = @now, finished_at = NULL, run_us = NULL, error = NULL, cancelling = NULL,
+        enqueued_at = @now, due_at = @now, priority = 0, kind = NULL, finished_at = NULL, run_us = NULL,
+        error = NULL, cancelling = NULL, checkpointed = NULL,  -- that was of the old payload
         payload_utf16 = 1, payload = CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), k.[their_id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), k.[their_reputation]), N'null'), N'}') AS varbinary(max)),
         [their_in_process] = k.[their_in_process],
         [their_start_date] = k.[their_start_date],
         [their_end_date] = k.[their_end_date],
         [their_app_server] = k.[their_app_server],
         [their_attempts] = k.[their_attempts]
-    OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts AS max_attempts, inserted.priority,
-           DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
-           inserted.kind, inserted.payload_utf16,
-           N'{"headers":' + inserted.headers + N'}' AS details
-    FROM @rows AS k
-    INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_reputation] = k.[their_reputation] AND j.[their_reputation] IS NOT NULL
+    OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
+           inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
+           N'{"headers":' + inserted.headers + N'}'
+    INTO @answer (job_id, fence, attempt, priority, due_at, enqueued_at, kind, payload_utf16, payload, details)
+    FROM @known AS n
+    INNER LOOP JOIN @rows AS k ON k.place = n.place
+    INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = n.job_id
+    WHERE NOT (j.state = 2 AND j.worker_id = @worker_id AND j.claimed_at = @now)
+    -- What is left gets a job, also where the one it had is gone by now.
     DELETE k
-    FROM @rows AS k
-    INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_reputation] = k.[their_reputation] AND j.[their_reputation] IS NOT NULL
+    FROM @known AS n
+    INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = n.job_id
+    INNER LOOP JOIN @rows AS k ON k.place = n.place
 INSERT [four].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_in_process], [their_reputation], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
-OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts AS max_attempts, inserted.priority,
-       DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
-       inserted.kind, inserted.payload_utf16,
-       CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-       N'{"headers":' + inserted.headers + N'}' AS details
+OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
+       inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
+       N'{"headers":' + inserted.headers + N'}'
+INTO @answer (job_id, fence, attempt, priority, due_at, enqueued_at, kind, payload_utf16, payload, details)
 SELECT NEXT VALUE FOR [four].[job_ids] OVER (ORDER BY k.[their_id]), @queue_id, 2, 0, @worker_id, @now, 1, CAST(ISNULL(k.[their_attempts], 0) AS int) + 1, @now,
        @now, 0, NULL, 1, CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), k.[their_id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), k.[their_reputation]), N'null'), N'}') AS varbinary(max)), 0,
        CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), k.[their_reputation]), N'"}'), k.[their_in_process], k.[their_reputation], k.[their_start_date], k.[their_end_date], k.[their_app_server], k.[their_attempts]
 FROM @rows AS k
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
+END TRY
+BEGIN CATCH
+    IF @@TRANCOUNT > 0
+        ROLLBACK TRANSACTION;
+    -- What the call has claimed above is run all the same. The next one says what is wrong, if it still is.
+    IF @room = @max OR @open > 0
+        THROW;
+END CATCH;
+SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority,
+       DATEDIFF_BIG(MILLISECOND, a.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, a.enqueued_at, @now) AS age_ms, a.kind, a.payload_utf16,
+       a.payload, a.details
+FROM @answer AS a
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3)
 -- 240_finish.sql
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, [their_reputation] int NULL);
     OUTPUT deleted.job_id, 0, deleted.[their_reputation] INTO @found (job_id, dead, [their_reputation])
     -- Their rows, in the order of the jobs.
-    UPDATE t
-    SET [end_date] = SYSDATETIME()
-    FROM @found AS d
-    INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[reputation] = d.[their_reputation]
+    BEGIN TRY
+        UPDATE t
+        SET [end_date] = SYSDATETIME()
+        INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[reputation] = d.[their_reputation]
+    END TRY
+    BEGIN CATCH
+        -- As for a sink: the worker looks for the job that is to blame, whose attempt has failed then; the others are acknowledged.
+        SET @message = CONCAT(ERROR_NUMBER(), N': error ', ERROR_NUMBER(), N' with its row of dbo.four_queue: ', ERROR_MESSAGE());
+        IF @@TRANCOUNT > 0
+            ROLLBACK TRANSACTION;
+        THROW 58020, @message, 1;
+    END CATCH;
     -- Snoozed ones have not failed.
     INSERT @members (job_id, state)
     SELECT f.job_id, CASE WHEN f.outcome = 3 THEN 0 ELSE 1 END
@@ -288,7 +367,7 @@ IF @@ROWCOUNT > 0
         t.[app_server] = b.[their_app_server],
         t.[attempts] = b.[their_attempts]
     FROM @returned AS b
-    INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, FORCESEEK) ON b.[their_reputation] = t.[reputation]
+    INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, FORCESEEK) ON b.[their_reputation] = t.[reputation] AND t.[in_process] = 1
 COMMIT TRANSACTION;
 SET @released = @@ROWCOUNT + (SELECT COUNT(*) FROM @returned);
 INSERT @found (job_id) SELECT job_id FROM @returned;
@@ -309,6 +388,20 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3) AS c),
                           (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3
     ORDER BY [id])) AS i) AS r
+-- 429_note_requeued.sql
+-- For requeue, in its transaction: jobs that were dead or cancelled wait again, so their rows of [dbo].[four_queue] are marked as a claim marks them.
+-- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
+UPDATE t
+SET [in_process] = 1,
+    [start_date] = SYSDATETIME(),
+    [end_date] = DATEADD(DAY, 20, SYSDATETIME()),
+    [app_server] = LEFT(w.name, 128)
+INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+LEFT JOIN [four].[workers] AS w WITH (NOLOCK) ON w.worker_id = j.worker_id
+INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[reputation] = j.[their_reputation]
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+RETURN 0;
+-- 430_requeue.sql
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
     THROW 58003, N'this queue is the table dbo.four_queue: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;

@@ -149,6 +149,7 @@ THROW 58003, N'this queue is the table dbo.Outbox: to enqueue a job, insert a ro
 -- says. The caller holds the jobs' rows, and has changed them: a job that is dead (4) or cancelled (5) has ended; one that waits (0, 1), and of which
 -- @members says state 1, has failed and will be tried again.
 -- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
+-- One of whose row the server refuses it (a constraint, a text that is too long) ends all the same: its row stays as it is, and its error says so.
 RETURN 0;
 -- 220_enqueue_batch.sql
 THROW 58003, N'this queue is the table dbo.Outbox: to enqueue a job, insert a row there', 1;
@@ -158,6 +159,9 @@ THROW 58003, N'this queue is the table dbo.Outbox: to enqueue a job, insert a ro
         BREAK;
 -- The jobs that are held came first. What room is left is for rows of [dbo].[Outbox].
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+-- From here on it locks their rows first, while finish, release, cancel and reap lock the jobs first. They can meet only where somebody has
+-- made a row ready whose job they are just changing. This call can be made again without harm; so it is the victim.
+SET DEADLOCK_PRIORITY LOW;
 DECLARE @rows TABLE
 (
     place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
@@ -167,6 +171,23 @@ DECLARE @rows TABLE
     [their_created_at] datetime2(7) NULL,
     [their_processed_at] datetime2(7) NULL
 );
+DECLARE @known TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, place int NOT NULL);
+-- What is sent when all is committed: while a client reads slowly, nobody shall wait for their rows. (A lost answer is what recover is for.)
+DECLARE @answer TABLE
+(
+    job_id        bigint         NOT NULL,
+    fence         int            NOT NULL,
+    attempt       int            NOT NULL,
+    priority      smallint       NOT NULL,
+    due_at        datetime2(3)   NOT NULL,
+    enqueued_at   datetime2(3)   NOT NULL,
+    kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
+    payload_utf16 bit            NOT NULL,
+    payload       varbinary(max) NOT NULL,
+    details       nvarchar(4000) NULL
+);
+DECLARE @open int = @@TRANCOUNT;
+BEGIN TRY
 BEGIN TRANSACTION;
 WITH next_rows AS
 (
@@ -183,48 +204,79 @@ INTO @rows ([their_id], [their_type], [their_payload], [their_created_at], [thei
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
--- A row whose key has a job already was made ready by somebody else: the job is taken over, its fence grows, its attempts begin again.
-IF EXISTS (SELECT 1
-           FROM @rows AS k
-           INNER LOOP JOIN [outbox].[jobs] AS j WITH (NOLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_id] = k.[their_id] AND j.[their_id] IS NOT NULL)
+-- A row whose key has a job already was made ready by somebody else: the job is taken over, its fence grows, its attempts begin
+-- again. (The failed ones stay listed, as after a requeue.) First the numbers, from the index alone; then the jobs by their numbers,
+-- each before its index entries, as everybody locks them.
+INSERT @known (job_id, place)
+SELECT j.job_id, k.place
+FROM @rows AS k
+INNER LOOP JOIN [outbox].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_id] = k.[their_id] AND j.[their_id] IS NOT NULL
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF @@ROWCOUNT > 0
+    -- A job that this very call has claimed above is in the answer already: it runs once, and its row is marked again.
     UPDATE j
     SET state = 2, ended = 0, alone = 0, fence = j.fence + 1, attempt = 1, worker_id = @worker_id, claimed_at = @now,
-        due_at = CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), finished_at = NULL, run_us = NULL, error = NULL, cancelling = NULL,
+        enqueued_at = CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), due_at = CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), priority = 0, kind = CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), finished_at = NULL, run_us = NULL,
+        error = NULL, cancelling = NULL, checkpointed = NULL,  -- that was of the old payload
         payload_utf16 = 1, payload = ISNULL(CAST(k.[their_payload] AS varbinary(max)), 0x),
         [their_processed_at] = k.[their_processed_at]
-    OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts AS max_attempts, inserted.priority,
-           DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
-           inserted.kind, inserted.payload_utf16,
-           N'{"headers":' + inserted.headers + N'}' AS details
-    FROM @rows AS k
-    INNER LOOP JOIN [outbox].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_id] = k.[their_id] AND j.[their_id] IS NOT NULL
+    OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
+           inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
+           N'{"headers":' + inserted.headers + N'}'
+    INTO @answer (job_id, fence, attempt, priority, due_at, enqueued_at, kind, payload_utf16, payload, details)
+    FROM @known AS n
+    INNER LOOP JOIN @rows AS k ON k.place = n.place
+    INNER LOOP JOIN [outbox].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = n.job_id
+    WHERE NOT (j.state = 2 AND j.worker_id = @worker_id AND j.claimed_at = @now)
+    -- What is left gets a job, also where the one it had is gone by now.
     DELETE k
-    FROM @rows AS k
-    INNER LOOP JOIN [outbox].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_id] = k.[their_id] AND j.[their_id] IS NOT NULL
+    FROM @known AS n
+    INNER LOOP JOIN [outbox].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = n.job_id
+    INNER LOOP JOIN @rows AS k ON k.place = n.place
 INSERT [outbox].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_id], [their_processed_at])
-OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts AS max_attempts, inserted.priority,
-       DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
-       inserted.kind, inserted.payload_utf16,
-       CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-       N'{"headers":' + inserted.headers + N'}' AS details
+OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
+       inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
+       N'{"headers":' + inserted.headers + N'}'
+INTO @answer (job_id, fence, attempt, priority, due_at, enqueued_at, kind, payload_utf16, payload, details)
 SELECT NEXT VALUE FOR [outbox].[job_ids] OVER (ORDER BY k.[their_id]), @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)),
        CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), 0, CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), 1, ISNULL(CAST(k.[their_payload] AS varbinary(max)), 0x), 0,
        CONCAT(N'{"id":"', CONVERT(nvarchar(50), k.[their_id]), N'"}'), k.[their_id], k.[their_processed_at]
 FROM @rows AS k
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
+END TRY
+BEGIN CATCH
+    IF @@TRANCOUNT > 0
+        ROLLBACK TRANSACTION;
+    -- What the call has claimed above is run all the same. The next one says what is wrong, if it still is.
+    IF @room = @max OR @open > 0
+        THROW;
+END CATCH;
+SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority,
+       DATEDIFF_BIG(MILLISECOND, a.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, a.enqueued_at, @now) AS age_ms, a.kind, a.payload_utf16,
+       a.payload, a.details
+FROM @answer AS a
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[Outbox] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL)
 -- 240_finish.sql
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, [their_id] bigint NULL);
     OUTPUT deleted.job_id, 0, deleted.[their_id] INTO @found (job_id, dead, [their_id])
     -- Their rows, in the order of the jobs.
-    UPDATE t
-    SET [processed_at] = SYSUTCDATETIME()
-    FROM @found AS d
-    INNER LOOP JOIN [dbo].[Outbox] AS t WITH (ROWLOCK, FORCESEEK) ON t.[id] = d.[their_id]
+    BEGIN TRY
+        UPDATE t
+        SET [processed_at] = SYSUTCDATETIME()
+        INNER LOOP JOIN [dbo].[Outbox] AS t WITH (ROWLOCK, FORCESEEK) ON t.[id] = d.[their_id]
+    END TRY
+    BEGIN CATCH
+        -- As for a sink: the worker looks for the job that is to blame, whose attempt has failed then; the others are acknowledged.
+        SET @message = CONCAT(ERROR_NUMBER(), N': error ', ERROR_NUMBER(), N' with its row of dbo.Outbox: ', ERROR_MESSAGE());
+        IF @@TRANCOUNT > 0
+            ROLLBACK TRANSACTION;
+        THROW 58020, @message, 1;
+    END CATCH;
     -- Snoozed ones have not failed.
     INSERT @members (job_id, state)
     SELECT f.job_id, CASE WHEN f.outcome = 3 THEN 0 ELSE 1 END
@@ -265,6 +317,16 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[Outbox] WITH (NOLOCK, INDEX ([out
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[Outbox] WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL) AS c),
                           (SELECT TOP (1) CAST([created_at] AS datetime2(3)) FROM [dbo].[Outbox] WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL
     ORDER BY [id])) AS i) AS r
+-- 429_note_requeued.sql
+-- For requeue, in its transaction: jobs that were dead or cancelled wait again, so their rows of [dbo].[Outbox] are marked as a claim marks them.
+-- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
+UPDATE t
+SET [processed_at] = '9999-12-31T00:00:00'
+INNER LOOP JOIN [outbox].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+INNER LOOP JOIN [dbo].[Outbox] AS t WITH (ROWLOCK, FORCESEEK) ON t.[id] = j.[their_id]
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+RETURN 0;
+-- 430_requeue.sql
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
     THROW 58003, N'this queue is the table dbo.Outbox: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;

@@ -140,11 +140,39 @@ THROW 58003, N'this queue is the table dbo.RequestsQueue: to enqueue a job, inse
 -- says. The caller holds the jobs' rows, and has changed them: a job that is dead (4) or cancelled (5) has ended; one that waits (0, 1), and of which
 -- @members says state 1, has failed and will be tried again.
 -- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
-INSERT [dbo].[RequestsCompleted] ([id], [request], [InsertedDate], [RemovedDate])
-SELECT j.[their_id], j.[their_request], j.[their_InsertedDate], DATEADD(MINUTE, DATEDIFF(MINUTE, GETUTCDATE(), GETDATE()), j.claimed_at)
-INNER LOOP JOIN [requests].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
-WHERE j.state IN (4, 5)
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
+-- One of whose row the server refuses it (a constraint, a text that is too long) ends all the same: its row stays as it is, and its error says so.
+SET XACT_ABORT OFF;  -- so that a row that is refused does not end the transaction
+DECLARE @refusal nvarchar(2048), @id bigint;
+DECLARE @one [requests].[member_list];
+SAVE TRANSACTION their_rows;
+BEGIN TRY
+    INSERT [dbo].[RequestsCompleted] ([id], [request], [InsertedDate], [RemovedDate])
+    SELECT j.[their_id], j.[their_request], j.[their_InsertedDate], DATEADD(MINUTE, DATEDIFF(MINUTE, GETUTCDATE(), GETDATE()), j.claimed_at)
+    FROM @members AS m
+    INNER LOOP JOIN [requests].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+    WHERE j.state IN (4, 5)
+    RETURN 0;
+END TRY
+BEGIN CATCH
+    -- Values that a column or a constraint does not take. Whatever else there is, the caller gets.
+    IF XACT_STATE() <> 1 OR ERROR_NUMBER() NOT IN (220, 242, 515, 517, 535, 547, 2601, 2627, 2628, 8115, 8134, 8152)
+        SET XACT_ABORT ON;
+        THROW;
+    SET @refusal = CONCAT(N'; its row was left as it is: error ', ERROR_NUMBER(), N': ', ERROR_MESSAGE());
+    ROLLBACK TRANSACTION their_rows;
+END CATCH;
+IF (SELECT COUNT(*) FROM @members) = 1
+    UPDATE j
+    SET error = CONCAT(LEFT(j.error, 1900), @refusal)
+    FROM @members AS m
+    INNER LOOP JOIN [requests].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+ELSE
+    SET @id = (SELECT MIN(job_id) FROM @members);
+    WHILE @id IS NOT NULL
+        DELETE @one;
+        INSERT @one (job_id, state) SELECT job_id, state FROM @members WHERE job_id = @id;
+        EXEC [requests].[note_ends] @queue_id, @one;
+        SET @id = (SELECT MIN(job_id) FROM @members WHERE job_id > @id);
 RETURN 0;
 -- 220_enqueue_batch.sql
 THROW 58003, N'this queue is the table dbo.RequestsQueue: to enqueue a job, insert a row there', 1;
@@ -154,6 +182,9 @@ THROW 58003, N'this queue is the table dbo.RequestsQueue: to enqueue a job, inse
         BREAK;
 -- The jobs that are held came first. What room is left is for rows of [dbo].[RequestsQueue].
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+-- From here on it locks their rows first, while finish, release, cancel and reap lock the jobs first. They can meet only where somebody has
+-- made a row ready whose job they are just changing. This call can be made again without harm; so it is the victim.
+SET DEADLOCK_PRIORITY LOW;
 DECLARE @rows TABLE
 (
     place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
@@ -161,6 +192,22 @@ DECLARE @rows TABLE
     [their_request] varchar(512) COLLATE SQL_Latin1_General_CP1_CI_AS NULL,
     [their_InsertedDate] datetime NULL
 );
+-- What is sent when all is committed: while a client reads slowly, nobody shall wait for their rows. (A lost answer is what recover is for.)
+DECLARE @answer TABLE
+(
+    job_id        bigint         NOT NULL,
+    fence         int            NOT NULL,
+    attempt       int            NOT NULL,
+    priority      smallint       NOT NULL,
+    due_at        datetime2(3)   NOT NULL,
+    enqueued_at   datetime2(3)   NOT NULL,
+    kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
+    payload_utf16 bit            NOT NULL,
+    payload       varbinary(max) NOT NULL,
+    details       nvarchar(4000) NULL
+);
+DECLARE @open int = @@TRANCOUNT;
+BEGIN TRY
 BEGIN TRANSACTION;
 WITH next_rows AS
 (
@@ -177,26 +224,46 @@ IF @@ROWCOUNT = 0
 INSERT [requests].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_id], [their_request], [their_InsertedDate])
-OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts AS max_attempts, inserted.priority,
-       DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
-       inserted.kind, inserted.payload_utf16,
-       CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-       N'{"headers":' + inserted.headers + N'}' AS details
+OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
+       inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
+       N'{"headers":' + inserted.headers + N'}'
+INTO @answer (job_id, fence, attempt, priority, due_at, enqueued_at, kind, payload_utf16, payload, details)
 SELECT NEXT VALUE FOR [requests].[job_ids] OVER (ORDER BY k.place), @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), k.[their_InsertedDate]), @now) AS datetime2(3)),
        CAST(ISNULL(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), k.[their_InsertedDate]), @now) AS datetime2(3)), 0, NULL, 1, ISNULL(CAST(CAST(CAST(k.[their_request] AS nvarchar(max)) AS nvarchar(max)) AS varbinary(max)), 0x), 1,
        NULL, k.[their_id], k.[their_request], k.[their_InsertedDate]
 FROM @rows AS k
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
+END TRY
+BEGIN CATCH
+    IF @@TRANCOUNT > 0
+        ROLLBACK TRANSACTION;
+    -- What the call has claimed above is run all the same. The next one says what is wrong, if it still is.
+    IF @room = @max OR @open > 0
+        THROW;
+END CATCH;
+SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority,
+       DATEDIFF_BIG(MILLISECOND, a.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, a.enqueued_at, @now) AS age_ms, a.kind, a.payload_utf16,
+       a.payload, a.details
+FROM @answer AS a
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[RequestsQueue] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK))
 -- 240_finish.sql
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, claimed_at datetime2(3) NULL, [their_id] uniqueidentifier NULL, [their_request] varchar(512) COLLATE SQL_Latin1_General_CP1_CI_AS NULL, [their_InsertedDate] datetime NULL);
     OUTPUT deleted.job_id, 0, deleted.claimed_at, deleted.[their_id], deleted.[their_request], deleted.[their_InsertedDate] INTO @found (job_id, dead, claimed_at, [their_id], [their_request], [their_InsertedDate])
     -- Their rows, in the order of the jobs.
-    INSERT [dbo].[RequestsCompleted] ([id], [request], [InsertedDate], [RemovedDate], [CompletedDate])
-    SELECT d.[their_id], d.[their_request], d.[their_InsertedDate], DATEADD(MINUTE, DATEDIFF(MINUTE, GETUTCDATE(), GETDATE()), d.claimed_at), GETDATE()
-    FROM @found AS d
+    BEGIN TRY
+        INSERT [dbo].[RequestsCompleted] ([id], [request], [InsertedDate], [RemovedDate], [CompletedDate])
+        SELECT d.[their_id], d.[their_request], d.[their_InsertedDate], DATEADD(MINUTE, DATEDIFF(MINUTE, GETUTCDATE(), GETDATE()), d.claimed_at), GETDATE()
+    END TRY
+    BEGIN CATCH
+        -- As for a sink: the worker looks for the job that is to blame, whose attempt has failed then; the others are acknowledged.
+        SET @message = CONCAT(ERROR_NUMBER(), N': error ', ERROR_NUMBER(), N' with its row of dbo.RequestsQueue: ', ERROR_MESSAGE());
+        IF @@TRANCOUNT > 0
+            ROLLBACK TRANSACTION;
+        THROW 58020, @message, 1;
+    END CATCH;
     -- Snoozed ones have not failed.
     INSERT @members (job_id, state)
     SELECT f.job_id, CASE WHEN f.outcome = 3 THEN 0 ELSE 1 END
@@ -218,6 +285,8 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[RequestsQueue] WITH (NOLOCK))
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[RequestsQueue] WITH (NOLOCK)) AS c),
                           (SELECT TOP (1) CAST(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), [InsertedDate]) AS datetime2(3)) FROM [dbo].[RequestsQueue] WITH (NOLOCK))) AS i) AS r
+-- 430_requeue.sql
+THROW 58003, N'this queue is the table dbo.RequestsQueue, from which the row of a dead job is gone (dead.move): to run it again, insert it there', 1;
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
     THROW 58003, N'this queue is the table dbo.RequestsQueue: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;

@@ -147,12 +147,40 @@ THROW 58003, N'this queue is the table dbo.Queue: to enqueue a job, insert a row
 -- says. The caller holds the jobs' rows, and has changed them: a job that is dead (4) or cancelled (5) has ended; one that waits (0, 1), and of which
 -- @members says state 1, has failed and will be tried again.
 -- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
-UPDATE t
-SET [Status] = 3
-INNER LOOP JOIN [messages].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
-INNER LOOP JOIN [dbo].[Queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[Id] = j.[their_Id]
-WHERE j.state IN (4, 5)
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
+-- One of whose row the server refuses it (a constraint, a text that is too long) ends all the same: its row stays as it is, and its error says so.
+SET XACT_ABORT OFF;  -- so that a row that is refused does not end the transaction
+DECLARE @refusal nvarchar(2048), @id bigint;
+DECLARE @one [messages].[member_list];
+SAVE TRANSACTION their_rows;
+BEGIN TRY
+    UPDATE t
+    SET [Status] = 3
+    FROM @members AS m
+    INNER LOOP JOIN [messages].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+    INNER LOOP JOIN [dbo].[Queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[Id] = j.[their_Id]
+    WHERE j.state IN (4, 5) AND t.[Status] = 2
+    RETURN 0;
+END TRY
+BEGIN CATCH
+    -- Values that a column or a constraint does not take. Whatever else there is, the caller gets.
+    IF XACT_STATE() <> 1 OR ERROR_NUMBER() NOT IN (220, 242, 515, 517, 535, 547, 2601, 2627, 2628, 8115, 8134, 8152)
+        SET XACT_ABORT ON;
+        THROW;
+    SET @refusal = CONCAT(N'; its row was left as it is: error ', ERROR_NUMBER(), N': ', ERROR_MESSAGE());
+    ROLLBACK TRANSACTION their_rows;
+END CATCH;
+IF (SELECT COUNT(*) FROM @members) = 1
+    UPDATE j
+    SET error = CONCAT(LEFT(j.error, 1900), @refusal)
+    FROM @members AS m
+    INNER LOOP JOIN [messages].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+ELSE
+    SET @id = (SELECT MIN(job_id) FROM @members);
+    WHILE @id IS NOT NULL
+        DELETE @one;
+        INSERT @one (job_id, state) SELECT job_id, state FROM @members WHERE job_id = @id;
+        EXEC [messages].[note_ends] @queue_id, @one;
+        SET @id = (SELECT MIN(job_id) FROM @members WHERE job_id > @id);
 RETURN 0;
 -- 220_enqueue_batch.sql
 THROW 58003, N'this queue is the table dbo.Queue: to enqueue a job, insert a row there', 1;
@@ -162,6 +190,9 @@ THROW 58003, N'this queue is the table dbo.Queue: to enqueue a job, insert a row
         BREAK;
 -- The jobs that are held came first. What room is left is for rows of [dbo].[Queue].
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+-- From here on it locks their rows first, while finish, release, cancel and reap lock the jobs first. They can meet only where somebody has
+-- made a row ready whose job they are just changing. This call can be made again without harm; so it is the victim.
+SET DEADLOCK_PRIORITY LOW;
 DECLARE @rows TABLE
 (
     place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
@@ -169,6 +200,23 @@ DECLARE @rows TABLE
     [their_Status] tinyint NULL,
     [their_Message] varbinary(max) NULL
 );
+DECLARE @known TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, place int NOT NULL);
+-- What is sent when all is committed: while a client reads slowly, nobody shall wait for their rows. (A lost answer is what recover is for.)
+DECLARE @answer TABLE
+(
+    job_id        bigint         NOT NULL,
+    fence         int            NOT NULL,
+    attempt       int            NOT NULL,
+    priority      smallint       NOT NULL,
+    due_at        datetime2(3)   NOT NULL,
+    enqueued_at   datetime2(3)   NOT NULL,
+    kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
+    payload_utf16 bit            NOT NULL,
+    payload       varbinary(max) NOT NULL,
+    details       nvarchar(4000) NULL
+);
+DECLARE @open int = @@TRANCOUNT;
+BEGIN TRY
 BEGIN TRANSACTION;
 WITH next_rows AS
 (
@@ -185,47 +233,78 @@ INTO @rows ([their_Id], [their_Status], [their_Message])
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
--- A row whose key has a job already was made ready by somebody else: the job is taken over, its fence grows, its attempts begin again.
-IF EXISTS (SELECT 1
-           FROM @rows AS k
-           INNER LOOP JOIN [messages].[jobs] AS j WITH (NOLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_Id] = k.[their_Id] AND j.[their_Id] IS NOT NULL)
+-- A row whose key has a job already was made ready by somebody else: the job is taken over, its fence grows, its attempts begin
+-- again. (The failed ones stay listed, as after a requeue.) First the numbers, from the index alone; then the jobs by their numbers,
+-- each before its index entries, as everybody locks them.
+INSERT @known (job_id, place)
+SELECT j.job_id, k.place
+FROM @rows AS k
+INNER LOOP JOIN [messages].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_Id] = k.[their_Id] AND j.[their_Id] IS NOT NULL
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF @@ROWCOUNT > 0
+    -- A job that this very call has claimed above is in the answer already: it runs once, and its row is marked again.
     UPDATE j
     SET state = 2, ended = 0, alone = 0, fence = j.fence + 1, attempt = 1, worker_id = @worker_id, claimed_at = @now,
-        due_at = @now, finished_at = NULL, run_us = NULL, error = NULL, cancelling = NULL,
+        enqueued_at = @now, due_at = @now, priority = 0, kind = NULL, finished_at = NULL, run_us = NULL,
+        error = NULL, cancelling = NULL, checkpointed = NULL,  -- that was of the old payload
         payload_utf16 = 0, payload = ISNULL(k.[their_Message], 0x),
         [their_Status] = k.[their_Status]
-    OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts AS max_attempts, inserted.priority,
-           DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
-           inserted.kind, inserted.payload_utf16,
-           N'{"headers":' + inserted.headers + N'}' AS details
-    FROM @rows AS k
-    INNER LOOP JOIN [messages].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_Id] = k.[their_Id] AND j.[their_Id] IS NOT NULL
+    OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
+           inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
+           N'{"headers":' + inserted.headers + N'}'
+    INTO @answer (job_id, fence, attempt, priority, due_at, enqueued_at, kind, payload_utf16, payload, details)
+    FROM @known AS n
+    INNER LOOP JOIN @rows AS k ON k.place = n.place
+    INNER LOOP JOIN [messages].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = n.job_id
+    WHERE NOT (j.state = 2 AND j.worker_id = @worker_id AND j.claimed_at = @now)
+    -- What is left gets a job, also where the one it had is gone by now.
     DELETE k
-    FROM @rows AS k
-    INNER LOOP JOIN [messages].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_Id] = k.[their_Id] AND j.[their_Id] IS NOT NULL
+    FROM @known AS n
+    INNER LOOP JOIN [messages].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = n.job_id
+    INNER LOOP JOIN @rows AS k ON k.place = n.place
 INSERT [messages].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_Id], [their_Status])
-OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts AS max_attempts, inserted.priority,
-       DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
-       inserted.kind, inserted.payload_utf16,
-       CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
-       N'{"headers":' + inserted.headers + N'}' AS details
+OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
+       inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
+       N'{"headers":' + inserted.headers + N'}'
+INTO @answer (job_id, fence, attempt, priority, due_at, enqueued_at, kind, payload_utf16, payload, details)
 SELECT NEXT VALUE FOR [messages].[job_ids] OVER (ORDER BY k.[their_Id]), @queue_id, 2, 0, @worker_id, @now, 1, 1, @now,
        @now, 0, NULL, 0, ISNULL(k.[their_Message], 0x), 0,
        CONCAT(N'{"Id":"', CONVERT(nvarchar(50), k.[their_Id]), N'"}'), k.[their_Id], k.[their_Status]
 FROM @rows AS k
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
+END TRY
+BEGIN CATCH
+    IF @@TRANCOUNT > 0
+        ROLLBACK TRANSACTION;
+    -- What the call has claimed above is run all the same. The next one says what is wrong, if it still is.
+    IF @room = @max OR @open > 0
+        THROW;
+END CATCH;
+SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority,
+       DATEDIFF_BIG(MILLISECOND, a.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, a.enqueued_at, @now) AS age_ms, a.kind, a.payload_utf16,
+       a.payload, a.details
+FROM @answer AS a
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[Queue] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([readpast_ready])) WHERE [Status] = 1)
 -- 240_finish.sql
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, [their_Id] int NULL);
     OUTPUT deleted.job_id, 0, deleted.[their_Id] INTO @found (job_id, dead, [their_Id])
     -- Their rows, in the order of the jobs.
-    DELETE t
-    FROM @found AS d
-    INNER LOOP JOIN [dbo].[Queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[Id] = d.[their_Id]
+    BEGIN TRY
+        DELETE t
+        INNER LOOP JOIN [dbo].[Queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[Id] = d.[their_Id]
+    END TRY
+    BEGIN CATCH
+        -- As for a sink: the worker looks for the job that is to blame, whose attempt has failed then; the others are acknowledged.
+        SET @message = CONCAT(ERROR_NUMBER(), N': error ', ERROR_NUMBER(), N' with its row of dbo.Queue: ', ERROR_MESSAGE());
+        IF @@TRANCOUNT > 0
+            ROLLBACK TRANSACTION;
+        THROW 58020, @message, 1;
+    END CATCH;
     -- Snoozed ones have not failed.
     INSERT @members (job_id, state)
     SELECT f.job_id, CASE WHEN f.outcome = 3 THEN 0 ELSE 1 END
@@ -245,7 +324,7 @@ IF @@ROWCOUNT > 0
     UPDATE t
     SET t.[Status] = b.[their_Status]
     FROM @returned AS b
-    INNER LOOP JOIN [dbo].[Queue] AS t WITH (ROWLOCK, FORCESEEK) ON b.[their_Id] = t.[Id]
+    INNER LOOP JOIN [dbo].[Queue] AS t WITH (ROWLOCK, FORCESEEK) ON b.[their_Id] = t.[Id] AND t.[Status] = 2
 COMMIT TRANSACTION;
 SET @released = @@ROWCOUNT + (SELECT COUNT(*) FROM @returned);
 INSERT @found (job_id) SELECT job_id FROM @returned;
@@ -266,6 +345,16 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[Queue] WITH (NOLOCK, INDEX ([read
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[Queue] WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [Status] = 1) AS c),
                           (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[Queue] WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [Status] = 1
     ORDER BY [Id])) AS i) AS r
+-- 429_note_requeued.sql
+-- For requeue, in its transaction: jobs that were dead or cancelled wait again, so their rows of [dbo].[Queue] are marked as a claim marks them.
+-- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
+UPDATE t
+SET [Status] = 2
+INNER LOOP JOIN [messages].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+INNER LOOP JOIN [dbo].[Queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[Id] = j.[their_Id]
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+RETURN 0;
+-- 430_requeue.sql
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
     THROW 58003, N'this queue is the table dbo.Queue: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;
