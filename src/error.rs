@@ -193,8 +193,8 @@ pub enum Error {
         message: String,
     },
 
-    /// The queue's sink, or the enqueueing of a follow-up, failed in the transaction of an acknowledgement (58020),
-    /// which was rolled back as a whole. A [`Worker`](crate::Worker) finds the job whose result is refused, and retries
+    /// The queue's sink, the enqueueing of a follow-up, or what is to become of the row of an adopted table, failed in
+    /// the transaction of an acknowledgement (58020), which was rolled back as a whole. A [`Worker`](crate::Worker) finds the job whose result is refused, and retries
     /// it; it stops where the sink cannot be called at all, or what the sink uses is not there.
     #[error("{message}")]
     #[non_exhaustive]

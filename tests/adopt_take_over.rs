@@ -201,3 +201,24 @@ async fn a_row_that_is_no_longer_marked_is_left_alone() {
     drop((session, worker));
     fixture.remove().await;
 }
+
+/// A client that does not read its answer keeps nobody's rows locked: all is committed before it is sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_not_read_locks_no_rows() {
+    let (fixture, mut session, worker) = with_rows("adopt_slow_client", 200).await;
+    // More than the buffers between the server and the client take.
+    session.sql("UPDATE SimpleQueue SET Payload = REPLICATE(CAST(N'x' AS nvarchar(max)), 200000)").await;
+    let mut slow = fixture.client().await;
+    let claim = format!(
+        "EXEC [{}].[claim] @queue = N'SimpleQueue', @worker_id = '{}', @max = 200",
+        fixture.schema(),
+        worker.id
+    );
+    let unread = slow.simple_query(claim).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    session.sql("SET LOCK_TIMEOUT 5000; UPDATE SimpleQueue SET Errors = N'seen'").await;
+    assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[jobs] WHERE state = 2").await, 200);
+    drop(unread);
+    drop((slow, session, worker));
+    fixture.remove().await;
+}

@@ -334,7 +334,7 @@ impl Refused {
     fn log(self) {
         if let Some(error) = self.first {
             let jobs = self.jobs;
-            tracing::warn!(jobs, first = %error, "the sink refused results, or follow-ups: their jobs' attempts have failed");
+            tracing::warn!(jobs, first = %error, "the sink, or the table, refused results or follow-ups: their jobs' attempts have failed");
         }
     }
 }
