@@ -84,6 +84,12 @@
 //! settings that cannot work together: `heartbeat_interval_ms` must be less than half of `lease_ms`,
 //! `connect_timeout_ms` and `command_timeout_ms` at most `lease_ms`. Wall clocks of workers have no part in anything.
 //!
+//! # A table that is there already
+//!
+//! A queue table of somebody else's can be driven as it is: a [`Mapping`] says what its columns mean, and
+//! [`Queue::adopt`] writes the procedures for it into a schema of their own, which workers then use as any other. The
+//! repository's `docs/adopt.md` walks through one.
+//!
 //! # Traces
 //!
 //! A worker runs each job in a [`tracing`](https://docs.rs/tracing) span named `job`, of the level `INFO`; where no
@@ -128,6 +134,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod adopt;
 mod batch;
 mod boot_clock;
 mod cancellations;
@@ -159,6 +166,7 @@ mod times;
 mod trace_context;
 mod worker;
 
+pub use adopt::{Adoption, AdoptionCheck, Mapping};
 pub use batch::{BatchEnd, BatchRow, NewBatch, SealedBatch};
 pub use config::{Config, ConnectionConfig, MetricsConfig, PortInUse, QueueConfig, RetryConfig, WorkerConfig};
 pub use connection_string::ConnectionString;

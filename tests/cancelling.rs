@@ -271,7 +271,7 @@ async fn what_cannot_be_is_refused() {
     for state in [JobState::Done, JobState::Dead, JobState::Cancelled, JobState::Archived] {
         let error = fixture.queue.cancel_all(&state.into(), WHY).await.unwrap_err();
         let expected =
-            format!("the filter's state is {state}; it must be ready, scheduled, waiting or claimed, or none");
+            format!("the filter's state is {state}; it must be one of scheduled, waiting, ready, claimed, or none");
         assert!(matches!(&error, Error::Refused { message, .. } if *message == expected), "{error}");
     }
     let error = fixture.queue.cancel(JobId(1), &"x".repeat(1_001)).await.unwrap_err();

@@ -3,6 +3,12 @@
 
 mod support;
 
+mod adopt_articles;
+mod adopt_changes;
+mod adopt_faults;
+mod adopt_refusals;
+mod adopt_scripts;
+mod adopt_shapes;
 mod at_most_once;
 mod attempts;
 mod audit;

@@ -76,8 +76,13 @@ impl Client {
     }
 
     pub async fn register_worker(&mut self, queue: &str) -> Uuid {
+        self.register_worker_in("readpast_bench", queue).await
+    }
+
+    /// The same in another schema.
+    pub async fn register_worker_in(&mut self, schema: &str, queue: &str) -> Uuid {
         let worker_id = Uuid::new_v4();
-        let mut command = Command::new("[readpast_bench].[register_worker]");
+        let mut command = Command::new(format!("[{schema}].[register_worker]"));
         command.bind_param("@queue", queue);
         command.bind_param("@worker_id", worker_id);
         command.bind_param("@name", "bench");
@@ -87,7 +92,12 @@ impl Client {
     }
 
     pub async fn claim(&mut self, queue: &str, worker_id: Uuid, max: i32) -> Vec<RawJob> {
-        let mut command = Command::new("[readpast_bench].[claim]");
+        self.claim_in("readpast_bench", queue, worker_id, max).await
+    }
+
+    /// The same in another schema.
+    pub async fn claim_in(&mut self, schema: &str, queue: &str, worker_id: Uuid, max: i32) -> Vec<RawJob> {
+        let mut command = Command::new(format!("[{schema}].[claim]"));
         command.bind_param("@queue", queue);
         command.bind_param("@worker_id", worker_id);
         command.bind_param("@max", max);
@@ -107,12 +117,18 @@ impl Client {
     }
 
     pub async fn finish(&mut self, queue: &str, worker_id: Uuid, jobs: &[RawJob]) {
+        self.finish_in("readpast_bench", queue, worker_id, jobs).await;
+    }
+
+    /// The same in another schema.
+    pub async fn finish_in(&mut self, schema: &str, queue: &str, worker_id: Uuid, jobs: &[RawJob]) {
         let mut rows: Vec<DoneRow> = jobs.iter().map(|job| DoneRow { job_id: job.job_id, fence: job.fence }).collect();
         rows.sort_unstable_by_key(|row| row.job_id);
-        let mut command = Command::new("[readpast_bench].[finish]");
+        let list = format!("{schema}.finish_list");
+        let mut command = Command::new(format!("[{schema}].[finish]"));
         command.bind_param("@queue", queue);
         command.bind_param("@worker_id", worker_id);
-        command.bind_table_with_dbtype("@jobs", "readpast_bench.finish_list", rows);
+        command.bind_table_with_dbtype("@jobs", &list, rows);
         let not_ours = self.call(command).await.into_iter().last().unwrap_or_default();
         assert!(not_ours.is_empty(), "every job was this worker's");
     }

@@ -125,6 +125,7 @@ pub fn code_of(error: &Error) -> Exit {
         Error::Config { .. }
         | Error::ConfigFile { .. }
         | Error::ConfigSyntax { .. }
+        | Error::Mapping { .. }
         | Error::ConnectionString { .. }
         | Error::InvalidJob { .. }
         | Error::InvalidBatch { .. }

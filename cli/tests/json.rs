@@ -6,6 +6,7 @@ use std::time::Duration;
 use readpast::{CompletionPolicy, NewBatch, NewJob, QueueOptions, Schedule};
 use serde_json::Value;
 
+use crate::adopt::table_and_mapping;
 use crate::health::answering;
 use crate::support::{Fixture, run};
 
@@ -27,6 +28,8 @@ async fn the_json_of_each_command_has_the_documented_fields() {
     fixture.kill_all("work").await;
     let late = NewJob::text("late").delay(Duration::from_secs(3_600));
     let late = queue.enqueue(&late).await.unwrap().job_id.to_string();
+    let (adopted_table, mapping) = table_and_mapping(&fixture).await;
+    let (mapping, adopted) = (mapping.to_str().unwrap(), format!("{}_adopted", fixture.schema));
 
     let worker = answering("HTTP/1.1 200 OK\r\n\r\nready\n");
 
@@ -63,6 +66,9 @@ async fn the_json_of_each_command_has_the_documented_fields() {
         ("bench", &["bench", "--jobs", "1", "--single", "1"]),
         ("demo", &["demo", "--seconds", "1"]),
         ("queue delete", &["queue", "delete", "empty", "--yes"]),
+        ("adopt", &["adopt", mapping, "--install", "--schema", &adopted]),
+        ("adopt --check", &["adopt", "--check", "--schema", &adopted]),
+        ("adopt --remove", &["adopt", "--remove", "--yes", "--schema", &adopted]),
         ("install, upgrade", &["install"]),
         ("uninstall", &["uninstall", "--yes"]),
     ] {
@@ -71,6 +77,7 @@ async fn the_json_of_each_command_has_the_documented_fields() {
         row(command, &serde_json::from_str(run.stdout.lines().next().unwrap()).unwrap());
     }
     table.push('\n');
+    fixture.sql(&format!("DROP TABLE dbo.[{adopted_table}]")).await;
 
     let text = std::fs::read_to_string(PATH).unwrap();
     let (before, rest) = text.split_once(BEGIN).unwrap();

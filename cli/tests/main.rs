@@ -1,5 +1,6 @@
 //! The program, run from outside as a user runs it, against the dev server or, with READPAST_URL set, a real one.
 
+mod adopt;
 mod audit;
 mod batches;
 mod bench;

@@ -149,7 +149,7 @@ impl Queue {
             Some(state) if allowed.contains(state) => vec![*state],
             Some(state) => {
                 let words: Vec<String> = allowed.iter().map(JobState::to_string).collect();
-                let message = format!("the jobs are {state}; it can be done to jobs that are {}", words.join(", "));
+                let message = format!("the filter's state is {state}; it must be one of {}, or none", words.join(", "));
                 return Err(Error::Refused { message });
             }
         };

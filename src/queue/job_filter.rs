@@ -130,17 +130,17 @@ impl JobFilter {
         self
     }
 
-    /// Jobs that this worker holds. For [`JobState::Claimed`] only, and refused ([`Error::Refused`]) for any other state or
-    /// none: jobs of the others have no worker.
+    /// Jobs that this worker holds. For [`JobState::Claimed`] only, and refused
+    /// ([`Error::Refused`](crate::Error::Refused)) for any other state or none: jobs of the others have no worker.
     pub fn worker(mut self, worker: WorkerId) -> JobFilter {
         self.worker = Some(worker);
         self
     }
 
     /// The jobs that have ended last come first. For [`JobState::Done`], [`JobState::Dead`], [`JobState::Cancelled`] and
-    /// [`JobState::Archived`]; refused ([`Error::Refused`]) for any other state or none: jobs of the others have an order
-    /// of their own. A [`JobCursor`](super::JobCursor) serves both directions: with the other one, the page goes back from
-    /// it.
+    /// [`JobState::Archived`]; refused ([`Error::Refused`](crate::Error::Refused)) for any other state or none: jobs of the
+    /// others have an order of their own. A [`JobCursor`](super::JobCursor) serves both directions: with the other one, the
+    /// page goes back from it.
     pub fn newest_first(mut self) -> JobFilter {
         self.newest_first = true;
         self

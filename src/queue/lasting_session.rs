@@ -175,6 +175,15 @@ impl Session {
         Ok(())
     }
 
+    /// Runs a batch that answers with rows; returns those of each result.
+    pub(crate) async fn query(&mut self, call: &'static str, sql: &str) -> Result<Vec<Vec<Columns>>, Error> {
+        let mut connection = self.take_connection(call).await?;
+        let answer = async { connection.client.simple_query(sql).await?.into_results().await };
+        let results = self.in_time(call, answer).await?;
+        self.put_back(connection);
+        Ok(results.into_iter().map(|rows| columns(call, rows)).collect())
+    }
+
     /// The connection, made if there is none that can be trusted. Until it is put back, it counts as broken: an error,
     /// a time-out and a dropped future leave it so.
     async fn take_connection(&mut self, call: &str) -> Result<Connection, Error> {

@@ -366,7 +366,7 @@ impl Queue {
     }
 
     /// A session, which may have no connection yet and whose server nothing may be installed on.
-    async fn any_session(&self) -> Result<Lent, Error> {
+    pub(crate) async fn any_session(&self) -> Result<Lent, Error> {
         let limit = self.command_timeout();
         self.sessions.lend(tokio::time::Instant::now() + limit, limit).await
     }

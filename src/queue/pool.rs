@@ -31,7 +31,7 @@ pub(super) struct Pool {
 type Closer = Arc<Mutex<Option<JoinHandle<()>>>>;
 
 /// A session that is lent. It goes back when this is dropped.
-pub(super) type Lent = managed::Object<SessionManager>;
+pub(crate) type Lent = managed::Object<SessionManager>;
 
 impl Pool {
     pub(super) fn new(connector: Arc<Connector>) -> Pool {
@@ -86,7 +86,7 @@ async fn close_idle(sessions: WeakPool<SessionManager>, closer: Closer) {
 
 /// Makes sessions for the pool. A session connects by itself and mends itself, so that making one cannot fail.
 #[derive(Debug)]
-pub(super) struct SessionManager {
+pub(crate) struct SessionManager {
     connector: Arc<Connector>,
 }
 

@@ -140,6 +140,9 @@ GO
 
 const UNINSTALL: &str = include_str!("../../sql/uninstall.sql");
 
+/// Looks whether the schema is the adoption of a table.
+const ADOPTION: &str = include_str!("../../sql/adopt/installed.sql");
+
 /// How long a part of a script may take, instead of the command time-out: an upgrade may build an index over a large
 /// table.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -211,13 +214,25 @@ pub(crate) fn check_compatible(min_compatible: i32) -> Result<(), Error> {
 /// [`Error::Config`] for a name that the schema cannot have.
 pub fn install_script(schema: &str) -> Result<String, Error> {
     check_schema(schema)?;
-    let mut script = format!(
+    let head = format!(
         "-- readpast {}, all installation scripts in one, for the schema {schema}. Run it as a member of db_owner, in the database.\n\
          --\n\
          -- After an error nothing more is executed, even where the client goes on: read the first error, and run all of it again.\n",
         env!("CARGO_PKG_VERSION")
     );
-    for (name, text) in SCRIPTS {
+    Ok(in_one(&head, SCRIPTS, schema))
+}
+
+/// The scripts, in their order.
+pub(crate) fn scripts() -> &'static [(&'static str, &'static str)] {
+    const ALL: &[(&str, &str)] = &SCRIPTS;
+    ALL
+}
+
+/// Scripts as one text with GO, of which nothing is executed after an error.
+pub(crate) fn in_one<'a>(head: &str, scripts: impl IntoIterator<Item = (&'a str, &'a str)>, schema: &str) -> String {
+    let mut script = head.to_string();
+    for (name, text) in scripts {
         script.push_str(&format!("\n-- {name}\n"));
         for batch in text.split_inclusive("\nGO\n") {
             script.push_str(GUARD);
@@ -225,7 +240,7 @@ pub fn install_script(schema: &str) -> Result<String, Error> {
         }
     }
     script.push_str(FOOTER);
-    Ok(script.replace("$(schema)", schema))
+    script.replace("$(schema)", schema)
 }
 
 /// The T-SQL that [`Queue::uninstall`](crate::Queue::uninstall) runs, as [`install_script`] has that of the installation.
@@ -267,10 +282,47 @@ impl Session {
     }
 
     async fn run_scripts(&mut self) -> Result<(), Error> {
+        // Those of another table's adoption must not be overwritten by ours.
+        if self.adoption().await?.is_some() {
+            let message =
+                "this schema is the adoption of a table; it is brought up to this release by adopting the table again";
+            return Err(Error::Refused { message: message.to_string() });
+        }
+        self.run_all(SCRIPTS).await
+    }
+
+    /// Runs the scripts of an adoption.
+    pub(crate) async fn run_adoption(&mut self, scripts: &[(String, String)]) -> Result<(), Error> {
+        for attempt in 1.. {
+            match self.run_all(scripts.iter().map(|(name, text)| (name.as_str(), text.as_str()))).await {
+                Err(error)
+                    if attempt < INSTALL_ATTEMPTS && matches!(error, Error::Sql { .. }) && error.is_transient() =>
+                {
+                    tracing::debug!(%error, "adopting again");
+                }
+                result => return result,
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the script that gives back what an adoption holds.
+    pub(crate) async fn run_removal(&mut self, script: &str) -> Result<(), Error> {
+        self.run_all([("remove.sql", script)]).await
+    }
+
+    /// The mapping and the facts of the adoption that is installed in the schema, if there is one.
+    pub(crate) async fn adoption(&mut self) -> Result<Option<(String, String)>, Error> {
+        let mut results = self.query("adoption", &ADOPTION.replace("$(schema)", self.schema())).await?;
+        let Some(mut row) = results.pop().and_then(|mut rows| rows.pop()) else { return Ok(None) };
+        Ok(Some((row.required("mapping")?, row.required("facts")?)))
+    }
+
+    async fn run_all<'a>(&mut self, scripts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), Error> {
         // A session of its own: the lock is the session's, and so are the SET options.
         self.disconnect();
         self.ensure_connected().await?;
-        for (name, script) in SCRIPTS {
+        for (name, script) in scripts {
             let script = script.replace("$(schema)", self.schema());
             for batch in batches(&script) {
                 self.within(SCRIPT_TIMEOUT).batch(name, batch).await?;

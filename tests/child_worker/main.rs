@@ -6,7 +6,8 @@
 //! line by one `write`, so that what stands there has happened, however the process ends. A payload begins with what
 //! the handler is to do: a number of microseconds to sleep, `abort`, which ends the process at once, `echo`, which gives
 //! the payload back as the output, `fail` or `panic` with a number of attempts, which it does that often before it
-//! succeeds, or `dead`. Its standard output says `ready` when it claims and, at its end, what it did;
+//! succeeds, or `dead`. A payload `row …`, or one that is a JSON object, is noted in a file of its own, LEDGER.rows, when it
+//! was handled. Its standard output says `ready` when it claims and, at its end, what it did;
 //! the end of its standard input asks it to stop.
 
 use std::error::Error;
@@ -20,10 +21,11 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("the ledger's path is missing")?;
-    let file = OpenOptions::new().append(true).create(true).open(path)?;
+    let file = OpenOptions::new().append(true).create(true).open(&path)?;
     let config = Config::load(None)?;
     let queue = Queue::connect(&config).await?;
-    let ledger = Ledger { file, worker: config.worker.name.clone() };
+    let rows = OpenOptions::new().append(true).create(true).open(format!("{path}.rows"))?;
+    let ledger = Ledger { file, rows, worker: config.worker.name.clone() };
     let worker = Worker::builder(&queue, Handlers::any(move |job, _| work(&ledger, job))).start().await?;
     println!("ready");
     let stop = worker.stop_handle();
@@ -40,6 +42,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 struct Ledger {
     file: File,
+    /// Rows of adopted tables that were handled.
+    rows: File,
     worker: String,
 }
 
@@ -74,6 +78,10 @@ fn work(ledger: &Ledger, job: &Job) -> Result<Option<Output>, BoxError> {
             return Err(JobError::dead("as it was told").into());
         }
         "0" => {}
+        first if first == "row" || first.starts_with('{') => {
+            std::thread::sleep(Duration::from_micros(200));
+            (&ledger.rows).write_all(format!("{text}\n").as_bytes())?;
+        }
         micros => std::thread::sleep(Duration::from_micros(micros.parse()?)),
     }
     ledger.note("end", job)?;

@@ -188,6 +188,20 @@ impl Ledger {
         text.lines().map(event).collect()
     }
 
+    /// How often each row of an adopted table was handled.
+    pub fn rows(&self) -> HashMap<String, u32> {
+        let text = std::fs::read_to_string(self.path_of_rows()).unwrap_or_default();
+        let mut rows = HashMap::new();
+        for line in text.lines() {
+            *rows.entry(line.to_string()).or_default() += 1;
+        }
+        rows
+    }
+
+    fn path_of_rows(&self) -> String {
+        format!("{}.rows", self.path.display())
+    }
+
     /// How many lines there are: two for each run that came to its end.
     pub fn lines(&self) -> usize {
         let mut counted = self.counted.lock();
@@ -201,5 +215,6 @@ impl Ledger {
 impl Drop for Ledger {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(self.path_of_rows());
     }
 }

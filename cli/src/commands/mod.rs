@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+mod adopt;
 mod audit;
 mod batches;
 mod bench;
@@ -57,6 +58,7 @@ pub enum Command {
     #[command(subcommand)]
     Batch(batches::BatchCommand),
     Audit(audit::Audit),
+    Adopt(adopt::Adopt),
     Install(schema::Install),
     Upgrade(schema::Upgrade),
     Verify(schema::Verify),
@@ -101,6 +103,7 @@ pub async fn run(command: Command, common: &Common, whole: fn() -> clap::Command
         Command::Batches(command) => command.run(common, output).await,
         Command::Batch(command) => command.run(common, output).await,
         Command::Audit(command) => command.run(common, output).await,
+        Command::Adopt(command) => command.run(common, output).await,
         Command::Install(command) => command.run(common, output).await,
         Command::Upgrade(command) => command.run(common, output).await,
         Command::Verify(command) => command.run(common, output).await,

@@ -547,12 +547,13 @@ fn pad_text(text: &str, length: usize, to: SqlType) -> Arc<str> {
     }
 }
 
-/// "float and real styles": 0 shows at most 6 digits, 1 shows 8 and 2 shows 16, always with an exponent.
+/// "float and real styles": 0 shows at most 6 digits, 1 shows 8, 2 shows 16 and 3 shows 17, always with an exponent.
 fn format_float(value: f64, style: Option<i32>) -> SqlResult<String> {
     match style.unwrap_or(0) {
         0 => Ok(format_general(value)),
         1 => Ok(three_digit_exponent(&format!("{value:.7e}"), false)),
         2 => Ok(three_digit_exponent(&format!("{value:.15e}"), false)),
+        3 => Ok(three_digit_exponent(&format!("{value:.16e}"), false)),
         other => Err(SqlError::not_supported(format!("style {other} for float"))),
     }
 }
@@ -1114,6 +1115,9 @@ mod tests {
         for (value, expected) in cases {
             assert_eq!(show(Value::Float(value), SqlType::Float).unwrap(), expected);
         }
+        // "Always 17 digits. Use for lossless conversion."
+        let seventeen = convert(Value::Float(0.1), SqlType::Float, varchar(30), Some(3), true).unwrap();
+        assert_eq!(seventeen, text("1.0000000000000001e-001"));
         let sixteen = convert(Value::Float(0.1), SqlType::Float, varchar(30), Some(2), true).unwrap();
         assert_eq!(sixteen, text("1.000000000000000e-001"));
     }

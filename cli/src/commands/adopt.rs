@@ -1,0 +1,110 @@
+//! `readpast adopt`: somebody else's table as a queue.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use readpast::{Adoption, AdoptionCheck, Mapping, Queue};
+use serde_json::json;
+
+use crate::connection::{self, Common};
+use crate::exit::{Exit, failure};
+use crate::output::{Output, confirm};
+
+/// Use a table that is somebody else's as a queue.
+///
+/// A mapping says what its columns mean (docs/adopt.md, examples/adopt/). Without an option below, the table is looked
+/// at and what would be done is said. The procedures go into a schema of their own: --schema, or the mapping's
+/// `schema`.
+///
+/// Role: db_owner; for --print and --check, whoever may see the table's definition.
+#[derive(Debug, Args)]
+pub struct Adopt {
+    /// The mapping, a TOML file; for --check and --remove the one that was installed is used
+    #[arg(required_unless_present_any = ["check", "remove"], conflicts_with_all = ["check", "remove"])]
+    mapping: Option<PathBuf>,
+    /// Print the script that would run, for sqlcmd or Management Studio, and run nothing
+    #[arg(long, conflicts_with_all = ["install", "check", "remove"])]
+    print: bool,
+    /// Install it, or install it again after the mapping or this program has changed
+    #[arg(long, conflicts_with_all = ["check", "remove"])]
+    install: bool,
+    /// Compare the adoption in the schema with its table as it is now; the exit code is 1 where they differ
+    #[arg(long, conflicts_with = "remove")]
+    check: bool,
+    /// Give back the rows that are held, and remove the adoption with its schema
+    #[arg(long)]
+    remove: bool,
+    /// Do not ask
+    #[arg(long, short, requires = "remove")]
+    yes: bool,
+}
+
+impl Adopt {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        let Some(path) = &self.mapping else {
+            let queue = common.schema().await?;
+            return if self.remove { remove(&queue, self.yes, output).await } else { check(&queue, output).await };
+        };
+        let mapping = Mapping::load(path)?;
+        let mut config = common.config()?;
+        config.connection.schema = match (&common.schema, mapping.schema()) {
+            (Some(schema), _) => schema.clone(),
+            (None, Some(schema)) => schema.to_owned(),
+            (None, None) => {
+                let message =
+                    "the adoption needs a schema of its own: say --schema NAME, or schema = \"NAME\" in the mapping";
+                return Err(failure(Exit::Usage, message));
+            }
+        };
+        let queue = connection::schema(&config).await?;
+        if self.install {
+            let adoption = queue.adopt(&mapping).await?;
+            say(&adoption, "is adopted", output)?;
+            return Ok(Exit::Ok);
+        }
+        let adoption = queue.plan_adoption(&mapping).await?;
+        if self.print {
+            output.bytes(format!("{}\n", adoption.script()).as_bytes())?;
+        } else {
+            say(&adoption, "can be adopted", output)?;
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+fn say(adoption: &Adoption, what: &str, output: Output) -> Result<()> {
+    let (table, queue, schema) = (adoption.table(), adoption.queue(), adoption.schema());
+    output.one(&json!({"table": table, "queue": queue, "schema": schema, "notes": adoption.notes()}), || {
+        let notes: String = adoption.notes().iter().map(|note| format!("\nnote: {note}")).collect();
+        format!("table {table} {what} as queue {queue} in schema {schema}{notes}")
+    })
+}
+
+async fn check(queue: &Queue, output: Output) -> Result<Exit> {
+    let found: AdoptionCheck = queue.check_adoption().await?;
+    output.one(&found, || {
+        if found.is_ok() {
+            return format!("table {} is as it was when it was adopted", found.table);
+        }
+        let mut lines = vec![format!("table {} is not as it was when it was adopted:", found.table)];
+        lines.extend(found.changes.iter().map(|change| format!("  {change}")));
+        lines.push(match &found.refusal {
+            Some(refusal) => format!("it cannot be adopted any more as it is: {refusal}"),
+            None => "install the adoption again to take that in: readpast adopt MAPPING --install".to_owned(),
+        });
+        lines.join("\n")
+    })?;
+    Ok(if found.is_ok() { Exit::Ok } else { Exit::Failed })
+}
+
+async fn remove(queue: &Queue, yes: bool, output: Output) -> Result<Exit> {
+    let table = queue.check_adoption().await?.table;
+    let schema = queue.schema();
+    confirm(yes, &format!("give back what is held of {table}, and remove schema {schema}")).await?;
+    queue.remove_adoption().await?;
+    output.one(&json!({"schema": schema, "table": table, "removed": true}), || {
+        format!("table {table} is on its own again; schema {schema} is removed")
+    })?;
+    Ok(Exit::Ok)
+}

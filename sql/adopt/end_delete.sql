@@ -1,0 +1,3 @@
+    DELETE t
+    /*{from}*/
+    /*{where}*/OPTION (MAXDOP 1, KEEPFIXED PLAN);

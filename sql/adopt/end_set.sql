@@ -1,0 +1,4 @@
+    UPDATE t
+    SET /*{sets}*/
+    /*{from}*/
+    /*{where}*/OPTION (MAXDOP 1, KEEPFIXED PLAN);

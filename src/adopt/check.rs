@@ -1,0 +1,124 @@
+//! Whether an installed adoption still fits its table.
+
+use super::catalog;
+use super::install::planned;
+use super::mapping::Mapping;
+use crate::error::Error;
+use crate::queue::Queue;
+use crate::queue::lasting_session::Session;
+
+/// What [`Queue::check_adoption`] has found.
+#[derive(Debug, Clone, serde::Serialize)]
+#[non_exhaustive]
+pub struct AdoptionCheck {
+    /// The table, as `schema.table`.
+    pub table: String,
+    /// The name of the queue.
+    pub queue: String,
+    /// How the table differs from what it was when it was adopted, a sentence for each difference.
+    pub changes: Vec<String>,
+    /// Why it could not be adopted any more as it is; `None`: it could, and installing the adoption again takes the
+    /// changes in.
+    pub refusal: Option<String>,
+}
+
+impl AdoptionCheck {
+    /// Nothing has changed.
+    pub fn is_ok(&self) -> bool {
+        self.changes.is_empty() && self.refusal.is_none()
+    }
+}
+
+impl Queue {
+    /// Compares the adoption that is installed in this queue's schema with its table as it is now. Changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotInstalled`] where the schema has no adoption; those of any call.
+    pub async fn check_adoption(&self) -> Result<AdoptionCheck, Error> {
+        let mut session = self.any_session().await?;
+        let (mapping, facts) = installed(&mut session).await?;
+        let (now, _) = catalog::read(&mut session, &mapping.table.it).await?;
+        let refusal = match planned(&mut session, &mapping).await {
+            Ok(_) => None,
+            Err(Error::Mapping { place, message }) => Some(format!("{place} of the mapping: {message}")),
+            Err(error) => return Err(error),
+        };
+        let changes = match now {
+            Some(table) => differences(&facts, &table.facts()),
+            None => vec![format!("the table {} is not there any more", mapping.table.it)],
+        };
+        Ok(AdoptionCheck { table: mapping.table(), queue: mapping.queue().to_string(), changes, refusal })
+    }
+
+    /// The mapping from which the adoption in this queue's schema was made, as its text.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_adoption`](Queue::check_adoption).
+    pub async fn adopted_mapping(&self) -> Result<String, Error> {
+        let mut session = self.any_session().await?;
+        Ok(installed(&mut session).await?.0.text)
+    }
+}
+
+/// The mapping and the facts of the installed adoption.
+pub(super) async fn installed(session: &mut Session) -> Result<(Mapping, String), Error> {
+    let Some((text, facts)) = session.adoption().await? else {
+        return Err(Error::NotInstalled {
+            number: None,
+            schema: session.schema().to_string(),
+            message: "the schema is not the adoption of a table".to_string(),
+        });
+    };
+    let mapping = Mapping::from_toml(&text)?;
+    Ok((mapping, facts))
+}
+
+/// What each line of facts is about: `column Id`.
+fn subject(line: &str) -> &str {
+    line.split_once(": ").map_or(line, |(subject, _)| subject)
+}
+
+fn differences(before: &str, now: &str) -> Vec<String> {
+    let find = |facts: &'_ str, wanted: &str| {
+        facts.lines().find(|line| subject(line) == wanted).map(|line| line[wanted.len() + 2..].to_string())
+    };
+    let mut differences = Vec::new();
+    for line in before.lines() {
+        let subject = subject(line);
+        let was = &line[subject.len() + 2..];
+        match find(now, subject) {
+            Some(is) if is == was => {}
+            Some(is) => differences.push(format!("{subject} was {was} and is {is}")),
+            None => differences.push(format!("{subject} was {was} and is gone")),
+        }
+    }
+    for line in now.lines() {
+        let subject = subject(line);
+        if find(before, subject).is_none() {
+            differences.push(format!("{subject} is new: {}", &line[subject.len() + 2..]));
+        }
+    }
+    differences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_told_by_what_they_are_about() {
+        let before = "column a: int not null\ncolumn b: bit null\nindex i: ([a])\n";
+        assert!(differences(before, before).is_empty());
+        let now = "column a: bigint not null\nindex i: ([a])\ntrigger t: enabled\n";
+        assert_eq!(
+            differences(before, now),
+            [
+                "column a was int not null and is bigint not null",
+                "column b was bit null and is gone",
+                "trigger t is new: enabled"
+            ]
+        );
+    }
+}

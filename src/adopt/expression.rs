@@ -1,0 +1,880 @@
+//! The expressions of a mapping: read, and written anew.
+//!
+//! ```text
+//! predicate  = and { OR and }            and = not { AND not }          not = [ NOT ] condition
+//! condition  = ( predicate ) | value comparison value | value IS [ NOT ] NULL
+//!            | value [ NOT ] IN ( value, … ) | value [ NOT ] BETWEEN value AND value | value [ NOT ] LIKE value
+//! value      = term { + | - term }       term = factor { * | / | % factor }
+//! factor     = [ - ] literal | column | {word} | function ( … ) | ( value )
+//! ```
+//!
+//! Nothing of a mapping's text goes into a script: what is written is made from what was understood here.
+
+use super::names::bracketed;
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    Null,
+    /// As it was written: digits, perhaps with a point.
+    Number(String),
+    Text(String),
+    /// `0x…`
+    Binary(String),
+    Column(String),
+    /// Something about the job: `{error}`.
+    Word(Word),
+    /// `part`: of DATEADD and DATEDIFF, what they count in.
+    Call {
+        name: &'static str,
+        part: Option<String>,
+        arguments: Vec<Value>,
+    },
+    Pair {
+        left: Box<Value>,
+        operator: char,
+        right: Box<Value>,
+    },
+    Negative(Box<Value>),
+}
+
+/// What a mapping can say about the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Word {
+    Error,
+    Attempt,
+    Worker,
+    JobId,
+    ClaimedAt,
+    DueAt,
+    Output,
+}
+
+pub(super) const WORDS: [(&str, Word); 7] = [
+    ("error", Word::Error),
+    ("attempt", Word::Attempt),
+    ("worker", Word::Worker),
+    ("job_id", Word::JobId),
+    ("claimed_at", Word::ClaimedAt),
+    ("due_at", Word::DueAt),
+    ("output", Word::Output),
+];
+
+/// Something that is true, false or unknown.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Predicate {
+    Compare { left: Value, operator: &'static str, right: Value },
+    IsNull { value: Value, not: bool },
+    In { value: Value, list: Vec<Value>, not: bool },
+    Between { value: Value, low: Value, high: Value, not: bool },
+    Like { value: Value, pattern: Value, not: bool },
+    All(Vec<Predicate>),
+    Any(Vec<Predicate>),
+    Not(Box<Predicate>),
+}
+
+/// The functions that may be called, with how many arguments.
+const FUNCTIONS: [(&str, usize, usize); 21] = [
+    ("GETDATE", 0, 0),
+    ("GETUTCDATE", 0, 0),
+    ("SYSDATETIME", 0, 0),
+    ("SYSUTCDATETIME", 0, 0),
+    ("SYSDATETIMEOFFSET", 0, 0),
+    ("NEWID", 0, 0),
+    ("HOST_NAME", 0, 0),
+    ("DATEADD", 3, 3),
+    ("DATEDIFF", 3, 3),
+    ("ISNULL", 2, 2),
+    ("NULLIF", 2, 2),
+    ("COALESCE", 2, 20),
+    ("CONCAT", 2, 20),
+    ("LEFT", 2, 2),
+    ("RIGHT", 2, 2),
+    ("SUBSTRING", 3, 3),
+    ("LEN", 1, 1),
+    ("UPPER", 1, 1),
+    ("LOWER", 1, 1),
+    ("ABS", 1, 1),
+    ("DATALENGTH", 1, 1),
+];
+
+const DATE_PARTS: [&str; 8] = ["YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "WEEK"];
+
+/// Words of T-SQL that are no names of columns, unless they stand in brackets.
+const RESERVED: [&str; 30] = [
+    "SELECT", "FROM", "WHERE", "INSERT", "UPDATE", "DELETE", "MERGE", "EXEC", "EXECUTE", "DROP", "ALTER", "CREATE",
+    "TABLE", "UNION", "ORDER", "GROUP", "BY", "AS", "CASE", "WHEN", "THEN", "ELSE", "END", "EXISTS", "OPTION", "SET",
+    "DECLARE", "TOP", "VALUES", "WITH",
+];
+
+/// Reads a predicate.
+///
+/// # Errors
+///
+/// What is wrong, as a sentence's end.
+pub(super) fn predicate(text: &str) -> Result<Predicate, String> {
+    let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0 };
+    let predicate = parser.any()?;
+    parser.end()?;
+    Ok(predicate)
+}
+
+/// Reads a value.
+///
+/// # Errors
+///
+/// As [`predicate`].
+pub(super) fn value(text: &str) -> Result<Value, String> {
+    let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0 };
+    let value = parser.sum()?;
+    parser.end()?;
+    Ok(value)
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Token {
+    Name(String),
+    /// In brackets: never a keyword.
+    Bracketed(String),
+    Number(String),
+    Text(String),
+    Binary(String),
+    Word(String),
+    Sign(&'static str),
+}
+
+const SIGNS: [&str; 16] = ["<=", ">=", "<>", "!=", "=", "<", ">", "(", ")", ",", "+", "-", "*", "/", "%", "."];
+
+fn tokens(text: &str) -> Result<Vec<Token>, String> {
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let second = rest.chars().nth(1);
+        let length = match first {
+            '[' | '\'' | '{' => closing(rest, first)?,
+            'N' | 'n' if second == Some('\'') => 1 + closing(&rest[1..], '\'')?,
+            _ if first.is_alphabetic() || first == '_' || first == '#' || first == '@' => rest
+                .find(|character: char| !character.is_alphanumeric() && !"_#@$".contains(character))
+                .unwrap_or(rest.len()),
+            '0' if matches!(second, Some('x' | 'X')) => {
+                2 + rest[2..].find(|character: char| !character.is_ascii_hexdigit()).unwrap_or(rest.len() - 2)
+            }
+            _ if first.is_ascii_digit() => {
+                rest.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(rest.len())
+            }
+            _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
+                Some(sign) => sign.len(),
+                None => return Err(format!("there is {first:?}, which has no meaning there")),
+            },
+        };
+        let token = &rest[..length];
+        tokens.push(match first {
+            '[' => Token::Bracketed(token[1..length - 1].replace("]]", "]")),
+            '{' => Token::Word(token[1..length - 1].trim().to_string()),
+            '\'' => Token::Text(token[1..length - 1].replace("''", "'")),
+            'N' | 'n' if second == Some('\'') => Token::Text(token[2..length - 1].replace("''", "'")),
+            '@' => return Err(format!("{token} is a variable; there are none")),
+            _ if first.is_alphabetic() || first == '_' || first == '#' => Token::Name(token.to_string()),
+            '0' if matches!(second, Some('x' | 'X')) => Token::Binary(token.to_string()),
+            _ if first.is_ascii_digit() => number(token)?,
+            _ => Token::Sign(SIGNS.iter().find(|sign| **sign == token).copied().unwrap_or(".")),
+        });
+        rest = rest[length..].trim_start();
+        if token == "-" && rest.starts_with('-') || token == "/" && rest.starts_with('*') {
+            return Err("a comment cannot stand here".to_string());
+        }
+    }
+    Ok(tokens)
+}
+
+fn number(token: &str) -> Result<Token, String> {
+    match token.parse::<f64>() {
+        Ok(_) if !token.ends_with('.') => Ok(Token::Number(token.to_string())),
+        _ => Err(format!("{token} is no number")),
+    }
+}
+
+/// The length of something that begins with `opening`, up to its end; a doubled closing character is part of it.
+fn closing(text: &str, opening: char) -> Result<usize, String> {
+    let end = match opening {
+        '[' => ']',
+        '{' => '}',
+        other => other,
+    };
+    let mut characters = text.char_indices().skip(1).peekable();
+    while let Some((position, character)) = characters.next() {
+        if character == end {
+            if end != '}' && characters.peek().is_some_and(|(_, next)| *next == end) {
+                characters.next();
+                continue;
+            }
+            return Ok(position + end.len_utf8());
+        }
+    }
+    Err(format!("{opening} is not closed"))
+}
+
+struct Parser {
+    tokens: Vec<Token>,
+    next: usize,
+    /// How deep in brackets: so that no text overflows the stack.
+    depth: usize,
+}
+
+const DEEPEST: usize = 30;
+
+impl Parser {
+    fn any(&mut self) -> Result<Predicate, String> {
+        let mut parts = vec![self.all()?];
+        while self.accept("OR") {
+            parts.push(self.all()?);
+        }
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Predicate::Any(parts) })
+    }
+
+    fn all(&mut self) -> Result<Predicate, String> {
+        let mut parts = vec![self.not()?];
+        while self.accept("AND") {
+            parts.push(self.not()?);
+        }
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Predicate::All(parts) })
+    }
+
+    fn not(&mut self) -> Result<Predicate, String> {
+        if self.accept("NOT") {
+            self.deeper()?;
+            let inner = self.not()?;
+            self.depth -= 1;
+            return Ok(Predicate::Not(Box::new(inner)));
+        }
+        self.condition()
+    }
+
+    fn condition(&mut self) -> Result<Predicate, String> {
+        // A bracket begins a predicate or a value: which, shows only behind it.
+        if self.at_sign("(") {
+            let start = self.next;
+            self.next += 1;
+            self.deeper()?;
+            if let Ok(inner) = self.any()
+                && self.accept_sign(")")
+            {
+                self.depth -= 1;
+                return Ok(inner);
+            }
+            self.depth -= 1;
+            self.next = start;
+        }
+        let left = self.sum()?;
+        for sign in ["=", "<>", "!=", "<=", ">=", "<", ">"] {
+            if self.accept_sign(sign) {
+                let operator = if sign == "!=" { "<>" } else { sign };
+                return Ok(Predicate::Compare { left, operator, right: self.sum()? });
+            }
+        }
+        if self.accept("IS") {
+            let not = self.accept("NOT");
+            self.expect("NULL")?;
+            return Ok(Predicate::IsNull { value: left, not });
+        }
+        let not = self.accept("NOT");
+        if self.accept("IN") {
+            return Ok(Predicate::In { value: left, list: self.arguments(1, 100)?, not });
+        }
+        if self.accept("BETWEEN") {
+            let low = self.sum()?;
+            self.expect("AND")?;
+            return Ok(Predicate::Between { value: left, low, high: self.sum()?, not });
+        }
+        if self.accept("LIKE") {
+            return Ok(Predicate::Like { value: left, pattern: self.sum()?, not });
+        }
+        Err(format!(
+            "{} cannot stand where a comparison is expected (=, <>, <, >, IS NULL, IN, BETWEEN, LIKE)",
+            self.here()
+        ))
+    }
+
+    fn sum(&mut self) -> Result<Value, String> {
+        let mut left = self.product()?;
+        while let Some(operator) = self.accept_one_of(&["+", "-"]) {
+            left = Value::Pair { left: Box::new(left), operator, right: Box::new(self.product()?) };
+        }
+        Ok(left)
+    }
+
+    fn product(&mut self) -> Result<Value, String> {
+        let mut left = self.factor()?;
+        while let Some(operator) = self.accept_one_of(&["*", "/", "%"]) {
+            left = Value::Pair { left: Box::new(left), operator, right: Box::new(self.factor()?) };
+        }
+        Ok(left)
+    }
+
+    fn factor(&mut self) -> Result<Value, String> {
+        self.deeper()?;
+        let value = self.factor_inside();
+        self.depth -= 1;
+        value
+    }
+
+    fn factor_inside(&mut self) -> Result<Value, String> {
+        if self.accept_sign("-") {
+            return Ok(Value::Negative(Box::new(self.factor()?)));
+        }
+        if self.accept_sign("(") {
+            let value = self.sum()?;
+            self.expect_sign(")")?;
+            return Ok(value);
+        }
+        let Some(token) = self.tokens.get(self.next).cloned() else {
+            return Err("it ends where a value is expected".to_string());
+        };
+        let is_call = self.tokens.get(self.next + 1) == Some(&Token::Sign("("));
+        let here = self.here();
+        self.next += 1;
+        match token {
+            Token::Number(number) => Ok(Value::Number(number)),
+            Token::Text(text) => Ok(Value::Text(text)),
+            Token::Binary(binary) => Ok(Value::Binary(binary)),
+            Token::Bracketed(name) => Ok(Value::Column(name)),
+            Token::Word(word) => match WORDS.iter().find(|(name, _)| *name == word) {
+                Some((_, word)) => Ok(Value::Word(*word)),
+                None => Err(format!(
+                    "there is no {{{word}}}; there are {}",
+                    WORDS.map(|(name, _)| format!("{{{name}}}")).join(", ")
+                )),
+            },
+            Token::Name(name) if is_call => self.call(&name),
+            Token::Name(name) if name.eq_ignore_ascii_case("NULL") => Ok(Value::Null),
+            Token::Name(name) if name.eq_ignore_ascii_case("CURRENT_TIMESTAMP") => {
+                Ok(Value::Call { name: "GETDATE", part: None, arguments: Vec::new() })
+            }
+            Token::Name(name) => {
+                if let Some(word) = RESERVED.iter().find(|word| name.eq_ignore_ascii_case(word)) {
+                    return Err(format!(
+                        "{word} is a word of T-SQL that cannot stand here; if a column has that name, write [{name}]"
+                    ));
+                }
+                Ok(Value::Column(name))
+            }
+            Token::Sign(_) => Err(format!("{here} cannot stand where a value is expected")),
+        }
+    }
+
+    fn call(&mut self, name: &str) -> Result<Value, String> {
+        let Some((name, least, most)) = FUNCTIONS.into_iter().find(|(known, _, _)| known.eq_ignore_ascii_case(name))
+        else {
+            let known = FUNCTIONS.map(|(name, _, _)| name).join(", ");
+            return Err(format!("{name} is not one of the functions that may stand here: {known}"));
+        };
+        let mut part = None;
+        let (mut least, mut most) = (least, most);
+        if matches!(name, "DATEADD" | "DATEDIFF") {
+            self.expect_sign("(")?;
+            let found = match self.tokens.get(self.next) {
+                Some(Token::Name(name)) => DATE_PARTS.into_iter().find(|part| part.eq_ignore_ascii_case(name)),
+                _ => None,
+            };
+            let Some(found) = found else {
+                return Err(format!("{name} begins with one of {}", DATE_PARTS.join(", ")));
+            };
+            part = Some(found.to_string());
+            self.next += 1;
+            self.expect_sign(",")?;
+            // What follows is read like a list of its own.
+            self.next -= 1;
+            if let Some(token) = self.tokens.get_mut(self.next) {
+                *token = Token::Sign("(");
+            }
+            (least, most) = (2, 2);
+        }
+        let arguments = self.arguments(least, most)?;
+        if arguments.len() < least || arguments.len() > most {
+            return Err(format!("{name} takes another number of arguments than {}", arguments.len()));
+        }
+        Ok(Value::Call { name, part, arguments })
+    }
+
+    fn arguments(&mut self, least: usize, most: usize) -> Result<Vec<Value>, String> {
+        self.expect_sign("(")?;
+        let mut arguments = Vec::new();
+        if least == 0 && most == 0 || self.at_sign(")") {
+            self.expect_sign(")")?;
+            return if least == 0 { Ok(arguments) } else { Err("there is nothing between the brackets".to_string()) };
+        }
+        loop {
+            arguments.push(self.sum()?);
+            if !self.accept_sign(",") {
+                self.expect_sign(")")?;
+                return Ok(arguments);
+            }
+        }
+    }
+
+    fn deeper(&mut self) -> Result<(), String> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(format!("it is nested deeper than {DEEPEST}"));
+        }
+        Ok(())
+    }
+
+    fn end(&self) -> Result<(), String> {
+        match self.tokens.get(self.next) {
+            None => Ok(()),
+            Some(_) => Err(format!("{} cannot stand behind what comes before it", self.here())),
+        }
+    }
+
+    /// The next token, for a message.
+    fn here(&self) -> String {
+        match self.tokens.get(self.next) {
+            None => "the end".to_string(),
+            Some(Token::Name(text) | Token::Number(text) | Token::Binary(text)) => text.clone(),
+            Some(Token::Bracketed(text)) => bracketed(text),
+            Some(Token::Text(text)) => format!("'{text}'"),
+            Some(Token::Word(text)) => format!("{{{text}}}"),
+            Some(Token::Sign(sign)) => (*sign).to_string(),
+        }
+    }
+
+    fn accept(&mut self, keyword: &str) -> bool {
+        let found = matches!(self.tokens.get(self.next), Some(Token::Name(name)) if name.eq_ignore_ascii_case(keyword));
+        self.next += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, keyword: &str) -> Result<(), String> {
+        if self.accept(keyword) { Ok(()) } else { Err(format!("{} stands where {keyword} is expected", self.here())) }
+    }
+
+    fn at_sign(&self, sign: &str) -> bool {
+        matches!(self.tokens.get(self.next), Some(Token::Sign(found)) if *found == sign)
+    }
+
+    fn accept_sign(&mut self, sign: &str) -> bool {
+        let found = self.at_sign(sign);
+        self.next += usize::from(found);
+        found
+    }
+
+    fn accept_one_of(&mut self, signs: &[&str]) -> Option<char> {
+        let sign = signs.iter().find(|sign| self.at_sign(sign))?;
+        self.next += 1;
+        sign.chars().next()
+    }
+
+    fn expect_sign(&mut self, sign: &str) -> Result<(), String> {
+        if self.accept_sign(sign) { Ok(()) } else { Err(format!("{} stands where {sign} is expected", self.here())) }
+    }
+}
+
+/// How columns and words are written at a place of the script.
+pub(super) struct Terms<'a> {
+    pub(super) column: &'a dyn Fn(&str) -> String,
+    pub(super) word: &'a dyn Fn(Word) -> String,
+}
+
+impl Value {
+    pub(super) fn sql(&self, terms: &Terms<'_>) -> String {
+        match self {
+            Value::Null => "NULL".to_string(),
+            Value::Number(text) | Value::Binary(text) => text.clone(),
+            Value::Text(text) if text.is_ascii() => format!("'{}'", text.replace('\'', "''")),
+            Value::Text(text) => super::names::literal(text),
+            Value::Column(name) => (terms.column)(name),
+            Value::Word(word) => (terms.word)(*word),
+            Value::Call { name, part, arguments } => {
+                let mut list: Vec<String> = part.iter().cloned().collect();
+                list.extend(arguments.iter().map(|argument| argument.sql(terms)));
+                format!("{name}({})", list.join(", "))
+            }
+            Value::Pair { left, operator, right } => {
+                format!("({} {operator} {})", left.sql(terms), right.sql(terms))
+            }
+            // A space: two minus signs begin a comment.
+            Value::Negative(inner) => format!("(- {})", inner.sql(terms)),
+        }
+    }
+
+    /// The same with other names of columns.
+    pub(super) fn renamed<E>(&self, rename: &dyn Fn(&str) -> Result<String, E>) -> Result<Value, E> {
+        Ok(match self {
+            Value::Column(name) => Value::Column(rename(name)?),
+            Value::Call { name, part, arguments } => {
+                let arguments = arguments.iter().map(|argument| argument.renamed(rename)).collect::<Result<_, E>>()?;
+                Value::Call { name, part: part.clone(), arguments }
+            }
+            Value::Pair { left, operator, right } => Value::Pair {
+                left: Box::new(left.renamed(rename)?),
+                operator: *operator,
+                right: Box::new(right.renamed(rename)?),
+            },
+            Value::Negative(inner) => Value::Negative(Box::new(inner.renamed(rename)?)),
+            other => other.clone(),
+        })
+    }
+
+    /// Calls `found` with each value inside, and with this one.
+    pub(super) fn visit<'v>(&'v self, found: &mut dyn FnMut(&'v Value)) {
+        found(self);
+        match self {
+            Value::Call { arguments, .. } => arguments.iter().for_each(|argument| argument.visit(found)),
+            Value::Pair { left, right, .. } => {
+                left.visit(found);
+                right.visit(found);
+            }
+            Value::Negative(inner) => inner.visit(found),
+            _ => {}
+        }
+    }
+
+    pub(super) fn columns(&self) -> Vec<&str> {
+        let mut columns = Vec::new();
+        self.visit(&mut |value| {
+            if let Value::Column(name) = value {
+                columns.push(name.as_str());
+            }
+        });
+        columns
+    }
+
+    pub(super) fn words(&self) -> Vec<Word> {
+        let mut words = Vec::new();
+        self.visit(&mut |value| {
+            if let Value::Word(word) = value {
+                words.push(*word);
+            }
+        });
+        words
+    }
+
+    fn is_constant(&self) -> bool {
+        match self {
+            Value::Null | Value::Number(_) | Value::Text(_) | Value::Binary(_) => true,
+            Value::Negative(inner) => inner.is_constant(),
+            _ => false,
+        }
+    }
+}
+
+impl Predicate {
+    pub(super) fn sql(&self, terms: &Terms<'_>) -> String {
+        let not = |not: &bool| if *not { "NOT " } else { "" };
+        let inside = |part: &Predicate| match part {
+            Predicate::All(_) | Predicate::Any(_) => format!("({})", part.sql(terms)),
+            _ => part.sql(terms),
+        };
+        match self {
+            Predicate::Compare { left, operator, right } => {
+                format!("{} {operator} {}", left.sql(terms), right.sql(terms))
+            }
+            Predicate::IsNull { value, not: is_not } => format!("{} IS {}NULL", value.sql(terms), not(is_not)),
+            Predicate::In { value, list, not: is_not } => {
+                let list: Vec<String> = list.iter().map(|value| value.sql(terms)).collect();
+                format!("{} {}IN ({})", value.sql(terms), not(is_not), list.join(", "))
+            }
+            Predicate::Between { value, low, high, not: is_not } => {
+                format!("{} {}BETWEEN {} AND {}", value.sql(terms), not(is_not), low.sql(terms), high.sql(terms))
+            }
+            Predicate::Like { value, pattern, not: is_not } => {
+                format!("{} {}LIKE {}", value.sql(terms), not(is_not), pattern.sql(terms))
+            }
+            Predicate::All(parts) => parts.iter().map(inside).collect::<Vec<_>>().join(" AND "),
+            Predicate::Any(parts) => parts.iter().map(inside).collect::<Vec<_>>().join(" OR "),
+            Predicate::Not(inner) => format!("NOT ({})", inner.sql(terms)),
+        }
+    }
+
+    /// The same with other names of columns.
+    pub(super) fn renamed<E>(&self, rename: &dyn Fn(&str) -> Result<String, E>) -> Result<Predicate, E> {
+        let all = |parts: &[Predicate]| parts.iter().map(|part| part.renamed(rename)).collect::<Result<Vec<_>, E>>();
+        Ok(match self {
+            Predicate::Compare { left, operator, right } => {
+                Predicate::Compare { left: left.renamed(rename)?, operator, right: right.renamed(rename)? }
+            }
+            Predicate::IsNull { value, not } => Predicate::IsNull { value: value.renamed(rename)?, not: *not },
+            Predicate::In { value, list, not } => Predicate::In {
+                value: value.renamed(rename)?,
+                list: list.iter().map(|one| one.renamed(rename)).collect::<Result<_, E>>()?,
+                not: *not,
+            },
+            Predicate::Between { value, low, high, not } => Predicate::Between {
+                value: value.renamed(rename)?,
+                low: low.renamed(rename)?,
+                high: high.renamed(rename)?,
+                not: *not,
+            },
+            Predicate::Like { value, pattern, not } => {
+                Predicate::Like { value: value.renamed(rename)?, pattern: pattern.renamed(rename)?, not: *not }
+            }
+            Predicate::All(parts) => Predicate::All(all(parts)?),
+            Predicate::Any(parts) => Predicate::Any(all(parts)?),
+            Predicate::Not(inner) => Predicate::Not(Box::new(inner.renamed(rename)?)),
+        })
+    }
+
+    /// The values that stand in it.
+    pub(super) fn values(&self) -> Vec<&Value> {
+        match self {
+            Predicate::Compare { left, right, .. } => vec![left, right],
+            Predicate::IsNull { value, .. } => vec![value],
+            Predicate::In { value, list, .. } => std::iter::once(value).chain(list).collect(),
+            Predicate::Between { value, low, high, .. } => vec![value, low, high],
+            Predicate::Like { value, pattern, .. } => vec![value, pattern],
+            Predicate::All(parts) | Predicate::Any(parts) => parts.iter().flat_map(Predicate::values).collect(),
+            Predicate::Not(inner) => inner.values(),
+        }
+    }
+
+    pub(super) fn columns(&self) -> Vec<&str> {
+        self.values().into_iter().flat_map(Value::columns).collect()
+    }
+
+    /// What must all be true.
+    pub(super) fn conjuncts(&self) -> Vec<&Predicate> {
+        match self {
+            Predicate::All(parts) => parts.iter().flat_map(Predicate::conjuncts).collect(),
+            other => vec![other],
+        }
+    }
+
+    /// The column that this holds to one value, if it does: `a = 1`, `a IS NULL`.
+    pub(super) fn fixed_column(&self) -> Option<&str> {
+        match self {
+            Predicate::Compare { left: Value::Column(name), operator: "=", right } if right.is_constant() => Some(name),
+            Predicate::Compare { left, operator: "=", right: Value::Column(name) } if left.is_constant() => Some(name),
+            Predicate::IsNull { value: Value::Column(name), not: false } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The column that this bounds: `a < GETDATE()`.
+    pub(super) fn bounded_column(&self) -> Option<&str> {
+        match self {
+            Predicate::Compare { left: Value::Column(name), operator: "<" | "<=" | ">" | ">=", right }
+                if right.columns().is_empty() =>
+            {
+                Some(name)
+            }
+            Predicate::Between { value: Value::Column(name), not: false, .. } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Whether it can never be true where columns have the values that `set` says, whatever the others have.
+    pub(super) fn is_never_true(&self, set: &dyn Fn(&str) -> Option<Value>) -> bool {
+        match self {
+            Predicate::All(parts) => parts.iter().any(|part| part.is_never_true(set)),
+            Predicate::Any(parts) => parts.iter().all(|part| part.is_never_true(set)),
+            Predicate::Not(inner) => inner.is_never_false(set),
+            Predicate::IsNull { value, not } => {
+                known(value, set).is_some_and(|known| if *not { known == Known::Null } else { known != Known::Null })
+            }
+            Predicate::Compare { left, operator, right } => match (known(left, set), known(right, set)) {
+                (Some(Known::Null), _) | (_, Some(Known::Null)) => true,
+                (Some(left), Some(right)) => left.compare(&right).is_some_and(|order| !holds(operator, order)),
+                _ => false,
+            },
+            Predicate::In { value, list, not: false } => {
+                list.iter().all(|one| match (known(value, set), known(one, set)) {
+                    (Some(Known::Null), _) | (_, Some(Known::Null)) => true,
+                    (Some(value), Some(one)) => value.compare(&one).is_some_and(|order| order.is_ne()),
+                    _ => false,
+                })
+            }
+            Predicate::In { value, list, not: true } => {
+                list.iter().any(|one| match (known(value, set), known(one, set)) {
+                    (Some(Known::Null), _) | (_, Some(Known::Null)) => true,
+                    (Some(value), Some(one)) => value.compare(&one).is_some_and(|order| order.is_eq()),
+                    _ => false,
+                })
+            }
+            Predicate::Between { value, low, high, not: false } => {
+                let bounds = [(low, std::cmp::Ordering::Less), (high, std::cmp::Ordering::Greater)].map(
+                    |(bound, outside)| match (known(value, set), known(bound, set)) {
+                        (Some(Known::Null), _) | (_, Some(Known::Null)) => true,
+                        (Some(value), Some(bound)) => value.compare(&bound) == Some(outside),
+                        _ => false,
+                    },
+                );
+                bounds.contains(&true)
+            }
+            Predicate::Between { value, .. } | Predicate::Like { value, .. } => known(value, set) == Some(Known::Null),
+        }
+    }
+
+    /// Whether it can never be false. (Unknown is not false; what NOT makes of it is not true either.)
+    fn is_never_false(&self, set: &dyn Fn(&str) -> Option<Value>) -> bool {
+        match self {
+            Predicate::All(parts) => parts.iter().all(|part| part.is_never_false(set)),
+            Predicate::Any(parts) => parts.iter().any(|part| part.is_never_false(set)),
+            Predicate::Not(inner) => inner.is_never_true(set),
+            Predicate::IsNull { value, not } => {
+                known(value, set).is_some_and(|known| if *not { known != Known::Null } else { known == Known::Null })
+            }
+            Predicate::Compare { left, operator, right } => match (known(left, set), known(right, set)) {
+                (Some(Known::Null), _) | (_, Some(Known::Null)) => true,
+                (Some(left), Some(right)) => left.compare(&right).is_some_and(|order| holds(operator, order)),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+}
+
+/// What is known of a value.
+#[derive(Debug, Clone, PartialEq)]
+enum Known {
+    Null,
+    Number(f64),
+    Text(String),
+    /// Some value, which is not NULL.
+    Something,
+}
+
+impl Known {
+    fn compare(&self, other: &Known) -> Option<std::cmp::Ordering> {
+        match (self, other) {
+            (Known::Number(left), Known::Number(right)) => left.partial_cmp(right),
+            // By the column's collation, which may take more for equal than these bytes say: only what differs in more
+            // than case, accents and spaces at its end differs surely.
+            (Known::Text(left), Known::Text(right)) if left == right => Some(std::cmp::Ordering::Equal),
+            (Known::Text(left), Known::Text(right)) if left.is_ascii() && right.is_ascii() => {
+                let (left, right) = (left.trim_end().to_lowercase(), right.trim_end().to_lowercase());
+                (left != right).then(|| left.cmp(&right))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn holds(operator: &str, order: std::cmp::Ordering) -> bool {
+    match operator {
+        "=" => order.is_eq(),
+        "<>" => order.is_ne(),
+        "<" => order.is_lt(),
+        "<=" => order.is_le(),
+        ">" => order.is_gt(),
+        _ => order.is_ge(),
+    }
+}
+
+fn known(value: &Value, set: &dyn Fn(&str) -> Option<Value>) -> Option<Known> {
+    match value {
+        Value::Null => Some(Known::Null),
+        Value::Number(text) => text.parse().ok().map(Known::Number),
+        Value::Text(text) => Some(Known::Text(text.clone())),
+        Value::Binary(_) => Some(Known::Something),
+        Value::Negative(inner) => match known(inner, set)? {
+            Known::Number(number) => Some(Known::Number(-number)),
+            _ => None,
+        },
+        Value::Column(name) => known(&set(name)?, &|_| None),
+        Value::Call {
+            name: "GETDATE" | "GETUTCDATE" | "SYSDATETIME" | "SYSUTCDATETIME" | "SYSDATETIMEOFFSET" | "NEWID",
+            ..
+        } => Some(Known::Something),
+        Value::Word(Word::Attempt | Word::Worker | Word::JobId | Word::ClaimedAt) => Some(Known::Something),
+        Value::Call { .. } | Value::Pair { .. } | Value::Word(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str) -> String {
+        let terms = Terms { column: &|name| bracketed(name), word: &|word| format!("@{word:?}") };
+        predicate(text).map(|predicate| predicate.sql(&terms)).unwrap_or_else(|error| format!("error: {error}"))
+    }
+
+    #[test]
+    fn a_predicate_is_written_anew() {
+        assert_eq!(written("a is null"), "[a] IS NULL");
+        assert_eq!(
+            written("(status=1 or [odd]]name] <> 'it''s') and not due > dateadd(minute, -10, getutcdate())"),
+            "([status] = 1 OR [odd]]name] <> 'it''s') AND NOT ([due] > DATEADD(MINUTE, (- 10), GETUTCDATE()))"
+        );
+        assert_eq!(
+            written("a in (1, 2) and (b + 1) * 2 between 3 and 4"),
+            "[a] IN (1, 2) AND (([b] + 1) * 2) BETWEEN 3 AND 4"
+        );
+        assert_eq!(written("a not like 'x%' and b is not null"), "[a] NOT LIKE 'x%' AND [b] IS NOT NULL");
+    }
+
+    #[test]
+    fn what_is_no_predicate_is_refused() {
+        for (text, part) in [
+            ("", "it ends"),
+            ("a", "a comparison"),
+            ("a = ", "it ends"),
+            ("a = 1; drop table t", "';'"),
+            ("a = 1 -- x", "comment"),
+            ("a = 1 /* x */", "comment"),
+            ("a = (select 1)", "SELECT"),
+            ("a = @x", "variable"),
+            ("a = xp_cmdshell('x')", "functions"),
+            ("a = 'x", "not closed"),
+            ("a = 1 b", "behind"),
+            ("a in ()", "nothing"),
+            ("a = dateadd(1, 2, 3)", "begins with"),
+            ("a = {nothing}", "{error}"),
+        ] {
+            let error = predicate(text).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        let deep = format!("{}a = 1{}", "(".repeat(100), ")".repeat(100));
+        assert!(predicate(&deep).is_err());
+    }
+
+    proptest::proptest! {
+        /// No text makes the parser panic, and what it understood is what it writes.
+        #[test]
+        fn any_text_is_read_or_refused(
+            words in proptest::collection::vec(
+                proptest::sample::select(vec![
+                    "a", "[b ]]c]", "1", "2.5", "'x''y'", "N'é'", "0x1F", "{error}", "{", "'", "[", "(", ")", "=", "<>", "<", "-", "--",
+                    "+", "*", "/*", ",", "and", "OR", "not", "is", "NULL", "in", "between", "like", "getdate", "dateadd", "day", "é", "@x",
+                ]),
+                0..14,
+            ),
+            noise in "\\PC{0,12}",
+        ) {
+            let text = format!("{}{noise}", words.join(" "));
+            let terms = Terms { column: &|name| bracketed(name), word: &|_| "{error}".to_string() };
+            if let Ok(read) = predicate(&text) {
+                let again = predicate(&read.sql(&terms)).expect("what is written can be read");
+                proptest::prop_assert_eq!(again.sql(&terms), read.sql(&terms));
+            }
+            if let Ok(read) = value(&text) {
+                let again = value(&read.sql(&terms)).expect("what is written can be read");
+                proptest::prop_assert_eq!(again.sql(&terms), read.sql(&terms));
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_known_when_a_predicate_cannot_be_true() {
+        let never = |text: &str, set: &[(&str, &str)]| {
+            predicate(text).unwrap().is_never_true(&|name| {
+                set.iter().find(|(column, _)| *column == name).map(|(_, text)| value(text).unwrap())
+            })
+        };
+        assert!(never("started is null", &[("started", "getdate()")]));
+        assert!(never("started is null and x = 1", &[("started", "getdate()")]));
+        assert!(!never("started is null or x = 1", &[("started", "getdate()")]));
+        assert!(never("status = 1", &[("status", "2")]));
+        assert!(!never("status = 1", &[("status", "1")]));
+        assert!(!never("status = 1", &[("other", "2")]));
+        assert!(never("status in (0, 1)", &[("status", "2")]));
+        assert!(!never("status in (0, 2)", &[("status", "2")]));
+        assert!(never("status = 'new'", &[("status", "'done'")]));
+        assert!(!never("status = 'new'", &[("status", "'NEW '")]), "equal in most collations");
+        assert!(never("not status = 2", &[("status", "2")]));
+        assert!(never("done = 0", &[("done", "null")]));
+        assert!(!never("status < 5", &[("status", "status + 1")]));
+        assert!(never("n between 1 and 3", &[("n", "4")]));
+    }
+}

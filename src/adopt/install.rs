@@ -1,0 +1,156 @@
+//! Planning an adoption, installing it, and removing it.
+
+use super::catalog::{self, Table};
+use super::mapping::{End, Mapping};
+use super::plan::Plan;
+use super::script;
+use crate::error::Error;
+use crate::queue::Queue;
+use crate::queue::lasting_session::Session;
+use crate::queue::schema;
+
+/// A table and its mapping, found to go together: what [`Queue::plan_adoption`] has made.
+#[derive(Debug, Clone)]
+pub struct Adoption {
+    plan: Plan,
+    schema: String,
+    scripts: Vec<(String, String)>,
+}
+
+impl Adoption {
+    /// The name of the queue.
+    pub fn queue(&self) -> &str {
+        self.plan.mapping.queue()
+    }
+
+    /// The schema that has, or will have, the procedures.
+    pub fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// The table, as `schema.table`.
+    pub fn table(&self) -> String {
+        self.plan.table.name.to_string()
+    }
+
+    /// What the person who installs it should know.
+    pub fn notes(&self) -> &[String] {
+        &self.plan.notes
+    }
+
+    /// The T-SQL that [`Queue::adopt`] runs, for a DBA to read and run: one text with GO, as sqlcmd and SQL Server
+    /// Management Studio take it. The same mapping and the same table give the same text.
+    pub fn script(&self) -> String {
+        let mut head = format!(
+            "-- readpast {}: the table {} as the queue {}, in the schema {}. Run it as a member of db_owner, in the database.\n\
+             --\n\
+             -- After an error nothing more is executed, even where the client goes on: read the first error, and run all of it again.\n",
+            env!("CARGO_PKG_VERSION"),
+            self.table(),
+            self.queue(),
+            self.schema
+        );
+        for note in &self.plan.notes {
+            head += &format!("-- Note: {note}.\n");
+        }
+        head += "--\n-- Made from this mapping:\n";
+        for line in self.plan.mapping.text.lines() {
+            head += format!("--   {}", line.replace("$(", "$ (")).trim_end();
+            head += "\n";
+        }
+        schema::in_one(&head, self.scripts.iter().map(|(name, text)| (name.as_str(), text.as_str())), &self.schema)
+    }
+}
+
+impl Queue {
+    /// Looks at the table of a mapping, and works out the script that adopts it into the schema of this queue's
+    /// settings. Changes nothing. The queue's own name does not matter: the mapping has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Mapping`], which names the line of the mapping and says what to do, where the table cannot be adopted
+    /// so: it is not there, or the login may not see it; it lacks a column; a type does not fit; no unique index is on
+    /// the key, none serves the claims; it has a trigger; the schema is somebody else's. And the errors of any call.
+    pub async fn plan_adoption(&self, mapping: &Mapping) -> Result<Adoption, Error> {
+        let mut session = self.any_session().await?;
+        planned(&mut session, mapping).await
+    }
+
+    /// Installs the adoption of a table, or installs it again after the mapping or this release has changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan_adoption`](Queue::plan_adoption) and [`install`](Queue::install). [`Error::Refused`] where the schema
+    /// has queues of its own or is the adoption of another table.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future breaks the installation off. Run it again to complete it.
+    pub async fn adopt(&self, mapping: &Mapping) -> Result<Adoption, Error> {
+        let mut session = self.any_session().await?;
+        let adoption = planned(&mut session, mapping).await?;
+        if !adoption.plan.table.may_install {
+            let message = "this login is no member of db_owner and cannot install the adoption; have somebody run the \
+                           script who is (readpast adopt --print)";
+            return Err(mapping.refusal(mapping.table.line, message));
+        }
+        session.run_adoption(&adoption.scripts).await?;
+        Ok(adoption)
+    }
+
+    /// Gives the rows that are held back to the adopted table, and removes the adoption with its schema: the table is
+    /// as it was, but for what was done. Stop the workers first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] while workers run, or where there are dead jobs whose rows stand nowhere else;
+    /// [`Error::NotInstalled`] where the schema has no adoption; those of [`plan_adoption`](Queue::plan_adoption) where
+    /// the table has changed so much that nothing can be given back.
+    pub async fn remove_adoption(&self) -> Result<(), Error> {
+        let mut session = self.any_session().await?;
+        let (mapping, _) = super::check::installed(&mut session).await?;
+        let table = table_of(&mut session, &mapping).await?;
+        let others = others(&mut session, &mapping).await?;
+        let plan = Plan::new(&mapping, session.schema(), table, &others)?;
+        let script = script::removal(&plan).map_err(internal)?;
+        session.run_removal(&script).await?;
+        session.uninstall().await
+    }
+}
+
+pub(super) async fn planned(session: &mut Session, mapping: &Mapping) -> Result<Adoption, Error> {
+    let table = table_of(session, mapping).await?;
+    let others = others(session, mapping).await?;
+    let schema = session.schema().to_string();
+    let plan = Plan::new(mapping, &schema, table, &others)?;
+    let scripts = script::scripts(&plan, schema::scripts()).map_err(internal)?;
+    Ok(Adoption { plan, schema, scripts })
+}
+
+async fn table_of(session: &mut Session, mapping: &Mapping) -> Result<Table, Error> {
+    let name = &mapping.table.it;
+    match catalog::read(session, name).await? {
+        (Some(table), _) => Ok(table),
+        (None, database) => {
+            let message =
+                format!("there is no table {name} in the database {database}, or this login has no right to see it");
+            Err(mapping.refusal(mapping.table.line, message))
+        }
+    }
+}
+
+/// The tables to which rows are moved, where they are there.
+async fn others(session: &mut Session, mapping: &Mapping) -> Result<Vec<Table>, Error> {
+    let mut others = Vec::new();
+    for end in [&mapping.done.it, &mapping.dead.it] {
+        if let End::Move { table, .. } = end {
+            others.extend(catalog::read(session, &table.it).await?.0);
+        }
+    }
+    Ok(others)
+}
+
+/// A test finds it before anybody else.
+fn internal(message: String) -> Error {
+    Error::Protocol { message: format!("the scripts of the adoption: {message}") }
+}

@@ -1,0 +1,107 @@
+//! Names in T-SQL: how they are written, and the name of a table in a mapping.
+
+/// A name in brackets. The only place that writes one: `]` is doubled, as QUOTENAME does.
+pub(super) fn bracketed(name: &str) -> String {
+    format!("[{}]", name.replace(']', "]]"))
+}
+
+/// A text as a literal.
+pub(super) fn literal(text: &str) -> String {
+    format!("N'{}'", text.replace('\'', "''"))
+}
+
+/// A table, with its schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TableName {
+    pub(super) schema: String,
+    pub(super) table: String,
+}
+
+impl TableName {
+    /// Reads `table`, `schema.table` and both with brackets; without a schema it is dbo's.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, as the end of a sentence.
+    pub(super) fn parse(text: &str) -> Result<TableName, String> {
+        let mut parts = split(text)?;
+        if parts.iter().any(|part| part.is_empty() || part.chars().count() > 128) {
+            return Err("it must be schema.table, each name of 1 to 128 characters".to_string());
+        }
+        match parts.len() {
+            1 => Ok(TableName { schema: "dbo".to_string(), table: parts.remove(0) }),
+            2 => Ok(TableName { schema: parts.remove(0), table: parts.remove(0) }),
+            _ => Err(
+                "it must be schema.table of the database that the connection string names: a procedure's rights end \
+                      at its database, so connect to the table's own database and install the adoption there"
+                    .to_string(),
+            ),
+        }
+    }
+
+    pub(super) fn sql(&self) -> String {
+        format!("{}.{}", bracketed(&self.schema), bracketed(&self.table))
+    }
+}
+
+impl std::fmt::Display for TableName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.schema, self.table)
+    }
+}
+
+/// The parts of a name with dots.
+fn split(text: &str) -> Result<Vec<String>, String> {
+    let mut parts = Vec::new();
+    let mut characters = text.chars().peekable();
+    loop {
+        let mut part = String::new();
+        if characters.peek() == Some(&'[') {
+            characters.next();
+            loop {
+                match characters.next() {
+                    Some(']') if characters.peek() == Some(&']') => {
+                        characters.next();
+                        part.push(']');
+                    }
+                    Some(']') => break,
+                    Some(character) => part.push(character),
+                    None => return Err("a bracket is not closed".to_string()),
+                }
+            }
+        } else {
+            while let Some(character) = characters.next_if(|character| *character != '.') {
+                part.push(character);
+            }
+        }
+        parts.push(part);
+        match characters.next() {
+            None => return Ok(parts),
+            Some('.') => {}
+            Some(other) => return Err(format!("there is {other:?} behind a closing bracket")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closing_bracket_is_doubled() {
+        assert_eq!(bracketed("a]b[c"), "[a]]b[c]");
+        assert_eq!(literal("it's"), "N'it''s'");
+    }
+
+    #[test]
+    fn names_are_read_with_and_without_brackets() {
+        let parsed = |text| TableName::parse(text).map(|name| (name.schema, name.table));
+        let named = |schema: &str, table: &str| Ok((schema.to_string(), table.to_string()));
+        assert_eq!(parsed("Queue"), named("dbo", "Queue"));
+        assert_eq!(parsed("app.[My.Queue]]s]"), named("app", "My.Queue]s"));
+        assert!(parsed("other.dbo.Queue").unwrap_err().contains("of the database"));
+        assert!(parsed("dbo.").is_err());
+        assert!(parsed("[dbo").is_err());
+        assert!(parsed("[dbo]x.y").is_err());
+    }
+}

@@ -1,0 +1,370 @@
+//! An adoption over time: installed twice, compared with a table that has changed, made ready by hand, given back,
+//! removed.
+
+use std::time::Duration;
+
+use readpast::{Error, Handlers, JobState, Worker};
+use readpast_devserver::DevServer;
+
+use crate::support::adopted::{
+    OUTBOX, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, TABLES_AS_QUEUES, adopted, catalog, example,
+};
+use crate::support::{Claimed, Fixture, Session, WorkerSession, literal, number, text};
+
+/// Gives jobs back; returns those that were no longer the worker's.
+async fn release(session: &mut Session, worker_id: uuid::Uuid, jobs: &[Claimed]) -> Vec<i64> {
+    let list: Vec<String> = jobs.iter().map(|job| format!("({}, {})", job.job_id, job.fence)).collect();
+    let list = list.join(", ");
+    session
+        .numbers(&format!(
+            "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs (job_id, fence) VALUES {list};
+             EXEC [$(schema)].[release] @worker_id = '{worker_id}', @jobs = @jobs"
+        ))
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_table_gives_the_same_script_and_installing_twice_is_harmless() {
+    let (fixture, adoption) = adopted("adopt_twice", OUTBOX, "outbox.toml").await;
+    let mapping = example("outbox.toml");
+    let mut session = fixture.session().await;
+    session.sql("INSERT Outbox (type, payload) VALUES (N'a', N'1'), (N'a', N'2')").await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let claimed = worker.claim(1).await;
+    let again = fixture.queue.adopt(&mapping).await.unwrap();
+    assert_eq!(adoption.script(), again.script());
+    assert!(again.script().contains(
+        "FROM [dbo].[Outbox] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([outbox_unprocessed]))"
+    ));
+    assert!(!again.script().contains("/*{"), "every mark is filled in");
+    let done: Vec<_> = claimed.iter().map(|job| job.done()).collect();
+    assert_eq!(worker.finish(&done).await, [], "what was claimed before is still this worker's");
+    // The script is what is installed: run as a client does, it changes nothing.
+    session.script(&again.script()).await.unwrap();
+    assert_eq!(fixture.queue.check_adoption().await.unwrap().changes, Vec::<String>::new());
+    assert_eq!(
+        fixture.queue.adopted_mapping().await.unwrap().trim(),
+        std::fs::read_to_string("examples/adopt/outbox.toml").unwrap().trim()
+    );
+
+    // Our own installation must not put its procedures in place of these.
+    let version = fixture.queue.install().await.unwrap();
+    assert!(version > 0, "nothing to do");
+    session.sql("DELETE [$(schema)].[schema_version]").await;
+    let refusal = fixture.queue.install().await.unwrap_err();
+    assert!(matches!(refusal, Error::Refused { .. }) && refusal.to_string().contains("adoption"), "{refusal}");
+    fixture.queue.adopt(&mapping).await.unwrap();
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_with_queues_of_its_own_is_not_adopted_into() {
+    let fixture = Fixture::in_own_database("adopt_into").await;
+    fixture.queue.install().await.unwrap();
+    fixture.queue.create(readpast::QueueOptions::default()).await.unwrap();
+    let mut session = fixture.session().await;
+    session.script(OUTBOX).await.unwrap();
+    let refusal = fixture.queue.adopt(&example("outbox.toml")).await.unwrap_err();
+    assert!(matches!(refusal, Error::Refused { .. }) && refusal.to_string().contains("queues of its own"), "{refusal}");
+    drop(session);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_table_is_noticed() {
+    let (fixture, _) = adopted("adopt_check", SIMPLE_QUEUE, "simple-queue.toml").await;
+    assert!(fixture.queue.check_adoption().await.unwrap().is_ok());
+    let mut session = fixture.session().await;
+    session
+        .sql(
+            "ALTER TABLE SimpleQueue ALTER COLUMN Errors nvarchar(100) NULL; ALTER TABLE SimpleQueue ADD Extra int \
+                 NULL",
+        )
+        .await;
+    let found = fixture.queue.check_adoption().await.unwrap();
+    assert_eq!(found.refusal, None, "it can be adopted again");
+    assert_eq!(found.changes.len(), 2, "{:?}", found.changes);
+    assert!(
+        found.changes[0].contains("column Errors was nvarchar(max)") && found.changes[0].contains("is nvarchar(100)"),
+        "{:?}",
+        found.changes
+    );
+    assert!(found.changes[1].contains("column Extra is new: int null"), "{:?}", found.changes);
+    fixture.queue.adopt(&example("simple-queue.toml")).await.unwrap();
+    assert!(fixture.queue.check_adoption().await.unwrap().is_ok());
+
+    session.sql("DROP INDEX IX_SIMPLEQUEUE_POP ON SimpleQueue").await;
+    let found = fixture.queue.check_adoption().await.unwrap();
+    assert!(
+        found.changes[0].contains("index IX_SIMPLEQUEUE_POP") && found.changes[0].contains("is gone"),
+        "{:?}",
+        found.changes
+    );
+    assert!(found.refusal.unwrap().contains("CREATE INDEX"));
+    drop(session);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_was_not_started_goes_back_as_it_was() {
+    let (fixture, _) = adopted("adopt_release", SIMPLE_QUEUE, "simple-queue.toml").await;
+    let mut session = fixture.session().await;
+    session
+        .sql(
+            "INSERT SimpleQueue (Id, CreatedAt, Errors, Payload) SELECT NEWID(), SYSUTCDATETIME(), N'before', N'x' \
+                 FROM (VALUES (1), (2), (3)) AS v (n)",
+        )
+        .await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let claimed = worker.claim(10).await;
+    assert_eq!(claimed.len(), 3);
+    let taken = "SELECT COUNT(*) FROM SimpleQueue WHERE ProcessingStartedAt IS NOT NULL";
+    assert_eq!(session.number(taken).await, 3, "marked for everybody else");
+    let lost = release(&mut session, worker.id, &claimed).await;
+    assert!(lost.is_empty(), "{lost:?}");
+    assert_eq!(session.number(taken).await, 0);
+    assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue WHERE Errors = N'before'").await, 3);
+    assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await, 0);
+    assert_eq!(release(&mut session, worker.id, &claimed).await.len(), 3, "given back already");
+
+    // A job that has failed is held until it ends.
+    let claimed = worker.claim(1).await;
+    worker.finish(&[claimed[0].retry(0, "not yet")]).await;
+    let again = worker.claim(1).await;
+    assert_eq!(
+        (again[0].job_id, again[0].fence, again[0].attempt),
+        (claimed[0].job_id, 2, 2),
+        "what is held comes first"
+    );
+    release(&mut session, worker.id, &again).await;
+    assert_eq!(session.number(taken).await, 1);
+    assert_eq!(fixture.job_counts().await.ready, 1);
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_made_ready_by_hand_is_taken_over_under_a_new_fence() {
+    let (fixture, _) = adopted("adopt_take_over", SIMPLE_QUEUE, "simple-queue.toml").await;
+    let mut session = fixture.session().await;
+    session.sql("INSERT SimpleQueue (Id, CreatedAt, Payload) VALUES (NEWID(), SYSUTCDATETIME(), N'one')").await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let first = worker.claim(10).await.remove(0);
+    // Somebody thinks that it takes too long, and changes it.
+    session.sql("UPDATE SimpleQueue SET ProcessingStartedAt = NULL, Payload = N'two'").await;
+    let second = worker.claim(10).await.remove(0);
+    assert_eq!((second.job_id, second.fence, second.attempt), (first.job_id, first.fence + 1, 1));
+    assert_eq!(second.payload, "two".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>());
+    let lost = worker.finish(&[first.done()]).await;
+    assert_eq!(lost.len(), 1, "the run before says nothing any more");
+    assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue").await, 1);
+    worker.finish(&[second.dead("no use")]).await;
+
+    // A dead one as well.
+    session.sql("UPDATE SimpleQueue SET ProcessingStartedAt = NULL").await;
+    let third = worker.claim(10).await.remove(0);
+    assert_eq!((third.job_id, third.fence, third.attempt), (first.job_id, first.fence + 2, 1));
+    assert_eq!(worker.finish(&[third.done()]).await, []);
+    assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue").await, 0);
+    assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await, 0);
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_lost_workers_and_cancelled_ones_are_told_to_their_table() {
+    let (fixture, _) = adopted("adopt_lost", SIMPLE_QUEUE, "simple-queue.toml").await;
+    let mut session = fixture.session().await;
+    session
+        .sql(
+            "INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), N'x' FROM (VALUES (1), \
+                 (2)) AS v (n)",
+        )
+        .await;
+    let mut first = WorkerSession::register(&fixture).await;
+    assert_eq!(first.claim(10).await.len(), 2);
+    first.lose(&fixture).await;
+    let lost = "SELECT COUNT(*) FROM SimpleQueue WHERE Errors LIKE N'%was lost%' AND ProcessingStartedAt IS NOT NULL";
+    assert_eq!(session.number(lost).await, 2, "they are held, and say why");
+    assert_eq!(fixture.job_counts().await.ready, 2);
+
+    let mut worker = WorkerSession::register(&fixture).await;
+    let job = worker.claim(1).await.remove(0);
+    assert_eq!((job.fence, job.attempt), (2, 2));
+    fixture.queue.cancel(readpast::JobId(job.job_id), "not wanted").await.unwrap();
+    release(&mut session, worker.id, &[job]).await;
+    assert_eq!(
+        session.number("SELECT COUNT(*) FROM SimpleQueue WHERE Errors LIKE N'cancelled by %not wanted'").await,
+        1
+    );
+    assert_eq!(fixture.job_counts().await.cancelled, 1);
+    drop((session, worker, first));
+    fixture.remove().await;
+}
+
+/// Ownership chaining: the procedures and the table belong to dbo, so the right to execute is enough.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_needs_no_right_on_the_table() {
+    let (fixture, _) = adopted("adopt_roles", SIMPLE_QUEUE, "simple-queue.toml").await;
+    let mut session = fixture.session().await;
+    session
+        .sql(
+            "INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), N'x' FROM (VALUES (1), \
+                 (2), (3)) AS v (n)",
+        )
+        .await;
+    let login = fixture.create_login(Some("worker")).await;
+    let mut worker = WorkerSession::register_as(&fixture, &login).await;
+    assert!(worker.session.try_sql("SELECT Id FROM SimpleQueue").await.is_err());
+    let claimed = worker.claim(3).await;
+    assert_eq!(claimed.len(), 3);
+    worker.finish(&[claimed[0].done(), claimed[1].dead("no")]).await;
+    assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue WHERE Errors = N'no'").await, 1);
+    let released = format!(
+        "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs (job_id, fence) VALUES ({}, 1);
+         EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
+        claimed[2].job_id, worker.id
+    );
+    worker.session.sql(&released).await;
+    assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue WHERE ProcessingStartedAt IS NULL").await, 1);
+    drop((session, worker));
+    fixture.drop_login(&login).await;
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_show_which_row_they_are() {
+    let (fixture, _) = adopted("adopt_shown", OUTBOX, "outbox.toml").await;
+    let mut session = fixture.session().await;
+    session.sql("INSERT Outbox (type, payload) VALUES (N'ordered', N'{\"n\":1}')").await;
+    assert_eq!(fixture.queue.stats().await.unwrap().ready, 1);
+    let backlog = "EXEC [$(schema)].[backlog] @queue = N'outbox'";
+    assert_eq!(session.number(backlog).await, 1, "an autoscaler starts a worker");
+    let mut worker = WorkerSession::register(&fixture).await;
+    let job = worker.claim(1).await.remove(0);
+    let shown = fixture.queue.job(readpast::JobId(job.job_id)).await.unwrap().unwrap();
+    assert_eq!((shown.state, shown.kind.as_deref()), (JobState::Claimed, Some("ordered")));
+    assert_eq!(serde_json::to_value(&shown.headers).unwrap()["id"], "1");
+    drop((session, worker));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn removed_it_leaves_the_table_as_it_was() {
+    for (name, tables, mapping, add, rows) in [
+        (
+            "adopt_removed_simple",
+            SIMPLE_QUEUE.to_string(),
+            "simple-queue.toml",
+            "INSERT SimpleQueue (Id, CreatedAt, Payload) SELECT NEWID(), SYSUTCDATETIME(), CONCAT(N'row ', value) FROM \
+             GENERATE_SERIES(1, 20)",
+            "SELECT CONCAT(Id, ' ', CreatedAt, ' ', ProcessingStartedAt, ' ', Payload) AS line FROM SimpleQueue ORDER \
+             BY Id",
+        ),
+        (
+            "adopt_removed_status",
+            format!("{STATUS_QUEUE}GO\n{STATUS_QUEUE_INDEXES}"),
+            "status-queue.toml",
+            "INSERT [Queue] (Status, Message) SELECT 1, 0x01 FROM GENERATE_SERIES(1, 20)",
+            "SELECT CONCAT(Id, ' ', Status) AS line FROM [Queue] ORDER BY Id",
+        ),
+        (
+            "adopt_removed_fifo",
+            TABLES_AS_QUEUES.to_string(),
+            "fifo-queue.toml",
+            "INSERT FifoQueue (Payload) SELECT CAST(value AS varbinary(max)) FROM GENERATE_SERIES(1, 20)",
+            "SELECT CONCAT(Id, ' ', CONVERT(varchar(20), Payload, 1)) AS line FROM FifoQueue ORDER BY Id",
+        ),
+    ] {
+        let fixture = Fixture::in_own_database(name).await;
+        let mut session = fixture.session().await;
+        session.script(&tables).await.unwrap();
+        session.sql(add).await;
+        let before = catalog(&mut session).await;
+        let lines = |rows: Vec<tiberius::Row>| rows.iter().map(|row| text(row, "line").unwrap()).collect::<Vec<_>>();
+        let rows_before = lines(session.sql(rows).await);
+        let mapping = example(mapping);
+        let mut fixture = fixture;
+        fixture.config.queue.name = mapping.queue().to_string();
+        fixture.queue = fixture.connect().await;
+        fixture.queue.adopt(&mapping).await.unwrap();
+
+        let mut worker = WorkerSession::register(&fixture).await;
+        let claimed = worker.claim(8).await;
+        worker.finish(&[claimed[0].retry(3_600_000, "later")]).await;
+        assert_ne!(lines(session.sql(rows).await), rows_before, "{name}: eight rows are held");
+        let refusal = fixture.queue.remove_adoption().await.unwrap_err();
+        assert!(refusal.to_string().contains("running"), "{refusal}");
+        let unregister = "EXEC [$(schema)].[unregister_worker] @queue =";
+        session.sql(&format!("{unregister} {}, @worker_id = '{}'", literal(mapping.queue()), worker.id)).await;
+        fixture.queue.remove_adoption().await.unwrap();
+
+        assert_eq!(lines(session.sql(rows).await), rows_before, "{name}");
+        assert_eq!(catalog(&mut session).await, before, "{name}");
+        assert!(matches!(fixture.queue.check_adoption().await, Err(Error::NotInstalled { .. })));
+        drop((session, worker));
+        fixture.remove().await;
+    }
+}
+
+/// With the article's index, a claim reads what it takes: an entry of the index and its row, for each.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_of_a_large_table_reads_what_it_takes() {
+    const ROWS: usize = 1_000_000;
+    let server = DevServer::start().await.unwrap();
+    let fixture = Fixture::on(&server, "adopt_large", readpast::QueueOptions::default()).await;
+    let mut session = fixture.session().await;
+    session.script(SIMPLE_QUEUE).await.unwrap();
+    for begin in (0..ROWS).step_by(50_000) {
+        session
+            .sql(&format!(
+                "INSERT SimpleQueue (Id, CreatedAt, Payload)
+                 SELECT NEWID(), DATEADD(SECOND, {begin} + value, '20260101'), N'x' FROM GENERATE_SERIES(1, 50000)"
+            ))
+            .await;
+    }
+    let mut config = fixture.config.clone();
+    let mapping = example("simple-queue.toml");
+    config.connection.schema = "simple_queue".to_string();
+    config.queue.name = mapping.queue().to_string();
+    let queue = readpast::Queue::connect(&config).await.unwrap();
+    queue.adopt(&mapping).await.unwrap();
+    let id = uuid::Uuid::new_v4();
+    session
+        .sql(&format!(
+            "EXEC simple_queue.register_worker @queue = N'SimpleQueue', @worker_id = '{id}', @name = \
+                          N'test', @lease_ms = 600000"
+        ))
+        .await;
+    let claim = format!("EXEC simple_queue.claim @queue = {}, @worker_id = '{id}', @max = 500", literal("SimpleQueue"));
+    let mut entries = Vec::new();
+    for _ in 0..4 {
+        let before = server.entries_read();
+        let results = session.try_sql(&claim).await.unwrap();
+        entries.push(server.entries_read() - before);
+        let jobs: Vec<i64> = results.iter().flatten().map(|row| number(row, "job_id")).collect();
+        assert_eq!(jobs.len(), 500);
+    }
+    println!("a claim of 500 out of {ROWS} reads {entries:?} entries");
+    // The first of them also looks for the queue, the worker and so on, as all of them do: a few entries.
+    assert!(entries.iter().all(|entries| *entries <= 1_020), "{entries:?}");
+    drop(session);
+}
+
+/// Retries wait in the adoption, and the worker's drain waits for them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_waits_for_what_is_held() {
+    let (fixture, _) = adopted("adopt_drain", SIMPLE_QUEUE, "simple-queue.toml").await;
+    let mut session = fixture.session().await;
+    session.sql("INSERT SimpleQueue (Id, CreatedAt, Payload) VALUES (NEWID(), SYSUTCDATETIME(), N'x')").await;
+    let handler = |job: &readpast::Job, _: &readpast::Context| -> Result<(), readpast::BoxError> {
+        if job.attempt() < 3 { Err("not yet".into()) } else { Ok(()) }
+    };
+    let worker = Worker::builder(&fixture.queue, Handlers::any(handler)).start().await.unwrap();
+    let summary = tokio::time::timeout(Duration::from_secs(60), worker.drain()).await.unwrap().unwrap();
+    assert_eq!((summary.stats.done, summary.stats.retried), (1, 2));
+    assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue").await, 0);
+    drop(session);
+    fixture.remove().await;
+}

@@ -1,0 +1,84 @@
+//! The scripts of the examples, kept as snapshots: the lines that our own installation has not, for review.
+//!
+//!     READPAST_WRITE_ADOPTED_SQL=1 cargo test -q --test tests adopt_scripts     writes tests/adopted/*.sql anew
+//! READPAST_ADOPTED_SQL_TO=FOLDER cargo test -q --test tests adopt_scripts   writes the whole scripts, behind their
+//! tables
+//!
+//! `.ci/check-sql` has Microsoft's parser and model look at the whole ones.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use readpast::install_script;
+
+use crate::support::Fixture;
+use crate::support::adopted::{
+    FOUR_QUEUE, OUTBOX, REQUESTS_QUEUE, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, TABLES_AS_QUEUES, example,
+};
+
+/// The parts of a script by the names of its files.
+fn parts(script: &str) -> Vec<(&str, &str)> {
+    let is_name = |line: &str| line.starts_with("-- ") && line.ends_with(".sql") && line.as_bytes()[3].is_ascii_digit();
+    let mut names: Vec<(usize, &str)> = Vec::new();
+    let mut position = 0;
+    for line in script.split_inclusive('\n') {
+        if is_name(line.trim_end()) {
+            names.push((position, line.trim_end()));
+        }
+        position += line.len();
+    }
+    let ends = names.iter().skip(1).map(|(at, _)| *at).chain([script.len()]);
+    names.iter().zip(ends).map(|((at, name), end)| (*name, &script[*at..end])).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn adopt_scripts_are_as_reviewed() {
+    let status = format!("{STATUS_QUEUE}GO\n{STATUS_QUEUE_INDEXES}");
+    for (name, tables) in [
+        ("simple-queue", SIMPLE_QUEUE),
+        ("status-queue", &status),
+        ("heap-queue", TABLES_AS_QUEUES),
+        ("fifo-queue", TABLES_AS_QUEUES),
+        ("pending-queue", TABLES_AS_QUEUES),
+        ("requests-queue", REQUESTS_QUEUE),
+        ("four-queue", FOUR_QUEUE),
+        ("outbox", OUTBOX),
+    ] {
+        let mut fixture = Fixture::in_own_database("adopt_scripts").await;
+        fixture.session().await.script(tables).await.unwrap();
+        let mapping = example(&format!("{name}.toml"));
+        fixture.config.connection.schema = mapping.schema().unwrap().to_string();
+        let queue = fixture.connect().await;
+        let script = queue.plan_adoption(&mapping).await.unwrap().script();
+        drop(queue);
+        if let Some(folder) = std::env::var_os("READPAST_ADOPTED_SQL_TO") {
+            let file = PathBuf::from(folder).join(format!("{name}.sql"));
+            std::fs::write(file, format!("{tables}\nGO\n{script}")).unwrap();
+        }
+
+        let ours = install_script(mapping.schema().unwrap()).unwrap();
+        let ours = parts(&ours);
+        // What the table was (985) has names that SQL Server has made up.
+        let mut found = String::new();
+        for (file, text) in parts(&script).iter().filter(|(file, _)| !file.contains("985_")) {
+            let as_ours = ours.iter().find(|(name, _)| name == file).map_or("", |(_, text)| text);
+            if *text != as_ours {
+                let known: HashSet<&str> = as_ours.lines().collect();
+                let new = text.lines().filter(|line| line == file || !known.contains(line));
+                found.extend(new.map(|line| format!("{line}\n")));
+            }
+        }
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/adopted").join(format!("{name}.sql"));
+        if std::env::var_os("READPAST_WRITE_ADOPTED_SQL").is_some() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, &found).unwrap();
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            kept == found,
+            "{} is behind; READPAST_WRITE_ADOPTED_SQL=1 cargo test -q --test tests adopt_scripts",
+            path.display()
+        );
+        fixture.remove().await;
+    }
+}

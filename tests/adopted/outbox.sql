@@ -1,0 +1,181 @@
+-- 095_adoption.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- The adoption of [dbo].[Outbox]: what it was made from, and the columns of jobs that say which row a job is.
+IF OBJECT_ID(N'[outbox].[adoption]', N'U') IS NULL AND EXISTS (SELECT 1 FROM [outbox].[queues])
+    THROW 58003, N'schema outbox has queues of its own; choose another schema for the adoption', 1;
+IF OBJECT_ID(N'[outbox].[adoption]', N'U') IS NULL
+    CREATE TABLE [outbox].[adoption]
+    (
+        queue      nvarchar(128) NOT NULL,
+        table_name nvarchar(517) NOT NULL,
+        mapping    nvarchar(max) NOT NULL,
+        facts      nvarchar(max) NOT NULL,  -- what the table was, a line for each column, index and so on
+        adopted_at datetime2(3)  NOT NULL CONSTRAINT adoption_adopted_at DEFAULT SYSUTCDATETIME(),
+        CONSTRAINT adoption_pk PRIMARY KEY CLUSTERED (queue)
+    );
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+IF EXISTS (SELECT 1 FROM [outbox].[adoption] WHERE table_name <> N'dbo.Outbox' OR queue <> N'outbox')
+    THROW 58003, N'schema outbox is the adoption of another table or under another queue name; remove that first, or choose another schema', 1;
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- NULL in all of them: a column can be added at any time, whatever rows there are.
+IF COL_LENGTH(N'[outbox].[jobs]', N'their_id') IS NULL
+    ALTER TABLE [outbox].[jobs] ADD [their_id] bigint NULL;
+IF COL_LENGTH(N'[outbox].[jobs]', N'their_processed_at') IS NULL
+    ALTER TABLE [outbox].[jobs] ADD [their_processed_at] datetime2(7) NULL;
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Which job a row is.
+IF INDEXPROPERTY(OBJECT_ID(N'[outbox].[jobs]'), N'jobs_their_key', 'IndexID') IS NULL
+    CREATE UNIQUE NONCLUSTERED INDEX jobs_their_key ON [outbox].[jobs] ([their_id])
+        WHERE [their_id] IS NOT NULL
+        WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
+GO
+
+-- 200_create_queue.sql
+IF EXISTS (SELECT 1 FROM [outbox].[adoption] WHERE queue <> @queue)
+    THROW 58003, N'this schema is the adoption of dbo.Outbox: it has one queue', 1;
+IF @completion <> 'delete' OR @delivery <> 'at_least_once' OR @claim_order <> 'fifo' OR @keep_done_s > 0 OR @group_limit > 1 OR @retry_passes = 1
+    THROW 58003, N'this queue is the table dbo.Outbox: what becomes of a done row, and in which order rows come, the mapping says, and there are no groups', 1;
+IF @max_running > 0 OR @rate_jobs > 0
+    THROW 58003, N'this queue is the table dbo.Outbox: max_running and rate_jobs are for tables of readpast''s own', 1;
+-- 210_enqueue.sql
+THROW 58003, N'this queue is the table dbo.Outbox: to enqueue a job, insert a row there', 1;
+-- 218_note_ends.sql
+-- For those who end jobs otherwise than by done, or whose jobs have failed, in their transaction: does to the rows of [dbo].[Outbox] what the mapping
+-- says. The caller holds the jobs' rows, and has changed them: a job that is dead (4) or cancelled (5) has ended; one that waits (0, 1), and of which
+-- @members says state 1, has failed and will be tried again.
+-- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
+RETURN 0;
+-- 220_enqueue_batch.sql
+THROW 58003, N'this queue is the table dbo.Outbox: to enqueue a job, insert a row there', 1;
+-- 230_claim.sql
+    IF @room = 0
+    IF @priority = 32767
+        BREAK;
+-- The jobs that are held came first. What room is left is for rows of [dbo].[Outbox].
+SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+DECLARE @rows TABLE
+(
+    place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
+    [their_id] bigint NULL,
+    [their_type] nvarchar(64) COLLATE SQL_Latin1_General_CP1_CI_AS NULL,
+    [their_payload] nvarchar(max) COLLATE SQL_Latin1_General_CP1_CI_AS NULL,
+    [their_created_at] datetime2(7) NULL,
+    [their_processed_at] datetime2(7) NULL
+);
+BEGIN TRANSACTION;
+WITH next_rows AS
+(
+    SELECT TOP (@room)
+           [id], [type], [payload], [created_at], [processed_at]
+    FROM [dbo].[Outbox] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([outbox_unprocessed]))
+    WHERE [processed_at] IS NULL
+    ORDER BY [id]
+)
+UPDATE next_rows
+SET [processed_at] = '9999-12-31T00:00:00'
+OUTPUT deleted.[id], deleted.[type], deleted.[payload], deleted.[created_at], deleted.[processed_at]
+INTO @rows ([their_id], [their_type], [their_payload], [their_created_at], [their_processed_at])
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF @@ROWCOUNT = 0
+    COMMIT TRANSACTION;
+-- A row whose key has a job already was made ready by somebody else: the job is taken over, its fence grows, its attempts begin again.
+IF EXISTS (SELECT 1
+           FROM @rows AS k
+           INNER LOOP JOIN [outbox].[jobs] AS j WITH (NOLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_id] = k.[their_id] AND j.[their_id] IS NOT NULL)
+    UPDATE j
+    SET state = 2, ended = 0, alone = 0, fence = j.fence + 1, attempt = 1, worker_id = @worker_id, claimed_at = @now,
+        due_at = CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), finished_at = NULL, run_us = NULL, error = NULL, cancelling = NULL,
+        payload_utf16 = 1, payload = ISNULL(CAST(k.[their_payload] AS varbinary(max)), 0x),
+        [their_processed_at] = k.[their_processed_at]
+    OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts AS max_attempts, inserted.priority,
+           DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
+           inserted.kind, inserted.payload_utf16,
+           N'{"headers":' + inserted.headers + N'}' AS details
+    FROM @rows AS k
+    INNER LOOP JOIN [outbox].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_id] = k.[their_id] AND j.[their_id] IS NOT NULL
+    DELETE k
+    FROM @rows AS k
+    INNER LOOP JOIN [outbox].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_id] = k.[their_id] AND j.[their_id] IS NOT NULL
+INSERT [outbox].[jobs] WITH (ROWLOCK)
+       (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
+        headers, [their_id], [their_processed_at])
+OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, @max_attempts AS max_attempts, inserted.priority,
+       DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms,
+       inserted.kind, inserted.payload_utf16,
+       CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END AS payload,
+       N'{"headers":' + inserted.headers + N'}' AS details
+SELECT NEXT VALUE FOR [outbox].[job_ids] OVER (ORDER BY k.[their_id]), @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)),
+       CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), 0, CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), 1, ISNULL(CAST(k.[their_payload] AS varbinary(max)), 0x), 0,
+       CONCAT(N'{"id":"', CONVERT(nvarchar(50), k.[their_id]), N'"}'), k.[their_id], k.[their_processed_at]
+FROM @rows AS k
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+COMMIT TRANSACTION;
+-- 232_look.sql
+IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[Outbox] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL)
+-- 240_finish.sql
+DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, [their_id] bigint NULL);
+    OUTPUT deleted.job_id, 0, deleted.[their_id] INTO @found (job_id, dead, [their_id])
+    -- Their rows, in the order of the jobs.
+    UPDATE t
+    SET [processed_at] = SYSUTCDATETIME()
+    FROM @found AS d
+    INNER LOOP JOIN [dbo].[Outbox] AS t WITH (ROWLOCK, FORCESEEK) ON t.[id] = d.[their_id]
+    -- Snoozed ones have not failed.
+    INSERT @members (job_id, state)
+    SELECT f.job_id, CASE WHEN f.outcome = 3 THEN 0 ELSE 1 END
+    INNER JOIN @found AS d ON d.job_id = f.job_id
+    WHERE f.outcome > 0;
+    DELETE @members;
+-- 250_release.sql
+-- A row that was claimed for the first time, and has saved nothing, goes back: it is as the claim found it, and the job is gone.
+DECLARE @returned TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, [their_id] bigint NULL,
+    [their_processed_at] datetime2(7) NULL);
+BEGIN TRANSACTION;
+DELETE j
+OUTPUT deleted.job_id, deleted.[their_id], deleted.[their_processed_at]
+INTO @returned (job_id, [their_id], [their_processed_at])
+WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence AND j.fence = 1 AND j.cancelling IS NULL AND ISNULL(j.checkpointed, 0) = 0
+IF @@ROWCOUNT > 0
+    UPDATE t
+    SET t.[processed_at] = b.[their_processed_at]
+    FROM @returned AS b
+    INNER LOOP JOIN [dbo].[Outbox] AS t WITH (ROWLOCK, FORCESEEK) ON b.[their_id] = t.[id]
+COMMIT TRANSACTION;
+SET @released = @@ROWCOUNT + (SELECT COUNT(*) FROM @returned);
+INSERT @found (job_id) SELECT job_id FROM @returned;
+-- 300_reap.sql
+    SELECT g.job_id, CASE WHEN g.state >= 3 THEN g.state ELSE 1 END, g.in_turn, g.batch_id, g.group_key
+    FROM @given_back AS g;
+-- 350_sample.sql
+    -- Rows of [dbo].[Outbox] are counted up to 100,000; the oldest is the first in their order.
+    SET @counted = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) 1 AS one FROM [dbo].[Outbox] WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL) AS h);
+    IF @counted > 0
+        SET @due_at = (SELECT TOP (1) CAST([created_at] AS datetime2(3)) FROM [dbo].[Outbox] WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL
+    ORDER BY [id]);
+    IF @counted > 0 AND (@oldest IS NULL OR @due_at < @oldest)
+-- 360_unfinished.sql
+IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[Outbox] WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL)
+-- 400_stats.sql
+                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
+                   SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[Outbox] WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL) AS c),
+                          (SELECT TOP (1) CAST([created_at] AS datetime2(3)) FROM [dbo].[Outbox] WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL
+    ORDER BY [id])) AS i) AS r
+-- 406_backlog.sql
+                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
+               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[Outbox] WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL) AS c);
+-- 440_purge.sql
+IF @state IN ('ready', 'scheduled', 'waiting')
+    THROW 58003, N'this queue is the table dbo.Outbox: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;
+-- 444_delete_queue.sql
+THROW 58003, N'this queue is the table dbo.Outbox; "readpast adopt --remove" gives back what is held and removes the schema', 1;
+-- 470_set_schedule.sql
+THROW 58003, N'this queue is the table dbo.Outbox: what comes at its times is to be inserted there, by an Agent job for instance', 1;
+-- 490_create_batch.sql
+THROW 58003, N'this queue is the table dbo.Outbox: its rows belong to no batches', 1;
