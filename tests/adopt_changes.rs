@@ -240,6 +240,8 @@ async fn jobs_show_which_row_they_are() {
     let mut session = fixture.session().await;
     session.sql("INSERT Outbox (type, payload) VALUES (N'ordered', N'{\"n\":1}')").await;
     assert_eq!(fixture.queue.stats().await.unwrap().ready, 1);
+    let backlog = "EXEC [$(schema)].[backlog] @queue = N'outbox'";
+    assert_eq!(session.number(backlog).await, 1, "an autoscaler starts a worker");
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim(1).await.remove(0);
     let shown = fixture.queue.job(readpast::JobId(job.job_id)).await.unwrap().unwrap();

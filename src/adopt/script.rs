@@ -12,7 +12,7 @@ macro_rules! changes {
 }
 
 /// The scripts that differ, and those that come in addition.
-const CHANGES: [(&str, &str); 22] = changes![
+const CHANGES: [(&str, &str); 23] = changes![
     "000_adopted_table.sql",
     "000_begin.sql",
     "095_adoption.sql",
@@ -28,6 +28,7 @@ const CHANGES: [(&str, &str); 22] = changes![
     "350_sample.sql",
     "360_unfinished.sql",
     "400_stats.sql",
+    "406_backlog.sql",
     "429_note_requeued.sql",
     "430_requeue.sql",
     "440_purge.sql",

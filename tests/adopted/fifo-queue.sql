@@ -241,6 +241,9 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[FifoQueue] WITH (NOLOCK, INDEX (1
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[FifoQueue] WITH (NOLOCK, INDEX (1))) AS c),
                           (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[FifoQueue] WITH (NOLOCK, INDEX (1))
     ORDER BY [Id])) AS i) AS r
+-- 406_backlog.sql
+                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
+               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[FifoQueue] WITH (NOLOCK, INDEX (1))) AS c);
 -- 430_requeue.sql
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')

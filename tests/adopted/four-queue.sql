@@ -388,6 +388,9 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3) AS c),
                           (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3
     ORDER BY [id])) AS i) AS r
+-- 406_backlog.sql
+                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
+               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3) AS c);
 -- 429_note_requeued.sql
 -- For requeue, in its transaction: jobs that were dead or cancelled wait again, so their rows of [dbo].[four_queue] are marked as a claim marks them.
 -- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)

@@ -233,6 +233,9 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[HeapQueue] WITH (NOLOCK))
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[HeapQueue] WITH (NOLOCK)) AS c),
                           (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[HeapQueue] WITH (NOLOCK))) AS i) AS r
+-- 406_backlog.sql
+                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
+               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[HeapQueue] WITH (NOLOCK)) AS c);
 -- 430_requeue.sql
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')

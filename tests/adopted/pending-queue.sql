@@ -242,6 +242,9 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[PendingQueue] WITH (NOLOCK, INDEX
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[PendingQueue] WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < GETUTCDATE()) AS c),
                           (SELECT TOP (1) CAST([DueTime] AS datetime2(3)) FROM [dbo].[PendingQueue] WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < GETUTCDATE()
     ORDER BY [DueTime])) AS i) AS r
+-- 406_backlog.sql
+                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
+               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[PendingQueue] WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < GETUTCDATE()) AS c);
 -- 430_requeue.sql
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')

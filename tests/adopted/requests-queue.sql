@@ -285,6 +285,9 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[RequestsQueue] WITH (NOLOCK))
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[RequestsQueue] WITH (NOLOCK)) AS c),
                           (SELECT TOP (1) CAST(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), [InsertedDate]) AS datetime2(3)) FROM [dbo].[RequestsQueue] WITH (NOLOCK))) AS i) AS r
+-- 406_backlog.sql
+                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
+               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[RequestsQueue] WITH (NOLOCK)) AS c);
 -- 430_requeue.sql
 THROW 58003, N'this queue is the table dbo.RequestsQueue, from which the row of a dead job is gone (dead.move): to run it again, insert it there', 1;
 -- 440_purge.sql

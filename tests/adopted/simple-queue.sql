@@ -355,6 +355,9 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[SimpleQueue] WITH (NOLOCK, INDEX 
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[SimpleQueue] WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL) AS c),
                           (SELECT TOP (1) CAST([CreatedAt] AS datetime2(3)) FROM [dbo].[SimpleQueue] WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
     ORDER BY [CreatedAt])) AS i) AS r
+-- 406_backlog.sql
+                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
+               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[SimpleQueue] WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL) AS c);
 -- 429_note_requeued.sql
 -- For requeue, in its transaction: jobs that were dead or cancelled wait again, so their rows of [dbo].[SimpleQueue] are marked as a claim marks them.
 -- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)

@@ -345,6 +345,9 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[Queue] WITH (NOLOCK, INDEX ([read
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[Queue] WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [Status] = 1) AS c),
                           (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[Queue] WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [Status] = 1
     ORDER BY [Id])) AS i) AS r
+-- 406_backlog.sql
+                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
+               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[Queue] WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [Status] = 1) AS c);
 -- 429_note_requeued.sql
 -- For requeue, in its transaction: jobs that were dead or cancelled wait again, so their rows of [dbo].[Queue] are marked as a claim marks them.
 -- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
