@@ -64,6 +64,20 @@ async fn a_table_is_adopted_worked_off_checked_and_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_adoption_whose_table_is_gone_is_removed_by_force() {
+    let fixture = Fixture::not_installed("adopt_gone").await;
+    let (table, mapping) = table_and_mapping(&fixture).await;
+    let mapping = mapping.to_str().unwrap();
+    fixture.run(&["adopt", mapping, "--schema", &fixture.schema, "--install"]).ok();
+    fixture.sql(&format!("DROP TABLE dbo.[{table}]")).await;
+    fixture.run(&["adopt", "--force"]).failed(2);
+    let message = fixture.run(&["adopt", "--remove", "--force"]).failed(4);
+    assert!(message.contains("give back nothing"), "{message}");
+    fixture.run(&["adopt", "--remove", "--force", "--yes"]).ok();
+    fixture.run(&["queues"]).failed(7);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_names_the_line_of_the_file() {
     let fixture = Fixture::not_installed("adopt_no").await;
     let (table, mapping) = table_and_mapping(&fixture).await;
