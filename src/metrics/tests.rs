@@ -118,8 +118,9 @@ fn names_follow_the_rules_of_prometheus() {
     }
 }
 
-/// Those that only other procedures call.
-const INTERNAL_PROCEDURES: [&str; 19] = [
+/// Those that the library does not call: other procedures or, `backlog`, an autoscaler.
+const INTERNAL_PROCEDURES: [&str; 20] = [
+    "backlog",
     "check_headers",
     "next_priority",
     "lower_marks",
@@ -154,7 +155,11 @@ fn errors_and_procedures_that_nobody_knows_are_other() {
     assert_eq!(errors, [("claim", "1205"), ("claim", "other"), ("other", "58002")]);
     assert_eq!(ERRORS.iter().collect::<HashSet<_>>().len(), ERRORS.len());
     for script in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sql")).unwrap() {
-        let text = std::fs::read_to_string(script.unwrap().path()).unwrap();
+        let path = script.unwrap().path();
+        if path.is_dir() {
+            continue; // changes of these scripts
+        }
+        let text = std::fs::read_to_string(path).unwrap();
         for (_, rest) in
             text.match_indices("CREATE OR ALTER PROCEDURE [$(schema)].[").map(|(at, it)| text.split_at(at + it.len()))
         {
