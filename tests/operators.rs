@@ -504,7 +504,7 @@ async fn what_is_done_to_all_that_match_leaves_alone_what_comes_meanwhile() {
     }
     assert_eq!(changed, 1, "the scheduled one");
     let error = queue.matching(&JobState::Done.into(), change).unwrap_err();
-    assert!(error.to_string().contains("the jobs are done"), "{error}");
+    assert!(error.to_string().contains("the filter's state is done"), "{error}");
     fixture.remove().await;
 }
 
