@@ -86,7 +86,8 @@ const TABLES: [Table; 5] = [
                      duration_milliseconds AS DATEDIFF(MILLISECOND, start_date, end_date), app_server sysname NULL,
                      attempts tinyint NOT NULL DEFAULT 0,
                      CONSTRAINT big_idea PRIMARY KEY CLUSTERED (in_process, id),
-                     INDEX fq_uq_r UNIQUE NONCLUSTERED (reputation) WITH (IGNORE_DUP_KEY = ON));",
+                     INDEX fq_uq_r UNIQUE NONCLUSTERED (reputation) WITH (IGNORE_DUP_KEY = ON));
+                 CREATE INDEX readpast_ready ON four_queue (in_process, scheduled_start_date, id);",
         fill: |rows, _| {
             format!(
                 "DECLARE @last int = (SELECT ISNULL(MAX(reputation), 0) FROM four_queue);
@@ -120,7 +121,10 @@ async fn measure() {
     let mut bench = Bench::start().await;
     let mut client = bench.client().await;
     println!("CPU µs a job, in batches of {BATCH}; the cheapest of {ROUNDS} rounds of {BATCHES} batches");
-    println!("{:<16} {:>8} {:>8} {:>8} {:>16} {:>8}", "table", "claim", "finish", "both", "readpast's own", "times");
+    println!(
+        "{:<16} {:>8} {:>8} {:>8} {:>16} {:>8} {:>14}",
+        "table", "claim", "finish", "both", "readpast's own", "times", "times, by wall"
+    );
 
     let own_queue = bench.new_queue("own").await;
     let own_worker = client.register_worker("own").await;
@@ -142,13 +146,14 @@ async fn measure() {
             adopted = adopted.least(round(&mut bench, &mut client, &schema, mapping.queue(), worker_id).await);
         }
         println!(
-            "{:<16} {:>8.2} {:>8.2} {:>8.2} {:>16.2} {:>8.2}",
+            "{:<16} {:>8.2} {:>8.2} {:>8.2} {:>16.2} {:>8.2} {:>14.2}",
             mapping.table(),
             each(adopted.claims),
             each(adopted.finishes),
             each(adopted.both()),
             each(own.both()),
-            adopted.both().as_secs_f64() / own.both().as_secs_f64()
+            adopted.both().as_secs_f64() / own.both().as_secs_f64(),
+            adopted.wall.as_secs_f64() / own.wall.as_secs_f64()
         );
         let unregister = format!("EXEC [{schema}].[unregister_worker] @queue = N'{}'", mapping.queue());
         client.sql(&format!("{unregister}, @worker_id = '{worker_id}'")).await;
@@ -163,17 +168,20 @@ async fn measure() {
 struct Cost {
     claims: Duration,
     finishes: Duration,
+    /// Both, by the clock on the wall; of another round perhaps.
+    wall: Duration,
 }
 
 impl Cost {
-    const MAX: Cost = Cost { claims: Duration::MAX, finishes: Duration::ZERO };
+    const MAX: Cost = Cost { claims: Duration::MAX, finishes: Duration::ZERO, wall: Duration::MAX };
 
     fn both(self) -> Duration {
         self.claims + self.finishes
     }
 
     fn least(self, other: Cost) -> Cost {
-        if self.both() <= other.both() { self } else { other }
+        let cheaper = if self.both() <= other.both() { self } else { other };
+        Cost { wall: self.wall.min(other.wall), ..cheaper }
     }
 }
 
@@ -183,7 +191,7 @@ fn each(time: Duration) -> f64 {
 
 async fn round(bench: &mut Bench, client: &mut Client, schema: &str, queue: &str, worker_id: Uuid) -> Cost {
     let began = Instant::now();
-    let mut cost = Cost { claims: Duration::ZERO, finishes: Duration::ZERO };
+    let mut cost = Cost { claims: Duration::ZERO, finishes: Duration::ZERO, wall: Duration::ZERO };
     for _ in 0..BATCHES {
         let begin = now(bench, began);
         let jobs = client.claim_in(schema, queue, worker_id, BATCH as i32).await;
@@ -193,6 +201,7 @@ async fn round(bench: &mut Bench, client: &mut Client, schema: &str, queue: &str
         cost.claims += claimed - begin;
         cost.finishes += now(bench, began) - claimed;
     }
+    cost.wall = began.elapsed();
     cost
 }
 

@@ -1,6 +1,8 @@
 -- Removes readpast from a database, with all its jobs. Stop the workers first, and remove the members of its four roles (ALTER ROLE ... DROP MEMBER):
 -- a role that has some cannot be dropped (error 15144), and then nothing is.
 --     sqlcmd -b -S SERVER -d DATABASE -v schema=readpast -i uninstall.sql
+IF SCHEMA_ID(N'$(schema)') IS NOT NULL AND OBJECT_ID(N'[$(schema)].[schema_version]', N'U') IS NULL
+    THROW 58003, N'readpast was never installed in the schema $(schema): what is in it is somebody else''s', 1;
 -- Nested: only an installed schema has the table of the second condition.
 IF OBJECT_ID(N'[$(schema)].[adoption]', N'U') IS NOT NULL
 BEGIN
@@ -75,6 +77,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[look];
 DROP PROCEDURE IF EXISTS [$(schema)].[claim];
 DROP PROCEDURE IF EXISTS [$(schema)].[claim_limited];
 DROP PROCEDURE IF EXISTS [$(schema)].[note_attempts];
+DROP PROCEDURE IF EXISTS [$(schema)].[note_refused];
 DROP PROCEDURE IF EXISTS [$(schema)].[sweep];
 DROP PROCEDURE IF EXISTS [$(schema)].[lower_marks];
 DROP PROCEDURE IF EXISTS [$(schema)].[next_priority];
@@ -98,6 +101,7 @@ DROP TYPE IF EXISTS [$(schema)].[attempt_list];
 DROP TYPE IF EXISTS [$(schema)].[finish_list];
 DROP TYPE IF EXISTS [$(schema)].[detail_list];
 DROP TYPE IF EXISTS [$(schema)].[enqueue_list];
+DROP TABLE IF EXISTS [$(schema)].[refused_rows];
 DROP TABLE IF EXISTS [$(schema)].[adoption];
 DROP TABLE IF EXISTS [$(schema)].[audit];
 DROP TABLE IF EXISTS [$(schema)].[history];

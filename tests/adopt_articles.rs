@@ -1,6 +1,8 @@
 //! The tables of well-known articles about queues, adopted: the author's own producer fills them, worker processes
 //! drain them while the author's own dequeue runs beside them, and every row is handled exactly once.
 
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use readpast::{BoxError, Config, Handlers, Job, Queue, Worker};
@@ -11,11 +13,12 @@ use crate::support::adopted::{
     adopted, example, own_database,
 };
 use crate::support::child::{ChildWorker, Ledger};
-use crate::support::{Fixture, Session, changed, number, text};
+use crate::support::{Fixture, Session, changed, number, text, until};
 
 const ROWS: usize = 1_200;
 const PROCESSES: usize = 4;
 const READERS: usize = 4;
+const KILLS: usize = 2;
 
 /// An article's table: how its producer adds rows, and how its reader takes one and is done with it.
 struct Article {
@@ -28,7 +31,7 @@ struct Article {
     take: &'static str,
     /// What it does when it has handled the row.
     complete: Option<fn(&str) -> String>,
-    /// What is in the table when all is done.
+    /// What is in the table when all is done; `{rows}`: how many were added.
     left: &'static str,
 }
 
@@ -95,54 +98,97 @@ async fn drained(queue: &Queue) {
     }
 }
 
-/// Four worker processes and four of the author's readers empty the table; nothing is handled twice or by nobody.
-async fn each_row_is_handled_once(test_name: &str, article: Article) {
-    let (fixture, _) = adopted(test_name, article.tables, article.mapping).await;
-    let url = own_database(&fixture);
+/// What four worker processes and four of the author's readers have handled of some new rows.
+async fn handled(fixture: &Fixture, article: &Article, rows: Range<usize>, kills: usize) -> (Handled, Handled) {
+    let url = own_database(fixture);
     let ledger = Ledger::new();
+    let start = async |number: usize| {
+        let name = format!("worker {number}");
+        // With short leases, so that what a killed worker held comes back soon.
+        let settings = [
+            ("URL", url.as_str()),
+            ("WORKER_NAME", &name),
+            ("WORKER_BATCH_SIZE", "20"),
+            ("WORKER_BUFFER", "40"),
+            ("WORKER_LEASE_MS", "3000"),
+            ("WORKER_HEARTBEAT_INTERVAL_MS", "300"),
+            ("WORKER_REAP_INTERVAL_MS", "100"),
+            ("CONNECTION_CONNECT_TIMEOUT_MS", "3000"),
+            ("CONNECTION_COMMAND_TIMEOUT_MS", "3000"),
+        ];
+        let some = if kills == 0 { &settings[..4] } else { &settings };
+        ChildWorker::start(fixture, &ledger, some).await
+    };
     let mut workers = Vec::new();
     for number in 0..PROCESSES {
-        let name = format!("worker {number}");
-        let settings =
-            [("URL", url.as_str()), ("WORKER_NAME", &name), ("WORKER_BATCH_SIZE", "20"), ("WORKER_BUFFER", "40")];
-        workers.push(ChildWorker::start(&fixture, &ledger, &settings).await);
+        workers.push(start(number).await);
     }
     let mut producer = fixture.session().await;
+    let all_added = AtomicBool::new(false);
     let producing = async {
-        for number in 0..ROWS {
+        for number in rows.clone() {
             run(&mut producer, &(article.add)(number)).await;
+        }
+        all_added.store(true, Ordering::Relaxed);
+    };
+    let killing = async {
+        for kill in 1..=kills {
+            // How many the readers leave to the workers is up to them.
+            let some = || ledger.lines() >= kill * rows.len() / 16 || all_added.load(Ordering::Relaxed);
+            until("some more rows were handled", some).await;
+            workers[kill % PROCESSES].kill().await;
+            workers[kill % PROCESSES] = start(PROCESSES + kill).await;
         }
     };
     let reading = async {
         let (a, b, c, d) =
             (fixture.session().await, fixture.session().await, fixture.session().await, fixture.session().await);
-        tokio::join!(reader(a, &article), reader(b, &article), reader(c, &article), reader(d, &article))
+        tokio::join!(reader(a, article), reader(b, article), reader(c, article), reader(d, article))
     };
-    let ((), readers) = tokio::join!(producing, reading);
+    let ((), (), readers) = tokio::join!(producing, killing, reading);
     let readers: [Handled; READERS] = readers.into();
     drained(&fixture.queue).await;
     let mut done = 0;
     for worker in workers {
         done += worker.stop().await.done;
     }
-
-    let mut handled = ledger.rows();
-    let by_workers: u32 = handled.values().sum();
-    let mut by_readers = 0;
+    let by_workers = ledger.rows();
+    assert!(kills > 0 || done == u64::from(by_workers.values().sum::<u32>()));
+    let mut by_readers = Handled::new();
     for (row, times) in readers.into_iter().flatten() {
-        by_readers += times;
-        *handled.entry(row).or_default() += times;
+        *by_readers.entry(row).or_default() += times;
     }
-    println!("{test_name}: {by_workers} rows by workers, {by_readers} by the author's readers");
-    assert!(by_workers > 0, "workers got some");
-    assert_eq!(done, u64::from(by_workers));
-    assert_eq!(handled.len(), ROWS, "every row was handled");
-    let twice: Vec<_> = handled.iter().filter(|(_, times)| **times != 1).collect();
-    assert!(twice.is_empty(), "each once: {twice:?}");
+    (by_workers, by_readers)
+}
+
+/// Worker processes and the author's readers empty the table; nothing is handled twice or by nobody. Then again, while
+/// workers are killed: what those held runs again, and nobody else gets it.
+async fn each_row_is_handled_once(test_name: &str, article: Article) {
+    let (fixture, _) = adopted(test_name, article.tables, article.mapping).await;
     let mut session = fixture.session().await;
-    assert_eq!(session.numbers(article.left).await, [0], "{}", article.table);
-    assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await, 0, "nothing is held");
-    drop((session, producer));
+    for (rows, kills) in [(0..ROWS, 0), (ROWS..ROWS + ROWS / 2, KILLS)] {
+        let (count, rows_so_far) = (rows.len(), rows.end);
+        let (by_workers, by_readers) = handled(&fixture, &article, rows, kills).await;
+        println!("{test_name}: {} rows by workers, {} by the author's readers", by_workers.len(), by_readers.len());
+        assert!(!by_workers.is_empty(), "workers got some");
+        assert_eq!(by_workers.len() + by_readers.len(), count, "every row was handled, and by one side");
+        assert!(by_workers.keys().all(|row| !by_readers.contains_key(row)), "every row was handled");
+        assert!(
+            by_readers.values().all(|times| *times == 1),
+            "a reader never gets what a worker has had: {by_readers:?}"
+        );
+        let again = by_workers.values().filter(|times| **times > 1).count();
+        assert!(again <= kills * 100, "{again} rows ran again: more than the killed workers held");
+        let left = article.left.replace("{rows}", &rows_so_far.to_string());
+        let left = if kills == 0 { left } else { left.replace(" OR attempts <> 1", "") };
+        assert_eq!(session.numbers(&left).await, [0], "{}", article.table);
+        assert_eq!(
+            session.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await,
+            0,
+            "nothing is held, nothing is dead"
+        );
+    }
+    drop(session);
     fixture.remove().await;
 }
 
@@ -270,7 +316,7 @@ async fn a_requests_queue_with_a_completed_table() {
             left: "SELECT (SELECT COUNT(*) FROM RequestsQueue)
                         + (SELECT COUNT(*) FROM RequestsCompleted WHERE CompletedDate IS NULL OR RemovedDate >
                         CompletedDate)
-                        + ABS((SELECT COUNT(*) FROM RequestsCompleted) - 1200)",
+                        + ABS((SELECT COUNT(*) FROM RequestsCompleted) - {rows})",
         },
     )
     .await;

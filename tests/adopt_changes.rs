@@ -35,7 +35,7 @@ async fn the_same_table_gives_the_same_script_and_installing_twice_is_harmless()
     let again = fixture.queue.adopt(&mapping).await.unwrap();
     assert_eq!(adoption.script(), again.script());
     assert!(again.script().contains(
-        "FROM [dbo].[Outbox] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([outbox_unprocessed]))"
+        "FROM [dbo].[Outbox] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([outbox_unprocessed]))"
     ));
     assert!(!again.script().contains("/*{"), "every mark is filled in");
     let done: Vec<_> = claimed.iter().map(|job| job.done()).collect();
@@ -79,19 +79,20 @@ async fn a_changed_table_is_noticed() {
     let mut session = fixture.session().await;
     session
         .sql(
-            "ALTER TABLE SimpleQueue ALTER COLUMN Errors nvarchar(100) NULL; ALTER TABLE SimpleQueue ADD Extra int \
-                 NULL",
+            "ALTER TABLE SimpleQueue ALTER COLUMN Errors nvarchar(100) NULL; ALTER TABLE SimpleQueue ADD Extra int NULL;
+             ALTER TABLE SimpleQueue ADD CONSTRAINT extra_is_one CHECK (Extra = 1)",
         )
         .await;
     let found = fixture.queue.check_adoption().await.unwrap();
     assert_eq!(found.refusal, None, "it can be adopted again");
-    assert_eq!(found.changes.len(), 2, "{:?}", found.changes);
+    assert_eq!(found.changes.len(), 3, "{:?}", found.changes);
     assert!(
         found.changes[0].contains("column Errors was nvarchar(max)") && found.changes[0].contains("is nvarchar(100)"),
         "{:?}",
         found.changes
     );
     assert!(found.changes[1].contains("column Extra is new: int null"), "{:?}", found.changes);
+    assert!(found.changes[2].contains("the check constraint extra_is_one is new"), "{:?}", found.changes);
     fixture.queue.adopt(&example("simple-queue.toml")).await.unwrap();
     assert!(fixture.queue.check_adoption().await.unwrap().is_ok());
 

@@ -69,6 +69,12 @@ async fn a_mapping_that_does_not_fit_its_table_is_refused_with_its_line() {
         ("\"Status = 'new'\"", "\"Status = 'new' AND Id = 'x'\"", 6, &["a text beside Id, which is int"]),
         ("\"Status = 'new'\"", "\"Status = 'new' AND Note = {worker}\"", 6, &["{worker}", "no words"]),
         ("\"Status = 'new'\"", "\"Note = 'new'\"", 7, &["could still be ready"]),
+        ("\"Status = 'new'\"", "\"Status < 'new'\"", 7, &["could still be ready"]),
+        ("\"Status = 'new'\"", "\"Status = 'new' AND 10 / Id > 1\"", 6, &["could fail for a row"]),
+        ("\"'taken'\"", "\"'taken by a worker'\"", 8, &["'taken by a worker' beside Status"]),
+        ("Note = \"{worker}\"", "Created = \"LEFT(Note, 3)\"", 10, &["which SQL Server does not convert"]),
+        ("Note = \"{worker}\"", "Note = \"ISNULL(Note, Id)\"", 10, &["ISNULL mixes"]),
+        ("Note = \"{worker}\"", "status = \"'x'\"", 10, &["done.set has Status twice"]),
         ("Status = \"'done'\"", "Status = \"'new'\"", 9, &["could be ready again"]),
         // The key.
         (
@@ -89,6 +95,19 @@ async fn a_mapping_that_does_not_fit_its_table_is_refused_with_its_line() {
                 "each claim would read, sort and lock all of them",
                 "CREATE INDEX [readpast_ready] ON [dbo].[Tasks] ([Status], [Created])",
             ],
+        ),
+        (
+            "\"Status = 'new'\"",
+            "\"Status = 'new' AND Created <= GETDATE()\"",
+            5,
+            &["begin order with Created", "CREATE INDEX [readpast_ready] ON [dbo].[Tasks] ([Status], [Created], [Id])"],
+        ),
+        ("\"Status = 'new'\"", "\"Status LIKE 'n%'\"", 7, &["could still be ready"]),
+        (
+            "\"Status = 'new'\"",
+            "\"Status IN ('new', 'old')\"",
+            5,
+            &["WHERE [Status] IN ('new', 'old')", "QUOTED_IDENTIFIER"],
         ),
         // What is set.
         ("Note = \"{worker}\"", "Twice = 1", 10, &["it is computed"]),
@@ -112,6 +131,12 @@ async fn a_mapping_that_does_not_fit_its_table_is_refused_with_its_line() {
             "move = \"dbo.Archive\"\nwith = { Id = \"Id\" }",
             10,
             &["lacks At"],
+        ),
+        (
+            "set = { Status = \"'done'\", Note = \"{worker}\" }",
+            "move = \"dbo.Archive\"\nwith = { Id = \"Created\", At = \"Created\" }",
+            11,
+            &["puts Created (datetime) into Id (int)"],
         ),
         (
             "set = { Status = \"'done'\", Note = \"{worker}\" }",

@@ -4,7 +4,7 @@ use super::names::{TableName, bracketed, literal};
 use crate::error::Error;
 use crate::queue::lasting_session::Session;
 
-const CATALOG: &str = include_str!("../../sql/adopt/catalog.sql");
+const CATALOG: &str = include_str!("../../sql/adopt/catalog.sql.part");
 
 /// A table as it is.
 #[derive(Debug, Clone)]
@@ -13,13 +13,15 @@ pub(super) struct Table {
     pub(super) is_owned_by_dbo: bool,
     /// The login is a member of db_owner.
     pub(super) may_install: bool,
-    /// In memory, or with a history of its own: without row locks, or with columns that nobody can set.
-    pub(super) is_special: bool,
+    /// What makes it a table whose rows cannot be locked one by one, found in order, or seen by all: `partitioned`.
+    pub(super) speciality: Option<String>,
     pub(super) columns: Vec<Column>,
     pub(super) indexes: Vec<Index>,
     pub(super) triggers: Vec<String>,
-    /// Check constraints and foreign keys.
+    /// Check constraints and foreign keys of its own.
     pub(super) constraints: Vec<String>,
+    /// Foreign keys of other tables to this one.
+    pub(super) references: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub(super) struct Column {
     pub(super) is_identity: bool,
     pub(super) is_computed: bool,
     pub(super) has_default: bool,
+    /// Masked or encrypted: a worker would get something else.
+    pub(super) is_hidden: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +92,17 @@ impl Column {
             (Family::WideText | Family::Text, -1) => None,
             (Family::WideText, bytes) => Some(bytes / 2),
             (Family::Text, bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The least and the greatest whole number, of a type of such ("int, bigint, smallint, and tinyint").
+    pub(super) fn integers(&self) -> Option<(f64, f64)> {
+        match self.type_name.as_str() {
+            "tinyint" => Some((0.0, 255.0)),
+            "smallint" => Some((-32_768.0, 32_767.0)),
+            "int" => Some((-2_147_483_648.0, 2_147_483_647.0)),
+            "bigint" => Some((-9_223_372_036_854_775_808.0, 9_223_372_036_854_775_807.0)),
             _ => None,
         }
     }
@@ -172,6 +187,12 @@ impl Table {
         for trigger in &self.triggers {
             facts += &format!("trigger {trigger}: enabled\n");
         }
+        for constraint in &self.constraints {
+            facts += &format!("{constraint}: on the table\n");
+        }
+        for reference in &self.references {
+            facts += &format!("{reference}: to the table\n");
+        }
         facts
     }
 }
@@ -197,7 +218,7 @@ pub(super) async fn read(session: &mut Session, name: &TableName) -> Result<(Opt
     }
     let is_owned_by_dbo = object.required::<i32>("is_owned_by_dbo")? == 1;
     let may_install = object.required::<i32>("may_install")? == 1;
-    let is_special = object.required::<i32>("is_special")? == 1;
+    let speciality = Some(object.required::<String>("speciality")?).filter(|speciality| !speciality.is_empty());
     let mut columns = Vec::new();
     for mut row in next() {
         columns.push(Column {
@@ -211,6 +232,7 @@ pub(super) async fn read(session: &mut Session, name: &TableName) -> Result<(Opt
             is_identity: row.required::<i32>("is_identity")? == 1,
             is_computed: row.required::<i32>("is_computed")? == 1,
             has_default: row.required::<i32>("has_default")? == 1,
+            is_hidden: row.required::<i32>("is_hidden")? == 1,
         });
     }
     let mut indexes: Vec<(i32, Index)> = Vec::new();
@@ -236,18 +258,19 @@ pub(super) async fn read(session: &mut Session, name: &TableName) -> Result<(Opt
             }
         }
     }
-    let (mut triggers, mut constraints) = (Vec::new(), Vec::new());
+    let (mut triggers, mut constraints, mut references) = (Vec::new(), Vec::new(), Vec::new());
     for mut row in next() {
         let kind: String = row.required("kind")?;
         let name: String = row.required("name")?;
-        if kind == "trigger" {
-            triggers.push(name);
-        } else {
-            constraints.push(format!("the {kind} {name}"));
+        match kind.as_str() {
+            "trigger" => triggers.push(name),
+            "reference" => references.push(format!("the foreign key {name}")),
+            _ => constraints.push(format!("the {kind} {name}")),
         }
     }
     let indexes = indexes.into_iter().map(|(_, index)| index).collect();
     let name = name.clone();
-    let table = Table { name, is_owned_by_dbo, may_install, is_special, columns, indexes, triggers, constraints };
+    let table =
+        Table { name, is_owned_by_dbo, may_install, speciality, columns, indexes, triggers, constraints, references };
     Ok((Some(table), database))
 }

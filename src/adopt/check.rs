@@ -1,11 +1,10 @@
 //! Whether an installed adoption still fits its table.
 
 use super::catalog;
-use super::install::planned;
-use super::mapping::Mapping;
+use super::install::plan_from;
+use super::installed::installed;
 use crate::error::Error;
 use crate::queue::Queue;
-use crate::queue::lasting_session::Session;
 
 /// What [`Queue::check_adoption`] has found.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -38,44 +37,18 @@ impl Queue {
     pub async fn check_adoption(&self) -> Result<AdoptionCheck, Error> {
         let mut session = self.any_session().await?;
         let (mapping, facts) = installed(&mut session).await?;
-        let (now, _) = catalog::read(&mut session, &mapping.table.it).await?;
-        let refusal = match planned(&mut session, &mapping).await {
+        let found = catalog::read(&mut session, &mapping.table.it).await?;
+        let changes = match &found.0 {
+            _ if facts.is_empty() => vec!["an installation has not come to its end".to_string()],
+            Some(table) => differences(&facts, &table.facts()),
+            None => vec![format!("the table {} is not there any more", mapping.table.it)],
+        };
+        let refusal = match plan_from(&mut session, &mapping, found).await {
             Ok(_) => None,
             Err(Error::Mapping { place, message }) => Some(format!("{place} of the mapping: {message}")),
             Err(error) => return Err(error),
         };
-        let changes = match now {
-            Some(table) => differences(&facts, &table.facts()),
-            None => vec![format!("the table {} is not there any more", mapping.table.it)],
-        };
         Ok(AdoptionCheck { table: mapping.table(), queue: mapping.queue().to_string(), changes, refusal })
-    }
-
-    /// The mapping from which the adoption in this queue's schema was made, as its text.
-    ///
-    /// # Errors
-    ///
-    /// As [`check_adoption`](Queue::check_adoption).
-    pub async fn adopted_mapping(&self) -> Result<String, Error> {
-        let mut session = self.any_session().await?;
-        Ok(installed(&mut session).await?.0.text)
-    }
-}
-
-/// The mapping and the facts of the installed adoption.
-pub(super) async fn installed(session: &mut Session) -> Result<(Mapping, String), Error> {
-    let Some((text, facts)) = session.adoption().await? else {
-        return Err(not_adopted(session));
-    };
-    let mapping = Mapping::from_toml(&text)?;
-    Ok((mapping, facts))
-}
-
-pub(super) fn not_adopted(session: &Session) -> Error {
-    Error::NotInstalled {
-        number: None,
-        schema: session.schema().to_string(),
-        message: "the schema is not the adoption of a table".to_string(),
     }
 }
 
@@ -100,7 +73,8 @@ fn differences(before: &str, now: &str) -> Vec<String> {
     }
     for line in now.lines() {
         let subject = subject(line);
-        if find(before, subject).is_none() {
+        // Another index changes nothing.
+        if find(before, subject).is_none() && !subject.starts_with("index ") {
             differences.push(format!("{subject} is new: {}", &line[subject.len() + 2..]));
         }
     }

@@ -4,25 +4,39 @@
 //! whose first columns are those that the predicate holds to one value, in any order, followed by the order's columns.
 //! What its filter says already need not be in its key. Everything else of the predicate is looked at entry by entry: a
 //! bound on the first column of the order ends the range. Any other must not be what keeps taken rows apart, because
-//! they would then lie between those that are ready, and each claim would read over them.
+//! they would then lie between those that are ready, and each claim would read over them; nor what keeps back rows whose
+//! time has not come.
 
 use super::catalog::{Index, Table};
-use super::expression::{self, Predicate, Terms, Value};
+use super::expression::{self, Known, Predicate, Terms};
 use super::names::bracketed;
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// Its name, and what a claim may have to read over.
-    Index { name: String, read_over: Vec<String> },
+    /// Its name, and what a claim may have to read over, each with the index that would spare it where there is one.
+    Index { name: String, read_over: Vec<(String, Option<String>)> },
     /// No order and nothing to compare: the rows as they lie.
     AsTheyLie,
     /// The statement that would create one.
     Missing(String),
+    /// The order must begin with this column, and needs this index then.
+    OtherOrder { column: String, statement: String },
+    /// No index has these rows apart from those that are taken.
+    Impossible(String),
 }
 
-/// What a claim sets columns to.
-pub(super) type Marks<'a> = &'a dyn Fn(&str) -> Option<Value>;
+/// The columns that a claim sets, and what is known of what they hold then.
+pub(super) type Marks<'a> = &'a [(String, Option<Known>)];
+
+/// What is looked for.
+struct Wanted<'a> {
+    table: &'a Table,
+    conjuncts: Vec<&'a Predicate>,
+    /// Columns, with whether they are descending.
+    order: &'a [(String, bool)],
+    marks: Marks<'a>,
+}
 
 /// `order`: columns as the catalog has them, with whether they are descending.
 pub(super) fn choose(table: &Table, ready: Option<&Predicate>, order: &[(String, bool)], marks: Marks<'_>) -> Choice {
@@ -30,111 +44,180 @@ pub(super) fn choose(table: &Table, ready: Option<&Predicate>, order: &[(String,
     if conjuncts.is_empty() && order.is_empty() {
         return Choice::AsTheyLie;
     }
-    let mut best: Option<(usize, &Index, Vec<String>)> = None;
-    for index in &table.indexes {
-        let Some(read_over) = serves(index, &conjuncts, order, marks) else { continue };
-        // Fewer things to read over, then a filtered index (which has nothing but what is ready), then the narrowest.
-        let cost = read_over.len() * 100 + usize::from(index.filter.is_none()) * 50 + index.key.len();
-        if best.as_ref().is_none_or(|(least, _, _)| cost < *least) {
-            best = Some((cost, index, read_over));
+    Wanted { table, conjuncts, order, marks }.choose()
+}
+
+impl Wanted<'_> {
+    fn choose(&self) -> Choice {
+        if let Some(column) = self.bound_out_of_order() {
+            let mut order = vec![(column.to_string(), false)];
+            order.extend(self.order.iter().filter(|(name, _)| !is_same(name, column)).cloned());
+            return Choice::OtherOrder { column: column.to_string(), statement: self.statement(&order, &[]) };
+        }
+        let mut best: Option<(usize, &Index, Vec<&Predicate>)> = None;
+        for index in &self.table.indexes {
+            let Some(read_over) = self.serves(index) else { continue };
+            // Fewer things to read over, then a filtered index (which has nothing but what is ready), then the narrowest.
+            let cost = read_over.len() * 100 + usize::from(index.filter.is_none()) * 50 + index.key.len();
+            if best.as_ref().is_none_or(|(least, _, _)| cost < *least) {
+                best = Some((cost, index, read_over));
+            }
+        }
+        let Some((_, index, read_over)) = best else { return self.missing() };
+        let spared = |part: &Predicate| part.can_filter_an_index().then(|| self.statement(self.order, &[part]));
+        let read_over = read_over.into_iter().map(|part| (written(part), spared(part)));
+        Choice::Index { name: index.name.clone(), read_over: read_over.collect() }
+    }
+
+    /// Whether this holds a column to one value (or, where there is no order, to some).
+    fn fixed<'p>(&self, part: &'p Predicate) -> Option<&'p str> {
+        part.fixed_column().or_else(|| part.listed_column().filter(|_| self.order.is_empty()))
+    }
+
+    fn is_fixed(&self, column: &str) -> bool {
+        self.conjuncts.iter().any(|part| self.fixed(part).is_some_and(|name| is_same(name, column)))
+    }
+
+    fn is_marked(&self, part: &Predicate) -> bool {
+        part.columns().iter().any(|name| self.marks.iter().any(|(marked, _)| is_same(marked, name)))
+    }
+
+    /// Whether no row that is taken can be among those for which this holds.
+    fn keeps_apart(&self, part: &Predicate) -> bool {
+        part.is_never_true(&|name| self.marks.iter().find(|(marked, _)| is_same(marked, name))?.1.clone())
+    }
+
+    /// The column with the time from which a row may be taken, where the order does not begin with it: all rows whose
+    /// time has not come could lie before those that are ready.
+    fn bound_out_of_order(&self) -> Option<&str> {
+        let first = self.order.iter().find(|(column, _)| !self.is_fixed(column))?;
+        let times: Vec<&str> = self.conjuncts.iter().filter_map(|part| part.time_to_come()).collect();
+        let is_first = times.iter().any(|name| is_same(name, &first.0));
+        times.first().copied().filter(|_| !is_first)
+    }
+
+    /// What a claim would read over in this index; `None` where the index does not serve it.
+    fn serves(&self, index: &Index) -> Option<Vec<&Predicate>> {
+        let filter = match &index.filter {
+            None => Vec::new(),
+            Some(text) => {
+                let filter = expression::predicate(text).ok()?;
+                let parts: Vec<String> = filter.conjuncts().into_iter().map(written).collect();
+                let said: Vec<String> = self.conjuncts.iter().map(|part| written(part)).collect();
+                if !parts.iter().all(|part| said.contains(part)) {
+                    return None;
+                }
+                parts
+            }
+        };
+        // The order's columns must come one after the other; columns that are held to one value may stand between them.
+        let mut wanted = self.order.iter().filter(|(column, _)| !self.is_fixed(column)).peekable();
+        let mut first = wanted.peek().map(|(column, _)| column.as_str());
+        let mut covered: Vec<&str> = Vec::new();
+        let mut backwards = None;
+        for (column, descending) in &index.key {
+            if self.is_fixed(column) {
+                // Behind a column of the order it holds nothing together.
+                if backwards.is_none() {
+                    covered.push(column);
+                }
+                continue;
+            }
+            match wanted.peek() {
+                Some((next, wants_descending)) if is_same(next, column) => {
+                    let turned = descending != wants_descending;
+                    if *backwards.get_or_insert(turned) != turned {
+                        return None;
+                    }
+                    wanted.next();
+                }
+                _ => {
+                    let bounds = |part: &&Predicate| part.bounded_column().is_some_and(|name| is_same(name, column));
+                    if first.is_none() && self.conjuncts.iter().any(bounds) {
+                        first = Some(column);
+                    }
+                    break;
+                }
+            }
+        }
+        if wanted.peek().is_some() {
+            return None;
+        }
+        let is_covered = |name: &str| covered.iter().any(|column| is_same(column, name));
+        let is_said = |part: &Predicate| filter.contains(&written(part)) || self.fixed(part).is_some_and(is_covered);
+        let keeps_taken_rows_apart = self.conjuncts.iter().any(|part| self.keeps_apart(part) && is_said(part));
+        let begins_the_order = |name: &str| first.is_some_and(|first| is_same(first, name));
+        let waits_in_order = self.conjuncts.iter().filter_map(|part| part.time_to_come()).any(begins_the_order);
+        let mut read_over = Vec::new();
+        for part in self.conjuncts.iter().filter(|part| !is_said(part)) {
+            if part.bounded_column().is_some_and(begins_the_order) {
+                continue;
+            }
+            if !keeps_taken_rows_apart && self.is_marked(part) || part.time_to_come().is_some() && !waits_in_order {
+                return None;
+            }
+            // Without anything that holds the rows together, every row of the table would be read over.
+            if covered.is_empty() && filter.is_empty() && part.fixed_column().is_some() {
+                return None;
+            }
+            read_over.push(*part);
+        }
+        // A heap's order is no index's: where nothing is fixed and nothing ordered, an index says nothing.
+        (!covered.is_empty() || !filter.is_empty() || first.is_some()).then_some(read_over)
+    }
+
+    /// Where no index serves: the one that would.
+    fn missing(&self) -> Choice {
+        let fixed = self.conjuncts.iter().any(|part| self.keeps_apart(part) && self.fixed(part).is_some());
+        let marked: Vec<&Predicate> = self.conjuncts.iter().copied().filter(|part| self.is_marked(part)).collect();
+        if fixed || marked.is_empty() {
+            return Choice::Missing(self.statement(self.order, &[]));
+        }
+        match marked.iter().find(|part| self.keeps_apart(part) && part.can_filter_an_index()) {
+            Some(part) => Choice::Missing(self.statement(self.order, &[*part])),
+            None => Choice::Impossible(marked.iter().map(|part| written(part)).collect::<Vec<_>>().join(" AND ")),
         }
     }
-    match best {
-        Some((_, index, read_over)) => Choice::Index { name: index.name.clone(), read_over },
-        None => Choice::Missing(statement(table, &conjuncts, order)),
+
+    /// The statement that creates an index for this order, with what is to be its filter.
+    fn statement(&self, order: &[(String, bool)], filter: &[&Predicate]) -> String {
+        let own = |name: &str| bracketed(self.table.column(name).map_or(name, |column| column.name.as_str()));
+        let mut columns: Vec<String> = Vec::new();
+        let mut add = |name: &str, suffix: &str| {
+            let written = own(name);
+            if !columns
+                .iter()
+                .any(|column| column.strip_prefix(&written).is_some_and(|rest| matches!(rest, "" | " DESC")))
+            {
+                columns.push(format!("{written}{suffix}"));
+            }
+        };
+        let rest = || self.conjuncts.iter().filter(|part| !filter.contains(part));
+        rest().filter_map(|part| self.fixed(part)).for_each(|name| add(name, ""));
+        order.iter().for_each(|(name, descending)| add(name, if *descending { " DESC" } else { "" }));
+        if order.is_empty() {
+            rest().filter_map(|part| part.bounded_column()).for_each(|name| add(name, ""));
+        }
+        // A filter that is also all there is.
+        let is_all = order.is_empty() && rest().all(|part| self.fixed(part).or(part.bounded_column()).is_none());
+        filter.iter().filter(|_| is_all).flat_map(|part| part.columns()).for_each(|name| add(name, ""));
+        let statement = format!("CREATE INDEX [readpast_ready] ON {} ({})", self.table.name.sql(), columns.join(", "));
+        if filter.is_empty() {
+            return statement;
+        }
+        let terms = Terms { column: &own, word: &|_| String::new() };
+        let filter: Vec<String> = filter.iter().map(|part| part.sql(&terms)).collect();
+        format!("{statement} WHERE {}", filter.join(" AND "))
     }
 }
 
-/// What a claim would read over in this index; `None` where the index does not serve it.
-fn serves(index: &Index, conjuncts: &[&Predicate], order: &[(String, bool)], marks: Marks<'_>) -> Option<Vec<String>> {
-    let filter = match &index.filter {
-        None => Vec::new(),
-        Some(text) => {
-            let filter = expression::predicate(text).ok()?;
-            let parts: Vec<String> = filter.conjuncts().into_iter().map(written).collect();
-            let said: Vec<String> = conjuncts.iter().map(|part| written(part)).collect();
-            if !parts.iter().all(|part| said.contains(part)) {
-                return None;
-            }
-            parts
-        }
-    };
-    let rest: Vec<&&Predicate> = conjuncts.iter().filter(|part| !filter.contains(&written(part))).collect();
-    let is_same = |left: &str, right: &str| left.eq_ignore_ascii_case(right);
-    let is_fixed =
-        |column: &str| conjuncts.iter().any(|part| part.fixed_column().is_some_and(|name| is_same(name, column)));
-
-    // The order's columns must come one after the other; columns that are held to one value may stand between them.
-    let mut wanted = order.iter().filter(|(column, _)| !is_fixed(column)).peekable();
-    let first = wanted.peek().map(|(column, _)| column.clone());
-    let mut covered: Vec<&str> = Vec::new();
-    let mut backwards = None;
-    for (column, descending) in &index.key {
-        if is_fixed(column) {
-            covered.push(column);
-            continue;
-        }
-        match wanted.peek() {
-            Some((next, wants_descending)) if is_same(next, column) => {
-                let turned = descending != wants_descending;
-                if *backwards.get_or_insert(turned) != turned {
-                    return None;
-                }
-                wanted.next();
-            }
-            _ => break,
-        }
-    }
-    if wanted.peek().is_some() {
-        return None;
-    }
-    let is_covered = |name: &str| covered.iter().any(|column| is_same(column, name));
-    let keeps_taken_rows_apart = conjuncts.iter().any(|part| {
-        part.is_never_true(marks) && (filter.contains(&written(part)) || part.fixed_column().is_some_and(is_covered))
-    });
-    let mut read_over = Vec::new();
-    for part in rest {
-        if part.fixed_column().is_some_and(is_covered) {
-            continue;
-        }
-        let begins_the_order = |name: &str| first.as_deref().is_some_and(|first| is_same(first, name));
-        if part.bounded_column().is_some_and(begins_the_order) {
-            continue;
-        }
-        if !keeps_taken_rows_apart && part.columns().iter().any(|name| marks(name).is_some()) {
-            return None;
-        }
-        // Without anything that holds the rows together, every row of the table would be read over.
-        if covered.is_empty() && filter.is_empty() && part.fixed_column().is_some() {
-            return None;
-        }
-        read_over.push(written(part));
-    }
-    // A heap's order is no index's: where nothing is fixed and nothing ordered, an index says nothing.
-    (!covered.is_empty() || !filter.is_empty() || first.is_some()).then_some(read_over)
+fn is_same(left: &str, right: &str) -> bool {
+    left.eq_ignore_ascii_case(right)
 }
 
 /// In one spelling, so that a filter of the catalog and a part of a mapping can be compared: names without case.
 fn written(part: &Predicate) -> String {
     part.sql(&Terms { column: &|name| bracketed(&name.to_lowercase()), word: &|_| String::new() })
-}
-
-/// The statement that creates the missing index.
-fn statement(table: &Table, conjuncts: &[&Predicate], order: &[(String, bool)]) -> String {
-    let mut columns: Vec<String> = Vec::new();
-    let mut add = |name: &str, suffix: &str| {
-        let name = table.column(name).map_or(name, |column| column.name.as_str());
-        let written = bracketed(name);
-        if !columns.iter().any(|column| column.starts_with(&written)) {
-            columns.push(format!("{written}{suffix}"));
-        }
-    };
-    conjuncts.iter().filter_map(|part| part.fixed_column()).for_each(|name| add(name, ""));
-    order.iter().for_each(|(name, descending)| add(name, if *descending { " DESC" } else { "" }));
-    if order.is_empty() {
-        conjuncts.iter().filter_map(|part| part.bounded_column()).for_each(|name| add(name, ""));
-    }
-    format!("CREATE INDEX [readpast_ready] ON {} ({})", table.name.sql(), columns.join(", "))
 }
 
 #[cfg(test)]
@@ -156,11 +239,12 @@ mod tests {
             name: TableName { schema: "dbo".to_string(), table: "Q".to_string() },
             is_owned_by_dbo: true,
             may_install: true,
-            is_special: false,
+            speciality: None,
             columns: Vec::new(),
             indexes: indexes.collect(),
             triggers: Vec::new(),
             constraints: Vec::new(),
+            references: Vec::new(),
         }
     }
 
@@ -168,12 +252,18 @@ mod tests {
     fn chosen(table: &Table, ready: &str, order: &[(&str, bool)], marked: &[&str]) -> String {
         let ready = (!ready.is_empty()).then(|| expression::predicate(ready).unwrap());
         let order: Vec<(String, bool)> = order.iter().map(|(name, desc)| ((*name).to_string(), *desc)).collect();
-        let marks = |name: &str| marked.contains(&name).then(|| Value::Number("9".to_string()));
+        let marks: Vec<(String, Option<Known>)> =
+            marked.iter().map(|name| ((*name).to_string(), Some(Known::Number(9.0)))).collect();
         match choose(table, ready.as_ref(), &order, &marks) {
             Choice::Index { name, read_over } if read_over.is_empty() => name,
-            Choice::Index { name, read_over } => format!("{name} over {}", read_over.join(", ")),
+            Choice::Index { name, read_over } => {
+                let parts: Vec<String> = read_over.into_iter().map(|(part, _)| part).collect();
+                format!("{name} over {}", parts.join(", "))
+            }
             Choice::AsTheyLie => "as they lie".to_string(),
             Choice::Missing(statement) => statement,
+            Choice::OtherOrder { column, statement } => format!("first {column}: {statement}"),
+            Choice::Impossible(part) => format!("no index for {part}"),
         }
     }
 
@@ -188,7 +278,24 @@ mod tests {
         );
         assert_eq!(
             chosen(&q, "status in (1, 3)", &[("id", false)], &["status"]),
-            "CREATE INDEX [readpast_ready] ON [dbo].[Q] ([id])"
+            "CREATE INDEX [readpast_ready] ON [dbo].[Q] ([id]) WHERE [status] IN (1, 3)"
+        );
+        assert_eq!(chosen(&q, "status in (1, 3)", &[], &["status"]), "by_status", "in any order");
+        let turned = table(&[("pk", &["id", "status"], None)]);
+        assert!(
+            chosen(&turned, "status = 1", &[("id", false)], &["status"]).starts_with("CREATE"),
+            "taken rows between"
+        );
+        let both = table(&[("a", &["created", "status"], None), ("b", &["status", "created"], None)]);
+        assert_eq!(chosen(&both, "status = 1", &[("created", false)], &["status"]), "b");
+        let waiting = "status = 1 and due <= getutcdate()";
+        assert_eq!(
+            chosen(&q, waiting, &[], &["status"]),
+            "CREATE INDEX [readpast_ready] ON [dbo].[Q] ([status], [due])"
+        );
+        assert_eq!(
+            chosen(&q, "status in (1, 3) or id = 5", &[("id", false)], &["status"]),
+            "no index for [status] IN (1, 3) OR [id] = 5"
         );
         assert_eq!(chosen(&q, "", &[("id", false)], &[]), "pk");
         assert_eq!(chosen(&q, "", &[], &[]), "as they lie");
@@ -219,5 +326,51 @@ mod tests {
         let q = table(&[("a", &["status", "priority-", "id"], None)]);
         assert_eq!(chosen(&q, "status = 1", &[("priority", true), ("id", false)], &["status"]), "a");
         assert!(chosen(&q, "status = 1", &[("priority", true), ("id", true)], &["status"]).starts_with("CREATE"));
+    }
+
+    #[test]
+    fn rows_whose_time_has_not_come_are_not_read_over() {
+        let q = table(&[("pk", &["taken", "id"], None), ("due", &["taken", "due", "id"], None)]);
+        let ready = "taken = 0 and due <= sysutcdatetime()";
+        assert_eq!(
+            chosen(&q, ready, &[("id", false)], &["taken"]),
+            "first due: CREATE INDEX [readpast_ready] ON [dbo].[Q] ([taken], [due], [id])"
+        );
+        assert_eq!(chosen(&q, ready, &[("due", false), ("id", false)], &["taken"]), "due");
+        let turned = "taken = 0 and getdate() > due";
+        assert!(chosen(&q, turned, &[("id", false)], &["taken"]).starts_with("first due"));
+        // What has run out lies there, too, but somebody takes it away.
+        let ready = "taken = 0 and expires > getdate()";
+        assert_eq!(chosen(&q, ready, &[("id", false)], &["taken"]), "pk over [expires] > GETDATE()");
+    }
+
+    /// Whoever creates the index that a refusal names is not refused for it again.
+    #[test]
+    fn every_remedy_can_be_followed() {
+        for (ready, order, marked) in [
+            ("status = 1", &["created"][..], &["status"][..]),
+            ("status in (1, 3)", &["id"], &["status"]),
+            ("status in (1, 3)", &[], &["status"]),
+            ("status in (1, 3) and attempts < 3", &["id"], &["status"]),
+            ("status < 5", &["id"], &["status"]),
+            ("status < 5", &[], &["status"]),
+            ("due < getdate()", &[], &[]),
+            ("due < getdate()", &["due"], &[]),
+            ("kind = 'x' and due < getdate()", &[], &[]),
+            ("status = 1 and due < getdate()", &[], &["status"]),
+            ("started is null", &["created", "id"], &["started"]),
+            ("kind = 'x'", &["id"], &[]),
+        ] {
+            let order: Vec<(&str, bool)> = order.iter().map(|name| (*name, false)).collect();
+            let statement = chosen(&table(&[]), ready, &order, marked);
+            let (columns, filter) = match statement.split_once(" WHERE ") {
+                Some((columns, filter)) => (columns, Some(filter)),
+                None => (statement.as_str(), None),
+            };
+            let columns = columns.split_once("([").expect(ready).1.trim_end_matches("])");
+            let columns: Vec<&str> = columns.split("], [").collect();
+            let with = table(&[("it", &columns, filter)]);
+            assert!(chosen(&with, ready, &order, marked).starts_with("it"), "{ready}: {statement}");
+        }
     }
 }

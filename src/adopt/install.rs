@@ -1,6 +1,7 @@
 //! Planning an adoption, installing it, and removing it.
 
 use super::catalog::{self, Table};
+use super::installed::not_adopted;
 use super::mapping::{End, Mapping};
 use super::plan::Plan;
 use super::script;
@@ -51,7 +52,7 @@ impl Adoption {
             self.schema
         );
         for note in &self.plan.notes {
-            head += &format!("-- Note: {note}.\n");
+            head += &format!("-- Note: {}.\n", note.replace(char::is_control, " "));
         }
         head += "--\n-- Made from this mapping:\n";
         for line in self.plan.mapping.text.lines() {
@@ -125,39 +126,51 @@ impl Queue {
     async fn end_adoption(&self, gives_back: bool) -> Result<(), Error> {
         let mut session = self.any_session().await?;
         if session.adoption().await?.is_none() {
-            return Err(super::check::not_adopted(&session));
+            return Err(not_adopted(&session));
         }
         let script = script::removal(gives_back, schema::UNINSTALL).map_err(internal)?;
         session.run_removal(&script).await
     }
 }
 
-pub(super) async fn planned(session: &mut Session, mapping: &Mapping) -> Result<Adoption, Error> {
-    let table = table_of(session, mapping).await?;
+async fn planned(session: &mut Session, mapping: &Mapping) -> Result<Adoption, Error> {
+    let found = catalog::read(session, &mapping.table.it).await?;
+    plan_from(session, mapping, found).await
+}
+
+/// `found`: what the catalog says of the mapping's table.
+pub(super) async fn plan_from(
+    session: &mut Session,
+    mapping: &Mapping,
+    found: (Option<Table>, String),
+) -> Result<Adoption, Error> {
+    let (table, database) = found;
+    let Some(table) = table else {
+        let name = &mapping.table.it;
+        let message =
+            format!("there is no table {name} in the database {database}, or this login has no right to see it");
+        return Err(mapping.refusal(mapping.table.line, message));
+    };
     let others = others(session, mapping).await?;
     let schema = session.schema().to_string();
-    let plan = Plan::new(mapping, &schema, table, &others)?;
+    let plan = Plan::new(mapping, &schema, table, others)?;
+    if session.schema_is_somebody_elses().await? {
+        let line = mapping.schema.as_ref().map_or(mapping.table.line, |schema| schema.line);
+        let message =
+            format!("schema {schema} has objects that are not readpast's; choose a name that no schema has yet");
+        return Err(mapping.refusal(line, message));
+    }
     let scripts = script::scripts(&plan, schema::scripts()).map_err(internal)?;
     Ok(Adoption { plan, schema, scripts })
 }
 
-async fn table_of(session: &mut Session, mapping: &Mapping) -> Result<Table, Error> {
-    let name = &mapping.table.it;
-    match catalog::read(session, name).await? {
-        (Some(table), _) => Ok(table),
-        (None, database) => {
-            let message =
-                format!("there is no table {name} in the database {database}, or this login has no right to see it");
-            Err(mapping.refusal(mapping.table.line, message))
-        }
-    }
-}
-
 /// The tables to which rows are moved, where they are there.
 async fn others(session: &mut Session, mapping: &Mapping) -> Result<Vec<Table>, Error> {
-    let mut others = Vec::new();
+    let mut others: Vec<Table> = Vec::new();
     for end in [&mapping.done.it, &mapping.dead.it] {
-        if let End::Move { table, .. } = end {
+        if let End::Move { table, .. } = end
+            && !others.iter().any(|other| other.name == table.it)
+        {
             others.extend(catalog::read(session, &table.it).await?.0);
         }
     }

@@ -377,9 +377,14 @@ fn read(text: &str) -> Read<Mapping> {
         Err(message) => return root.mistake("table", &root.table["table"], &message),
     };
     let queue = root.text("queue")?.unwrap_or_else(|| At { it: table.it.table.clone(), line: table.line });
-    let queue_is_usable = queue.it.trim() == queue.it && queue.it.encode_utf16().count() <= 128;
+    let queue_is_usable =
+        queue.it.trim() == queue.it && !queue.it.contains(char::is_control) && queue.it.encode_utf16().count() <= 128;
     if let (false, Some(value)) = (queue_is_usable, root.get("queue")) {
-        return root.mistake("queue", value, "it must have 1 to 128 characters, without spaces at its ends");
+        return root.mistake(
+            "queue",
+            value,
+            "it must have 1 to 128 characters, without line breaks and without spaces at its ends",
+        );
     }
     let schema = root.text("schema")?;
     if let (Some(schema), Some(value)) = (&schema, root.get("schema"))
@@ -394,7 +399,14 @@ fn read(text: &str) -> Read<Mapping> {
     let mut order = Vec::new();
     for one in root.texts("order")? {
         match ordered(&one) {
-            Ok(ordered) => order.push(ordered),
+            Ok(ordered) => {
+                let is_same = |other: &Ordered| other.column.it.eq_ignore_ascii_case(&ordered.column.it);
+                if order.iter().any(is_same) {
+                    let message = format!("it has {} twice", ordered.column.it);
+                    return root.mistake("order", &root.table["order"], &message);
+                }
+                order.push(ordered);
+            }
             Err(message) => return root.mistake("order", &root.table["order"], &message),
         }
     }

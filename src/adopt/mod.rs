@@ -9,7 +9,7 @@
 //!                             │
 //!                 refusals, with the line and a remedy
 //!                             ▼
-//!                          script = sql/*.sql with the changes of sql/adopt/*.sql ─▶ printed, or installed
+//!                          script = sql/*.sql with the changes of sql/adopt/ ─▶ printed, or installed
 //!                             │
 //!                  adoption (a table of the schema: the mapping and what the table was) ─▶ check, remove
 //! ```
@@ -68,7 +68,13 @@
 //! What the mapping does to a row, a constraint may refuse. `finish` then fails as it does for a sink's refusal
 //! (58020), so that the worker finds the job that is to blame, whose attempt has failed. `note_ends` must not fail:
 //! jobs of a lost worker have to come back. It goes back to a savepoint, does one job after the other, leaves alone the
-//! row that is refused, and adds the error to the job's.
+//! row that is refused, and adds the error to the job's. `note_requeued` does so, too: such a job stays dead.
+//!
+//! A claim that is refused would be refused again and again, because nobody can mark the row. So it calls
+//! `note_refused`, which tries the first rows one by one, notes the keys of those that are to blame in `refused_rows`,
+//! and makes a dead job of each. Claims, and whoever counts what is ready, pass those by; `reap` forgets them after ten
+//! minutes, and requeueing such a job at once. Where a claim deletes there is no key to note: nothing is set then, and
+//! what is computed of a row must be such that it cannot fail.
 //!
 //! # What is checked
 //!
@@ -78,7 +84,8 @@
 //! functions.
 //!
 //! An index must have the rows of the predicate together and in their order: its first columns are those that the
-//! predicate compares for equality, then come those of the order. Otherwise each claim would read, sort and lock all
+//! predicate compares for equality, then come those of the order; a time that must have come is the first of these.
+//! Otherwise each claim would read, sort and lock all
 //! that is ready, and the refusal names the index to create. The claim names the index that was found.
 //!
 //! # The script
@@ -97,6 +104,7 @@ mod check;
 mod expression;
 mod index_choice;
 mod install;
+mod installed;
 mod mapping;
 mod names;
 mod patches;

@@ -24,8 +24,9 @@ VALUES
         (N'column app_server nvarchar 256 0 0 SQL_Latin1_General_CP1_CI_AS null'),
         (N'column attempts tinyint 1 3 0 not null'),
         (N'unique index on the key'),
-        (N'index clustered, key 1: in_process'),
-        (N'index clustered, key 2: id');
+        (N'index readpast_ready, key 1: in_process'),
+        (N'index readpast_ready, key 2: scheduled_start_date'),
+        (N'index readpast_ready, key 3: id');
 INSERT @usable (index_id, name, is_unique, filter)
 SELECT i.index_id, CASE i.index_id WHEN 1 THEN N'clustered' ELSE i.name END, i.is_unique, i.filter_definition
 FROM sys.indexes AS i
@@ -106,6 +107,7 @@ BEGIN
     IF EXISTS (SELECT 1 FROM [four].[workers] WHERE lost_at IS NULL AND lease_until >= SYSUTCDATETIME())
         THROW 58003, N'workers of dbo.four_queue are running, and their claims would fail until this is installed; stop them first', 1;
     DROP PROCEDURE IF EXISTS [four].[claim];
+    DROP TABLE IF EXISTS [four].[refused_rows];
     DROP INDEX IF EXISTS jobs_their_key ON [four].[jobs];
     WHILE 1 = 1
     BEGIN
@@ -118,6 +120,11 @@ BEGIN
     END;
     COMMIT TRANSACTION;
 END;
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Until the last script, --check says that the installation has not come to its end.
+UPDATE [four].[adoption] SET facts = N'';
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -142,6 +149,19 @@ IF INDEXPROPERTY(OBJECT_ID(N'[four].[jobs]'), N'jobs_their_key', 'IndexID') IS N
     CREATE UNIQUE NONCLUSTERED INDEX jobs_their_key ON [four].[jobs] ([their_reputation])
         WHERE [their_reputation] IS NOT NULL
         WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
+GO
+
+-- 096_refused_rows.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Rows of [dbo].[four_queue] that are ready and that the server refuses to be claimed: claims pass them by. See note_refused.
+IF OBJECT_ID(N'[four].[refused_rows]', N'U') IS NULL
+    CREATE TABLE [four].[refused_rows]
+    (
+        [their_reputation] int NULL,
+        refused_at datetime2(3) NOT NULL,
+        INDEX refused_rows_key UNIQUE NONCLUSTERED ([their_reputation])
+    );
 GO
 
 -- 200_create_queue.sql
@@ -181,7 +201,7 @@ BEGIN TRY
 END TRY
 BEGIN CATCH
     -- Values that a column or a constraint does not take. Whatever else there is, the caller gets.
-    IF XACT_STATE() <> 1 OR ERROR_NUMBER() NOT IN (220, 242, 515, 517, 535, 547, 2601, 2627, 2628, 8115, 8134, 8152)
+    IF XACT_STATE() <> 1 OR ERROR_NUMBER() NOT IN (220, 232, 241, 242, 244, 245, 248, 295, 511, 513, 515, 517, 535, 536, 537, 547, 1946, 2601, 2627, 2628, 8114, 8115, 8134, 8152, 8169, 8170)
         SET XACT_ABORT ON;
         THROW;
     SET @refusal = CONCAT(N'; its row was left as it is: error ', ERROR_NUMBER(), N': ', ERROR_MESSAGE());
@@ -202,6 +222,121 @@ ELSE
 RETURN 0;
 -- 220_enqueue_batch.sql
 THROW 58003, N'this queue is the table dbo.four_queue: to enqueue a job, insert a row there', 1;
+-- 229_note_refused.sql
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- For claim, when the server has refused what that does: which of the first @max rows of [dbo].[four_queue] are to blame. Each is tried by itself, and what
+-- was done is undone. One that is refused is noted in refused_rows, so that claims pass it by, and has a dead job that says why. In ten
+-- minutes, or when that job is requeued, it is tried again.
+CREATE OR ALTER PROCEDURE [four].[note_refused]
+    @queue_id  int,
+    @worker_id uniqueidentifier,
+    @max       int,
+    @refused   int OUTPUT
+AS
+SET NOCOUNT ON;
+SET XACT_ABORT ON;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @place int = 0, @last int, @job_id bigint, @error nvarchar(4000);
+DECLARE @worker nvarchar(128) = (SELECT w.name FROM [four].[workers] AS w WITH (NOLOCK) WHERE w.worker_id = @worker_id);
+DECLARE @first TABLE
+(
+    place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
+    [their_reputation] int NULL
+);
+DECLARE @rows TABLE
+(
+    place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
+    [their_id] bigint NULL,
+    [their_in_process] bit NULL,
+    [their_reputation] int NULL,
+    [their_scheduled_start_date] datetime NULL,
+    [their_start_date] datetime NULL,
+    [their_end_date] datetime NULL,
+    [their_app_server] nvarchar(128) COLLATE SQL_Latin1_General_CP1_CI_AS NULL,
+    [their_attempts] tinyint NULL
+);
+DECLARE @job TABLE (attempt int NOT NULL, enqueued_at datetime2(3) NOT NULL, due_at datetime2(3) NOT NULL, priority smallint NOT NULL, kind varchar(64) NULL,
+                    headers nvarchar(1500) NULL);
+SET @refused = 0;
+
+INSERT @first ([their_reputation])
+SELECT TOP (@max) t.[reputation]
+FROM [dbo].[four_queue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([readpast_ready]))
+    WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
+        AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation])
+    ORDER BY [scheduled_start_date], [id]
+OPTION (MAXDOP 1);
+SET @last = @@ROWCOUNT;
+
+WHILE @place < @last
+BEGIN
+    SET @place = @place + 1;
+    SET @error = NULL;
+    DELETE @rows;
+    BEGIN TRY
+        BEGIN TRANSACTION;
+        UPDATE t
+        SET [in_process] = 1,
+            [start_date] = SYSDATETIME(),
+            [end_date] = DATEADD(DAY, 20, SYSDATETIME()),
+            [app_server] = LEFT(@worker, 128),
+            [attempts] = CASE WHEN t.[attempts] < 255 THEN t.[attempts] + 1 ELSE 255 END
+        OUTPUT deleted.[id], deleted.[in_process], deleted.[reputation], deleted.[scheduled_start_date], deleted.[start_date], deleted.[end_date], deleted.[app_server], deleted.[attempts]
+        INTO @rows ([their_id], [their_in_process], [their_reputation], [their_scheduled_start_date], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
+        FROM @first AS k
+        INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK) ON k.[their_reputation] = t.[reputation]
+        WHERE k.place = @place AND (t.[in_process] = 0 AND t.[scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND t.[attempts] < 3)
+        OPTION (MAXDOP 1);
+        INSERT @job (attempt, enqueued_at, due_at, priority, kind, headers)
+        SELECT CAST(ISNULL(k.[their_attempts], 0) AS int) + 1, @now, @now, 0, NULL, CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), k.[their_reputation]), N'"}')
+        FROM @rows AS k;
+        ROLLBACK TRANSACTION;
+    END TRY
+    BEGIN CATCH
+        IF @@TRANCOUNT > 0
+            ROLLBACK TRANSACTION;
+        IF ERROR_NUMBER() NOT IN (220, 232, 241, 242, 244, 245, 248, 295, 511, 513, 515, 517, 535, 536, 537, 547, 1946, 2601, 2627, 2628, 8114, 8115, 8134, 8152, 8169, 8170)
+            THROW;
+        SET @error = CONCAT(N'its row cannot be claimed: error ', ERROR_NUMBER(), N': ', ERROR_MESSAGE());
+    END CATCH;
+    IF @error IS NULL
+        CONTINUE;
+
+    -- Two workers may find the same row at the same time.
+    DELETE @rows;
+    BEGIN TRANSACTION;
+    INSERT [four].[refused_rows] ([their_reputation], refused_at)
+    SELECT k.[their_reputation], @now
+    FROM @first AS k
+    WHERE k.place = @place
+        AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (UPDLOCK, HOLDLOCK) WHERE a.[their_reputation] = k.[their_reputation]);
+    IF @@ROWCOUNT > 0
+    BEGIN
+        SET @job_id = NULL;
+        SELECT @job_id = j.job_id
+        FROM @first AS k
+        INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_reputation] = k.[their_reputation] AND j.[their_reputation] IS NOT NULL
+        WHERE k.place = @place
+        OPTION (MAXDOP 1);
+        UPDATE [four].[jobs] WITH (ROWLOCK) SET error = @error, finished_at = @now WHERE job_id = @job_id AND ended = 1 OPTION (MAXDOP 1);
+        INSERT @rows ([their_id], [their_in_process], [their_reputation], [their_scheduled_start_date], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
+        SELECT t.[id], t.[in_process], t.[reputation], t.[scheduled_start_date], t.[start_date], t.[end_date], t.[app_server], t.[attempts]
+        FROM @first AS k
+        INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK) ON k.[their_reputation] = t.[reputation]
+        WHERE k.place = @place AND @job_id IS NULL
+        OPTION (MAXDOP 1);
+        INSERT [four].[jobs] WITH (ROWLOCK)
+               (job_id, queue_id, state, ended, lifo, fence, attempt, enqueued_at, due_at, priority, finished_at, error, payload_utf16, payload, plain,
+                headers, [their_in_process], [their_reputation], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
+        SELECT NEXT VALUE FOR [four].[job_ids], @queue_id, 4, 1, 0, 0, 0, @now, @now, 0, @now, @error, 1, CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), k.[their_id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), k.[their_reputation]), N'null'), N'}') AS varbinary(max)), 0,
+               CASE WHEN DATALENGTH(CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), k.[their_reputation]), N'"}')) <= 3000 THEN CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), k.[their_reputation]), N'"}') END, k.[their_in_process], k.[their_reputation], k.[their_start_date], k.[their_end_date], k.[their_app_server], k.[their_attempts]
+        FROM @rows AS k;
+    END;
+    COMMIT TRANSACTION;
+    SET @refused = @refused + 1;
+END;
+GO
+
 -- 230_claim.sql
     IF @room = 0
     IF @priority = 32767
@@ -218,13 +353,13 @@ DECLARE @rows TABLE
     [their_id] bigint NULL,
     [their_in_process] bit NULL,
     [their_reputation] int NULL,
+    [their_scheduled_start_date] datetime NULL,
     [their_start_date] datetime NULL,
     [their_end_date] datetime NULL,
     [their_app_server] nvarchar(128) COLLATE SQL_Latin1_General_CP1_CI_AS NULL,
     [their_attempts] tinyint NULL
 );
 DECLARE @known TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, place int NOT NULL);
--- What is sent when all is committed: while a client reads slowly, nobody shall wait for their rows. (A lost answer is what recover is for.)
 DECLARE @answer TABLE
 (
     job_id        bigint         NOT NULL,
@@ -238,16 +373,19 @@ DECLARE @answer TABLE
     payload       varbinary(max) NOT NULL,
     details       nvarchar(4000) NULL
 );
-DECLARE @open int = @@TRANCOUNT;
+DECLARE @numbered TABLE (place int NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
+DECLARE @open int = @@TRANCOUNT, @refused int;
+DECLARE @some_refused bit = CASE WHEN EXISTS (SELECT 1 FROM [four].[refused_rows] WITH (NOLOCK)) THEN 1 ELSE 0 END;
 BEGIN TRY
 BEGIN TRANSACTION;
 WITH next_rows AS
 (
     SELECT TOP (@room)
-           [id], [in_process], [reputation], [start_date], [end_date], [app_server], [attempts]
-    FROM [dbo].[four_queue] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (1))
-    WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3
-    ORDER BY [id]
+           [id], [in_process], [reputation], [scheduled_start_date], [start_date], [end_date], [app_server], [attempts]
+    FROM [dbo].[four_queue] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([readpast_ready]))
+    WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
+        AND (@some_refused = 0 OR NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation]))
+    ORDER BY [scheduled_start_date], [id]
 )
 UPDATE next_rows
 SET [in_process] = 1,
@@ -255,9 +393,9 @@ SET [in_process] = 1,
     [end_date] = DATEADD(DAY, 20, SYSDATETIME()),
     [app_server] = LEFT(@worker, 128),
     [attempts] = CASE WHEN [attempts] < 255 THEN [attempts] + 1 ELSE 255 END
-OUTPUT deleted.[id], deleted.[in_process], deleted.[reputation], deleted.[start_date], deleted.[end_date], deleted.[app_server], deleted.[attempts]
-INTO @rows ([their_id], [their_in_process], [their_reputation], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
+OUTPUT deleted.[id], deleted.[in_process], deleted.[reputation], deleted.[scheduled_start_date], deleted.[start_date], deleted.[end_date], deleted.[app_server], deleted.[attempts]
+INTO @rows ([their_id], [their_in_process], [their_reputation], [their_scheduled_start_date], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
+OPTION (MAXDOP 1, KEEPFIXED PLAN, LOOP JOIN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
 -- A row whose key has a job already was made ready by somebody else: the job is taken over, its fence grows, its attempts begin
@@ -293,34 +431,56 @@ IF @@ROWCOUNT > 0
     FROM @known AS n
     INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = n.job_id
     INNER LOOP JOIN @rows AS k ON k.place = n.place
+INSERT @numbered (place, job_id)
+SELECT k.place, NEXT VALUE FOR [four].[job_ids] OVER (ORDER BY k.[their_scheduled_start_date], k.[their_id])
+FROM @rows AS k
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 INSERT [four].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_in_process], [their_reputation], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
-OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
-       inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
-       N'{"headers":' + inserted.headers + N'}'
-INTO @answer (job_id, fence, attempt, priority, due_at, enqueued_at, kind, payload_utf16, payload, details)
-SELECT NEXT VALUE FOR [four].[job_ids] OVER (ORDER BY k.[their_id]), @queue_id, 2, 0, @worker_id, @now, 1, CAST(ISNULL(k.[their_attempts], 0) AS int) + 1, @now,
-       @now, 0, NULL, 1, CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), k.[their_id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), k.[their_reputation]), N'null'), N'}') AS varbinary(max)), 0,
-       CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), k.[their_reputation]), N'"}'), k.[their_in_process], k.[their_reputation], k.[their_start_date], k.[their_end_date], k.[their_app_server], k.[their_attempts]
-FROM @rows AS k
+SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, CAST(ISNULL(k.[their_attempts], 0) AS int) + 1, @now, @now, 0, NULL, 1, CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), k.[their_id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), k.[their_reputation]), N'null'), N'}') AS varbinary(max)),
+       0, CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), k.[their_reputation]), N'"}'), k.[their_in_process], k.[their_reputation], k.[their_start_date], k.[their_end_date], k.[their_app_server], k.[their_attempts]
+FROM @numbered AS n
+INNER LOOP JOIN @rows AS k ON k.place = n.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 END TRY
 BEGIN CATCH
     IF @@TRANCOUNT > 0
         ROLLBACK TRANSACTION;
+    -- Values that a column or a constraint does not take: the next call passes by the rows that are to blame. Where that are more than a
+    -- thousand, it is the mapping or the table.
+    IF @open = 0 AND ERROR_NUMBER() IN (220, 232, 241, 242, 244, 245, 248, 295, 511, 513, 515, 517, 535, 536, 537, 547, 1946, 2601, 2627, 2628, 8114, 8115, 8134, 8152, 8169, 8170) AND (SELECT COUNT(*) FROM [four].[refused_rows] WITH (NOLOCK)) < 1000
+        EXEC [four].[note_refused] @queue_id, @worker_id, @room, @refused OUTPUT;
+        IF @refused > 0
+            RETURN @alone_waits;
+        -- They are refused only together: so one.
+        IF @max > 1 AND @room = @max
+        BEGIN
+            EXEC @status = [four].[claim] @queue, @worker_id, 1, 0, @payloads;
+            RETURN @status;
+        END;
     -- What the call has claimed above is run all the same. The next one says what is wrong, if it still is.
     IF @room = @max OR @open > 0
         THROW;
 END CATCH;
+-- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
 SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority,
        DATEDIFF_BIG(MILLISECOND, a.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, a.enqueued_at, @now) AS age_ms, a.kind, a.payload_utf16,
        a.payload, a.details
 FROM @answer AS a
+UNION ALL
+SELECT n.job_id, 1 AS fence, CAST(ISNULL(k.[their_attempts], 0) AS int) + 1 AS attempt, @max_attempts AS max_attempts, CAST(0 AS smallint) AS priority,
+       DATEDIFF_BIG(MILLISECOND, @now, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, @now, @now) AS age_ms,
+       CAST(NULL AS varchar(64)) AS kind, CAST(1 AS bit) AS payload_utf16,
+       CASE WHEN @payloads = 1 THEN CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), k.[their_id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), k.[their_reputation]), N'null'), N'}') AS varbinary(max)) ELSE CAST(DATALENGTH(CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), k.[their_id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), k.[their_reputation]), N'null'), N'}') AS varbinary(max))) AS binary(8)) END AS payload,
+       CAST(N'{"headers":' + CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), k.[their_reputation]), N'"}') + N'}' AS nvarchar(4000)) AS details
+FROM @numbered AS n
+INNER LOOP JOIN @rows AS k ON k.place = n.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
-IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3)
+IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
+        AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation]))
 -- 240_finish.sql
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, [their_reputation] int NULL);
     OUTPUT deleted.job_id, 0, deleted.[their_reputation] INTO @found (job_id, dead, [their_reputation])
@@ -371,37 +531,107 @@ INSERT @found (job_id) SELECT job_id FROM @returned;
 -- 300_reap.sql
     SELECT g.job_id, CASE WHEN g.state >= 3 THEN g.state ELSE 1 END, g.in_turn, g.batch_id, g.group_key
     FROM @given_back AS g;
+DELETE [four].[refused_rows] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE refused_at < DATEADD(MINUTE, -10, @now);
 -- 350_sample.sql
-    -- Rows of [dbo].[four_queue] are counted up to 100,000; the oldest is the first in their order.
-    SET @counted = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) 1 AS one FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3) AS h);
+    -- Rows of [dbo].[four_queue] are counted up to 10,000; the oldest is the first in their order.
+    SET @counted = (SELECT COUNT_BIG(*) FROM (SELECT TOP (10000) 1 AS one FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
+        AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation])) AS h);
     IF @counted > 0
-        SET @due_at = (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3
-    ORDER BY [id]);
+        SET @due_at = (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
+        AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation])
+    ORDER BY [scheduled_start_date], [id]);
     IF @counted > 0 AND (@oldest IS NULL OR @due_at < @oldest)
 -- 360_unfinished.sql
-IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3)
+IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
+        AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation]))
 -- 400_stats.sql
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
-                   SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3) AS c),
-                          (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3
-    ORDER BY [id])) AS i) AS r
+                   SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
+        AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation])) AS c),
+                          (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
+        AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation])
+    ORDER BY [scheduled_start_date], [id])) AS i) AS r
 -- 406_backlog.sql
                                               WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
-               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[four_queue] WITH (NOLOCK, INDEX (1)) WHERE [in_process] = 0 AND [scheduled_start_date] <= SYSDATETIME() AND [attempts] < 3) AS c);
+               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
+        AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation])) AS c);
 -- 429_note_requeued.sql
--- For requeue, in its transaction: jobs that were dead or cancelled wait again, so their rows of [dbo].[four_queue] are marked as a claim marks them.
+-- For requeue, in its transaction: jobs that were dead or cancelled wait again, so their rows of [dbo].[four_queue] are marked as a claim marks them. One of whose
+-- row the server refuses it stays dead (state 4), and its error says so.
 -- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
-UPDATE t
-SET [in_process] = 1,
-    [start_date] = SYSDATETIME(),
-    [end_date] = DATEADD(DAY, 20, SYSDATETIME()),
-    [app_server] = LEFT(w.name, 128)
-INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
-LEFT JOIN [four].[workers] AS w WITH (NOLOCK) ON w.worker_id = j.worker_id
-INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[reputation] = j.[their_reputation]
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
+SET XACT_ABORT OFF;  -- so that a row that is refused does not end the transaction
+DECLARE @refusal nvarchar(2048), @id bigint;
+DECLARE @one [four].[member_list];
+SAVE TRANSACTION their_rows;
+BEGIN TRY
+    UPDATE t
+    SET [in_process] = 1,
+        [start_date] = SYSDATETIME(),
+        [end_date] = DATEADD(DAY, 20, SYSDATETIME()),
+        [app_server] = LEFT(w.name, 128)
+    FROM @members AS m
+    INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+    LEFT JOIN [four].[workers] AS w WITH (NOLOCK) ON w.worker_id = j.worker_id
+    INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[reputation] = j.[their_reputation]
+    -- They have jobs now, and need not be passed by.
+    DELETE a
+    FROM @members AS m
+    INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+    INNER LOOP JOIN [four].[refused_rows] AS a WITH (ROWLOCK, FORCESEEK) ON a.[their_reputation] = j.[their_reputation]
+    RETURN 0;
+END TRY
+BEGIN CATCH
+    -- Values that a column or a constraint does not take. Whatever else there is, the caller gets.
+    IF XACT_STATE() <> 1 OR ERROR_NUMBER() NOT IN (220, 232, 241, 242, 244, 245, 248, 295, 511, 513, 515, 517, 535, 536, 537, 547, 1946, 2601, 2627, 2628, 8114, 8115, 8134, 8152, 8169, 8170)
+    BEGIN
+        SET XACT_ABORT ON;
+        THROW;
+    END;
+    SET @refusal = CONCAT(N'; its row was left as it is: error ', ERROR_NUMBER(), N': ', ERROR_MESSAGE());
+    ROLLBACK TRANSACTION their_rows;
+END CATCH;
+IF (SELECT COUNT(*) FROM @members) = 1
+    UPDATE j
+    SET state = m.state, ended = 1, error = CONCAT(N'it cannot be requeued', @refusal)
+    FROM @members AS m
+    INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+ELSE
+BEGIN
+    SET @id = (SELECT MIN(job_id) FROM @members);
+    WHILE @id IS NOT NULL
+    BEGIN
+        DELETE @one;
+        INSERT @one (job_id, state) SELECT job_id, state FROM @members WHERE job_id = @id;
+        EXEC [four].[note_requeued] @queue_id, @one;
+        SET @id = (SELECT MIN(job_id) FROM @members WHERE job_id > @id);
+    END;
+END;
 RETURN 0;
 -- 430_requeue.sql
+DECLARE @tried_again int = 0;
+-- Jobs of rows that could not be claimed (fence 0) were never held: they go, and the next claim tries the rows as they are then.
+IF EXISTS (SELECT 1 FROM [four].[queues] WHERE name = @queue)
+    DECLARE @unclaimed TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, [their_reputation] int NULL);
+    BEGIN TRANSACTION;
+    DELETE j
+    OUTPUT deleted.job_id, deleted.[their_reputation] INTO @unclaimed (job_id, [their_reputation])
+    FROM [four].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    WHERE j.queue_id = (SELECT q.queue_id FROM [four].[queues] AS q WHERE q.name = @queue) AND j.state = 4 AND j.ended = 1 AND j.fence = 0
+        AND (@listed = 0 AND @job_id IS NULL OR j.job_id = @job_id OR @listed = 1 AND EXISTS (SELECT 1 FROM @jobs AS a WHERE a.job_id = j.job_id))
+    OPTION (MAXDOP 1, RECOMPILE);
+    SET @tried_again = @@ROWCOUNT;
+    DELETE a
+    FROM @unclaimed AS u
+    INNER LOOP JOIN [four].[refused_rows] AS a WITH (ROWLOCK, FORCESEEK) ON a.[their_reputation] = u.[their_reputation]
+    OPTION (MAXDOP 1);
+    IF @tried_again > 0 AND (@payload IS NOT NULL OR @text IS NOT NULL)
+        THROW 58003, N'this queue is the table dbo.four_queue, and the row of this job stands there: change it there, and requeue the job without another payload', 1;
+    COMMIT TRANSACTION;
+        SET @requeued = @requeued - (SELECT COUNT(*)
+                                     FROM @back AS b
+                                     INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = b.job_id
+                                     WHERE j.state IN (4, 5));
+SELECT @requeued + @tried_again AS requeued;
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
     THROW 58003, N'this queue is the table dbo.four_queue: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;

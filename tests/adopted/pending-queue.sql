@@ -97,6 +97,7 @@ BEGIN
     IF EXISTS (SELECT 1 FROM [pending_queue].[workers] WHERE lost_at IS NULL AND lease_until >= SYSUTCDATETIME())
         THROW 58003, N'workers of dbo.PendingQueue are running, and their claims would fail until this is installed; stop them first', 1;
     DROP PROCEDURE IF EXISTS [pending_queue].[claim];
+    DROP TABLE IF EXISTS [pending_queue].[refused_rows];
     DROP INDEX IF EXISTS jobs_their_key ON [pending_queue].[jobs];
     WHILE 1 = 1
     BEGIN
@@ -109,6 +110,11 @@ BEGIN
     END;
     COMMIT TRANSACTION;
 END;
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Until the last script, --check says that the installation has not come to its end.
+UPDATE [pending_queue].[adoption] SET facts = N'';
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -156,29 +162,16 @@ DECLARE @rows TABLE
     [their_DueTime] datetime NULL,
     [their_Payload] varbinary(max) NULL
 );
--- What is sent when all is committed: while a client reads slowly, nobody shall wait for their rows. (A lost answer is what recover is for.)
-DECLARE @answer TABLE
-(
-    job_id        bigint         NOT NULL,
-    fence         int            NOT NULL,
-    attempt       int            NOT NULL,
-    priority      smallint       NOT NULL,
-    due_at        datetime2(3)   NOT NULL,
-    enqueued_at   datetime2(3)   NOT NULL,
-    kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
-    payload_utf16 bit            NOT NULL,
-    payload       varbinary(max) NOT NULL,
-    details       nvarchar(4000) NULL
-);
-DECLARE @open int = @@TRANCOUNT;
+DECLARE @numbered TABLE (place int NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
+DECLARE @open int = @@TRANCOUNT, @refused int;
 BEGIN TRY
 BEGIN TRANSACTION;
 WITH next_rows AS
 (
     SELECT TOP (@room)
            [DueTime], [Payload]
-    FROM [dbo].[PendingQueue] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (1))
-    WHERE [DueTime] < GETUTCDATE()
+    FROM [dbo].[PendingQueue] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (1))
+    WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)
     ORDER BY [DueTime]
 )
 DELETE next_rows
@@ -187,17 +180,17 @@ INTO @rows ([their_DueTime], [their_Payload])
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
+INSERT @numbered (place, job_id)
+SELECT k.place, NEXT VALUE FOR [pending_queue].[job_ids] OVER (ORDER BY k.[their_DueTime])
+FROM @rows AS k
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 INSERT [pending_queue].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_DueTime], [their_Payload])
-OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
-       inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
-       N'{"headers":' + inserted.headers + N'}'
-INTO @answer (job_id, fence, attempt, priority, due_at, enqueued_at, kind, payload_utf16, payload, details)
-SELECT NEXT VALUE FOR [pending_queue].[job_ids] OVER (ORDER BY k.[their_DueTime]), @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)),
-       CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)), 0, NULL, 0, ISNULL(k.[their_Payload], 0x), 1,
-       NULL, k.[their_DueTime], k.[their_Payload]
-FROM @rows AS k
+SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)), CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)), 0, NULL, 0, ISNULL(k.[their_Payload], 0x),
+       1, NULL, k.[their_DueTime], k.[their_Payload]
+FROM @numbered AS n
+INNER LOOP JOIN @rows AS k ON k.place = n.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 END TRY
@@ -208,13 +201,17 @@ BEGIN CATCH
     IF @room = @max OR @open > 0
         THROW;
 END CATCH;
-SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority,
-       DATEDIFF_BIG(MILLISECOND, a.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, a.enqueued_at, @now) AS age_ms, a.kind, a.payload_utf16,
-       a.payload, a.details
-FROM @answer AS a
+-- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
+SELECT n.job_id, 1 AS fence, 1 AS attempt, @max_attempts AS max_attempts, CAST(0 AS smallint) AS priority,
+       DATEDIFF_BIG(MILLISECOND, CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)), @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)), @now) AS age_ms,
+       CAST(NULL AS varchar(64)) AS kind, CAST(0 AS bit) AS payload_utf16,
+       CASE WHEN @payloads = 1 THEN ISNULL(k.[their_Payload], 0x) ELSE CAST(DATALENGTH(ISNULL(k.[their_Payload], 0x)) AS binary(8)) END AS payload,
+       CAST(N'{"headers":' + NULL + N'}' AS nvarchar(4000)) AS details
+FROM @numbered AS n
+INNER LOOP JOIN @rows AS k ON k.place = n.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
-IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[PendingQueue] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (1)) WHERE [DueTime] < GETUTCDATE())
+IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[PendingQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime))
 -- 240_finish.sql
     -- Snoozed ones have not failed.
     INSERT @members (job_id, state)
@@ -226,23 +223,29 @@ IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[PendingQueue] WITH (ROWLOCK, READ
     SELECT g.job_id, CASE WHEN g.state >= 3 THEN g.state ELSE 1 END, g.in_turn, g.batch_id, g.group_key
     FROM @given_back AS g;
 -- 350_sample.sql
-    -- Rows of [dbo].[PendingQueue] are counted up to 100,000; the oldest is the first in their order.
-    SET @counted = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) 1 AS one FROM [dbo].[PendingQueue] WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < GETUTCDATE()) AS h);
+    -- Rows of [dbo].[PendingQueue] are counted up to 10,000; the oldest is the first in their order.
+    SET @counted = (SELECT COUNT_BIG(*) FROM (SELECT TOP (10000) 1 AS one FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)) AS h);
     IF @counted > 0
-        SET @due_at = (SELECT TOP (1) CAST([DueTime] AS datetime2(3)) FROM [dbo].[PendingQueue] WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < GETUTCDATE()
+        SET @due_at = (SELECT TOP (1) CAST([DueTime] AS datetime2(3)) FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)
     ORDER BY [DueTime]);
     IF @counted > 0 AND (@oldest IS NULL OR @due_at < @oldest)
 -- 360_unfinished.sql
-IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[PendingQueue] WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < GETUTCDATE())
+IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime))
 -- 400_stats.sql
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
-                   SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[PendingQueue] WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < GETUTCDATE()) AS c),
-                          (SELECT TOP (1) CAST([DueTime] AS datetime2(3)) FROM [dbo].[PendingQueue] WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < GETUTCDATE()
+                   SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)) AS c),
+                          (SELECT TOP (1) CAST([DueTime] AS datetime2(3)) FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)
     ORDER BY [DueTime])) AS i) AS r
 -- 406_backlog.sql
                                               WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
-               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[PendingQueue] WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < GETUTCDATE()) AS c);
+               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)) AS c);
 -- 430_requeue.sql
+DECLARE @tried_again int = 0;
+        SET @requeued = @requeued - (SELECT COUNT(*)
+                                     FROM @back AS b
+                                     INNER LOOP JOIN [pending_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = b.job_id
+                                     WHERE j.state IN (4, 5));
+SELECT @requeued + @tried_again AS requeued;
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
     THROW 58003, N'this queue is the table dbo.PendingQueue: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;

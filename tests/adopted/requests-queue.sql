@@ -58,6 +58,67 @@ BEGIN
     THROW 58003, @message, 1;
 END;
 GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- The table must be what it was when this script was made from it. Otherwise nothing is done: make the script again, where it is to run.
+DECLARE @id int = OBJECT_ID(N'[dbo].[RequestsCompleted]', N'U'), @differs nvarchar(2000), @message nvarchar(2048);
+IF @id IS NULL
+    THROW 58003, N'there is no table dbo.RequestsCompleted in this database, or this login may not see it', 1;
+
+DECLARE @was TABLE (line nvarchar(1000) NOT NULL);
+DECLARE @keys TABLE (index_id int NOT NULL, ordinal int NOT NULL, name nvarchar(128) NOT NULL, direction nvarchar(5) NOT NULL);
+DECLARE @usable TABLE (index_id int NOT NULL, name nvarchar(128) NOT NULL, is_unique bit NOT NULL, filter nvarchar(max) NULL);
+-- may_be_new: whatever indexes there are besides those that the procedures need.
+DECLARE @is_now TABLE (line nvarchar(1000) NOT NULL, may_be_new bit NOT NULL);
+
+INSERT @was (line)
+VALUES
+        (N'column id uniqueidentifier 16 0 0 not null'),
+        (N'column request varchar 512 0 0 SQL_Latin1_General_CP1_CI_AS not null'),
+        (N'column InsertedDate datetime 8 23 3 not null'),
+        (N'column RemovedDate datetime 8 23 3 not null'),
+        (N'column CompletedDate datetime 8 23 3 null');
+INSERT @usable (index_id, name, is_unique, filter)
+SELECT i.index_id, CASE i.index_id WHEN 1 THEN N'clustered' ELSE i.name END, i.is_unique, i.filter_definition
+FROM sys.indexes AS i
+WHERE i.object_id = @id AND i.type IN (1, 2) AND i.is_disabled = 0 AND i.is_hypothetical = 0;
+INSERT @keys (index_id, ordinal, name, direction)
+SELECT ic.index_id, ic.key_ordinal, c.name, CASE ic.is_descending_key WHEN 1 THEN N' desc' ELSE N'' END
+FROM sys.index_columns AS ic
+INNER JOIN sys.columns AS c ON c.object_id = ic.object_id AND c.column_id = ic.column_id
+WHERE ic.object_id = @id AND ic.key_ordinal > 0;
+INSERT @is_now (line, may_be_new)
+SELECT CONCAT(N'column ', c.name, N' ', t.name, N' ', c.max_length, N' ', c.precision, N' ', c.scale, N' ' + c.collation_name,
+              CASE c.is_nullable WHEN 1 THEN N' null' ELSE N' not null' END, CASE c.is_identity WHEN 1 THEN N' identity' ELSE N'' END,
+              CASE c.is_computed WHEN 1 THEN N' computed' ELSE N'' END), 0
+FROM sys.columns AS c
+LEFT JOIN sys.types AS t ON t.user_type_id = c.system_type_id
+WHERE c.object_id = @id;
+INSERT @is_now (line, may_be_new)
+SELECT CONCAT(N'trigger ', g.name), 0 FROM sys.triggers AS g WHERE g.parent_id = @id AND g.is_disabled = 0;
+INSERT @is_now (line, may_be_new)
+SELECT CONCAT(N'index ', u.name, N', key ', k.ordinal, N': ', k.name, k.direction), 1
+FROM @usable AS u
+INNER JOIN @keys AS k ON k.index_id = u.index_id;
+INSERT @is_now (line, may_be_new)
+SELECT CONCAT(N'index ', u.name, N' where ', u.filter), 1 FROM @usable AS u WHERE u.filter IS NOT NULL;
+INSERT @is_now (line, may_be_new)
+SELECT N'unique index on the key', 1
+FROM @usable AS u
+WHERE u.is_unique = 1 AND u.filter IS NULL
+    AND NOT EXISTS (SELECT 1 FROM @keys AS k WHERE k.index_id = u.index_id AND k.name NOT IN (N''));
+
+SELECT TOP (1) @differs = d.line
+FROM (SELECT CONCAT(w.line, N' is not there') AS line FROM @was AS w WHERE NOT EXISTS (SELECT 1 FROM @is_now AS n WHERE n.line = w.line)
+      UNION ALL
+      SELECT CONCAT(n.line, N' is new') FROM @is_now AS n WHERE n.may_be_new = 0 AND NOT EXISTS (SELECT 1 FROM @was AS w WHERE w.line = n.line)) AS d
+ORDER BY d.line DESC;
+IF @differs IS NOT NULL
+BEGIN
+    SET @message = CONCAT(N'dbo.RequestsCompleted is not what this script was made from: ', @differs);
+    THROW 58003, @message, 1;
+END;
+GO
 
 -- 000_begin.sql
 -- 095_adoption.sql
@@ -97,6 +158,7 @@ BEGIN
     IF EXISTS (SELECT 1 FROM [requests].[workers] WHERE lost_at IS NULL AND lease_until >= SYSUTCDATETIME())
         THROW 58003, N'workers of dbo.RequestsQueue are running, and their claims would fail until this is installed; stop them first', 1;
     DROP PROCEDURE IF EXISTS [requests].[claim];
+    DROP TABLE IF EXISTS [requests].[refused_rows];
     DROP INDEX IF EXISTS jobs_their_key ON [requests].[jobs];
     WHILE 1 = 1
     BEGIN
@@ -109,6 +171,11 @@ BEGIN
     END;
     COMMIT TRANSACTION;
 END;
+GO
+IF @@ERROR <> 0 SET NOEXEC ON;
+GO
+-- Until the last script, --check says that the installation has not come to its end.
+UPDATE [requests].[adoption] SET facts = N'';
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
@@ -152,7 +219,7 @@ BEGIN TRY
 END TRY
 BEGIN CATCH
     -- Values that a column or a constraint does not take. Whatever else there is, the caller gets.
-    IF XACT_STATE() <> 1 OR ERROR_NUMBER() NOT IN (220, 242, 515, 517, 535, 547, 2601, 2627, 2628, 8115, 8134, 8152)
+    IF XACT_STATE() <> 1 OR ERROR_NUMBER() NOT IN (220, 232, 241, 242, 244, 245, 248, 295, 511, 513, 515, 517, 535, 536, 537, 547, 1946, 2601, 2627, 2628, 8114, 8115, 8134, 8152, 8169, 8170)
         SET XACT_ABORT ON;
         THROW;
     SET @refusal = CONCAT(N'; its row was left as it is: error ', ERROR_NUMBER(), N': ', ERROR_MESSAGE());
@@ -189,28 +256,15 @@ DECLARE @rows TABLE
     [their_request] varchar(512) COLLATE SQL_Latin1_General_CP1_CI_AS NULL,
     [their_InsertedDate] datetime NULL
 );
--- What is sent when all is committed: while a client reads slowly, nobody shall wait for their rows. (A lost answer is what recover is for.)
-DECLARE @answer TABLE
-(
-    job_id        bigint         NOT NULL,
-    fence         int            NOT NULL,
-    attempt       int            NOT NULL,
-    priority      smallint       NOT NULL,
-    due_at        datetime2(3)   NOT NULL,
-    enqueued_at   datetime2(3)   NOT NULL,
-    kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
-    payload_utf16 bit            NOT NULL,
-    payload       varbinary(max) NOT NULL,
-    details       nvarchar(4000) NULL
-);
-DECLARE @open int = @@TRANCOUNT;
+DECLARE @numbered TABLE (place int NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
+DECLARE @open int = @@TRANCOUNT, @refused int;
 BEGIN TRY
 BEGIN TRANSACTION;
 WITH next_rows AS
 (
     SELECT TOP (@room)
            [id], [request], [InsertedDate]
-    FROM [dbo].[RequestsQueue] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK)
+    FROM [dbo].[RequestsQueue] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK)
 )
 DELETE next_rows
 OUTPUT deleted.[id], deleted.[request], deleted.[InsertedDate]
@@ -218,17 +272,17 @@ INTO @rows ([their_id], [their_request], [their_InsertedDate])
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
+INSERT @numbered (place, job_id)
+SELECT k.place, NEXT VALUE FOR [requests].[job_ids] OVER (ORDER BY k.place)
+FROM @rows AS k
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 INSERT [requests].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_id], [their_request], [their_InsertedDate])
-OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
-       inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
-       N'{"headers":' + inserted.headers + N'}'
-INTO @answer (job_id, fence, attempt, priority, due_at, enqueued_at, kind, payload_utf16, payload, details)
-SELECT NEXT VALUE FOR [requests].[job_ids] OVER (ORDER BY k.place), @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), k.[their_InsertedDate]), @now) AS datetime2(3)),
-       CAST(ISNULL(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), k.[their_InsertedDate]), @now) AS datetime2(3)), 0, NULL, 1, ISNULL(CAST(CAST(CAST(k.[their_request] AS nvarchar(max)) AS nvarchar(max)) AS varbinary(max)), 0x), 1,
-       NULL, k.[their_id], k.[their_request], k.[their_InsertedDate]
-FROM @rows AS k
+SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), k.[their_InsertedDate]), @now) AS datetime2(3)), CAST(ISNULL(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), k.[their_InsertedDate]), @now) AS datetime2(3)), 0, NULL, 1, ISNULL(CAST(CAST(CAST(k.[their_request] AS nvarchar(max)) AS nvarchar(max)) AS varbinary(max)), 0x),
+       1, NULL, k.[their_id], k.[their_request], k.[their_InsertedDate]
+FROM @numbered AS n
+INNER LOOP JOIN @rows AS k ON k.place = n.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 END TRY
@@ -239,13 +293,17 @@ BEGIN CATCH
     IF @room = @max OR @open > 0
         THROW;
 END CATCH;
-SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority,
-       DATEDIFF_BIG(MILLISECOND, a.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, a.enqueued_at, @now) AS age_ms, a.kind, a.payload_utf16,
-       a.payload, a.details
-FROM @answer AS a
+-- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
+SELECT n.job_id, 1 AS fence, 1 AS attempt, @max_attempts AS max_attempts, CAST(0 AS smallint) AS priority,
+       DATEDIFF_BIG(MILLISECOND, CAST(ISNULL(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), k.[their_InsertedDate]), @now) AS datetime2(3)), @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, CAST(ISNULL(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), k.[their_InsertedDate]), @now) AS datetime2(3)), @now) AS age_ms,
+       CAST(NULL AS varchar(64)) AS kind, CAST(1 AS bit) AS payload_utf16,
+       CASE WHEN @payloads = 1 THEN ISNULL(CAST(CAST(CAST(k.[their_request] AS nvarchar(max)) AS nvarchar(max)) AS varbinary(max)), 0x) ELSE CAST(DATALENGTH(ISNULL(CAST(CAST(CAST(k.[their_request] AS nvarchar(max)) AS nvarchar(max)) AS varbinary(max)), 0x)) AS binary(8)) END AS payload,
+       CAST(N'{"headers":' + NULL + N'}' AS nvarchar(4000)) AS details
+FROM @numbered AS n
+INNER LOOP JOIN @rows AS k ON k.place = n.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
-IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[RequestsQueue] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK))
+IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[RequestsQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK))
 -- 240_finish.sql
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, claimed_at datetime2(3) NULL, [their_id] uniqueidentifier NULL, [their_request] varchar(512) COLLATE SQL_Latin1_General_CP1_CI_AS NULL, [their_InsertedDate] datetime NULL);
     OUTPUT deleted.job_id, 0, deleted.claimed_at, deleted.[their_id], deleted.[their_request], deleted.[their_InsertedDate] INTO @found (job_id, dead, claimed_at, [their_id], [their_request], [their_InsertedDate])
@@ -271,22 +329,31 @@ DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT
     SELECT g.job_id, CASE WHEN g.state >= 3 THEN g.state ELSE 1 END, g.in_turn, g.batch_id, g.group_key
     FROM @given_back AS g;
 -- 350_sample.sql
-    -- Rows of [dbo].[RequestsQueue] are counted up to 100,000; the oldest is the first in their order.
-    SET @counted = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) 1 AS one FROM [dbo].[RequestsQueue] WITH (NOLOCK)) AS h);
+    -- Rows of [dbo].[RequestsQueue] are counted up to 10,000; the oldest is the first in their order.
+    SET @counted = (SELECT COUNT_BIG(*) FROM (SELECT TOP (10000) 1 AS one FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK)) AS h);
     IF @counted > 0
-        SET @due_at = (SELECT TOP (1) CAST(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), [InsertedDate]) AS datetime2(3)) FROM [dbo].[RequestsQueue] WITH (NOLOCK));
+        SET @due_at = (SELECT TOP (1) CAST(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), [InsertedDate]) AS datetime2(3)) FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK));
     IF @counted > 0 AND (@oldest IS NULL OR @due_at < @oldest)
 -- 360_unfinished.sql
-IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[RequestsQueue] WITH (NOLOCK))
+IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK))
 -- 400_stats.sql
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
-                   SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[RequestsQueue] WITH (NOLOCK)) AS c),
-                          (SELECT TOP (1) CAST(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), [InsertedDate]) AS datetime2(3)) FROM [dbo].[RequestsQueue] WITH (NOLOCK))) AS i) AS r
+                   SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK)) AS c),
+                          (SELECT TOP (1) CAST(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), [InsertedDate]) AS datetime2(3)) FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK))) AS i) AS r
 -- 406_backlog.sql
                                               WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
-               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[RequestsQueue] WITH (NOLOCK)) AS c);
+               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK)) AS c);
 -- 430_requeue.sql
+DECLARE @tried_again int = 0;
+IF @tried_again > 0
+    SELECT @tried_again AS requeued;
+    RETURN 0;
 THROW 58003, N'this queue is the table dbo.RequestsQueue, from which the row of a dead job is gone (dead.move): to run it again, insert it there', 1;
+        SET @requeued = @requeued - (SELECT COUNT(*)
+                                     FROM @back AS b
+                                     INNER LOOP JOIN [requests].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = b.job_id
+                                     WHERE j.state IN (4, 5));
+SELECT @requeued + @tried_again AS requeued;
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
     THROW 58003, N'this queue is the table dbo.RequestsQueue: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;

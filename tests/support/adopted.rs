@@ -220,6 +220,8 @@ PRIMARY KEY CLUSTERED (in_process, id),
 INDEX fq_uq_r UNIQUE NONCLUSTERED (reputation)
 WITH (IGNORE_DUP_KEY = ON)
 );
+-- Not the article's, see examples/adopt/four-queue.toml.
+CREATE INDEX readpast_ready ON dbo.four_queue (in_process, scheduled_start_date, id);
 ";
 
 pub const OUTBOX: &str = "

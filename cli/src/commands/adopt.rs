@@ -76,7 +76,7 @@ impl Adopt {
     }
 
     async fn remove(&self, queue: &Queue, output: Output) -> Result<Exit> {
-        let table = queue.check_adoption().await?.table;
+        let table = Mapping::from_toml(&queue.adopted_mapping().await?)?.table();
         let schema = queue.schema();
         if self.force {
             confirm(self.yes, &format!("remove schema {schema}, and give back nothing of {table}")).await?;

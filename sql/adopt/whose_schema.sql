@@ -1,0 +1,3 @@
+-- Whether the schema has objects, and no installation of readpast's.
+SELECT CASE WHEN OBJECT_ID(N'[$(schema)].[schema_version]', N'U') IS NULL AND EXISTS (SELECT 1 FROM sys.objects WHERE schema_id = SCHEMA_ID(N'$(schema)'))
+            THEN 1 ELSE 0 END AS is_somebody_elses;

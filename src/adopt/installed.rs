@@ -1,0 +1,35 @@
+//! What is installed in a schema.
+
+use super::mapping::Mapping;
+use crate::error::Error;
+use crate::queue::Queue;
+use crate::queue::lasting_session::Session;
+
+impl Queue {
+    /// The mapping from which the adoption in this queue's schema was made, as its text.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_adoption`](Queue::check_adoption).
+    pub async fn adopted_mapping(&self) -> Result<String, Error> {
+        let mut session = self.any_session().await?;
+        Ok(installed(&mut session).await?.0.text)
+    }
+}
+
+/// The mapping and the facts of the installed adoption.
+pub(super) async fn installed(session: &mut Session) -> Result<(Mapping, String), Error> {
+    let Some((text, facts)) = session.adoption().await? else {
+        return Err(not_adopted(session));
+    };
+    let mapping = Mapping::from_toml(&text)?;
+    Ok((mapping, facts))
+}
+
+pub(super) fn not_adopted(session: &Session) -> Error {
+    Error::NotInstalled {
+        number: None,
+        schema: session.schema().to_string(),
+        message: "the schema is not the adoption of a table".to_string(),
+    }
+}

@@ -1,0 +1,126 @@
+//! What a job is made of.
+
+use super::marks::Marks;
+use super::texts::{as_text, claim_word, json_text, row_column};
+use crate::adopt::catalog::{Column, Family};
+use crate::adopt::expression::{Terms, Value};
+use crate::adopt::mapping::At;
+use crate::adopt::names::{bracketed, literal};
+
+impl Marks<'_> {
+    /// The payload as bytes, and whether it is UTF-16.
+    pub(super) fn payload(&self) -> (String, u8) {
+        let payload = &self.plan.mapping.payload;
+        let columns: Vec<&Column> = payload.iter().filter_map(|at| self.plan.table.column(&at.it)).collect();
+        if let [column] = columns.as_slice() {
+            let name = row_column(&column.name);
+            return match column.family() {
+                Family::Bytes if column.max_length == -1 => (format!("ISNULL({name}, 0x)"), 0),
+                Family::Bytes => (format!("ISNULL(CAST({name} AS varbinary(max)), 0x)"), 0),
+                Family::WideText if column.max_length == -1 => {
+                    (format!("ISNULL(CAST({name} AS varbinary(max)), 0x)"), 1)
+                }
+                _ => (
+                    format!("ISNULL(CAST(CAST({} AS nvarchar(max)) AS varbinary(max)), 0x)", as_text(column, &name)),
+                    1,
+                ),
+            };
+        }
+        let members = columns.iter().enumerate().map(|(at, column)| {
+            let name = row_column(&column.name);
+            let value = match column.family() {
+                Family::Integer | Family::Decimal => format!("ISNULL({}, N'null')", as_text(column, &name)),
+                Family::Bit => format!("CASE {name} WHEN 1 THEN N'true' WHEN 0 THEN N'false' ELSE N'null' END"),
+                Family::WideText | Family::Text => {
+                    format!("ISNULL(N'\"' + STRING_ESCAPE({}, 'json') + N'\"', N'null')", as_text(column, &name))
+                }
+                _ => format!("ISNULL(N'\"' + {} + N'\"', N'null')", as_text(column, &name)),
+            };
+            let comma = if at == 0 { "" } else { "," };
+            format!("{}, {value}", literal(&format!("{comma}{}:", json_text(&column.name))))
+        });
+        let members: Vec<String> = members.collect();
+        // The first part makes the whole as long as it needs to be.
+        let whole = format!("CONCAT(CAST(N'{{' AS nvarchar(max)), {}, N'}}')", members.join(", "));
+        (format!("CAST({whole} AS varbinary(max))"), 1)
+    }
+
+    /// The key by its columns' names, for the handler and for those who look at the job.
+    pub(super) fn headers(&self) -> String {
+        let key = &self.plan.mapping.key;
+        if self.plan.mapping.takes_out() || key.is_empty() {
+            return "NULL".to_string();
+        }
+        let members = key.iter().filter_map(|at| self.plan.table.column(&at.it)).enumerate().map(|(at, column)| {
+            let text = as_text(column, &row_column(&column.name));
+            let text = match column.family() {
+                Family::WideText | Family::Text => format!("STRING_ESCAPE({text}, 'json')"),
+                _ => text,
+            };
+            let comma = if at == 0 { "{" } else { "\"," };
+            format!("{}, {text}", literal(&format!("{comma}{}:\"", json_text(&column.name))))
+        });
+        format!("CONCAT({}, N'\"}}')", members.collect::<Vec<_>>().join(", "))
+    }
+
+    pub(super) fn time(&self, at: &At<Value>, terms: &Terms<'_>) -> String {
+        let text = at.it.sql(terms);
+        let is_offset =
+            |name: &str| self.plan.table.column(name).is_some_and(|column| column.type_name == "datetimeoffset");
+        let has_offset = at.it.has_offset() || at.it.columns().into_iter().any(is_offset);
+        if has_offset { format!("SWITCHOFFSET({text}, '+00:00')") } else { text }
+    }
+
+    pub(super) fn created(&self) -> String {
+        let columns = &self.plan.mapping.columns;
+        match columns.created.as_ref().or(columns.due.as_ref()) {
+            Some(at) => {
+                let time = self.time(at, &Terms { column: &row_column, word: &claim_word });
+                format!("CAST(ISNULL({time}, @now) AS datetime2(3))")
+            }
+            None => "@now".to_string(),
+        }
+    }
+
+    pub(super) fn due(&self, terms: &Terms<'_>) -> String {
+        let columns = &self.plan.mapping.columns;
+        match columns.due.as_ref().or(columns.created.as_ref()) {
+            Some(at) => format!("CAST(ISNULL({}, @now) AS datetime2(3))", self.time(at, terms)),
+            None => "@now".to_string(),
+        }
+    }
+
+    pub(super) fn due_of_theirs(&self) -> String {
+        let columns = &self.plan.mapping.columns;
+        // Nobody has passed by a row yet for which it fails.
+        match columns.due.as_ref().or(columns.created.as_ref()).filter(|at| !at.it.can_fail()) {
+            Some(at) => {
+                let time = self.time(at, &Terms { column: &bracketed, word: &claim_word });
+                format!("CAST({time} AS datetime2(3))")
+            }
+            None => "CAST(NULL AS datetime2(3))".to_string(),
+        }
+    }
+
+    pub(super) fn priority(&self) -> String {
+        match &self.plan.mapping.columns.priority {
+            Some(at) => {
+                let value = at.it.sql(&Terms { column: &row_column, word: &claim_word });
+                format!(
+                    "CAST(CASE WHEN {value} < -32768 THEN -32768 WHEN {value} > 32766 THEN 32766 ELSE ISNULL({value}, 0) END AS smallint)"
+                )
+            }
+            None => "0".to_string(),
+        }
+    }
+
+    pub(super) fn kind(&self) -> String {
+        match &self.plan.mapping.columns.kind {
+            Some(at) => {
+                let value = at.it.sql(&Terms { column: &row_column, word: &claim_word });
+                format!("CAST(NULLIF(LEFT({value}, 64), '') AS varchar(64))")
+            }
+            None => "NULL".to_string(),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Their table: what the procedures rely on, and by which indexes they find a row.
+
+use super::marks::Marks;
+use super::texts::{claim_word, kept_name, lines, of_t};
+use crate::adopt::catalog::{Column, Index, Table};
+use crate::adopt::expression::{CastTo, Predicate, Terms, Value};
+use crate::adopt::names::{bracketed, literal};
+use crate::adopt::patches::filled;
+
+const IS_AS_IT_WAS: &str = include_str!("../../../sql/adopt/is_as_it_was.sql.part");
+
+impl Marks<'_> {
+    /// The mapping's predicate.
+    pub(super) fn ready(&self, column: &dyn Fn(&str) -> String) -> Option<String> {
+        let ready = self.plan.mapping.ready.as_ref()?.it.fitted(&|name, value| self.fitting_type(name, value));
+        let text = ready.sql(&Terms { column, word: &claim_word });
+        Some(if matches!(ready, Predicate::Any(_)) { format!("({text})") } else { text })
+    }
+
+    /// The collation and the type that a value must get so that SQL Server does not convert the column instead, row by row,
+    /// and pass its index by ("Data type precedence"). A time is rounded by that: only where it is by less than a hundredth
+    /// of a second. (An offset would be cut off: such a clock stays as it is.)
+    fn fitting_type(&self, name: &str, value: &Value) -> Option<CastTo> {
+        let column = self.plan.table.column(name)?;
+        let is_time = value.tells_time() && (column.type_name == "datetimeoffset" || !value.has_offset());
+        let as_it_is = CastTo { collation: None, sql_type: column.sql_type() };
+        match column.type_name.as_str() {
+            "datetime" if is_time => Some(as_it_is),
+            "datetime2" | "datetimeoffset" if is_time && column.scale >= 2 => Some(as_it_is),
+            "char" | "varchar" if matches!(value, Value::Text(text) if !text.is_ascii()) => {
+                Some(CastTo { collation: column.collation.clone(), sql_type: "varchar(8000)".to_string() })
+            }
+            _ => None,
+        }
+    }
+
+    /// What else a row must be that is claimed. NOLOCK: whoever notes such a row keeps nobody waiting.
+    pub(super) fn not_refused(&self) -> String {
+        let key = self.plan.mapping.key.iter().map(|at| format!("a.{} = {}", kept_name(&at.it), of_t(&at.it)));
+        format!(
+            "NOT EXISTS (SELECT 1 FROM [$(schema)].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE {})",
+            key.collect::<Vec<_>>().join(" AND ")
+        )
+    }
+
+    /// The columns of theirs that a claim reads, in the table's order.
+    pub(super) fn row_columns(&self) -> Vec<&Column> {
+        let mapping = &self.plan.mapping;
+        let about = &mapping.columns;
+        let values = [&about.created, &about.due, &about.priority, &about.kind];
+        let in_values = |name: &str| values.into_iter().flatten().any(|at| at.it.columns().contains(&name));
+        let kept = self.plan.kept();
+        let is_read = |column: &&Column| {
+            let name = column.name.as_str();
+            kept.iter().any(|kept| kept.name == name)
+                || mapping.payload.iter().any(|at| at.it == name)
+                || mapping.order.iter().any(|one| one.column.it == name)
+                || about.attempts.as_ref().is_some_and(|at| at.it == name)
+                || in_values(name)
+        };
+        self.plan.table.columns.iter().filter(is_read).collect()
+    }
+
+    /// How a row is found by its key. The index is named only where another could be sought, too: often SQL Server has
+    /// made up its name.
+    pub(super) fn key_hint(&self) -> String {
+        let key = &self.plan.mapping.key;
+        let begins_with_key = |index: &&Index| {
+            index.filter.is_none() && index.key.first().is_some_and(|(name, _)| key.iter().any(|at| at.it == *name))
+        };
+        match &self.plan.key_index {
+            Some(index) if self.plan.table.indexes.iter().filter(begins_with_key).count() > 1 => {
+                format!("FORCESEEK, INDEX ({})", self.index_hint(index))
+            }
+            _ => "FORCESEEK".to_string(),
+        }
+    }
+
+    /// The clustered index by its number: often SQL Server has made up its name, and another copy of the table has
+    /// another.
+    pub(super) fn index_hint(&self, name: &str) -> String {
+        match self.plan.table.indexes.iter().find(|index| index.name == name) {
+            Some(index) if index.is_clustered => "1".to_string(),
+            _ => bracketed(name),
+        }
+    }
+
+    /// That the table, and those to which its rows are moved, are what the plan was made from: a batch for each.
+    pub(super) fn are_as_they_were(&self) -> Result<String, String> {
+        let key: Vec<String> = self.plan.mapping.key.iter().map(|at| literal(&at.it)).collect();
+        let batch = |table: &Table, facts: &[String], key: &[String]| {
+            let listed: Vec<String> = facts.iter().map(|line| format!("({})", literal(line))).collect();
+            let marks = [
+                ("table_object", literal(&table.name.sql())),
+                ("table_text", table.name.to_string().replace('\'', "''")),
+                ("table_lines", lines(&listed, 8)),
+                ("key_literals", if key.is_empty() { literal("") } else { key.join(", ") }),
+            ];
+            filled(IS_AS_IT_WAS, &marks)
+        };
+        let mut batches = batch(&self.plan.table, &self.table_lines(), &key)?;
+        for other in &self.plan.others {
+            batches += &batch(other, &column_lines(other), &[])?;
+        }
+        Ok(batches)
+    }
+
+    /// What the procedures rely on, as `is_as_it_was.sql` reads it in the catalog: a line for each.
+    pub(super) fn table_lines(&self) -> Vec<String> {
+        let table = &self.plan.table;
+        let mut found = column_lines(table);
+        if self.plan.key_index.is_some() {
+            found.push("unique index on the key".to_string());
+        }
+        // Those that hints name.
+        let key_index = self.plan.key_index.as_ref().filter(|_| self.key_hint().contains("INDEX"));
+        for name in self.plan.ready_index.iter().chain(key_index) {
+            let Some(index) = table.indexes.iter().find(|index| index.name == *name) else { continue };
+            let shown = if index.is_clustered { "clustered" } else { name };
+            for (at, (column, descending)) in index.key.iter().enumerate() {
+                let direction = if *descending { " desc" } else { "" };
+                found.push(format!("index {shown}, key {}: {column}{direction}", at + 1));
+            }
+            found.extend(index.filter.as_ref().map(|filter| format!("index {shown} where {filter}")));
+        }
+        found
+    }
+}
+
+fn column_lines(table: &Table) -> Vec<String> {
+    let line = |column: &Column| {
+        let collation = column.collation.as_ref().map_or(String::new(), |collation| format!(" {collation}"));
+        format!(
+            "column {} {} {} {} {}{collation}{}{}{}",
+            column.name,
+            column.type_name,
+            column.max_length,
+            column.precision,
+            column.scale,
+            if column.is_nullable { " null" } else { " not null" },
+            if column.is_identity { " identity" } else { "" },
+            if column.is_computed { " computed" } else { "" },
+        )
+    };
+    table.columns.iter().map(line).collect()
+}

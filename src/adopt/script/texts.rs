@@ -1,0 +1,72 @@
+//! How names, lists and texts are written.
+
+use crate::adopt::catalog::{Column, Family};
+use crate::adopt::expression::Word;
+use crate::adopt::names::{bracketed, literal};
+use crate::adopt::plan::KEPT;
+
+/// A list with commas, each at the beginning of a line.
+pub(super) fn lines(items: &[String], indent: usize) -> String {
+    items.join(&format!(",\n{}", " ".repeat(indent)))
+}
+
+pub(super) fn kept_name(column: &str) -> String {
+    let whole = format!("{KEPT}{column}");
+    // The longest name that SQL Server knows has 128 characters.
+    bracketed(&whole.chars().take(128).collect::<String>())
+}
+
+/// A column of their table, where that is `t`.
+pub(super) fn of_t(name: &str) -> String {
+    format!("t.{}", bracketed(name))
+}
+
+/// A column of theirs as the claim has read it.
+pub(super) fn row_column(name: &str) -> String {
+    format!("k.{}", kept_name(name))
+}
+
+/// The one word that a claim knows.
+pub(super) fn claim_word(_: Word) -> String {
+    "@worker".to_string()
+}
+
+/// A value as text: numbers, times and identifiers in one spelling, whatever the session's settings.
+pub(super) fn as_text(column: &Column, name: &str) -> String {
+    match column.family() {
+        Family::WideText => name.to_string(),
+        Family::Text => format!("CAST({name} AS nvarchar(max))"),
+        Family::Guid => format!("CONVERT(nvarchar(36), {name})"),
+        Family::Time => format!("CONVERT(nvarchar(40), {name}, 126)"),
+        _ if matches!(column.type_name.as_str(), "float" | "real") => format!("CONVERT(nvarchar(50), {name}, 3)"),
+        _ => format!("CONVERT(nvarchar(50), {name})"),
+    }
+}
+
+/// A name as a string of JSON.
+pub(super) fn json_text(name: &str) -> String {
+    serde_json::Value::from(name).to_string()
+}
+
+pub(super) fn unbracketed(name: &str) -> String {
+    name[1..name.len() - 1].replace("]]", "]")
+}
+
+/// Statements that put a text into a variable, a line each: so that a line that says GO, or has what sqlcmd takes for a
+/// variable, is part of the text.
+pub(super) fn long_text(variable: &str, text: &str) -> String {
+    assignments(variable, text, &|line| literal(line).replace("$(", "$' + N'("))
+}
+
+/// The same for T-SQL of ours, in which the schema is filled in.
+pub(super) fn long_statements(variable: &str, statements: &str) -> String {
+    assignments(variable, statements, &literal)
+}
+
+fn assignments(variable: &str, text: &str, written: &dyn Fn(&str) -> String) -> String {
+    let mut statements = format!("DECLARE {variable} nvarchar(max) = N'';\n");
+    for line in text.lines() {
+        statements += &format!("SET {variable} = {variable} + {} + NCHAR(10);\n", written(line));
+    }
+    statements
+}
