@@ -1,9 +1,13 @@
 //! The ADO.NET connection string: `Server=…;Database=…;User ID=…;Password=…`, as SQL Server people have it already.
 //!
-//! text ─ split into keys and values ─▶ each key checked and applied ─▶ [`ConnectionOptions`] for the driver
+//! text ─ split into keys and values ─▶ each key checked and applied ─▶ [`ConnectionOptions`] for the driver ─ what it
+//! says of the login, with what the settings say ─▶ [`Login`]
 //!
 //! A key that is not known, or a value that could not be honoured, is an error and never ignored. The text holds a
 //! password: it is shown nowhere but through the redacted [`Debug`] and [`Display`](std::fmt::Display).
+
+mod login;
+mod split;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -12,9 +16,17 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use tiberius::{AuthMethod, EncryptionLevel};
+use tiberius::EncryptionLevel;
 
+use crate::access_token::TokenSource;
 use crate::error::Error;
+use crate::secret::Secret;
+
+#[cfg(feature = "entra")]
+pub(crate) use login::IdentityKind;
+pub(crate) use login::{Identity, Login, Password};
+use login::{Said, Way};
+use split::split;
 
 /// SQL Server takes packets of 512 to 32,767 bytes; one that is encrypted must fit into one TLS record (16,384 bytes).
 pub(crate) const PACKET_SIZES: RangeInclusive<u32> = 512..=16_383;
@@ -34,9 +46,11 @@ pub(crate) const PACKET_SIZES: RangeInclusive<u32> = 512..=16_383;
 /// |---|---|---|
 /// | `Server`, `Data Source`, `Address` | `host`, `host,port` or `host\instance`, with or without `tcp:` | must be there |
 /// | `Database`, `Initial Catalog` | the database readpast is installed in | the login's own |
-/// | `User ID`, `UID`, `User`; `Password`, `PWD` | the SQL login | must be there |
-/// | `Encrypt` | `true` (`Mandatory`), `false` (`Optional`: the login only), or `DANGER_PLAINTEXT` (nothing, not even the login) | `true` |
-/// | `TrustServerCertificate` | `true` accepts any certificate: for development only | `false` |
+/// | `User ID`, `UID`, `User`; `Password`, `PWD` | the SQL login | must be there, unless something below logs in |
+/// | `Integrated Security`, `Trusted_Connection` | `true` (`SSPI`): by Kerberos (feature `gssapi`), on Windows by SSPI (feature `windows-auth`) | `false` |
+/// | `Authentication` | `Sql Password`; with the feature `entra` also `Active Directory Managed Identity`, `… Service Principal`, `… Workload Identity` and `… Default` | `Sql Password` |
+/// | `Encrypt` | `true` (`Mandatory`), `Strict` (TDS 8.0), `false` (`Optional`: the login only), or `DANGER_PLAINTEXT` (nothing, not even the login) | `true` |
+/// | `TrustServerCertificate` | `true` accepts any certificate: for development only, and not with `Strict` | `false` |
 /// | `TrustServerCertificateCA` | file with a certificate authority to trust besides the system's | none |
 /// | `HostNameInCertificate` | the name to look for in the certificate | the host |
 /// | `Application Name`, `Workstation ID` | shown in SQL Server's session list | `readpast`, none |
@@ -52,8 +66,11 @@ pub(crate) const PACKET_SIZES: RangeInclusive<u32> = 512..=16_383;
 /// Strict mode, otherwise it is ignored".)
 ///
 /// Keys that only concern ADO.NET itself, such as `Pooling`, `MultipleActiveResultSets`, `Enlist` and `Persist Security
-/// Info`, are accepted and mean nothing here. Windows and Entra ID logins are refused: this crate knows SQL logins
-/// only.
+/// Info`, are accepted and mean nothing here.
+///
+/// The password may stand in a file ([`ConnectionConfig::password_file`](crate::ConnectionConfig::password_file)), and a
+/// program may give tokens of its own ([`ConnectionConfig::token_source`](crate::ConnectionConfig::token_source)). The
+/// repository's `docs/logins.md` has each way to log in, with what the DBA does for it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ConnectionString(String);
 
@@ -108,10 +125,32 @@ pub(crate) struct ConnectionOptions {
     pub(crate) connect_timeout: Option<Duration>,
     pub(crate) command_timeout: Option<Duration>,
     pub(crate) packet_size: Option<u32>,
+    level: EncryptionLevel,
+    host: String,
+    said: Said,
+}
+
+/// What the settings say of the login, beside the connection string.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LoginSettings<'a> {
+    /// Empty where there is none.
+    pub(crate) password_file: &'a str,
+    pub(crate) token_source: Option<&'a TokenSource>,
+}
+
+impl ConnectionOptions {
+    /// Who logs in.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ConnectionString`], where that is not said, or twice.
+    pub(crate) fn login(&self, settings: LoginSettings<'_>) -> Result<Login, Error> {
+        self.said.clone().login(settings.password_file, settings.token_source, self.level, &self.host)
+    }
 }
 
 /// For the error that names one which is not known.
-const KNOWN_KEYS: &str = "Server, Database, User ID, Password, Encrypt, TrustServerCertificate, TrustServerCertificateCA, \
+const KNOWN_KEYS: &str = "Server, Database, User ID, Password, Integrated Security, Authentication, Encrypt, TrustServerCertificate, TrustServerCertificateCA, \
     HostNameInCertificate, Application Name, Workstation ID, ApplicationIntent, MultiSubnetFailover, Connect Timeout, \
     Command Timeout and Packet Size";
 
@@ -237,9 +276,11 @@ impl ConnectionString {
             connect_timeout: None,
             command_timeout: None,
             packet_size: None,
+            level: EncryptionLevel::Required,
+            host: String::new(),
+            said: Said::default(),
         };
-        let (mut user, mut password, mut trusts_any, mut authority) = (None, None, false, None);
-        let mut level = EncryptionLevel::Required;
+        let (mut trusts_any, mut authority) = (false, None);
 
         if let Some(kind) = other_kind(&self.0) {
             return Err(invalid(format!("this is {kind}; write it as an ADO.NET connection string: {SAMPLE}")));
@@ -248,9 +289,9 @@ impl ConnectionString {
             match key.as_str() {
                 "server" | "datasource" | "address" | "addr" | "networkaddress" => apply_server(&mut options, &value)?,
                 "database" | "initialcatalog" => options.driver.database(&value),
-                "userid" | "uid" | "user" => user = Some(value),
-                "password" | "pwd" => password = Some(value),
-                "encrypt" => level = encryption(&key, &value)?,
+                "userid" | "uid" | "user" => options.said.user = Some(Secret::new(value)),
+                "password" | "pwd" => options.said.password = Some(Secret::new(value)),
+                "encrypt" => options.level = encryption(&key, &value)?,
                 "trustservercertificate" => trusts_any = truth(&key, &value)?,
                 "trustservercertificateca" => authority = Some(value),
                 "hostnameincertificate" => options.driver.hostname_in_certificate(&value),
@@ -264,21 +305,12 @@ impl ConnectionString {
                 "packetsize" => options.packet_size = Some(packet_size(&key, &value)?),
                 "applicationintent" if value.eq_ignore_ascii_case("ReadWrite") => {}
                 "applicationintent" => return Err(bad_value(&key, &value, "ReadWrite: a queue writes")),
-                "integratedsecurity" | "trusted_connection" if is_false(&value) => {}
-                "integratedsecurity" | "trusted_connection" => {
-                    return Err(bad_value(&key, &value, "False: only SQL logins (User ID and Password) are supported"));
-                }
-                "authentication" if squeezed(&value) == "sqlpassword" => {}
-                "authentication" => {
-                    return Err(bad_value(
-                        &key,
-                        &value,
-                        "SqlPassword: only SQL logins (User ID and Password) are supported",
-                    ));
-                }
+                "integratedsecurity" | "trusted_connection" => options.said.integrated = integrated(&key, &value)?,
+                "authentication" => options.said.authentication = Some(Way::parse(&key, &value)?),
                 "networklibrary" | "network" | "net" if value.eq_ignore_ascii_case("dbmssocn") => {}
                 "networklibrary" | "network" | "net" => return Err(bad_value(&key, &value, "dbmssocn: TCP")),
                 "contextconnection" | "userinstance" if is_false(&value) => {}
+                "serverspn" | "failoverpartnerspn" => options.said.names_spn = true,
                 key if IGNORED_KEYS.contains(&key) => {}
                 key => return Err(unknown_key(position, key)),
             }
@@ -287,20 +319,24 @@ impl ConnectionString {
         if options.server.is_empty() {
             return Err(missing("Server"));
         }
-        let user = user.ok_or_else(|| missing("User ID"))?;
-        let password = password.ok_or_else(|| missing("Password"))?;
-        options.driver.encryption(level);
-        options.driver.authentication(AuthMethod::sql_server(user, password));
+        options.driver.encryption(options.level);
         match (trusts_any, authority) {
             (true, Some(_)) => {
                 return Err(invalid(
                     "TrustServerCertificate=true and TrustServerCertificateCA exclude each other".to_string(),
                 ));
             }
+            (true, None) if options.level == EncryptionLevel::Strict => {
+                return Err(invalid(
+                    "Encrypt=Strict always checks the certificate; remove TrustServerCertificate=true, and name the certificate's \
+                     authority with TrustServerCertificateCA"
+                        .to_string(),
+                ));
+            }
             (true, None) => options.driver.trust_cert(),
             (false, Some(file)) => options.driver.trust_cert_ca(readable_authority(file)?),
             // The driver would check the certificate of the login, too; SQL Server's own is signed by nobody.
-            (false, None) if level == EncryptionLevel::Off => options.driver.trust_cert(),
+            (false, None) if options.level == EncryptionLevel::Off => options.driver.trust_cert(),
             (false, None) => {}
         }
         Ok(options)
@@ -385,6 +421,7 @@ fn apply_server(options: &mut ConnectionOptions, value: &str) -> Result<(), Erro
     }
     let host = if host == "." || host.eq_ignore_ascii_case("(local)") { "localhost" } else { host };
     options.driver.host(host);
+    options.host = host.to_string();
     options.server = host.to_string();
     if let Some(instance) = instance.filter(|instance| !instance.eq_ignore_ascii_case("MSSQLSERVER")) {
         if instance.is_empty() || port.is_some() {
@@ -410,11 +447,8 @@ fn encryption(key: &str, value: &str) -> Result<EncryptionLevel, Error> {
     match squeezed(value).as_str() {
         "true" | "yes" | "mandatory" => Ok(EncryptionLevel::Required),
         "false" | "no" | "optional" => Ok(EncryptionLevel::Off),
-        _ => Err(bad_value(
-            key,
-            value,
-            "True (Mandatory), False (Optional) or DANGER_PLAINTEXT; Strict is not supported",
-        )),
+        "strict" => Ok(EncryptionLevel::Strict),
+        _ => Err(bad_value(key, value, "True (Mandatory), Strict, False (Optional) or DANGER_PLAINTEXT")),
     }
 }
 
@@ -423,6 +457,14 @@ fn truth(key: &str, value: &str) -> Result<bool, Error> {
         "true" | "yes" => Ok(true),
         "false" | "no" => Ok(false),
         _ => Err(bad_value(key, value, "True or False")),
+    }
+}
+
+fn integrated(key: &str, value: &str) -> Result<bool, Error> {
+    match squeezed(value).as_str() {
+        "true" | "yes" | "sspi" => Ok(true),
+        "false" | "no" => Ok(false),
+        _ => Err(bad_value(key, value, "True (SSPI) or False")),
     }
 }
 
@@ -441,81 +483,6 @@ fn packet_size(key: &str, value: &str) -> Result<u32, Error> {
     match value.parse::<u32>() {
         Ok(size) if PACKET_SIZES.contains(&size) => Ok(size),
         _ => Err(bad_value(key, value, &format!("{} to {} (bytes)", PACKET_SIZES.start(), PACKET_SIZES.end()))),
-    }
-}
-
-/// Splits the string by ADO.NET's rules: pairs end at `;`, keys at the first `=` (`==` is a literal one), a value that
-/// begins with a quote ends at the next single one (a doubled quote is a literal one). Keys come back in lower case and
-/// without spaces. See "Connection string syntax" in Microsoft's ADO.NET documentation. No error quotes the text: it
-/// may be a password.
-fn split(text: &str) -> Result<Vec<(String, String)>, Error> {
-    let mut pairs = Vec::new();
-    let mut rest = text.trim_start_matches(is_gap);
-    while !rest.is_empty() {
-        let position = pairs.len() + 1;
-        let (key, after_key) =
-            split_key(rest).ok_or_else(|| invalid(format!("pair {position} has no '='; {IN_QUOTES}")))?;
-        let key = squeezed(&key);
-        let after_key = after_key.trim_start();
-        let quote = after_key.chars().next().filter(|first| matches!(first, '\'' | '"'));
-        let (value, after_value) = match quote {
-            Some(quote) => split_quoted(&after_key[1..], quote)
-                .ok_or_else(|| invalid(format!("the quote of the value of {} is not closed", pair(position, &key))))?,
-            None => {
-                let end = after_key.find(';').unwrap_or(after_key.len());
-                (after_key[..end].trim_end().to_string(), &after_key[end..])
-            }
-        };
-        let after_value = after_value.trim_start();
-        if !after_value.is_empty() && !after_value.starts_with(';') {
-            return Err(invalid(format!("there is text after the quoted value of {}", pair(position, &key))));
-        }
-        pairs.push((key, value));
-        rest = after_value.trim_start_matches(is_gap);
-    }
-    Ok(pairs)
-}
-
-fn is_gap(character: char) -> bool {
-    character == ';' || character.is_whitespace()
-}
-
-/// The key, and what follows its `=`.
-fn split_key(text: &str) -> Option<(String, &str)> {
-    let mut key = String::new();
-    let mut rest = text;
-    loop {
-        let end = rest.find(['=', ';'])?;
-        if rest[end..].starts_with(';') {
-            return None;
-        }
-        key.push_str(&rest[..end]);
-        rest = &rest[end + 1..];
-        match rest.strip_prefix('=') {
-            Some(after) => {
-                key.push('=');
-                rest = after;
-            }
-            None => return Some((key, rest)),
-        }
-    }
-}
-
-/// The value up to the closing quote, and what follows that.
-fn split_quoted(text: &str, quote: char) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut rest = text;
-    loop {
-        let end = rest.find(quote)?;
-        value.push_str(&rest[..end]);
-        rest = &rest[end + 1..];
-        match rest.strip_prefix(quote) {
-            Some(after) => {
-                value.push(quote);
-                rest = after;
-            }
-            None => return Some((value, rest)),
-        }
     }
 }
 
@@ -540,8 +507,10 @@ fn invalid(reason: String) -> Error {
 mod tests {
     use super::*;
 
+    /// With its login, which must be whole.
     fn parse(text: &str) -> Result<ConnectionOptions, Error> {
-        ConnectionString::from(text).parse()
+        let options = ConnectionString::from(text).parse()?;
+        options.login(LoginSettings::default()).map(|_| options)
     }
 
     fn reason(text: &str) -> String {
@@ -577,28 +546,15 @@ mod tests {
     }
 
     #[test]
-    fn quotes_and_equal_signs_in_values_are_kept() {
-        let pairs = |text: &str| split(text).unwrap();
-        let pair = |key: &str, value: &str| (key.to_string(), value.to_string());
-        assert_eq!(pairs("PWD='a;b''c\"d' ; UID = x"), [pair("pwd", "a;b'c\"d"), pair("uid", "x")]);
-        assert_eq!(pairs("PWD=\"é=\"\"=\";;"), [pair("pwd", "é=\"=")]);
-        assert_eq!(pairs("PWD=abc=="), [pair("pwd", "abc==")]);
-        assert_eq!(pairs("a==b=c"), [pair("a=b", "c")]);
-        assert_eq!(pairs("PWD="), [pair("pwd", "")]);
-    }
-
-    #[test]
     fn what_is_unknown_or_cannot_be_honoured_is_refused() {
         let with = |extra: &str| reason(&format!("Server=s;UID=u;PWD=p;{extra}"));
         assert!(with("Sever=x").contains("the key of pair 4 is not known; a value with ; "));
         assert!(with("AttachDbFilename=x").contains("the key 'attachdbfilename' is not supported; known are Server,"));
         assert!(with("Encrypt=perhaps").contains("encrypt is 'perhaps'; it must be True"));
-        assert!(with("Encrypt=Strict").contains("Strict is not supported"));
-        assert!(with("Integrated Security=SSPI").contains("only SQL logins"));
+        assert!(with("Encrypt=Strict;TrustServerCertificate=true").contains("always checks the certificate"));
         assert!(with("Server Certificate=c.cer").contains("TrustServerCertificateCA"));
         assert!(with("Failover Partner=db2").contains("listener"));
         assert!(with("Network Library=dbnmpntw").contains("dbmssocn"));
-        assert!(with("Authentication=Active Directory Default").contains("only SQL logins"));
         assert!(with("ApplicationIntent=ReadOnly").contains("ReadWrite"));
         assert!(with("Connect Timeout=0").contains("1 to 3600"));
         assert!(with("Packet Size=100000").contains("512 to"));
@@ -678,7 +634,8 @@ mod tests {
             "Server=s;UID=u;PWD=hunter2;Encrypt=perhaps",
         ] {
             let url = ConnectionString::from(text);
-            let shown = format!("{url} {url:?} {:?}", url.parse());
+            let login = url.parse().map(|options| options.login(LoginSettings::default()));
+            let shown = format!("{url} {url:?} {:?} {login:?}", url.parse());
             assert!(!shown.contains("hunter"), "{shown}");
         }
     }

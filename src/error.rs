@@ -100,17 +100,32 @@ pub enum Error {
         message: String,
     },
 
-    /// SQL Server refused the login (18456 and its relatives). Check `User ID` and `Password`; SQL Server's own log
+    /// What a connection logs in with cannot be had: the password file cannot be read, the source of tokens fails or
+    /// does not answer, or Kerberos gives no ticket. Nothing was sent to SQL Server. Mend the source that is named; a
+    /// [`Worker`](crate::Worker) that runs waits for it.
+    #[error("cannot log in: {source_name}: {message}")]
+    #[non_exhaustive]
+    Credentials {
+        /// Where they come from.
+        source_name: String,
+        /// Why there are none. Never the password or the token.
+        message: String,
+    },
+
+    /// SQL Server refused the login (18456 and its relatives). Check what it logs in with; SQL Server's own log
     /// tells the reason that it does not tell clients.
-    #[error(
-        "login failed: {message} (error {number}); check User ID and Password, SQL Server's own log has the reason"
-    )]
+    #[error("login failed: {message} (error {number}); {remedy}, SQL Server's own log has the reason")]
     #[non_exhaustive]
     LoginFailed {
         /// SQL Server's error number.
         number: i32,
         /// SQL Server's message; names the user, never the password.
         message: String,
+        /// What to check, by the way in which it logs in.
+        remedy: String,
+        /// The password comes from a file, and this process has logged in before: the password is being changed. This
+        /// is transient then, and the file is read again before each attempt.
+        password_changes: bool,
     },
 
     /// The login is good, but the database cannot be opened (4060, 911, 916): it does not exist, is not on-line, or the
@@ -447,11 +462,13 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Connect { .. }
+            | Error::Credentials { .. }
             | Error::TimedOut { .. }
             | Error::NoFreeConnection { .. }
             | Error::ConnectionLost { .. } => true,
             // What a fail-over looks like from the old primary.
             Error::ReadOnlyDatabase { .. } => true,
+            Error::LoginFailed { password_changes, .. } => *password_changes,
             Error::Sql { number, .. } | Error::Database { number, .. } | Error::ResultRefused { number, .. } => {
                 transient::is_transient(*number)
             }
@@ -551,7 +568,9 @@ impl Error {
             3906 | 3908 => Error::ReadOnlyDatabase { number: Some(number), message },
             1934 => Error::WrongSetOptions { number: Some(number), message },
             911 | 916 | 4060 => Error::Database { number, message },
-            _ if LOGIN_NUMBERS.contains(&number) => Error::LoginFailed { number, message },
+            _ if LOGIN_NUMBERS.contains(&number) => {
+                Error::LoginFailed { number, message, remedy: remedy::LOGIN.to_string(), password_changes: false }
+            }
             _ => Error::Sql {
                 number,
                 severity: token.class(),
@@ -585,7 +604,14 @@ mod tests {
         assert!(!Error::Database { number: 911, message: String::new() }.is_transient());
         assert!(Error::TimedOut { call: "claim".into(), after: Duration::from_secs(30) }.is_transient());
         assert!(!Error::LeaseLost.is_transient());
-        assert!(!Error::LoginFailed { number: 18456, message: String::new() }.is_transient());
+        let refused = |password_changes| Error::LoginFailed {
+            number: 18456,
+            message: String::new(),
+            remedy: String::new(),
+            password_changes,
+        };
+        assert!(!refused(false).is_transient() && refused(true).is_transient());
+        assert!(Error::Credentials { source_name: "the token".into(), message: "none".into() }.is_transient());
         let part = Error::EnqueuedInPart { enqueued: Vec::new(), cause: Box::new(sql(1205)) };
         assert!(!part.is_transient(), "the same call would enqueue the first jobs a second time");
         assert_eq!(part.sql_number(), Some(1205));

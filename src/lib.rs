@@ -134,6 +134,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod access_token;
 mod adopt;
 mod batch;
 mod boot_clock;
@@ -161,11 +162,13 @@ mod queue;
 #[doc = include_str!("../docs/runbook.md")]
 pub mod runbook {}
 mod schedule;
+mod secret;
 mod times;
 #[cfg_attr(not(feature = "opentelemetry"), path = "no_trace_context.rs")]
 mod trace_context;
 mod worker;
 
+pub use access_token::{AccessToken, TokenSource};
 pub use adopt::{Adoption, AdoptionCheck, Mapping};
 pub use batch::{BatchEnd, BatchRow, NewBatch, SealedBatch};
 pub use config::{Config, ConnectionConfig, MetricsConfig, PortInUse, QueueConfig, RetryConfig, WorkerConfig};

@@ -2,8 +2,11 @@
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use readpast::{Config, Handlers, JobError, Queue, QueueOptions, Worker};
+use readpast::{AccessToken, Config, Handlers, JobError, Queue, QueueOptions, TokenSource, Worker};
+use readpast_devserver::DevServer;
+use readpast_devserver::access_token::now;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Subscriber};
@@ -44,7 +47,7 @@ impl Everything {
 }
 
 #[test]
-fn a_password_shows_in_no_error_no_debug_output_and_no_log() {
+fn a_password_or_token_shows_in_no_error_no_debug_output_and_no_log() {
     let everything = Everything::default();
     // While there is one subscriber only, tracing asks the thread that comes by an event first whether anybody listens:
     // another test's thread would silence it for good. Of two it asks both.
@@ -52,19 +55,19 @@ fn a_password_shows_in_no_error_no_debug_output_and_no_log() {
     let subscriber = tracing_subscriber::registry().with(everything.clone());
     // One thread, so that every task speaks to this test's subscriber.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let password = tracing::subscriber::with_default(subscriber, || runtime.block_on(one_life(&everything)));
+    let secrets = tracing::subscriber::with_default(subscriber, || runtime.block_on(one_life(&everything)));
     let said = everything.0.lock().unwrap();
     for expected in ["registered", "sending TDS prelogin", "Login failed"] {
         assert!(said.contains(expected), "everything was captured, the driver's words too: {expected}");
     }
-    for secret in [password.as_str(), &password[..password.len() - 2], "wrong-secret"] {
+    for secret in secrets.iter().map(String::as_str).chain(["wrong-secret"]) {
         let place = said.find(secret);
         assert!(place.is_none(), "{}", &said[place.unwrap().saturating_sub(300)..]);
     }
 }
 
-/// Everything a worker and a producer meet, good and bad. Returns the password.
-async fn one_life(everything: &Everything) -> String {
+/// Everything a worker and a producer meet, good and bad. Returns the secrets.
+async fn one_life(everything: &Everything) -> Vec<String> {
     let fixture = Fixture::new("secrets").await;
     let login = fixture.create_login(Some("worker")).await;
     for role in ["producer", "operator"] {
@@ -122,5 +125,26 @@ async fn one_life(everything: &Everything) -> String {
     }
     fixture.drop_login(&login).await;
     fixture.remove().await;
-    login.password
+    vec![login.password.clone(), login.password[..login.password.len() - 2].to_string(), with_a_token(everything).await]
+}
+
+/// Logs in with a token, which is taken and then refused. Returns it.
+async fn with_a_token(everything: &Everything) -> String {
+    let server = DevServer::start().await.unwrap();
+    let fixture = Fixture::on(&server, "token", QueueOptions::default()).await;
+    fixture.sql("CREATE USER [secretive] FROM EXTERNAL PROVIDER").await;
+    let token = server.access_token("secretive", Duration::from_secs(3600));
+    let mut config = fixture.config.clone();
+    config.connection.url = fixture.url().replace("User ID=sa;Password=readpast;", "").into();
+    let given = token.clone();
+    config.connection.token_source = Some(TokenSource::new(move || {
+        let token = AccessToken::new(&given, now() + Duration::from_secs(3600));
+        async move { Ok(token) }
+    }));
+    let queue = Queue::connect(&config).await.unwrap();
+    everything.note((&config, &queue, queue.verify().await));
+    fixture.sql("DROP USER [secretive]").await;
+    fixture.sql("DROP LOGIN [secretive]").await;
+    everything.note(Queue::connect(&config).await.map(|_| ()).expect_err("its login is gone"));
+    token
 }

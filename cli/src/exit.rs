@@ -136,6 +136,7 @@ pub fn code_of(error: &Error) -> Exit {
         Error::PermissionDenied { .. } => Exit::PermissionDenied,
         Error::Connect { .. }
         | Error::Tls { .. }
+        | Error::Credentials { .. }
         | Error::LoginFailed { .. }
         | Error::Database { .. }
         | Error::ConnectionLost { .. }

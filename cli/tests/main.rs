@@ -6,6 +6,8 @@ mod batches;
 mod bench;
 mod changes;
 mod enqueue;
+#[cfg(feature = "entra")]
+mod entra;
 mod errors;
 mod health;
 mod hostile_text;
@@ -39,6 +41,8 @@ mod workers;
 // On Windows a terminal cannot be asked whether it is as before, and nobody sends signals.
 #[cfg(unix)]
 mod dev_server;
+#[cfg(unix)]
+mod kerberos;
 #[cfg(unix)]
 mod proxy;
 #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! An in-memory stand-in for SQL Server, for the tests, examples and benches of `readpast`. **It is not SQL Server.**
+//! A SQL Server stand-in for tests, in one line. **It is not SQL Server.**
 //!
 //! It listens on loopback, speaks TDS 7.4 and executes T-SQL in memory, with SQL Server's row locks, transactions and
 //! error numbers. What it does not know it refuses with error 59000; it never guesses. Nothing survives its end.
@@ -13,31 +13,55 @@
 //! # }
 //! ```
 //!
-//! The way of a request: [`server`] accepts, [`tds`] reads and writes the wire, [`engine`] executes what [`tsql`] has
-//! parsed, over the tables and locks of [`storage`], with the types of [`value`].
+//! What it knows of T-SQL, and what it refuses, stands in the [README](https://docs.rs/crate/readpast-devserver).
+//! [`Builder`] has the port, the database and the login; [`DevServer::faults`] breaks it on demand.
+//!
+//! What stands on this page is kept as semantic versioning asks. The modules are open for the benches and fuzz targets of
+//! its own project, and change with any version.
+//!
+//! The way of a request: `server` accepts, `tds` reads and writes the wire, `engine` executes what `tsql` has parsed,
+//! over the tables and locks of `storage`, with the types of `value`.
 
 // The module docs are the map for those who work on the dev server; they name private modules too.
 #![allow(rustdoc::private_intra_doc_links)]
 
+#[cfg_attr(docsrs, doc(hidden))]
+pub mod access_token;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod engine;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod error;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod gate;
+#[cfg_attr(docsrs, doc(hidden))]
+#[cfg_attr(not(all(unix, feature = "gssapi")), path = "no_kerberos.rs")]
+pub mod kerberos;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod server;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod storage;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod tds;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod tsql;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod value;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use engine::{Engine, EngineOptions, Faults};
+pub use engine::Faults;
+pub use error::SqlError;
+
+use access_token::{AUDIENCE, TokenKey};
+use engine::{Engine, EngineOptions};
 use server::Shared;
 use tds::tls::TlsAcceptors;
 
@@ -118,6 +142,8 @@ impl Builder {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let tls = TlsAcceptors::with_new_certificate()?;
+        let certificate = tls.certificate.clone();
+        let token_key = Arc::new(TokenKey::generate()?);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(IO_THREADS)
             .thread_name("devserver-io")
@@ -141,10 +167,17 @@ impl Builder {
             password: self.password.clone(),
             database: self.database.clone(),
         });
-        let shared = Shared { engine: Arc::clone(&engine), tls, log_sql: self.log_sql };
+        let shared = Shared { engine: Arc::clone(&engine), tls, token_key: token_key.clone(), log_sql: self.log_sql };
         let (stop, stopping) = watch::channel(false);
         let accepting = runtime.spawn(server::run(listener, Arc::new(shared), stopping));
-        Ok(DevServer { address, options: self, engine, running: Some(Running { runtime, accepting, stop }) })
+        Ok(DevServer {
+            address,
+            options: self,
+            engine,
+            certificate,
+            token_key,
+            running: Some(Running { runtime, accepting, stop }),
+        })
     }
 }
 
@@ -153,6 +186,8 @@ pub struct DevServer {
     address: SocketAddr,
     options: Builder,
     engine: Arc<Engine>,
+    certificate: String,
+    token_key: Arc<TokenKey>,
     running: Option<Running>,
 }
 
@@ -194,6 +229,23 @@ impl DevServer {
         )
     }
 
+    /// The certificate that it shows to every client, as PEM: it is made anew at each start, for `localhost` and the loopback
+    /// addresses, and signed by itself. A client that names it as an authority can check it.
+    pub fn certificate(&self) -> &str {
+        &self.certificate
+    }
+
+    /// An access token for a login that was made FROM EXTERNAL PROVIDER, as Microsoft Entra ID would issue one for Azure
+    /// SQL, which this server accepts for as long.
+    pub fn access_token(&self, login: &str, lives_for: Duration) -> String {
+        self.access_token_for(login, AUDIENCE, access_token::now() + lives_for)
+    }
+
+    /// The same for another audience, or one that has run out: this server refuses it.
+    pub fn access_token_for(&self, login: &str, audience: &str, expires_at: SystemTime) -> String {
+        self.token_key.issue(login, audience, expires_at)
+    }
+
     /// Errors and delays on demand, for the tests of clients.
     pub fn faults(&self) -> &Faults {
         &self.engine.faults
@@ -209,6 +261,7 @@ impl DevServer {
     }
 
     /// What executes the statements, for tests that look at or change it past the wire.
+    #[cfg_attr(docsrs, doc(hidden))]
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }

@@ -18,10 +18,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
+use crate::access_token::{self, TokenKey};
 use crate::engine::{CancelHandle, Engine, Session};
 use crate::error::{SqlError, SqlResult};
 use crate::gate::Gate;
-use crate::tds::login;
+use crate::kerberos;
+use crate::tds::login::{self, Proof};
 use crate::tds::packet::{DEFAULT_PACKET_SIZE, Message, PacketReader, PacketType, Reset, frame};
 use crate::tds::prelogin::{self, Encryption};
 use crate::tds::request::{self, Request};
@@ -60,6 +62,7 @@ const SESSION_STACK: usize = 16 * 1024 * 1024;
 pub struct Shared {
     pub engine: Arc<Engine>,
     pub tls: TlsAcceptors,
+    pub token_key: Arc<TokenKey>,
     /// Print each request to standard error.
     pub log_sql: bool,
 }
@@ -406,8 +409,25 @@ fn log_in(shared: &Shared, message: &Message, out: &mut ResponseWriter) -> SqlRe
     if message.packet_type != PacketType::Login7 {
         return Err(SqlError::not_supported(format_args!("{:?} instead of LOGIN7", message.packet_type)).severity(20));
     }
-    let login = login::decode(&message.payload)?;
+    let mut login = login::decode(&message.payload)?;
+    match &login.proof {
+        Proof::Password => {}
+        Proof::Token(token) => {
+            login.request.user = shared.token_key.check(token)?;
+            login.request.password = None;
+        }
+        Proof::Integrated(token) => {
+            let accepted = kerberos::accept(token)?;
+            // Kerberos is done with that: the client has nothing more to say, and the answer to its login follows.
+            out.integrated_answer(&accepted.answer);
+            login.request.user = accepted.login;
+            login.request.password = None;
+        }
+    }
     let session = shared.engine.login(&login.request).map_err(|error| {
+        if let (18456, Proof::Token(_)) = (error.number, &login.proof) {
+            return access_token::refused("The server is not currently configured to accept this token.");
+        }
         if error.number != 4060 {
             return error;
         }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::ranges::{check_range, refused, refused_text};
-use crate::connection_string::{ConnectionString, PACKET_SIZES};
+use crate::access_token::TokenSource;
+use crate::connection_string::{ConnectionString, Login, LoginSettings, PACKET_SIZES};
 use crate::error::Error;
 
 /// How to reach SQL Server: section `connection`.
@@ -14,6 +15,19 @@ pub struct ConnectionConfig {
     ///
     /// Default: none. Range: must be set.
     pub url: ConnectionString,
+
+    /// A file with the password, in place of `Password` in the connection string, as Docker and Kubernetes mount
+    /// secrets. It is read at each login, so that the password can be changed while workers run. A line end at its end
+    /// does not count.
+    ///
+    /// Default: empty. Range: empty, or a file's path.
+    pub password_file: String,
+
+    /// The program's own source of access tokens, in place of what the connection string says of the login. It is set
+    /// in code alone.
+    ///
+    /// Default: none.
+    pub token_source: Option<TokenSource>,
 
     /// The schema of the database in which readpast is installed.
     ///
@@ -44,6 +58,8 @@ impl Default for ConnectionConfig {
     fn default() -> ConnectionConfig {
         ConnectionConfig {
             url: ConnectionString::default(),
+            password_file: String::new(),
+            token_source: None,
             schema: "readpast".to_string(),
             connect_timeout_ms: 15_000,
             command_timeout_ms: 15_000,
@@ -72,11 +88,17 @@ impl ConnectionConfig {
         if self.url.is_empty() {
             return Err(refused("connection.url", "empty", "a connection string (READPAST_URL in the environment)"));
         }
-        self.url.parse()?;
+        self.login()?;
         check_schema(&self.schema)?;
         check_range("connection.connect_timeout_ms", self.connect_timeout_ms, 100..=600_000)?;
         check_range("connection.command_timeout_ms", self.command_timeout_ms, 1_000..=3_600_000)?;
         check_range("connection.packet_size", self.packet_size, PACKET_SIZES)
+    }
+
+    /// Who logs in.
+    pub(crate) fn login(&self) -> Result<Login, Error> {
+        let settings = LoginSettings { password_file: &self.password_file, token_source: self.token_source.as_ref() };
+        self.url.parse()?.login(settings)
     }
 
     /// The time limits: those of the connection string before those of this section.

@@ -177,7 +177,11 @@ mod tests {
             refusal("READPAST_WORKER_BATCH_SZE", "1"),
             "READPAST_WORKER_BATCH_SZE is set in the environment; it must be unset; did you mean READPAST_WORKER_BATCH_SIZE?"
         );
-        assert!(refusal("READPAST_COLOUR", "1").contains("it must be unset, or one of READPAST_URL, READPAST_SCHEMA"));
+        assert!(
+            refusal("READPAST_COLOUR", "1").contains(
+                "it must be unset, or one of READPAST_URL, READPAST_CONNECTION_PASSWORD_FILE, READPAST_SCHEMA"
+            )
+        );
         assert_eq!(
             refusal("READPAST_WORKER_THREADS", "all"),
             "READPAST_WORKER_THREADS is 'all'; it must be a whole number from 0 on"

@@ -36,6 +36,7 @@ impl Key {
 /// In the order of the file.
 pub(super) const KEYS: &[Key] = &[
     text("connection.url", |config, value| put(&mut config.connection.url, value)),
+    text("connection.password_file", |config, value| put(&mut config.connection.password_file, value)),
     text("connection.schema", |config, value| put(&mut config.connection.schema, value)),
     number("connection.connect_timeout_ms", |config, value| put(&mut config.connection.connect_timeout_ms, value)),
     number("connection.command_timeout_ms", |config, value| put(&mut config.connection.command_timeout_ms, value)),

@@ -9,6 +9,9 @@ pub(super) const INSTALL: &str = concat!(
 /// The script with the roles' permissions.
 const ROLES: &str = include_str!("../../sql/900_roles.sql");
 
+/// What to check when SQL Server has refused a login of its own.
+pub(super) const LOGIN: &str = "check User ID and Password";
+
 /// What to do when a permission is missing. `message` is SQL Server's: it names the object first, in quotes, whatever
 /// its language.
 pub(super) fn for_permission(message: &str, schema: &str) -> String {

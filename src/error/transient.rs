@@ -43,6 +43,10 @@ const AZURE: &[i32] = &[
 /// The session was ended. 40549 to 40553: Azure, "Resource governance errors"; 3980: EF; 596, 1219: texts.
 const SESSION: &[i32] = &[596, 1219, 3980, 40549, 40550, 40551, 40552, 40553];
 
+/// The token that an open connection has logged in with has run out: a new connection, with a new token, is all that is
+/// needed. 37396: dotnet/SqlClient#2792 ("Query cannot be executed"); 9119: neowu/core-ng-project#75.
+const TOKEN: &[i32] = &[9119, 37396];
+
 /// The database is being started, recovered or restored, is kept by an operator, or is elsewhere. 615, 926, 4060, 4221:
 /// Azure; 921, 927, 941, 952, 982, 988: EF; the others: texts.
 const DATABASE: &[i32] = &[
@@ -63,7 +67,7 @@ const RUN_AGAIN: &[i32] = &[
     41305, 41325, 41339, 41839,
 ];
 
-const ALL: [&[i32]; 10] = [CONNECTION, LOCKS, MEMORY, ROOM, DISK, AZURE, SESSION, DATABASE, SERVER, RUN_AGAIN];
+const ALL: [&[i32]; 11] = [CONNECTION, LOCKS, MEMORY, ROOM, DISK, AZURE, SESSION, TOKEN, DATABASE, SERVER, RUN_AGAIN];
 
 /// Whether an error of SQL Server may be gone a little later.
 pub(super) fn is_transient(number: i32) -> bool {
@@ -87,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    const PASSES: [(i32, &str); 136] = [
+    const PASSES: [(i32, &str); 138] = [
         (-2, "no answer in time, says a client library"),
         (64, "the network name is no longer available"),
         (121, "the semaphore's time is over: the network"),
@@ -163,6 +167,7 @@ mod tests {
         (9002, "the log is full"),
         (9020, "the log cannot grow while it is shrunk"),
         (9024, "the log cannot be expanded"),
+        (9119, "the session's token has run out"),
         (10053, "the connection was aborted"),
         (10054, "the connection was reset"),
         (10060, "the connection could not be made in time"),
@@ -191,6 +196,7 @@ mod tests {
         (18461, "the server is in single-user mode"),
         (20041, "a trigger could not run: retry"),
         (22335, "no lock resource"),
+        (37396, "the session's token has run out"),
         (40020, "a reason in 40197"),
         (40143, "a reason in 40197"),
         (40166, "a reason in 40197"),

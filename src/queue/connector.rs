@@ -6,14 +6,18 @@
 use std::convert::Infallible;
 use std::io;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::time::Duration;
 
 use socket2::{SockRef, Socket};
 use tiberius::SqlBrowser;
 use tokio::io::BufReader;
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
+use super::credentials::{Credentials, Proof};
 use super::driver_log;
 use super::idle_connections::{IdleConnections, keep_alive};
 use crate::config::{ConnectionConfig, Timeouts};
@@ -66,6 +70,7 @@ const MAX_REDIRECTS: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Connector {
     driver: tiberius::Config,
+    credentials: Arc<Credentials>,
     server: String,
     schema: String,
     timeouts: Timeouts,
@@ -90,6 +95,7 @@ impl Connector {
         driver.command_timeout(None);
         Ok(Connector {
             driver,
+            credentials: Arc::new(Credentials::new(config.login()?)),
             server: options.server,
             schema: config.schema.clone(),
             timeouts,
@@ -102,6 +108,7 @@ impl Connector {
     pub(super) fn for_queue(&self, queue: &str) -> Connector {
         Connector {
             driver: self.driver.clone(),
+            credentials: self.credentials.clone(),
             server: self.server.clone(),
             schema: self.schema.clone(),
             timeouts: self.timeouts,
@@ -129,29 +136,52 @@ impl Connector {
         &self.metrics
     }
 
-    /// Makes a connection: TCP, TLS, login; follows redirections.
+    /// Makes a connection: TCP, TLS, login; follows redirections. It has until `deadline`, `limit` after the call.
     ///
     /// # Errors
     ///
-    /// [`Error::Connect`], [`Error::Tls`], [`Error::LoginFailed`], [`Error::Database`], [`Error::TimedOut`] and others
-    /// of SQL Server's.
-    pub(super) async fn connect(&self) -> Result<Connection, Error> {
-        // Boxed: the driver's handshake is a future of tens of kilobytes, and every caller's would contain it.
-        match tokio::time::timeout(self.timeouts.connect, Box::pin(self.connect_and_login())).await {
-            Ok(connected) => connected,
-            Err(_) => {
-                Err(Error::TimedOut { call: format!("connecting to {}", self.server), after: self.timeouts.connect })
+    /// [`Error::Connect`], [`Error::Tls`], [`Error::Credentials`], [`Error::LoginFailed`], [`Error::Database`],
+    /// [`Error::TimedOut`] and others of SQL Server's.
+    pub(super) async fn connect(&self, deadline: tokio::time::Instant, limit: Duration) -> Result<Connection, Error> {
+        loop {
+            let proof = self.credentials.proof(deadline, limit).await?;
+            // Boxed: the driver's handshake is a future of tens of kilobytes, and every caller's would contain it.
+            let logging_in = Box::pin(self.log_in(&proof));
+            let Ok(logged_in) = tokio::time::timeout_at(deadline, logging_in).await else {
+                // A KDC that does not answer is waited for longer than that.
+                let kerberos = if matches!(proof, Proof::Integrated) { ", Kerberos included" } else { "" };
+                return Err(Error::TimedOut { call: format!("connecting to {}{kerberos}", self.server), after: limit });
+            };
+            match logged_in {
+                Ok(connection) => {
+                    self.credentials.have_let_in();
+                    return Ok(connection);
+                }
+                Err(Error::LoginFailed { number, message, .. }) => {
+                    self.credentials.were_refused(proof, number, message).await?;
+                }
+                Err(error) => return Err(error),
             }
         }
     }
 
-    async fn connect_and_login(&self) -> Result<Connection, Error> {
+    async fn log_in(&self, proof: &Proof) -> Result<Connection, Error> {
         let mut driver = self.driver.clone();
+        driver.authentication(proof.method());
         for _ in 0..=MAX_REDIRECTS {
             let (stream, socket) = self.open(&driver).await?;
+            if let (Proof::Integrated, Ok(peer)) = (proof, stream.peer_addr()) {
+                // The driver asks for a ticket for MSSQLSvc/host:port; of a named instance it has not learnt the port.
+                driver.port(peer.port());
+                driver.handshake_timeout(Some(self.timeouts.connect)); // it goes on when nobody waits any more
+            }
             let stream = BufReader::with_capacity(READ_BYTES, stream).compat_write();
-            let connecting = tiberius::Client::connect(driver.clone(), stream);
-            match driver_log::without_warnings(connecting).await {
+            let connecting = driver_log::without_warnings(tiberius::Client::connect(driver.clone(), stream));
+            let connected = match proof {
+                Proof::Integrated => on_blocking_thread(connecting).await,
+                _ => connecting.await,
+            };
+            match connected {
                 Ok(client) => return Ok(Connection::new(client, socket)),
                 Err(tiberius::error::Error::Routing { host, port }) => {
                     tracing::debug!(host, port, "redirected");
@@ -162,6 +192,10 @@ impl Connector {
                     return Err(Error::Tls { server: self.server.clone(), message });
                 }
                 Err(error @ tiberius::error::Error::Io { .. }) => return Err(self.connect_error(error)),
+                #[cfg(all(unix, feature = "gssapi"))]
+                Err(tiberius::error::Error::Gssapi(message)) => {
+                    return Err(Error::Credentials { source_name: "Kerberos".to_string(), message });
+                }
                 Err(error) => return Err(self.error(error)),
             }
         }
@@ -193,6 +227,19 @@ impl Connector {
 
     pub(super) fn error(&self, error: tiberius::error::Error) -> Error {
         Error::from_driver(error, &self.server, &self.schema)
+    }
+}
+
+/// Kerberos and SSPI ask their servers while they block the thread.
+async fn on_blocking_thread<F, T>(connecting: F) -> tiberius::Result<T>
+where
+    F: Future<Output = tiberius::Result<T>> + Send + 'static,
+    T: Send + 'static,
+{
+    let runtime = Handle::current();
+    match tokio::task::spawn_blocking(move || runtime.block_on(connecting)).await {
+        Ok(connected) => connected,
+        Err(ended) => Err(io::Error::other(ended).into()),
     }
 }
 

@@ -142,7 +142,7 @@ fn all_well(notes: &[(Check, String)]) -> Vec<Finding> {
 /// The findings where no connection could be made.
 pub(super) fn without_connection(error: Error) -> Vec<Finding> {
     let check = match &error {
-        Error::LoginFailed { .. } => Check::Login,
+        Error::LoginFailed { .. } | Error::Credentials { .. } => Check::Login,
         Error::Database { .. } => Check::Database,
         _ => Check::Reachable,
     };

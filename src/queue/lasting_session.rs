@@ -198,7 +198,8 @@ impl Session {
             );
         }
         let started_at = Instant::now();
-        match self.connect().await {
+        // Boxed: rare, and every call's future would contain it.
+        match Box::pin(self.connect()).await {
             Ok(connection) => {
                 self.connector.metrics().connected(was_broken, started_at.elapsed());
                 if was_broken {
@@ -215,12 +216,11 @@ impl Session {
     }
 
     async fn connect(&self) -> Result<Connection, Error> {
-        let Some((deadline, limit)) = self.deadline else {
-            return self.connector.connect().await;
-        };
-        match tokio::time::timeout_at(deadline, self.connector.connect()).await {
-            Ok(connected) => connected,
-            Err(_) => Err(Error::TimedOut { call: format!("connecting to {}", self.connector.server()), after: limit }),
+        let connect_timeout = self.connector.timeouts().connect;
+        let end = tokio::time::Instant::now() + connect_timeout;
+        match self.deadline {
+            Some((deadline, limit)) if deadline < end => self.connector.connect(deadline, limit).await,
+            _ => self.connector.connect(end, connect_timeout).await,
         }
     }
 

@@ -5,7 +5,7 @@
 //!
 //! | files | what they hold |
 //! |---|---|
-//! | `connector`, `idle_connections`, `lasting_session`, `pool` | making a connection; trusting it; owning one; lending several |
+//! | `connector` with `credentials` and `entra`, `idle_connections`, `lasting_session`, `pool` | making a connection and logging in; trusting it; owning one; lending several |
 //! | `parameters`, `id_list`, `result_columns`, `datetime2` | what is sent to procedures and what comes back |
 //! | `schema`, `script_batches`, `findings` | installing, removing, and checking what is installed |
 //! | `create_queue`, `delete_queue`, `stats`, `worker_row`, `history_row`, `activity`, `role`, `operators`, `listed_jobs`, `job_change`, `schedules`, `cancel`, `peek` with `job_filter`, `job_page`, `job_row`, `job_state`, `failed_attempt`, `failures` with `error_pattern`, `audits` | what operators call |
@@ -19,9 +19,12 @@ mod audits;
 mod batches;
 mod cancel;
 mod create_queue;
+mod credentials;
 mod datetime2;
 mod delete_queue;
 mod enqueue_retries;
+#[cfg_attr(not(feature = "entra"), path = "no_entra.rs")]
+mod entra;
 mod error_pattern;
 mod failed_attempt;
 mod failures;
@@ -210,7 +213,7 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error::Config`] and [`Error::ConnectionString`] for wrong settings; [`Error::Connect`], [`Error::Tls`],
-    /// [`Error::LoginFailed`], [`Error::Database`] and [`Error::TimedOut`] when the connection cannot be made.
+    /// [`Error::Credentials`], [`Error::LoginFailed`], [`Error::Database`] and [`Error::TimedOut`] when the connection cannot be made.
     pub async fn connect(config: &Config) -> Result<Queue, Error> {
         let queue = Queue::new(config)?;
         queue.any_session().await?.ensure_connected().await?;

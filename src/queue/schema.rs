@@ -140,6 +140,9 @@ GO
 
 pub(crate) const UNINSTALL: &str = include_str!("../../sql/uninstall.sql");
 
+/// Looks whether the schema is somebody's already.
+const WHOSE_SCHEMA: &str = include_str!("../../sql/adopt/whose_schema.sql");
+
 /// Looks whether the schema is the adoption of a table.
 const ADOPTION: &str = include_str!("../../sql/adopt/installed.sql");
 
@@ -303,6 +306,13 @@ impl Session {
     /// Runs the script that removes an adoption.
     pub(crate) async fn run_removal(&mut self, script: &str) -> Result<(), Error> {
         self.run_all([("remove.sql", script)]).await
+    }
+
+    /// Whether the schema has objects that are not readpast's.
+    pub(crate) async fn schema_is_somebody_elses(&mut self) -> Result<bool, Error> {
+        let mut results = self.query("whose schema", &WHOSE_SCHEMA.replace("$(schema)", self.schema())).await?;
+        let Some(mut row) = results.pop().and_then(|mut rows| rows.pop()) else { return Ok(false) };
+        Ok(row.required::<i32>("is_somebody_elses")? == 1)
     }
 
     /// The mapping and the facts of the adoption that is installed in the schema, if there is one.

@@ -58,8 +58,9 @@ impl Session {
             StatementKind::CreateRole { name, owner } => self.create_role(name, owner.as_deref()),
             StatementKind::CreateUser(create) => self.create_user(create),
             StatementKind::CreateLogin { name, password, default_database } => {
-                self.create_login(name, password, default_database.as_deref())
+                self.create_login(name, password.as_ref(), default_database.as_deref())
             }
+            StatementKind::AlterLogin { name, password } => self.alter_login(name, password),
             StatementKind::CreateDatabase { name, collation } => {
                 if !self.is_administrator() {
                     return Err(

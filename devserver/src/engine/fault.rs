@@ -25,8 +25,7 @@ struct Fault {
 ///
 /// ```
 /// # async fn example() -> std::io::Result<()> {
-/// use readpast_devserver::DevServer;
-/// use readpast_devserver::error::SqlError;
+/// use readpast_devserver::{DevServer, SqlError};
 ///
 /// let server = DevServer::start().await?;
 /// // Every third call of the procedure runs into a lock time-out.

@@ -190,7 +190,8 @@ impl Database {
 #[derive(Clone)]
 struct Login {
     name: Arc<str>,
-    password: Arc<str>,
+    /// `None`: somebody else says who the client is, Windows or an external provider.
+    password: Option<Arc<str>>,
     default_database: Arc<str>,
     /// As a member of the server role sysadmin.
     is_administrator: bool,
@@ -219,7 +220,7 @@ impl Engine {
         faults.add_database(&database);
         let administrator = |name: &str| Login {
             name: name.into(),
-            password: options.password.as_str().into(),
+            password: Some(options.password.as_str().into()),
             default_database: options.database.as_str().into(),
             is_administrator: true,
         };
@@ -247,7 +248,7 @@ impl Engine {
     pub fn login(self: &Arc<Engine>, request: &LoginRequest) -> SqlResult<Session> {
         let refused = || SqlError::new(18456, format!("Login failed for user '{}'.", request.user)).severity(14);
         let login = self.find_login(&request.user).ok_or_else(refused)?;
-        if *login.password != *request.password {
+        if login.password.as_deref() != request.password.as_deref() {
             return Err(refused());
         }
         let wanted = if request.database.is_empty() { &*login.default_database } else { &request.database };

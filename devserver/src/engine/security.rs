@@ -89,6 +89,13 @@ impl Session {
         let login = match &create.source {
             UserSource::SameLogin => Some(&create.name),
             UserSource::Login(login) => Some(login),
+            UserSource::ExternalProvider => {
+                // Azure SQL's users need no login. Here the session's database is the only one that it opens.
+                if self.engine.find_login(&create.name).is_none() {
+                    self.create_login(&create.name, None, None)?;
+                }
+                Some(&create.name)
+            }
             UserSource::WithoutLogin => None,
             UserSource::Password(_) => return Err(SqlError::not_supported("users with a password of their own")),
         };
@@ -298,7 +305,7 @@ impl Session {
     pub(super) fn create_login(
         &mut self,
         name: &Arc<str>,
-        password: &Arc<str>,
+        password: Option<&Arc<str>>,
         default_database: Option<&str>,
     ) -> SqlResult<()> {
         if !self.is_administrator() {
@@ -313,11 +320,26 @@ impl Session {
         };
         self.engine.logins.write().push(super::Login {
             name: Arc::clone(name),
-            password: Arc::clone(password),
+            password: password.cloned(),
             default_database,
             is_administrator: false,
         });
         Ok(())
+    }
+
+    pub(super) fn alter_login(&mut self, name: &str, password: &Arc<str>) -> SqlResult<()> {
+        let mut logins = self.engine.logins.write();
+        let login = logins.iter_mut().find(|login| fold(&login.name) == fold(name) && login.password.is_some());
+        match login {
+            Some(login) if self.is_administrator() => {
+                login.password = Some(Arc::clone(password));
+                Ok(())
+            }
+            _ => Err(SqlError::new(
+                15151,
+                format!("Cannot alter the login '{name}', because it does not exist or you do not have permission."),
+            )),
+        }
     }
 
     pub(super) fn drop_login(&mut self, name: &str) -> SqlResult<()> {

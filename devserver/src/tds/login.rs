@@ -23,14 +23,17 @@ const OPTION_1_FOREIGN_FLOATS: u8 = 0x0C;
 const OPTION_2_INTEGRATED_SECURITY: u8 = 0x80;
 const OPTION_3_EXTENSION: u8 = 0x10;
 
-const FEATURE_FEDERATED_AUTHENTICATION: u8 = 0x02;
+pub(super) const FEATURE_FEDERATED_AUTHENTICATION: u8 = 0x02;
+/// The ways of a federated login (bFedAuthLibrary): the client brings a token of its own, or asks which one is wanted.
+const LIBRARY_SECURITY_TOKEN: u8 = 0x01;
 const FEATURE_TERMINATOR: u8 = 0xFF;
 
 /// What the engine needs of a login.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LoginRequest {
     pub user: String,
-    pub password: String,
+    /// `None`: it was found out otherwise who the client is.
+    pub password: Option<String>,
     /// Empty: the login's default database.
     pub database: String,
     pub app_name: String,
@@ -48,10 +51,32 @@ impl fmt::Debug for LoginRequest {
     }
 }
 
+/// What proves who the client is.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Proof {
+    /// That of the request.
+    Password,
+    /// An access token.
+    Token(String),
+    /// The first token of Kerberos or NTLM.
+    Integrated(Vec<u8>),
+}
+
+impl fmt::Debug for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Proof::Password => "Password",
+            Proof::Token(_) => "Token(…)",
+            Proof::Integrated(_) => "Integrated(…)",
+        })
+    }
+}
+
 /// A decoded LOGIN7 message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
     pub request: LoginRequest,
+    pub proof: Proof,
     /// The version both sides speak, as LOGINACK repeats it.
     pub tds_version: u32,
     pub packet_size: usize,
@@ -66,8 +91,8 @@ impl Login {
     }
 }
 
-/// Reads LOGIN7. What the dev server cannot do (Windows authentication, another language, ...) is refused here;
-/// user and password are the engine's to check.
+/// Reads LOGIN7. What the dev server cannot do (another language, ...) is refused here; user and password are the
+/// engine's to check.
 pub fn decode(payload: &[u8]) -> SqlResult<Login> {
     if payload.len() > MAX_LOGIN_SIZE {
         return Err(SqlError::not_supported("a login of more than 128 KB"));
@@ -80,14 +105,11 @@ pub fn decode(payload: &[u8]) -> SqlResult<Login> {
             "a client with another byte order, character set or floating point format",
         ));
     }
-    if fields.option_flags_2 & OPTION_2_INTEGRATED_SECURITY != 0 {
-        let message = "Login failed. The login is from an untrusted domain and cannot be used with Integrated \
-                       authentication.";
-        return Err(SqlError::new(18452, message).severity(14));
-    }
-    if fields.features.contains(&FEATURE_FEDERATED_AUTHENTICATION) {
-        return Err(SqlError::not_supported("Microsoft Entra authentication"));
-    }
+    let proof = match fields.token {
+        Some(token) => Proof::Token(token),
+        None if fields.option_flags_2 & OPTION_2_INTEGRATED_SECURITY != 0 => Proof::Integrated(fields.sspi),
+        None => Proof::Password,
+    };
     if !fields.attached_file.is_empty() {
         return Err(SqlError::not_supported("attaching a database file at login"));
     }
@@ -103,7 +125,7 @@ pub fn decode(payload: &[u8]) -> SqlResult<Login> {
         Ok(size) => size.clamp(*PACKET_SIZE_RANGE.start(), *PACKET_SIZE_RANGE.end()),
         Err(_) => *PACKET_SIZE_RANGE.end(),
     };
-    Ok(Login { request: fields.request, tds_version, packet_size, has_features: !fields.features.is_empty() })
+    Ok(Login { request: fields.request, proof, tds_version, packet_size, has_features: fields.has_features })
 }
 
 /// The lower of the client's version and ours.
@@ -126,7 +148,10 @@ struct Fields {
     language: String,
     attached_file: String,
     new_password: String,
-    features: Vec<u8>,
+    sspi: Vec<u8>,
+    has_features: bool,
+    /// The access token, where there is one.
+    token: Option<String>,
 }
 
 impl Fields {
@@ -150,22 +175,24 @@ impl Fields {
         let language = text_at(message, &mut fixed)?;
         let database = text_at(message, &mut fixed)?;
         let _client_id: [u8; 6] = fixed.array()?;
-        let _sspi = bytes_at(message, &mut fixed, 1)?;
+        let sspi = bytes_at(message, &mut fixed, 1)?.to_vec();
         let attached_file = text_at(message, &mut fixed)?;
         let new_password = password_at(message, &mut fixed)?;
 
-        let features =
-            if option_flags_3 & OPTION_3_EXTENSION != 0 { read_features(message, extension)? } else { Vec::new() };
+        let has_features = option_flags_3 & OPTION_3_EXTENSION != 0;
+        let token = if has_features { read_features(message, extension)? } else { None };
         Ok(Fields {
             tds_version,
             packet_size,
             option_flags_1,
             option_flags_2,
-            request: LoginRequest { user, password, database, app_name, host_name },
+            request: LoginRequest { user, password: Some(password), database, app_name, host_name },
             language,
             attached_file,
             new_password,
-            features,
+            sspi,
+            has_features,
+            token,
         })
     }
 }
@@ -196,21 +223,35 @@ fn password_at(message: &[u8], fixed: &mut PayloadReader<'_>) -> Result<String, 
     super::packet::decode_utf16(&bytes)
 }
 
-/// The ids of the feature extensions. None of them is acknowledged, which tells the client that none is in use.
-fn read_features(message: &[u8], extension: &[u8]) -> Result<Vec<u8>, ReadError> {
+/// Reads over the feature extensions; gives the access token of a federated login. The other features are not
+/// acknowledged, which tells the client that none is in use.
+fn read_features(message: &[u8], extension: &[u8]) -> Result<Option<String>, ReadError> {
     let offset = PayloadReader::new(extension).u32()?;
     let offset = usize::try_from(offset).map_err(|_| ReadError::Truncated)?;
     let mut reader = PayloadReader::new(message.get(offset..).ok_or(ReadError::Truncated)?);
-    let mut features = Vec::new();
+    let mut token = None;
     loop {
         let feature = reader.u8()?;
         if feature == FEATURE_TERMINATOR {
-            return Ok(features);
+            return Ok(token);
         }
         let length = usize::try_from(reader.u32()?).map_err(|_| ReadError::Truncated)?;
-        reader.bytes(length)?;
-        features.push(feature);
+        let data = reader.bytes(length)?;
+        if feature == FEATURE_FEDERATED_AUTHENTICATION {
+            token = Some(read_token(data)?);
+        }
     }
+}
+
+/// MS-TDS 2.2.6.4, "FEDAUTH Feature Extension": a byte with the library and the echo of PRELOGIN's option, then the token.
+fn read_token(data: &[u8]) -> Result<String, ReadError> {
+    let mut reader = PayloadReader::new(data);
+    let options = reader.u8()?;
+    if options >> 1 != LIBRARY_SECURITY_TOKEN {
+        return Err(ReadError::NotSupported("a federated login that asks the server which token it wants".to_owned()));
+    }
+    let length = usize::try_from(reader.u32()?).map_err(|_| ReadError::Truncated)?;
+    super::packet::decode_utf16(reader.bytes(length)?)
 }
 
 #[cfg(test)]
@@ -272,7 +313,8 @@ pub(super) mod tests {
     fn a_login_is_read() {
         let login = decode(&message(TDS_7_4, 8000, [0xE0, 0x03, 0, 0], &[], "")).unwrap();
         assert_eq!(login.request.user, "sa");
-        assert_eq!(login.request.password, "pässword");
+        assert_eq!(login.request.password.as_deref(), Some("pässword"));
+        assert_eq!(login.proof, Proof::Password);
         assert_eq!(login.request.database, "db");
         assert_eq!(login.request.app_name, "app");
         assert_eq!(login.request.host_name, "host");
@@ -298,6 +340,22 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_token_is_read_and_shown_nowhere() {
+        let token: Vec<u8> = "a.b.c".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let with_library = |library: u8| {
+            let mut features = vec![FEATURE_FEDERATED_AUTHENTICATION, 5 + token.len() as u8, 0, 0, 0, library << 1];
+            features.extend_from_slice(&(token.len() as u32).to_le_bytes());
+            features.extend_from_slice(&token);
+            features.push(FEATURE_TERMINATOR);
+            decode(&message(TDS_7_4, 0, [0, 0, 0, OPTION_3_EXTENSION], &features, ""))
+        };
+        let login = with_library(LIBRARY_SECURITY_TOKEN).unwrap();
+        assert_eq!(login.proof, Proof::Token("a.b.c".to_owned()));
+        assert!(!format!("{login:?}").contains("a.b.c"));
+        assert_eq!(with_library(0x02).unwrap_err().number, crate::error::NOT_SUPPORTED);
+    }
+
+    #[test]
     fn versions_are_negotiated() {
         let version = |asked| decode(&message(asked, 0, [0; 4], &[], "")).map(|login| login.tds_version);
         assert_eq!(version(TDS_7_2), Ok(TDS_7_2));
@@ -309,7 +367,6 @@ pub(super) mod tests {
     #[test]
     fn what_is_not_known_is_refused() {
         let error = |options, language| decode(&message(TDS_7_4, 0, options, &[], language)).unwrap_err().number;
-        assert_eq!(error([0, OPTION_2_INTEGRATED_SECURITY, 0, 0], ""), 18452);
         assert_eq!(error([OPTION_1_BIG_ENDIAN, 0, 0, 0], ""), crate::error::NOT_SUPPORTED);
         assert_eq!(error([0; 4], "Deutsch"), crate::error::NOT_SUPPORTED);
         assert!(decode(&message(TDS_7_4, 0, [0; 4], &[], "us_english")).is_ok());

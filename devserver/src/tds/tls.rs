@@ -8,6 +8,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -30,6 +32,8 @@ pub struct TlsAcceptors {
     pub wrapped: TlsAcceptor,
     /// TLS 1.2 and 1.3.
     pub strict: TlsAcceptor,
+    /// As PEM.
+    pub certificate: String,
 }
 
 impl TlsAcceptors {
@@ -51,8 +55,16 @@ impl TlsAcceptors {
         Ok(TlsAcceptors {
             wrapped: acceptor(&[&TLS12], Vec::new())?,
             strict: acceptor(&[&TLS12, &TLS13], vec![STRICT_PROTOCOL.to_vec()])?,
+            certificate: pem(certificate.cert.der()),
         })
     }
+}
+
+/// RFC 7468: lines of 64 characters.
+fn pem(der: &[u8]) -> String {
+    let encoded = STANDARD.encode(der);
+    let lines: Vec<&str> = encoded.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }
 
 /// A socket that, until [`HandshakeStream::handshake_done`], takes PRELOGIN packets apart when reading and packs what

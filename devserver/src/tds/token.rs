@@ -12,7 +12,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::login::Login;
+use super::login::{FEATURE_FEDERATED_AUTHENTICATION, Login, Proof};
 use super::packet::{DEFAULT_PACKET_SIZE, PacketType, frame, put_b_varchar, put_us_varchar};
 use super::prelogin::SERVER_VERSION;
 use super::wire_type::{put_type_info, put_value, user_type};
@@ -29,6 +29,7 @@ const TOKEN_LOGIN_ACK: u8 = 0xAD;
 const TOKEN_FEATURE_EXT_ACK: u8 = 0xAE;
 const TOKEN_ROW: u8 = 0xD1;
 const TOKEN_ENVIRONMENT_CHANGE: u8 = 0xE3;
+const TOKEN_SSPI: u8 = 0xED;
 const TOKEN_DONE: u8 = 0xFD;
 const TOKEN_DONE_PROCEDURE: u8 = 0xFE;
 const TOKEN_DONE_IN_PROCEDURE: u8 = 0xFF;
@@ -406,12 +407,24 @@ impl ResponseWriter {
         let new_size = login.packet_size.to_string();
         self.put_environment(ENVIRONMENT_PACKET_SIZE, &name_bytes(&new_size), &name_bytes(&old_size));
         if login.has_features {
-            // None of them is in use.
-            self.tokens.extend_from_slice(&[TOKEN_FEATURE_EXT_ACK, 0xFF]);
+            self.tokens.push(TOKEN_FEATURE_EXT_ACK);
+            if let Proof::Token(_) = login.proof {
+                self.tokens.extend_from_slice(&[FEATURE_FEDERATED_AUTHENTICATION, 0, 0, 0, 0]);
+            }
+            self.tokens.push(0xFF); // no other is in use
         }
         if let Some(connection) = &mut self.connection {
             connection.spid = spid;
         }
+    }
+
+    /// What Kerberos has to say to the client, in a message of its own: tiberius, which is in use with Active Directory, reads on
+    /// in the next one.
+    pub(crate) fn integrated_answer(&mut self, answer: &[u8]) {
+        let length_at = self.begin_sized_token(TOKEN_SSPI);
+        self.tokens.extend_from_slice(answer);
+        self.end_sized_token(length_at);
+        self.send(true);
     }
 
     /// The packet size that [`ResponseWriter::login_accepted`] announced comes into force.

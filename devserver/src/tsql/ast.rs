@@ -1043,6 +1043,7 @@ pub enum UserSource {
     Login(Ident),
     WithoutLogin,
     Password(Arc<str>),
+    ExternalProvider,
 }
 
 /// GRANT, DENY or REVOKE.
@@ -1284,11 +1285,17 @@ pub enum StatementKind {
     },
     CreateUser(CreateUser),
     /// `CREATE LOGIN name WITH PASSWORD = '…' [, DEFAULT_DATABASE = name]`. CHECK_POLICY and CHECK_EXPIRATION are
-    /// read and left out: the dev server has no password policy.
+    /// read and left out: the dev server has no password policy. Without a password: `FROM WINDOWS`, `FROM EXTERNAL
+    /// PROVIDER`.
     CreateLogin {
         name: Ident,
-        password: Arc<str>,
+        password: Option<Arc<str>>,
         default_database: Option<Ident>,
+    },
+    /// `ALTER LOGIN name WITH PASSWORD = '…'`.
+    AlterLogin {
+        name: Ident,
+        password: Arc<str>,
     },
     CreateDatabase {
         name: Ident,

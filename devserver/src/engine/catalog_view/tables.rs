@@ -89,6 +89,22 @@ pub(super) static VIEWS: &[CatalogView] = &[
     },
     CatalogView {
         schema: "sys",
+        name: "security_predicates",
+        columns: &[
+            ("object_id", INT),
+            ("security_predicate_id", INT),
+            ("target_object_id", INT),
+            ("predicate_definition", TEXT),
+            ("predicate_type", INT),
+            ("predicate_type_desc", WORD),
+            ("operation", INT),
+            ("operation_desc", WORD),
+        ],
+        // There are no security policies.
+        rows: |_| Vec::new(),
+    },
+    CatalogView {
+        schema: "sys",
         name: "sysobjects",
         columns: &[
             ("name", NAME),
@@ -126,6 +142,7 @@ const COLUMN_COLUMNS: &[ColumnDescription] = &[
     ("is_column_set", BIT),
     ("generated_always_type", TINY),
     ("generated_always_type_desc", WORD),
+    ("encryption_type", INT),
     ("is_hidden", BIT),
     ("is_masked", BIT),
 ];
@@ -287,6 +304,7 @@ fn push_columns(rows: &mut Vec<Vec<Value>>, table: &TableSchema, id: ObjectId) {
             bit(false),
             Value::TinyInt(0),
             text("NOT_APPLICABLE"),
+            Value::Null,
             bit(false),
             bit(false),
         ]);

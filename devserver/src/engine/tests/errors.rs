@@ -136,7 +136,7 @@ fn under_noexec_batches_are_compiled_and_nothing_is_done() {
     for skipped in
         ["INSERT t VALUES (2)", "CREATE PROCEDURE p AS SELECT 1", "THROW 50002, 'no', 1", "DROP TABLE t", guard]
     {
-        assert_eq!(errors(&mut s, skipped), [], "{skipped}");
+        assert!(errors(&mut s, skipped).is_empty(), "{skipped}");
     }
     assert_eq!(errors(&mut s, "SELECT FROM").len(), 1, "it is still parsed");
     assert_eq!(rows(&mut s, "SELECT 1; SET NOEXEC OFF; SELECT 2"), ["ROW(Int(2))"]);

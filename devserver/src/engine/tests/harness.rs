@@ -13,7 +13,7 @@ pub fn engine() -> Arc<Engine> {
 pub fn login(engine: &Arc<Engine>, user: &str, password: &str) -> Session {
     let request = LoginRequest {
         user: user.into(),
-        password: password.into(),
+        password: Some(password.into()),
         database: String::new(),
         app_name: "test".into(),
         host_name: "here".into(),

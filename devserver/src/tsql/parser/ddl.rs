@@ -240,8 +240,9 @@ impl Parser<'_> {
             "DATABASE" => self.alter_database(),
             "ROLE" => self.alter_role(),
             "SCHEMA" => self.transfer_to_schema(),
-            "SEQUENCE" | "USER" | "LOGIN" | "AUTHORIZATION" | "SERVER" | "PARTITION" | "FULLTEXT" | "QUEUE"
-            | "SERVICE" | "CERTIFICATE" | "ASSEMBLY" | "ENDPOINT" | "EVENT" | "RESOURCE" | "WORKLOAD" | "SECURITY"
+            "LOGIN" => self.alter_login(),
+            "SEQUENCE" | "USER" | "AUTHORIZATION" | "SERVER" | "PARTITION" | "FULLTEXT" | "QUEUE" | "SERVICE"
+            | "CERTIFICATE" | "ASSEMBLY" | "ENDPOINT" | "EVENT" | "RESOURCE" | "WORKLOAD" | "SECURITY"
             | "SYMMETRIC" | "ASYMMETRIC" | "MASTER" | "CREDENTIAL" | "APPLICATION" | "XML" | "ROUTE" | "MESSAGE"
             | "EXTERNAL" => Err(self.unsupported(format!("ALTER {noun}"))),
             _ => Err(self.unexpected()),

@@ -1,5 +1,7 @@
 //! Roles, users, logins, databases and permissions.
 
+use std::sync::Arc;
+
 use super::Parser;
 use crate::error::SqlResult;
 use crate::tsql::ast::{
@@ -81,11 +83,14 @@ impl Parser<'_> {
             user.source = UserSource::WithoutLogin;
         } else if self.is_one_of(&["FOR", "FROM"]) {
             self.advance();
-            if !self.is("LOGIN") {
-                return Err(self.unsupported("users from certificates, keys and external providers"));
+            if self.accept("EXTERNAL") {
+                self.expect("PROVIDER")?;
+                user.source = UserSource::ExternalProvider;
+            } else if self.accept("LOGIN") {
+                user.source = UserSource::Login(self.identifier()?);
+            } else {
+                return Err(self.unsupported("users from certificates and keys"));
             }
-            self.advance();
-            user.source = UserSource::Login(self.identifier()?);
         }
         if self.accept("WITH") {
             self.comma_list(|p| p.user_option(&mut user))?;
@@ -117,18 +122,18 @@ impl Parser<'_> {
 
     fn create_login(&mut self) -> SqlResult<StatementKind> {
         let name = self.identifier()?;
-        if self.is("FROM") {
-            return Err(self.unsupported("logins from Windows, certificates and keys"));
+        if self.accept("FROM") {
+            if self.accept("EXTERNAL") {
+                self.expect("PROVIDER")?;
+            } else if !self.accept("WINDOWS") {
+                return Err(self.unsupported("logins from certificates and keys"));
+            }
+            if self.is("WITH") {
+                return Err(self.unsupported("options of CREATE LOGIN … FROM"));
+            }
+            return Ok(StatementKind::CreateLogin { name, password: None, default_database: None });
         }
-        self.expect_all(&["WITH", "PASSWORD"])?;
-        self.expect_symbol(Symbol::Equal)?;
-        if matches!(self.token().kind, TokenKind::Binary(_)) {
-            return Err(self.unsupported("hashed passwords"));
-        }
-        let password = self.string()?;
-        if self.is_one_of(&["HASHED", "MUST_CHANGE"]) {
-            return Err(self.unsupported(format!("the login option {}", self.keyword())));
-        }
+        let password = Some(self.login_password()?);
         let mut default_database = None;
         while self.accept_symbol(Symbol::Comma) {
             let option = self.keyword();
@@ -150,6 +155,34 @@ impl Parser<'_> {
             }
         }
         Ok(StatementKind::CreateLogin { name, password, default_database })
+    }
+
+    /// `LOGIN name WITH PASSWORD = '…'`.
+    pub(super) fn alter_login(&mut self) -> SqlResult<StatementKind> {
+        self.expect("LOGIN")?;
+        let name = self.identifier()?;
+        if !(self.is("WITH") && self.is_ahead(1, "PASSWORD")) {
+            return Err(self.unsupported("ALTER LOGIN other than WITH PASSWORD"));
+        }
+        let password = self.login_password()?;
+        if self.is_one_of(&["OLD_PASSWORD", "UNLOCK"]) || self.accept_symbol(Symbol::Comma) {
+            return Err(self.unsupported("options of ALTER LOGIN"));
+        }
+        Ok(StatementKind::AlterLogin { name, password })
+    }
+
+    /// `WITH PASSWORD = '…'`.
+    fn login_password(&mut self) -> SqlResult<Arc<str>> {
+        self.expect_all(&["WITH", "PASSWORD"])?;
+        self.expect_symbol(Symbol::Equal)?;
+        if matches!(self.token().kind, TokenKind::Binary(_)) {
+            return Err(self.unsupported("hashed passwords"));
+        }
+        let password = self.string()?;
+        if self.is_one_of(&["HASHED", "MUST_CHANGE"]) {
+            return Err(self.unsupported(format!("the login option {}", self.keyword())));
+        }
+        Ok(password)
     }
 
     /// `ROLE role ADD | DROP MEMBER member`.
