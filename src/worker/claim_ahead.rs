@@ -8,6 +8,8 @@
 //!
 //! Large jobs are wanted only as far as they fit into `max_in_flight_bytes`: the size of those to come is taken from
 //! those that came.
+//!
+//! Nothing here looks at a clock: who asks says what time it is, which may be a simulation (benches/scale).
 
 use std::time::{Duration, Instant};
 
@@ -34,6 +36,7 @@ pub(super) struct Demand {
     fixed: bool,
     seen: RunTimes,
     mean_run: Option<Duration>,
+    max_in_flight: usize,
     max_bytes: f64,
     /// What a claimed payload takes.
     payload: Option<MeanBytes>,
@@ -48,7 +51,7 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    pub(super) fn new(config: &WorkerConfig, threads: usize) -> Demand {
+    pub(super) fn new(config: &WorkerConfig, threads: usize, at: Instant) -> Demand {
         Demand {
             threads,
             batch_size: config.batch_size,
@@ -56,12 +59,13 @@ impl Demand {
             fixed: config.buffer > 0,
             seen: RunTimes::default(),
             mean_run: None,
+            max_in_flight: config.max_in_flight,
             max_bytes: config.max_in_flight_bytes as f64,
             payload: None,
             output: MeanBytes(0.0),
             claim_time: Duration::ZERO,
-            seen_at: Instant::now(),
-            look: Look { at: Instant::now(), jobs: 0 },
+            seen_at: at,
+            look: Look { at, jobs: 0 },
             too_much_since: None,
         }
     }
@@ -84,31 +88,37 @@ impl Demand {
 
     /// Looks, once in a horizon, at how many jobs have ended since the look before. Where that says that too much is
     /// held, and has said so for as long as patience lasts, returns how many are wanted.
-    pub(super) fn wanted_at_last(&mut self, now: RunTimes, unstarted: usize, all_busy: bool) -> Option<usize> {
+    pub(super) fn wanted_at_last(
+        &mut self,
+        now: RunTimes,
+        unstarted: usize,
+        all_busy: bool,
+        at: Instant,
+    ) -> Option<usize> {
         let last = self.look;
-        if last.at.elapsed() < self.horizon() {
+        if at.saturating_duration_since(last.at) < self.horizon() {
             return None;
         }
-        self.look = Look { at: Instant::now(), jobs: now.jobs };
-        if !all_busy || unstarted <= self.jobs_in_horizon_at(last.mean_run(now, self.threads)) {
+        self.look = Look { at, jobs: now.jobs };
+        if !all_busy || unstarted <= self.jobs_in_horizon_at(last.mean_run(now, self.threads, at)) {
             self.too_much_since = None;
             return None;
         }
         let since = *self.too_much_since.get_or_insert(last);
-        if since.at.elapsed() < self.patience() {
+        if at.saturating_duration_since(since.at) < self.patience() {
             return None;
         }
         self.too_much_since = None;
-        let mean_run = since.mean_run(now, self.threads);
-        self.notice(now);
+        let mean_run = since.mean_run(now, self.threads, at);
+        self.notice(now, at);
         self.mean_run = Some(mean_run);
         Some(self.jobs_in_horizon_at(mean_run))
     }
 
     /// Nothing is held. After a time without a job, whatever comes may be of another kind: one for each idle thread
     /// will tell.
-    pub(super) fn holds_nothing(&mut self, now: RunTimes) {
-        if now.jobs == self.seen.jobs && self.seen_at.elapsed() >= self.patience() {
+    pub(super) fn holds_nothing(&mut self, now: RunTimes, at: Instant) {
+        if now.jobs == self.seen.jobs && at.saturating_duration_since(self.seen_at) >= self.patience() {
             self.mean_run = None; // not how large they are, which bounds memory
         }
     }
@@ -146,8 +156,23 @@ impl Demand {
         self.claim_time = if self.claim_time.is_zero() { took } else { (self.claim_time + took) / 2 };
     }
 
-    pub(super) fn ahead(&mut self, now: RunTimes) -> usize {
-        self.notice(now);
+    /// How many jobs to claim now, where `to_fill` threads want one; 0: none, until something changes.
+    pub(super) fn room(&mut self, now: RunTimes, in_flight: &InFlight, to_fill: usize, at: Instant) -> usize {
+        let unstarted = in_flight.unstarted();
+        let ahead = self.ahead(now, at);
+        let low_water = self.low_water(ahead);
+        in_flight.set_low_water(low_water);
+        if unstarted > low_water && unstarted >= to_fill {
+            return 0;
+        }
+        let wanted = (to_fill + ahead).saturating_sub(unstarted);
+        let allowed = self.max_in_flight.saturating_sub(in_flight.jobs());
+        let fit = self.jobs_that_fit(in_flight).unwrap_or(1); // one tells how large they are
+        wanted.min(allowed).min(fit)
+    }
+
+    fn ahead(&mut self, now: RunTimes, at: Instant) -> usize {
+        self.notice(now, at);
         let wanted = match self.mean_run {
             _ if self.fixed => self.most,
             Some(mean_run) => self.jobs_in_horizon_at(mean_run),
@@ -164,20 +189,20 @@ impl Demand {
     /// At how many unstarted jobs the next claim is worth its while: when it can get a full batch, or when as many are
     /// left as run while two claims take their time, which is between a quarter and half of what is wanted `ahead`.
     /// Fewer claims get more jobs each.
-    pub(super) fn low_water(&self, ahead: usize) -> usize {
+    fn low_water(&self, ahead: usize) -> usize {
         let while_claiming = self.mean_run.map_or(0, |mean_run| self.jobs_in(2 * self.claim_time, mean_run));
         while_claiming.clamp(ahead / 4, ahead / 2).max(ahead.saturating_sub(self.batch_size))
     }
 
     /// Learns from the jobs that have ended since the last time.
-    pub(super) fn notice(&mut self, now: RunTimes) {
+    pub(super) fn notice(&mut self, now: RunTimes, at: Instant) {
         let jobs = now.jobs - self.seen.jobs;
         if jobs > 0 {
             let mean = (now.total - self.seen.total).div_f64(jobs as f64);
             self.mean_run = Some(self.mean_run.map_or(mean, |before| (before + mean) / 2));
             self.output = self.output.and((now.output_bytes - self.seen.output_bytes) as f64 / jobs as f64);
             self.seen = now;
-            self.seen_at = Instant::now();
+            self.seen_at = at;
         }
     }
 
@@ -213,9 +238,9 @@ struct Look {
 impl Look {
     /// How long jobs have taken since, at least, where all threads were busy: those that run now count as if they had
     /// ended.
-    fn mean_run(&self, now: RunTimes, threads: usize) -> Duration {
+    fn mean_run(&self, now: RunTimes, threads: usize, at: Instant) -> Duration {
         let jobs = (now.jobs - self.jobs) as usize + threads;
-        (self.at.elapsed() * threads as u32).div_f64(jobs as f64)
+        (at.saturating_duration_since(self.at) * threads as u32).div_f64(jobs as f64)
     }
 }
 
@@ -224,16 +249,23 @@ mod tests {
     use super::*;
     use crate::worker::in_flight_counts::Stage;
 
+    /// Without a literal, which it has in this crate alone: benches/scale includes this file.
+    fn changed(change: impl FnOnce(&mut WorkerConfig)) -> WorkerConfig {
+        let mut config = WorkerConfig::default();
+        change(&mut config);
+        config
+    }
+
     fn ahead(mean_run: Duration, claim: Duration) -> usize {
-        let mut demand = Demand::new(&WorkerConfig::default(), 8);
+        let mut demand = Demand::new(&WorkerConfig::default(), 8, Instant::now());
         demand.claimed(claim);
-        demand.ahead(RunTimes { jobs: 100, total: mean_run * 100, output_bytes: 0 })
+        demand.ahead(RunTimes { jobs: 100, total: mean_run * 100, output_bytes: 0 }, Instant::now())
     }
 
     #[test]
     fn nothing_is_wanted_ahead_before_a_run_time_is_known() {
-        let mut demand = Demand::new(&WorkerConfig::default(), 8);
-        assert_eq!(demand.ahead(RunTimes::default()), 0);
+        let mut demand = Demand::new(&WorkerConfig::default(), 8, Instant::now());
+        assert_eq!(demand.ahead(RunTimes::default(), Instant::now()), 0);
     }
 
     #[test]
@@ -246,12 +278,12 @@ mod tests {
 
     #[test]
     fn jobs_are_claimed_ahead_for_the_threads_that_the_worker_may_have() {
-        let mut demand = Demand::new(&WorkerConfig::default(), 8);
+        let mut demand = Demand::new(&WorkerConfig::default(), 8, Instant::now());
         let seen = RunTimes { jobs: 100, total: Duration::from_secs(1), output_bytes: 0 };
         demand.has_threads(2);
-        assert_eq!(demand.ahead(seen), 20, "0.1 s of 2 threads at 10 ms a job");
+        assert_eq!(demand.ahead(seen, Instant::now()), 20, "0.1 s of 2 threads at 10 ms a job");
         demand.has_threads(8);
-        assert_eq!(demand.ahead(seen), 80);
+        assert_eq!(demand.ahead(seen, Instant::now()), 80);
     }
 
     #[test]
@@ -262,10 +294,10 @@ mod tests {
     #[test]
     fn a_claim_is_made_at_a_quarter_of_what_is_wanted_unless_claims_are_slow() {
         let low_water = |claim_ms: u64| {
-            let mut demand = Demand::new(&WorkerConfig::default(), 2);
+            let mut demand = Demand::new(&WorkerConfig::default(), 2, Instant::now());
             demand.claimed(Duration::from_millis(claim_ms));
             let ms = Duration::from_millis(1);
-            let ahead = demand.ahead(RunTimes { jobs: 100, total: ms * 100, output_bytes: 0 });
+            let ahead = demand.ahead(RunTimes { jobs: 100, total: ms * 100, output_bytes: 0 }, Instant::now());
             (ahead, demand.low_water(ahead))
         };
         assert_eq!(low_water(1), (200, 50));
@@ -276,46 +308,52 @@ mod tests {
 
     #[test]
     fn long_jobs_after_short_ones_lower_the_demand_before_one_of_them_has_ended() {
-        let mut demand = Demand::new(&WorkerConfig::default(), 2);
+        let (begun, minute) = (Instant::now(), Duration::from_secs(60));
+        let mut demand = Demand::new(&WorkerConfig::default(), 2, begun);
         demand.claimed(Duration::from_millis(1));
         let short = RunTimes { jobs: 1_000, total: Duration::from_millis(1), output_bytes: 0 };
-        assert_eq!(demand.ahead(short), 1_000);
-        demand.look.at -= Duration::from_secs(60);
-        assert_eq!(demand.wanted_at_last(short, 1_000, false), None, "a thread is idle");
-        demand.look = Look { at: Instant::now() - Duration::from_secs(60), jobs: 1_000 };
-        assert_eq!(demand.wanted_at_last(short, 1_000, true), Some(0), "two threads, two jobs, a minute");
-        assert_eq!(demand.ahead(short), 0, "and it stays so while none ends");
+        assert_eq!(demand.ahead(short, begun), 1_000);
+        assert_eq!(demand.wanted_at_last(short, 1_000, false, begun + minute), None, "a thread is idle");
+        let wanted = demand.wanted_at_last(short, 1_000, true, begun + 2 * minute);
+        assert_eq!(wanted, Some(0), "two threads, two jobs, a minute");
+        assert_eq!(demand.ahead(short, begun + 2 * minute), 0, "and it stays so while none ends");
     }
 
     #[test]
     fn after_a_time_without_jobs_what_was_known_of_them_is_forgotten() {
-        let mut demand = Demand::new(&WorkerConfig::default(), 2);
+        let begun = Instant::now();
+        let mut demand = Demand::new(&WorkerConfig::default(), 2, begun);
         let short = RunTimes { jobs: 1_000, total: Duration::from_millis(1), output_bytes: 0 };
-        assert_eq!(demand.ahead(short), 1_000);
-        demand.holds_nothing(short);
-        assert_eq!(demand.ahead(short), 1_000, "they have just ended");
-        demand.seen_at -= Duration::from_secs(60);
-        demand.holds_nothing(short);
-        assert_eq!(demand.ahead(short), 0);
+        assert_eq!(demand.ahead(short, begun), 1_000);
+        demand.holds_nothing(short, begun);
+        assert_eq!(demand.ahead(short, begun), 1_000, "they have just ended");
+        let later = begun + Duration::from_secs(60);
+        demand.holds_nothing(short, later);
+        assert_eq!(demand.ahead(short, later), 0);
     }
 
     /// A demand that has seen payloads and outputs of these sizes, may hold 64 MiB, and would like 1,000 jobs ahead.
     fn of_sizes(payload: usize, output: u64) -> Demand {
-        let config = WorkerConfig { max_in_flight_bytes: 64 << 20, ..WorkerConfig::default() };
-        let mut demand = Demand::new(&config, 2);
+        let config = changed(|config| config.max_in_flight_bytes = 64 << 20);
+        let mut demand = Demand::new(&config, 2, Instant::now());
         demand.claimed_payloads(2, 2 * payload);
-        demand.notice(RunTimes { jobs: 10, total: Duration::from_micros(10), output_bytes: 10 * output });
+        demand
+            .notice(RunTimes { jobs: 10, total: Duration::from_micros(10), output_bytes: 10 * output }, Instant::now());
         demand
     }
 
     #[test]
     fn no_more_is_claimed_than_fits_by_the_mean_size() {
         let in_flight = InFlight::default();
-        assert_eq!(Demand::new(&WorkerConfig::default(), 2).jobs_that_fit(&in_flight), None, "nothing is known yet");
+        assert_eq!(
+            Demand::new(&WorkerConfig::default(), 2, Instant::now()).jobs_that_fit(&in_flight),
+            None,
+            "nothing is known yet"
+        );
 
         let mut demand = of_sizes(2 << 20, 0);
         assert_eq!(demand.jobs_that_fit(&in_flight), Some(32));
-        assert_eq!(demand.ahead(demand.seen), 30, "beside two that run");
+        assert_eq!(demand.ahead(demand.seen, Instant::now()), 30, "beside two that run");
         in_flight.enter(Stage::Unstarted, 20);
         in_flight.grow(40 << 20);
         assert_eq!(demand.jobs_that_fit(&in_flight), Some(12));
@@ -352,7 +390,7 @@ mod tests {
 
     #[test]
     fn a_fixed_buffer_is_what_is_wanted() {
-        let config = WorkerConfig { buffer: 7, ..WorkerConfig::default() };
-        assert_eq!(Demand::new(&config, 8).ahead(RunTimes::default()), 7);
+        let config = changed(|config| config.buffer = 7);
+        assert_eq!(Demand::new(&config, 8, Instant::now()).ahead(RunTimes::default(), Instant::now()), 7);
     }
 }

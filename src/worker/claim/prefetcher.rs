@@ -88,7 +88,7 @@ impl Prefetcher {
             executor,
             watcher,
             enqueued,
-            demand: Demand::new(config, state.threads),
+            demand: Demand::new(config, state.threads, Instant::now()),
             alone: Alone::default(),
             lost_answers: LostAnswers::default(),
             undelivered: UndeliverablePayload::default(),
@@ -243,25 +243,15 @@ impl Prefetcher {
 
     /// How many jobs to claim now; 0: none, until something changes.
     fn room(&mut self) -> usize {
-        let StageContext { config, in_flight, tally, .. } = &*self.state;
-        let run_times = tally.run_times();
+        let StageContext { in_flight, tally, .. } = &*self.state;
+        let (run_times, now) = (tally.run_times(), Instant::now());
         if in_flight.jobs() == 0 {
-            self.demand.holds_nothing(run_times);
+            self.demand.holds_nothing(run_times, now);
         }
         let load = self.executor.load();
         self.demand.has_threads(load.usable);
-        let unstarted = in_flight.unstarted();
         let to_fill = self.threads_to_fill(&load);
-        let ahead = self.demand.ahead(run_times);
-        let low_water = self.demand.low_water(ahead);
-        in_flight.set_low_water(low_water);
-        if unstarted > low_water && unstarted >= to_fill {
-            return 0;
-        }
-        let wanted = (to_fill + ahead).saturating_sub(unstarted);
-        let allowed = config.max_in_flight.saturating_sub(in_flight.jobs());
-        let fit = self.demand.jobs_that_fit(in_flight).unwrap_or(1); // one tells how large they are
-        wanted.min(allowed).min(fit).min(self.limit.jobs())
+        self.demand.room(run_times, in_flight, to_fill, now).min(self.limit.jobs())
     }
 
     /// How many threads no job runs on.
@@ -320,7 +310,9 @@ impl Prefetcher {
         // What waits for a thread that is the worker's due is not too much: it would be claimed again at once.
         let unstarted = in_flight.unstarted().saturating_sub(self.threads_to_fill(&load));
         self.demand.has_threads(load.usable);
-        let Some(wanted) = self.demand.wanted_at_last(tally.run_times(), unstarted, all_busy) else { return };
+        let Some(wanted) = self.demand.wanted_at_last(tally.run_times(), unstarted, all_busy, Instant::now()) else {
+            return;
+        };
         let surplus = unstarted.saturating_sub(wanted);
         if surplus > 0 {
             tracing::debug!(
@@ -360,7 +352,7 @@ impl Prefetcher {
                 () = tokio::time::sleep(self.demand.horizon()), if in_flight.unstarted() > 0 => self.give_back_surplus(),
                 // The last of the jobs that were in flight has ended: a drain need not wait for another claim.
                 () = in_flight.demand() => {
-                    self.demand.notice(tally.run_times());
+                    self.demand.notice(tally.run_times(), Instant::now());
                     if claimed == 0 && in_flight.jobs() == 0 {
                         arrivals.found_nothing();
                     }

@@ -29,10 +29,11 @@ use crate::worker::lease::worker_life::Registration;
 use crate::worker::stage_context::StageContext;
 
 use super::drop_user_values::DroppedElsewhere;
-use super::fair_pool::{Jobs, Load, MemberId, Pool};
+use super::fair_pool::{Load, Pool};
 use super::hooks::Hooks;
 use super::kind_waiting::{Admission, KindLimits};
 use super::overdue::Overdue;
+use super::turns::{Jobs, MemberId};
 
 /// How often it is looked for jobs that wait too long for others of their kind.
 const SURPLUS_INTERVAL: Duration = Duration::from_secs(1);

@@ -9,17 +9,13 @@
 //! `par_iter` finds idle threads that steal its pieces. Nothing in the pool ever waits for a channel: the end of a slot
 //! and the arrival of a job call [`Pool::pump`], and that is all the scheduling there is.
 //!
-//! Several workers can share the threads. Each turn goes to the worker that has had the least time for its weight
-//! (start-time fair queueing): a turn that runs counts as long as it has run, and at least as long as the worker's
-//! turns take on average. So a worker of long jobs does not take thread after thread from one of short jobs before its
-//! first turn has ended.
+//! Several workers can share the threads: whose turn it is is [`turns`](super::turns)' to say.
 //!
 //! A thread that waits in a handler's `par_iter` for a piece takes other tasks from the pool meanwhile, a slot among
 //! them, and runs whole jobs on the waiting job's stack. That keeps the core at work, but must not go on and on: with
 //! [`MAX_DEPTH`] jobs on its stack a thread gives a slot back. The pool is pumped again a moment later
 //! ([`Pool::keep_pumping`]), because another thread may be idle.
 
-use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,9 +28,7 @@ use tokio::sync::Notify;
 use crate::error::Error;
 use crate::handler::Threads;
 
-/// How long a turn goes on taking jobs before the thread goes back to the pool. Handing a task to rayon costs about a
-/// microsecond: with jobs shorter than this the cost is shared by several, longer jobs get a turn each.
-const SLICE: Duration = Duration::from_micros(200);
+use super::turns::{Charge, Jobs, Member, MemberId, Members, SLICE};
 
 /// How many jobs may be on one thread's stack: one that runs, and one that waits in rayon for its pieces.
 const MAX_DEPTH: u32 = 2;
@@ -42,18 +36,6 @@ const MAX_DEPTH: u32 = 2;
 /// How long after a slot was given back the pool is pumped again: a thousandth of a second of a core, should one be
 /// idle, and a thousand wake-ups a second at the most.
 const PUMP_AGAIN: Duration = Duration::from_millis(1);
-
-/// The jobs of one worker, as the pool sees them.
-pub(in crate::worker) trait Jobs: Send + Sync {
-    /// How many could start now.
-    fn waiting(&self) -> usize;
-
-    /// Runs jobs one after the other until there are none, or one has ended after `slice_end`.
-    fn run(&self, slice_end: Instant);
-
-    /// [`run`](Self::run) has panicked.
-    fn panicked(&self, panic: Box<dyn Any + Send>);
-}
 
 /// A rayon pool and the workers that use it.
 pub(in crate::worker) struct Pool {
@@ -181,10 +163,6 @@ impl Threads for Pool {
     }
 }
 
-/// A worker of a pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::worker) struct MemberId(u64);
-
 /// How the threads of a pool are used.
 pub(in crate::worker) struct Load {
     /// There are several workers.
@@ -300,150 +278,10 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Jobs whose turn has begun, and what it is charged.
-type Begun = (Arc<dyn Jobs>, Charge);
-
-/// What a turn is charged while it runs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Charge {
-    member: MemberId,
-    begun_at: Instant,
-    /// How long it was expected to take.
-    seconds: f64,
-}
-
-impl Charge {
-    fn elapsed(&self, at: Instant) -> f64 {
-        at.saturating_duration_since(self.begun_at).as_secs_f64()
-    }
-
-    /// How long it will have taken. One that takes longer than was expected may take as long again.
-    fn expected(&self, at: Instant) -> f64 {
-        let elapsed = self.elapsed(at);
-        if elapsed <= self.seconds { self.seconds } else { 2.0 * elapsed }
-    }
-}
-
-/// The workers of a pool.
-#[derive(Default)]
-struct Members {
-    all: Vec<Member>,
-    joined: u64,
-    /// The least time spent by one that has jobs: where one starts that had none for a while. It never goes back.
-    now: f64,
-}
-
-struct Member {
-    id: MemberId,
-    jobs: Weak<dyn Jobs>,
-    weight: f64,
-    /// Seconds that its turns took which have ended, by its weight.
-    settled: f64,
-    /// How long a turn takes: a moving mean.
-    mean_turn: f64,
-    running: Vec<Charge>,
-    /// At the last look no job of its waited.
-    is_idle: bool,
-}
-
-impl Member {
-    /// The time that it has had, without any guess.
-    fn spent(&self, at: Instant) -> f64 {
-        self.settled + self.running.iter().map(|turn| turn.elapsed(at)).sum::<f64>() / self.weight
-    }
-
-    /// The time that it will have had when the turns that run have ended, as far as can be said.
-    fn expected(&self, at: Instant) -> f64 {
-        self.settled + self.running.iter().map(|turn| turn.expected(at)).sum::<f64>() / self.weight
-    }
-
-    /// The one that had less time; of two that had the same, the one that has fewer threads for its weight.
-    fn comes_before(&self, other: &Member, at: Instant) -> bool {
-        let threads = |member: &Member| member.running.len() as f64 / member.weight;
-        let (own, others) = (self.expected(at), other.expected(at));
-        own < others || (own == others && threads(self) < threads(other))
-    }
-}
-
-/// The jobs that were there at a look, and how many could start. They must be let go after the lock on the members.
-type Look = Vec<(Arc<dyn Jobs>, usize)>;
-
-impl Members {
-    fn join(&mut self, jobs: Weak<dyn Jobs>, weight: f64) -> MemberId {
-        self.all.retain(|member| member.jobs.strong_count() > 0);
-        self.joined += 1;
-        let id = MemberId(self.joined);
-        // Where it starts is seen when it has jobs.
-        let (settled, mean_turn, running, is_idle) = (0.0, 0.0, Vec::new(), true);
-        self.all.push(Member { id, jobs, weight, settled, mean_turn, running, is_idle });
-        id
-    }
-
-    /// Looks which workers have jobs. Those that are gone are removed once their turns have ended.
-    fn look(&mut self, at: Instant) -> Look {
-        self.all.retain(|member| !member.running.is_empty() || member.jobs.strong_count() > 0);
-        let mut look = Look::with_capacity(self.all.len());
-        let mut have_come = Vec::new();
-        for (place, member) in self.all.iter_mut().enumerate() {
-            let waiting = member.jobs.upgrade().map_or(0, |jobs| {
-                let waiting = jobs.waiting();
-                look.push((jobs, waiting));
-                waiting
-            });
-            if waiting == 0 {
-                member.is_idle = true;
-            } else if member.is_idle {
-                have_come.push(place);
-            }
-        }
-        let spent = |member: &Member| member.spent(at);
-        let busy = self.all.iter().filter(|member| !member.is_idle).map(spent).reduce(f64::min);
-        // Where nobody waited, nobody went without: all start level.
-        let now = busy.or_else(|| self.all.iter().map(spent).reduce(f64::max));
-        self.now = self.now.max(now.unwrap_or(0.0));
-        for place in have_come {
-            let member = &mut self.all[place];
-            // What it did not use while it had no jobs is not saved up, whether it had turns that ran on or not.
-            member.settled += (self.now - member.spent(at)).max(0.0);
-            member.is_idle = false;
-        }
-        look
-    }
-
-    /// The jobs whose turn it is, or `None` where there are none; and those to be let go after the lock.
-    fn begin_turn(&mut self, begun_at: Instant) -> (Option<Begun>, Vec<Arc<dyn Jobs>>) {
-        let mut others: Vec<_> = self.look(begun_at).into_iter().map(|(jobs, _)| jobs).collect();
-        let longest = self.all.iter().map(|member| member.mean_turn).fold(SLICE.as_secs_f64(), f64::max);
-        let waiting = self.all.iter_mut().filter(|member| !member.is_idle);
-        let next = waiting.reduce(|first, member| if member.comes_before(first, begun_at) { member } else { first });
-        let Some(member) = next else { return (None, others) };
-        // The look holds the jobs of each that has some.
-        let Some(place) = others.iter().position(|jobs| std::ptr::addr_eq(Arc::as_ptr(jobs), member.jobs.as_ptr()))
-        else {
-            return (None, others);
-        };
-        // Of one whose turns nobody knows yet no more is believed than of the others.
-        let mean = if member.mean_turn == 0.0 { longest } else { member.mean_turn };
-        // Where those that have ended were shorter, the ones that run now tell how long it may take.
-        let seconds = member.running.iter().map(|turn| turn.elapsed(begun_at)).fold(mean, f64::max);
-        let charge = Charge { member: member.id, begun_at, seconds };
-        member.running.push(charge);
-        (Some((others.swap_remove(place), charge)), others)
-    }
-
-    fn end_turn(&mut self, charge: Charge, ended_at: Instant) {
-        let Some(member) = self.all.iter_mut().find(|member| member.id == charge.member) else { return };
-        // Two that are equal are as good as each other.
-        let Some(place) = member.running.iter().position(|turn| *turn == charge) else { return };
-        member.running.swap_remove(place);
-        let took = charge.elapsed(ended_at);
-        member.settled += took / member.weight;
-        member.mean_turn = if member.mean_turn == 0.0 { took } else { (3.0 * member.mean_turn + took) / 4.0 };
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::any::Any;
+
     use super::*;
 
     #[derive(Default)]
@@ -463,128 +301,6 @@ mod tests {
         fn run(&self, _: Instant) {}
 
         fn panicked(&self, _: Box<dyn Any + Send>) {}
-    }
-
-    /// Workers whose jobs always take the same time, on threads that a simulated clock moves.
-    struct Simulation {
-        members: Members,
-        workers: Vec<(Arc<Queued>, Duration)>,
-        threads: usize,
-        running: Vec<(Instant, Charge)>,
-        at: Instant,
-    }
-
-    impl Simulation {
-        fn new(threads: usize) -> Simulation {
-            Simulation {
-                members: Members::default(),
-                workers: Vec::new(),
-                threads,
-                running: Vec::new(),
-                at: Instant::now(),
-            }
-        }
-
-        fn join(&mut self, turn: Duration, waiting: usize) -> Arc<Queued> {
-            let jobs = Arc::new(Queued(AtomicUsize::new(waiting)));
-            let weak: Weak<Queued> = Arc::downgrade(&jobs);
-            self.members.join(weak, 1.0);
-            self.workers.push((jobs.clone(), turn));
-            jobs
-        }
-
-        /// Gives the free threads to whom they belong, and returns how many turns each has begun.
-        fn fill(&mut self, begun: &mut [usize]) {
-            while self.running.len() < self.threads {
-                let (Some((_, charge)), _) = self.members.begin_turn(self.at) else { return };
-                let place = charge.member.0 as usize - 1;
-                let (jobs, turn) = &self.workers[place];
-                jobs.0.fetch_sub(1, Ordering::AcqRel);
-                begun[place] += 1;
-                self.running.push((self.at + *turn, charge));
-            }
-        }
-
-        /// Runs for so long, and returns how many turns each worker has begun.
-        fn run(&mut self, time: Duration) -> Vec<usize> {
-            let (until, mut begun) = (self.at + time, vec![0; self.workers.len()]);
-            loop {
-                self.fill(&mut begun);
-                let first = (0..self.running.len()).min_by_key(|place| self.running[*place].0);
-                let Some(first) = first.filter(|first| self.running[*first].0 <= until) else {
-                    self.at = until;
-                    return begun;
-                };
-                let (ended_at, charge) = self.running.swap_remove(first);
-                self.at = ended_at;
-                self.members.end_turn(charge, ended_at);
-                self.members.look(ended_at); // as the end of a slot does
-            }
-        }
-
-        /// How many threads a worker has now.
-        fn threads_of(&self, place: usize) -> usize {
-            self.running.iter().filter(|(_, charge)| charge.member.0 as usize == place + 1).count()
-        }
-    }
-
-    const MANY: usize = 1 << 40;
-
-    #[test]
-    fn what_was_not_used_is_not_saved_up_while_a_long_job_runs() {
-        let mut pool = Simulation::new(4);
-        let one_long = pool.join(Duration::from_secs(1_000), 1);
-        pool.join(Duration::from_millis(10), MANY);
-        pool.run(Duration::from_secs(500));
-        one_long.set(MANY);
-        pool.workers[0].1 = Duration::from_millis(10);
-        let begun = pool.run(Duration::from_secs(10));
-        assert!(begun[1] > 1_000, "half of four threads would be 2,000 turns, one has run on; not {begun:?}");
-    }
-
-    #[test]
-    fn a_newcomer_does_not_wait_for_what_others_were_expected_to_take() {
-        let mut pool = Simulation::new(8);
-        pool.join(Duration::from_secs(60), 8);
-        pool.run(Duration::from_secs(61));
-        // All at once, expected to take a minute each, they take a moment.
-        pool.workers[0].0.set(MANY);
-        pool.workers[0].1 = Duration::from_millis(10);
-        pool.run(Duration::from_millis(5));
-        pool.join(Duration::from_millis(10), MANY);
-        let begun = pool.run(Duration::from_secs(1));
-        assert!(begun[1] > 300, "half would be 400, not {begun:?}");
-    }
-
-    #[test]
-    fn long_jobs_do_not_take_all_threads_before_the_first_has_ended() {
-        let mut pool = Simulation::new(8);
-        pool.join(Duration::from_millis(1), MANY);
-        pool.join(Duration::from_secs(3_600), MANY);
-        pool.run(Duration::from_secs(10));
-        assert!((3..=5).contains(&pool.threads_of(1)), "half of the threads, not {}", pool.threads_of(1));
-    }
-
-    #[test]
-    fn what_was_not_used_is_not_saved_up_while_there_was_no_job() {
-        let mut pool = Simulation::new(4);
-        let idle = pool.join(Duration::from_millis(10), 1);
-        pool.join(Duration::from_millis(10), MANY);
-        pool.run(Duration::from_secs(500));
-        idle.set(MANY);
-        let begun = pool.run(Duration::from_secs(10));
-        assert!(begun[1] > 1_900, "half of four threads are 2,000 turns, not {begun:?}");
-    }
-
-    #[test]
-    fn jobs_of_which_nothing_is_known_do_not_take_all_threads_at_once() {
-        let mut pool = Simulation::new(8);
-        let short = pool.join(Duration::from_millis(1), 8);
-        pool.run(Duration::from_secs(1));
-        short.set(MANY);
-        pool.join(Duration::from_secs(3_600), MANY);
-        pool.run(Duration::ZERO);
-        assert!((3..=5).contains(&pool.threads_of(1)), "half of the threads, not {}", pool.threads_of(1));
     }
 
     #[test]

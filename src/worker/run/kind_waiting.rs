@@ -175,7 +175,8 @@ mod tests {
     use crate::worker::held_job::Held;
     use crate::worker::lease::validity::LeaseValidity;
     use crate::worker::lease::worker_life::Registration;
-    use crate::worker::run::fair_pool::{Jobs, Pool};
+    use crate::worker::run::fair_pool::Pool;
+    use crate::worker::run::turns::Jobs;
     use crate::worker::stage_context::StageContext;
 
     /// So many unstarted jobs, of the queue's delivery.

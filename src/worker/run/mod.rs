@@ -6,3 +6,4 @@ pub(super) mod fair_pool;
 pub(super) mod hooks;
 pub(super) mod kind_waiting;
 pub(super) mod overdue;
+pub(super) mod turns;

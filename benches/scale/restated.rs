@@ -1,0 +1,112 @@
+//! Rules that the simulation restates because they stand beside I/O or in T-SQL. Each names the file where it is the
+//! truth; [`check`] fails where that file says something else.
+//!
+//! What is not here is not restated but run: `worker.rs` lists the worker's own types.
+
+use crate::world::{MS, Micros, SECOND};
+
+/// `src/queue/idle_connections.rs`: a connection that idled for so long is made anew.
+pub const MAX_IDLE: Micros = 60 * SECOND;
+
+/// `src/worker/claim/prefetcher.rs`: when a worker that waits for jobs claims whatever the watcher says.
+pub const CLAIM_ANYWAY: Micros = 300 * SECOND;
+
+/// `src/worker/claim/empty_queue_watcher.rs`: how long one call waits in SQL Server.
+pub const WAIT: Micros = 2 * SECOND;
+
+/// The same file: how often a worker looks for which there is no place among those that wait.
+pub const LOOK_EVERY: Micros = 10 * SECOND;
+
+/// `sql/235_await_jobs.sql`: how many sessions of a queue wait.
+pub const PLACES: usize = 32;
+
+/// The same file: the shortest delay before a look.
+pub const SHORTEST_LOOK: Micros = 10 * MS;
+
+/// `sql/290_tend.sql`, `sql/320_heartbeat.sql`: for how long the duties are kept.
+pub const DUTIES: Micros = 3 * SECOND;
+
+/// `sql/290_tend.sql`: nobody was served for longer than this: an outage.
+pub const GAP: Micros = 2 * SECOND;
+
+/// The same file: how many leases a worker gets unasked between two heartbeats.
+pub const UNSERVED: u8 = 3;
+
+/// `src/worker/maintenance.rs`: how many jobs and workers one call of promote or reap takes.
+pub const MAINTENANCE_BATCH: usize = 1_000;
+
+/// The same file.
+pub const EXPIRE_EVERY: Micros = 60 * SECOND;
+
+/// `src/worker/lease/validity.rs`: the longest pause between two tries to renew a lease.
+pub const LONGEST_SLEEP: Micros = SECOND;
+
+/// `src/worker/lease/keeper.rs`: the shortest.
+pub const RENEW_AGAIN: Micros = 50 * MS;
+
+/// `src/worker/acknowledge/finish_retries.rs`: the pauses before an acknowledgement is repeated.
+pub const FINISH_AGAIN: (Micros, Micros) = (20 * MS, 5 * SECOND);
+
+/// `src/worker/mod.rs`: how many acknowledgements are under way at once.
+pub const COMPLETION_SESSIONS: usize = 2;
+
+/// A file, its text, and what it must say for the rules above to be its own.
+type Said = (&'static str, &'static str, String);
+
+fn said() -> Vec<Said> {
+    let idle = ("src/queue/idle_connections.rs", include_str!("../../src/queue/idle_connections.rs"));
+    let prefetcher = ("src/worker/claim/prefetcher.rs", include_str!("../../src/worker/claim/prefetcher.rs"));
+    let watcher =
+        ("src/worker/claim/empty_queue_watcher.rs", include_str!("../../src/worker/claim/empty_queue_watcher.rs"));
+    let maintenance = ("src/worker/maintenance.rs", include_str!("../../src/worker/maintenance.rs"));
+    let validity = ("src/worker/lease/validity.rs", include_str!("../../src/worker/lease/validity.rs"));
+    let keeper = ("src/worker/lease/keeper.rs", include_str!("../../src/worker/lease/keeper.rs"));
+    let retries =
+        ("src/worker/acknowledge/finish_retries.rs", include_str!("../../src/worker/acknowledge/finish_retries.rs"));
+    let worker = ("src/worker/mod.rs", include_str!("../../src/worker/mod.rs"));
+    let await_jobs = ("sql/235_await_jobs.sql", include_str!("../../sql/235_await_jobs.sql"));
+    let tend = ("sql/290_tend.sql", include_str!("../../sql/290_tend.sql"));
+    let heartbeat = ("sql/320_heartbeat.sql", include_str!("../../sql/320_heartbeat.sql"));
+    let seconds =
+        |name: &str, time: Micros| format!("const {name}: Duration = Duration::from_secs({});", time / SECOND);
+    let again = format!(
+        "(Duration, Duration) = (Duration::from_millis({}), Duration::from_secs({}));",
+        FINISH_AGAIN.0 / MS,
+        FINISH_AGAIN.1 / SECOND
+    );
+    let all = [
+        (idle, seconds("MAX_IDLE", MAX_IDLE)),
+        (prefetcher, seconds("CLAIM_ANYWAY", CLAIM_ANYWAY)),
+        (prefetcher, "sleep(if watches { CLAIM_ANYWAY } else { pause })".to_string()),
+        (watcher, seconds("WAIT", WAIT)),
+        (watcher, seconds("LOOK_EVERY", LOOK_EVERY)),
+        (watcher, "self.pause(jittered(LOOK_EVERY)).await;".to_string()),
+        (await_jobs, format!("@most_sessions int = {PLACES} ")),
+        (await_jobs, format!("CASE WHEN @first_ms < {0} THEN {0} ELSE @first_ms END;", SHORTEST_LOOK / MS)),
+        (
+            await_jobs,
+            "CASE WHEN @delay_ms < @most_ms / 2 THEN @delay_ms * 2 WHEN @most_ms > 10 THEN @most_ms".to_string(),
+        ),
+        (tend, format!("DATEADD(SECOND, {}, @now)", DUTIES / SECOND)),
+        (tend, format!("IF @gap_ms > {}", GAP / MS)),
+        (tend, format!("unserved < {UNSERVED}\n        AND @gap_ms > lease_ms / 2 AND lease_until <")),
+        (heartbeat, format!("until = DATEADD(SECOND, {}, @now)", DUTIES / SECOND)),
+        (
+            maintenance,
+            format!("const BATCH: usize = {};", crate::report::number(MAINTENANCE_BATCH as f64).replace(',', "_")),
+        ),
+        (maintenance, seconds("EXPIRE_EVERY", EXPIRE_EVERY)),
+        (maintenance, "self.due_at = now + jittered(self.every);".to_string()),
+        (validity, seconds("LONGEST_SLEEP", LONGEST_SLEEP)),
+        (keeper, format!("Pauses::new(Duration::from_millis({}), interval.min(LONGEST_SLEEP));", RENEW_AGAIN / MS)),
+        (retries, again),
+        (worker, format!("const COMPLETION_SESSIONS: usize = {COMPLETION_SESSIONS};")),
+    ];
+    all.into_iter().map(|((file, text), said)| (file, text, said)).collect()
+}
+
+/// The rules that have changed since they were restated.
+pub fn check() -> Vec<String> {
+    let changed = said().into_iter().filter(|(_, text, said)| !text.contains(said.as_str()));
+    changed.map(|(file, _, said)| format!("{file} does not say any more: {said}")).collect()
+}
