@@ -72,7 +72,8 @@ async fn a_login_that_does_not_come_ends_the_connection() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let tls = TlsAcceptors::with_new_certificate().unwrap();
-    let shared = Shared { engine: Engine::new(EngineOptions::default()), tls, log_sql: false };
+    let token_key = std::sync::Arc::new(readpast_devserver::access_token::TokenKey::generate().unwrap());
+    let shared = Shared { engine: Engine::new(EngineOptions::default()), tls, token_key, log_sql: false };
     let (_stop, stopping) = tokio::sync::watch::channel(false);
     tokio::spawn(run(listener, std::sync::Arc::new(shared), stopping));
     let mut silent = tokio::net::TcpStream::connect(address).await.unwrap();

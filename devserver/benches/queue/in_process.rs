@@ -37,7 +37,7 @@ impl InProcess {
     pub fn open(server: &DevServer, runtime: &Runtime) -> InProcess {
         let login = LoginRequest {
             user: "sa".to_owned(),
-            password: "readpast".to_owned(),
+            password: Some("readpast".to_owned()),
             database: String::new(),
             app_name: String::new(),
             host_name: String::new(),
