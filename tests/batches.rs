@@ -9,7 +9,7 @@ use readpast::{
     Job, JobError, JobId, JobState, NewBatch, NewJob, Output, Queue, QueueOptions, Summary, Worker, WorkerConfig,
     create_batch_in, enqueue_in, seal_batch_in,
 };
-use readpast_devserver::error::SqlError;
+use readpast_devserver::SqlError;
 use tokio::sync::{Barrier, mpsc};
 
 use crate::support::child::{ChildWorker, Ledger};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use readpast::{Handlers, JobError, Limit, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
-use readpast_devserver::error::SqlError;
+use readpast_devserver::SqlError;
 use tokio::sync::Semaphore;
 
 use crate::support::child::{ChildWorker, Ledger};

@@ -8,7 +8,7 @@ use readpast::{
     BoxError, Context, Delivery, Error, Finished, Handlers, Job, JobState, NewJob, Output, QueueOptions, Worker,
     WorkerConfig, finish_in,
 };
-use readpast_devserver::error::SqlError;
+use readpast_devserver::SqlError;
 
 use crate::support::{Fixture, JobCounts, Session, changed, dev_server, number, until};
 

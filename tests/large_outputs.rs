@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
-use readpast_devserver::error::SqlError;
+use readpast_devserver::SqlError;
 use tokio::sync::Semaphore;
 
 use crate::support::proxy::Proxy;

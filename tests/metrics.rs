@@ -8,7 +8,7 @@ use readpast::{
     ClaimOrder, Config, Delivery, Error, Handlers, NewJob, PortInUse, Queue, QueueOptions, Schedule, Worker,
     WorkerConfig,
 };
-use readpast_devserver::error::SqlError;
+use readpast_devserver::SqlError;
 use tiberius::Row;
 
 use crate::support::counted::drained;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
-use readpast_devserver::error::SqlError;
+use readpast_devserver::SqlError;
 use tokio::sync::Semaphore;
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};

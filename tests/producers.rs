@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use readpast::{Error, NewJob, Queue, QueueOptions};
 use readpast_devserver::DevServer;
-use readpast_devserver::error::SqlError;
+use readpast_devserver::SqlError;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 

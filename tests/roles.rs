@@ -211,7 +211,7 @@ async fn the_library_s_worker_drains_a_queue_as_a_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_may_mend_and_a_monitor_only_look() {
+async fn an_operator_may_mend() {
     let fixture = Fixture::new("operator_role").await;
     let login = fixture.create_login(Some("operator")).await;
     let queue = fixture.connect_as(&login).await;
@@ -249,7 +249,14 @@ async fn an_operator_may_mend_and_a_monitor_only_look() {
     touches_nothing_else(&fixture, &login).await;
     drop((queue, session));
     fixture.drop_login(&login).await;
+    fixture.remove().await;
+}
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_monitor_may_only_look() {
+    let fixture = Fixture::new("monitor_role").await;
+    fixture.queue.create(QueueOptions::default()).await.unwrap();
+    let audit = fixture.queue.begin_audit(&NewAudit::new("maria", "delete")).await.unwrap();
     let login = fixture.create_login(Some("monitor")).await;
     let queue = fixture.connect_as(&login).await;
     assert_eq!(queue.roles().await.unwrap(), [Role::Monitor]);

@@ -9,7 +9,7 @@ use readpast::{
     Worker, WorkerConfig,
 };
 use readpast_devserver::DevServer;
-use readpast_devserver::error::SqlError;
+use readpast_devserver::SqlError;
 
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::{Fixture, Session, WorkerSession, changed, number, optional_number, text};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use readpast::{Error, Handlers, JobError, NewJob, QueueOptions, Worker, WorkerConfig};
 use readpast_devserver::DevServer;
-use readpast_devserver::error::SqlError;
+use readpast_devserver::SqlError;
 
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::counted::{assert_each_once, counting_worker, drained};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use readpast::{
     Delivery, Error, Handlers, JobState, NewJob, Output, Queue, QueueOptions, Summary, Worker, WorkerConfig,
 };
-use readpast_devserver::error::SqlError;
+use readpast_devserver::SqlError;
 use tokio::sync::Semaphore;
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};

@@ -9,7 +9,7 @@ use readpast::{
     BoxError, CompletionPolicy, Delivery, Error, Handlers, JobError, JobState, NewJob, Output, Queue, QueueOptions,
     Uuid, Worker, WorkerConfig,
 };
-use readpast_devserver::error::SqlError;
+use readpast_devserver::SqlError;
 
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::proxy::Proxy;

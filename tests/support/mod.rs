@@ -19,7 +19,7 @@ pub mod tampered;
 
 use std::time::{Duration, Instant};
 
-use readpast::{Config, NewJob, Queue, QueueOptions};
+use readpast::{Config, Error, NewJob, Queue, QueueOptions};
 use readpast_devserver::DevServer;
 use tiberius::{AuthMethod, ColumnData, Command, CommandResult, QueryIdx, Row, SqlTableDataRow, TableValueRow};
 use tokio::net::TcpStream;
@@ -168,6 +168,11 @@ impl Fixture {
     /// A `Queue` for `config` as it is now.
     pub async fn connect(&self) -> Queue {
         Queue::connect(&self.config).await.expect("the library connects")
+    }
+
+    /// Why there is no `Queue` for `config` as it is now.
+    pub async fn connect_error(&self) -> Error {
+        Queue::connect(&self.config).await.map(|_| ()).expect_err("the connection is refused")
     }
 
     /// A `Queue` for another login.
