@@ -110,7 +110,7 @@ fn kind_of(error: &Error) -> (StatusCode, &'static str) {
         }
         Error::ConnectionLost { .. } => (StatusCode::BAD_GATEWAY, "The connection to SQL Server was lost"),
         Error::Connect { .. } | Error::Tls { .. } => (StatusCode::BAD_GATEWAY, "SQL Server cannot be reached"),
-        Error::LoginFailed { .. } | Error::Database { .. } => {
+        Error::LoginFailed { .. } | Error::Credentials { .. } | Error::Database { .. } => {
             (StatusCode::BAD_GATEWAY, "SQL Server does not let this page in")
         }
         _ => (StatusCode::BAD_GATEWAY, "An error of SQL Server"),

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use parking_lot::Mutex;
 use readpast::{JobFilter, JobState, NewBatch, NewJob, Schedule};
 use readpast_devserver::DevServer;
-use readpast_devserver::error::SqlError;
+use readpast_devserver::SqlError;
 use readpast_web::{Access, Options, User, hash_password, router, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use readpast::NewJob;
 use readpast_devserver::DevServer;
-use readpast_devserver::error::SqlError;
+use readpast_devserver::SqlError;
 use readpast_web::{Options, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use readpast::{CompletionPolicy, Config, Handlers, Job, JobId, JobState, Keep, NewJob, Queue, QueueOptions, Worker};
-use readpast_devserver::error::SqlError;
+use readpast_devserver::SqlError;
 use readpast_web::{Options, router};
 
 use crate::support::{Browser, Fixture, dev_server};

@@ -53,7 +53,7 @@ impl Jobs {
             filter = filter.worker(WorkerId(worker));
         }
         if self.newest {
-            if !matches!(state, Some(JobState::Done | JobState::Dead | JobState::Cancelled | JobState::Archived)) {
+            if !state.is_some_and(JobState::has_ended) {
                 return Err(failure(Exit::Usage, "--newest is for --state done, dead, cancelled or archived"));
             }
             filter = filter.newest_first();

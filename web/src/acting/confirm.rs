@@ -48,7 +48,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let mut counting = None;
     let live = match ids.len() {
         0 if search.has_conditions() => {
-            let mut count = Count::new(queue, search.clone(), &action.change);
+            let mut count = Count::new(queue, search.clone(), &action);
             count.go_on(COUNTING).await?;
             if count.goes_on() {
                 let part = [("part", "count")].into_iter();
@@ -57,10 +57,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
             count.live()
         }
         // The counts of the states: of millions they are some seconds old.
-        0 => {
-            let states = search.state.map_or_else(|| action.change.states().to_vec(), |state| vec![state]);
-            Live::of_states(&app, &queue, &states).await?
-        }
+        0 => Live::of_states(&app, &queue, &action.states(search.state)).await?,
         ticked => Live::ticked(ticked),
     };
     let label = action.label.trim_end_matches('…');

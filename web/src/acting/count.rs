@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use askama::Template;
-use readpast::{Error, JobChange, JobCursor, JobState, Queue};
+use readpast::{Error, JobCursor, JobState, Queue};
 
 use super::job_action::JobAction;
 use crate::app::App;
@@ -47,12 +47,12 @@ impl Count {
     /// Begins it for what an address asks for: a search and an action.
     pub async fn of(app: &App, fields: &Fields) -> Result<Count, Failure> {
         let (search, action) = (JobSearch::read(fields)?, JobAction::named(fields)?);
-        Ok(Count::new(app.queue(&search.queue).await?, search, &action.change))
+        Ok(Count::new(app.queue(&search.queue).await?, search, &action))
     }
 
-    /// The jobs that match and that a change can be done to.
-    pub fn new(queue: Queue, search: JobSearch, change: &JobChange) -> Count {
-        let mut states = search.state.map_or_else(|| change.states().to_vec(), |state| vec![state]);
+    /// The jobs that match and that this can be done to.
+    pub fn new(queue: Queue, search: JobSearch, action: &JobAction) -> Count {
+        let mut states = action.states(search.state);
         states.reverse();
         Count { queue, search, states, after: None, counted: 0, took: Duration::ZERO }
     }

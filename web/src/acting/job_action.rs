@@ -49,6 +49,11 @@ impl JobAction {
         }
     }
 
+    /// The states of the jobs that a search for this state, or for any, finds and that this can be done to.
+    pub fn states(&self, state: Option<JobState>) -> Vec<JobState> {
+        state.map_or_else(|| self.change.states().to_vec(), |state| vec![state])
+    }
+
     /// # Errors
     ///
     /// Where it cannot be done to jobs of this state.
