@@ -38,7 +38,10 @@ pub fn run(counted: &str) -> ExitCode {
     session.fill(i64::from(BATCH) * batches as i64 + i64::from(ENQUEUE), None);
     for batch in 0..batches {
         let jobs = session.next_claim(BATCH);
-        let calls = [("claim", wire::claim(QUEUE, WORKER, BATCH)), ("finish", wire::finish(QUEUE, WORKER, &jobs))];
+        let calls = [
+            ("claim", wire::claim(OWN_SCHEMA, QUEUE, WORKER, BATCH)),
+            ("finish", wire::finish(OWN_SCHEMA, QUEUE, WORKER, &jobs)),
+        ];
         for (name, call) in calls {
             let read_before = server.entries_read();
             if batch >= WARM_UP && name == counted {

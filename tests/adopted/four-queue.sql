@@ -253,10 +253,11 @@ DECLARE @rows TABLE
     [their_start_date] datetime NULL,
     [their_end_date] datetime NULL,
     [their_app_server] nvarchar(128) COLLATE SQL_Latin1_General_CP1_CI_AS NULL,
-    [their_attempts] tinyint NULL
+    [their_attempts] tinyint NULL,
+    payload varbinary(max) NOT NULL,
+    headers nvarchar(1500) NULL
 );
-DECLARE @job TABLE (attempt int NOT NULL, enqueued_at datetime2(3) NOT NULL, due_at datetime2(3) NOT NULL, priority smallint NOT NULL, kind varchar(64) NULL,
-                    headers nvarchar(1500) NULL);
+DECLARE @job TABLE (attempt int NOT NULL, enqueued_at datetime2(3) NOT NULL, due_at datetime2(3) NOT NULL, priority smallint NOT NULL, kind varchar(64) NULL);
 SET @refused = 0;
 
 INSERT @first ([their_reputation])
@@ -281,14 +282,14 @@ BEGIN
             [end_date] = DATEADD(DAY, 20, SYSDATETIME()),
             [app_server] = LEFT(@worker, 128),
             [attempts] = CASE WHEN t.[attempts] < 255 THEN t.[attempts] + 1 ELSE 255 END
-        OUTPUT deleted.[id], deleted.[in_process], deleted.[reputation], deleted.[scheduled_start_date], deleted.[start_date], deleted.[end_date], deleted.[app_server], deleted.[attempts]
-        INTO @rows ([their_id], [their_in_process], [their_reputation], [their_scheduled_start_date], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
+        OUTPUT deleted.[id], deleted.[in_process], deleted.[reputation], deleted.[scheduled_start_date], deleted.[start_date], deleted.[end_date], deleted.[app_server], deleted.[attempts], CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), deleted.[id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), deleted.[reputation]), N'null'), N'}') AS varbinary(max)), CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), deleted.[reputation]), N'"}')
+        INTO @rows ([their_id], [their_in_process], [their_reputation], [their_scheduled_start_date], [their_start_date], [their_end_date], [their_app_server], [their_attempts], payload, headers)
         FROM @first AS k
         INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK) ON k.[their_reputation] = t.[reputation]
         WHERE k.place = @place AND (t.[in_process] = 0 AND t.[scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND t.[attempts] < 3)
         OPTION (MAXDOP 1);
-        INSERT @job (attempt, enqueued_at, due_at, priority, kind, headers)
-        SELECT CAST(ISNULL(k.[their_attempts], 0) AS int) + 1, @now, @now, 0, NULL, CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), k.[their_reputation]), N'"}')
+        INSERT @job (attempt, enqueued_at, due_at, priority, kind)
+        SELECT CAST(ISNULL(k.[their_attempts], 0) AS int) + 1, @now, @now, 0, NULL
         FROM @rows AS k;
         ROLLBACK TRANSACTION;
     END TRY
@@ -319,8 +320,8 @@ BEGIN
         WHERE k.place = @place
         OPTION (MAXDOP 1);
         UPDATE [four].[jobs] WITH (ROWLOCK) SET error = @error, finished_at = @now WHERE job_id = @job_id AND ended = 1 OPTION (MAXDOP 1);
-        INSERT @rows ([their_id], [their_in_process], [their_reputation], [their_scheduled_start_date], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
-        SELECT t.[id], t.[in_process], t.[reputation], t.[scheduled_start_date], t.[start_date], t.[end_date], t.[app_server], t.[attempts]
+        INSERT @rows ([their_id], [their_in_process], [their_reputation], [their_scheduled_start_date], [their_start_date], [their_end_date], [their_app_server], [their_attempts], payload, headers)
+        SELECT t.[id], t.[in_process], t.[reputation], t.[scheduled_start_date], t.[start_date], t.[end_date], t.[app_server], t.[attempts], CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), t.[id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), t.[reputation]), N'null'), N'}') AS varbinary(max)), CASE WHEN DATALENGTH(CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), t.[reputation]), N'"}')) <= 3000 THEN CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), t.[reputation]), N'"}') END
         FROM @first AS k
         INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK) ON k.[their_reputation] = t.[reputation]
         WHERE k.place = @place AND @job_id IS NULL
@@ -328,8 +329,8 @@ BEGIN
         INSERT [four].[jobs] WITH (ROWLOCK)
                (job_id, queue_id, state, ended, lifo, fence, attempt, enqueued_at, due_at, priority, finished_at, error, payload_utf16, payload, plain,
                 headers, [their_in_process], [their_reputation], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
-        SELECT NEXT VALUE FOR [four].[job_ids], @queue_id, 4, 1, 0, 0, 0, @now, @now, 0, @now, @error, 1, CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), k.[their_id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), k.[their_reputation]), N'null'), N'}') AS varbinary(max)), 0,
-               CASE WHEN DATALENGTH(CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), k.[their_reputation]), N'"}')) <= 3000 THEN CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), k.[their_reputation]), N'"}') END, k.[their_in_process], k.[their_reputation], k.[their_start_date], k.[their_end_date], k.[their_app_server], k.[their_attempts]
+        SELECT NEXT VALUE FOR [four].[job_ids], @queue_id, 4, 1, 0, 0, 0, @now, @now, 0, @now, @error, 1, k.payload, 0,
+               k.headers, k.[their_in_process], k.[their_reputation], k.[their_start_date], k.[their_end_date], k.[their_app_server], k.[their_attempts]
         FROM @rows AS k;
     END;
     COMMIT TRANSACTION;
@@ -357,7 +358,9 @@ DECLARE @rows TABLE
     [their_start_date] datetime NULL,
     [their_end_date] datetime NULL,
     [their_app_server] nvarchar(128) COLLATE SQL_Latin1_General_CP1_CI_AS NULL,
-    [their_attempts] tinyint NULL
+    [their_attempts] tinyint NULL,
+    payload varbinary(max) NOT NULL,
+    headers nvarchar(1500) NULL
 );
 DECLARE @known TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, place int NOT NULL);
 DECLARE @answer TABLE
@@ -393,8 +396,8 @@ SET [in_process] = 1,
     [end_date] = DATEADD(DAY, 20, SYSDATETIME()),
     [app_server] = LEFT(@worker, 128),
     [attempts] = CASE WHEN [attempts] < 255 THEN [attempts] + 1 ELSE 255 END
-OUTPUT deleted.[id], deleted.[in_process], deleted.[reputation], deleted.[scheduled_start_date], deleted.[start_date], deleted.[end_date], deleted.[app_server], deleted.[attempts]
-INTO @rows ([their_id], [their_in_process], [their_reputation], [their_scheduled_start_date], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
+OUTPUT deleted.[id], deleted.[in_process], deleted.[reputation], deleted.[scheduled_start_date], deleted.[start_date], deleted.[end_date], deleted.[app_server], deleted.[attempts], CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), deleted.[id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), deleted.[reputation]), N'null'), N'}') AS varbinary(max)), CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), deleted.[reputation]), N'"}')
+INTO @rows ([their_id], [their_in_process], [their_reputation], [their_scheduled_start_date], [their_start_date], [their_end_date], [their_app_server], [their_attempts], payload, headers)
 OPTION (MAXDOP 1, KEEPFIXED PLAN, LOOP JOIN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
@@ -412,7 +415,7 @@ IF @@ROWCOUNT > 0
     SET state = 2, ended = 0, alone = 0, fence = j.fence + 1, attempt = CAST(ISNULL(k.[their_attempts], 0) AS int) + 1, worker_id = @worker_id, claimed_at = @now,
         enqueued_at = @now, due_at = @now, priority = 0, kind = NULL, finished_at = NULL, run_us = NULL,
         error = NULL, cancelling = NULL, checkpointed = NULL,  -- that was of the old payload
-        payload_utf16 = 1, payload = CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), k.[their_id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), k.[their_reputation]), N'null'), N'}') AS varbinary(max)),
+        payload_utf16 = 1, payload = k.payload,
         [their_in_process] = k.[their_in_process],
         [their_start_date] = k.[their_start_date],
         [their_end_date] = k.[their_end_date],
@@ -438,8 +441,8 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 INSERT [four].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_in_process], [their_reputation], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
-SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, CAST(ISNULL(k.[their_attempts], 0) AS int) + 1, @now, @now, 0, NULL, 1, CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), k.[their_id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), k.[their_reputation]), N'null'), N'}') AS varbinary(max)),
-       0, CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), k.[their_reputation]), N'"}'), k.[their_in_process], k.[their_reputation], k.[their_start_date], k.[their_end_date], k.[their_app_server], k.[their_attempts]
+SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, CAST(ISNULL(k.[their_attempts], 0) AS int) + 1, @now, @now, 0, NULL, 1, k.payload,
+       0, k.headers, k.[their_in_process], k.[their_reputation], k.[their_start_date], k.[their_end_date], k.[their_app_server], k.[their_attempts]
 FROM @numbered AS n
 INNER LOOP JOIN @rows AS k ON k.place = n.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -473,8 +476,8 @@ UNION ALL
 SELECT n.job_id, 1 AS fence, CAST(ISNULL(k.[their_attempts], 0) AS int) + 1 AS attempt, @max_attempts AS max_attempts, CAST(0 AS smallint) AS priority,
        DATEDIFF_BIG(MILLISECOND, @now, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, @now, @now) AS age_ms,
        CAST(NULL AS varchar(64)) AS kind, CAST(1 AS bit) AS payload_utf16,
-       CASE WHEN @payloads = 1 THEN CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), k.[their_id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), k.[their_reputation]), N'null'), N'}') AS varbinary(max)) ELSE CAST(DATALENGTH(CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), k.[their_id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), k.[their_reputation]), N'null'), N'}') AS varbinary(max))) AS binary(8)) END AS payload,
-       CAST(N'{"headers":' + CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), k.[their_reputation]), N'"}') + N'}' AS nvarchar(4000)) AS details
+       CASE WHEN @payloads = 1 THEN k.payload ELSE CAST(DATALENGTH(k.payload) AS binary(8)) END AS payload,
+       CAST(N'{"headers":' + k.headers + N'}' AS nvarchar(4000)) AS details
 FROM @numbered AS n
 INNER LOOP JOIN @rows AS k ON k.place = n.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);

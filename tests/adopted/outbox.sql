@@ -194,12 +194,12 @@ DECLARE @rows TABLE
     place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
     [their_id] bigint NULL,
     [their_type] nvarchar(64) COLLATE SQL_Latin1_General_CP1_CI_AS NULL,
-    [their_payload] nvarchar(max) COLLATE SQL_Latin1_General_CP1_CI_AS NULL,
     [their_created_at] datetime2(7) NULL,
-    [their_processed_at] datetime2(7) NULL
+    [their_processed_at] datetime2(7) NULL,
+    payload varbinary(max) NOT NULL,
+    headers nvarchar(1500) NULL
 );
-DECLARE @job TABLE (attempt int NOT NULL, enqueued_at datetime2(3) NOT NULL, due_at datetime2(3) NOT NULL, priority smallint NOT NULL, kind varchar(64) NULL,
-                    headers nvarchar(1500) NULL);
+DECLARE @job TABLE (attempt int NOT NULL, enqueued_at datetime2(3) NOT NULL, due_at datetime2(3) NOT NULL, priority smallint NOT NULL, kind varchar(64) NULL);
 SET @refused = 0;
 
 INSERT @first ([their_id])
@@ -220,14 +220,14 @@ BEGIN
         BEGIN TRANSACTION;
         UPDATE t
         SET [processed_at] = '9999-12-31T00:00:00'
-        OUTPUT deleted.[id], deleted.[type], deleted.[payload], deleted.[created_at], deleted.[processed_at]
-        INTO @rows ([their_id], [their_type], [their_payload], [their_created_at], [their_processed_at])
+        OUTPUT deleted.[id], deleted.[type], deleted.[created_at], deleted.[processed_at], ISNULL(CAST(deleted.[payload] AS varbinary(max)), 0x), CONCAT(N'{"id":"', CONVERT(nvarchar(50), deleted.[id]), N'"}')
+        INTO @rows ([their_id], [their_type], [their_created_at], [their_processed_at], payload, headers)
         FROM @first AS k
         INNER LOOP JOIN [dbo].[Outbox] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK) ON k.[their_id] = t.[id]
         WHERE k.place = @place AND (t.[processed_at] IS NULL)
         OPTION (MAXDOP 1);
-        INSERT @job (attempt, enqueued_at, due_at, priority, kind, headers)
-        SELECT 1, CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), 0, CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), CONCAT(N'{"id":"', CONVERT(nvarchar(50), k.[their_id]), N'"}')
+        INSERT @job (attempt, enqueued_at, due_at, priority, kind)
+        SELECT 1, CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), 0, CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64))
         FROM @rows AS k;
         ROLLBACK TRANSACTION;
     END TRY
@@ -258,8 +258,8 @@ BEGIN
         WHERE k.place = @place
         OPTION (MAXDOP 1);
         UPDATE [outbox].[jobs] WITH (ROWLOCK) SET error = @error, finished_at = @now WHERE job_id = @job_id AND ended = 1 OPTION (MAXDOP 1);
-        INSERT @rows ([their_id], [their_type], [their_payload], [their_created_at], [their_processed_at])
-        SELECT t.[id], t.[type], t.[payload], t.[created_at], t.[processed_at]
+        INSERT @rows ([their_id], [their_type], [their_created_at], [their_processed_at], payload, headers)
+        SELECT t.[id], t.[type], t.[created_at], t.[processed_at], ISNULL(CAST(t.[payload] AS varbinary(max)), 0x), CASE WHEN DATALENGTH(CONCAT(N'{"id":"', CONVERT(nvarchar(50), t.[id]), N'"}')) <= 3000 THEN CONCAT(N'{"id":"', CONVERT(nvarchar(50), t.[id]), N'"}') END
         FROM @first AS k
         INNER LOOP JOIN [dbo].[Outbox] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK) ON k.[their_id] = t.[id]
         WHERE k.place = @place AND @job_id IS NULL
@@ -267,8 +267,8 @@ BEGIN
         INSERT [outbox].[jobs] WITH (ROWLOCK)
                (job_id, queue_id, state, ended, lifo, fence, attempt, enqueued_at, due_at, priority, finished_at, error, payload_utf16, payload, plain,
                 headers, [their_id], [their_processed_at])
-        SELECT NEXT VALUE FOR [outbox].[job_ids], @queue_id, 4, 1, 0, 0, 0, @now, @now, 0, @now, @error, 1, ISNULL(CAST(k.[their_payload] AS varbinary(max)), 0x), 0,
-               CASE WHEN DATALENGTH(CONCAT(N'{"id":"', CONVERT(nvarchar(50), k.[their_id]), N'"}')) <= 3000 THEN CONCAT(N'{"id":"', CONVERT(nvarchar(50), k.[their_id]), N'"}') END, k.[their_id], k.[their_processed_at]
+        SELECT NEXT VALUE FOR [outbox].[job_ids], @queue_id, 4, 1, 0, 0, 0, @now, @now, 0, @now, @error, 1, k.payload, 0,
+               k.headers, k.[their_id], k.[their_processed_at]
         FROM @rows AS k;
     END;
     COMMIT TRANSACTION;
@@ -290,9 +290,10 @@ DECLARE @rows TABLE
     place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
     [their_id] bigint NULL,
     [their_type] nvarchar(64) COLLATE SQL_Latin1_General_CP1_CI_AS NULL,
-    [their_payload] nvarchar(max) COLLATE SQL_Latin1_General_CP1_CI_AS NULL,
     [their_created_at] datetime2(7) NULL,
-    [their_processed_at] datetime2(7) NULL
+    [their_processed_at] datetime2(7) NULL,
+    payload varbinary(max) NOT NULL,
+    headers nvarchar(1500) NULL
 );
 DECLARE @known TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, place int NOT NULL);
 DECLARE @answer TABLE
@@ -316,7 +317,7 @@ BEGIN TRANSACTION;
 WITH next_rows AS
 (
     SELECT TOP (@room)
-           [id], [type], [payload], [created_at], [processed_at]
+           [id], [type], [created_at], [processed_at], [payload]
     FROM [dbo].[Outbox] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([outbox_unprocessed]))
     WHERE [processed_at] IS NULL
         AND (@some_refused = 0 OR NOT EXISTS (SELECT 1 FROM [outbox].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_id] = t.[id]))
@@ -324,8 +325,8 @@ WITH next_rows AS
 )
 UPDATE next_rows
 SET [processed_at] = '9999-12-31T00:00:00'
-OUTPUT deleted.[id], deleted.[type], deleted.[payload], deleted.[created_at], deleted.[processed_at]
-INTO @rows ([their_id], [their_type], [their_payload], [their_created_at], [their_processed_at])
+OUTPUT deleted.[id], deleted.[type], deleted.[created_at], deleted.[processed_at], ISNULL(CAST(deleted.[payload] AS varbinary(max)), 0x), CONCAT(N'{"id":"', CONVERT(nvarchar(50), deleted.[id]), N'"}')
+INTO @rows ([their_id], [their_type], [their_created_at], [their_processed_at], payload, headers)
 OPTION (MAXDOP 1, KEEPFIXED PLAN, LOOP JOIN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
@@ -343,7 +344,7 @@ IF @@ROWCOUNT > 0
     SET state = 2, ended = 0, alone = 0, fence = j.fence + 1, attempt = 1, worker_id = @worker_id, claimed_at = @now,
         enqueued_at = CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), due_at = CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), priority = 0, kind = CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), finished_at = NULL, run_us = NULL,
         error = NULL, cancelling = NULL, checkpointed = NULL,  -- that was of the old payload
-        payload_utf16 = 1, payload = ISNULL(CAST(k.[their_payload] AS varbinary(max)), 0x),
+        payload_utf16 = 1, payload = k.payload,
         [their_processed_at] = k.[their_processed_at]
     OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
            inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
@@ -365,8 +366,8 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 INSERT [outbox].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_id], [their_processed_at])
-SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), 0, CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), 1, ISNULL(CAST(k.[their_payload] AS varbinary(max)), 0x),
-       0, CONCAT(N'{"id":"', CONVERT(nvarchar(50), k.[their_id]), N'"}'), k.[their_id], k.[their_processed_at]
+SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), 0, CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), 1, k.payload,
+       0, k.headers, k.[their_id], k.[their_processed_at]
 FROM @numbered AS n
 INNER LOOP JOIN @rows AS k ON k.place = n.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -400,8 +401,8 @@ UNION ALL
 SELECT n.job_id, 1 AS fence, 1 AS attempt, @max_attempts AS max_attempts, CAST(0 AS smallint) AS priority,
        DATEDIFF_BIG(MILLISECOND, CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), @now) AS age_ms,
        CAST(CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)) AS varchar(64)) AS kind, CAST(1 AS bit) AS payload_utf16,
-       CASE WHEN @payloads = 1 THEN ISNULL(CAST(k.[their_payload] AS varbinary(max)), 0x) ELSE CAST(DATALENGTH(ISNULL(CAST(k.[their_payload] AS varbinary(max)), 0x)) AS binary(8)) END AS payload,
-       CAST(N'{"headers":' + CONCAT(N'{"id":"', CONVERT(nvarchar(50), k.[their_id]), N'"}') + N'}' AS nvarchar(4000)) AS details
+       CASE WHEN @payloads = 1 THEN k.payload ELSE CAST(DATALENGTH(k.payload) AS binary(8)) END AS payload,
+       CAST(N'{"headers":' + k.headers + N'}' AS nvarchar(4000)) AS details
 FROM @numbered AS n
 INNER LOOP JOIN @rows AS k ON k.place = n.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);

@@ -235,10 +235,10 @@ DECLARE @rows TABLE
     [their_Id] uniqueidentifier NULL,
     [their_CreatedAt] datetime2(7) NULL,
     [their_ProcessingStartedAt] datetime2(7) NULL,
-    [their_Payload] nvarchar(max) COLLATE SQL_Latin1_General_CP1_CI_AS NULL
+    payload varbinary(max) NOT NULL,
+    headers nvarchar(1500) NULL
 );
-DECLARE @job TABLE (attempt int NOT NULL, enqueued_at datetime2(3) NOT NULL, due_at datetime2(3) NOT NULL, priority smallint NOT NULL, kind varchar(64) NULL,
-                    headers nvarchar(1500) NULL);
+DECLARE @job TABLE (attempt int NOT NULL, enqueued_at datetime2(3) NOT NULL, due_at datetime2(3) NOT NULL, priority smallint NOT NULL, kind varchar(64) NULL);
 SET @refused = 0;
 
 INSERT @first ([their_Id])
@@ -259,14 +259,14 @@ BEGIN
         BEGIN TRANSACTION;
         UPDATE t
         SET [ProcessingStartedAt] = SYSUTCDATETIME()
-        OUTPUT deleted.[Id], deleted.[CreatedAt], deleted.[ProcessingStartedAt], deleted.[Payload]
-        INTO @rows ([their_Id], [their_CreatedAt], [their_ProcessingStartedAt], [their_Payload])
+        OUTPUT deleted.[Id], deleted.[CreatedAt], deleted.[ProcessingStartedAt], ISNULL(CAST(deleted.[Payload] AS varbinary(max)), 0x), CONCAT(N'{"Id":"', CONVERT(nvarchar(36), deleted.[Id]), N'"}')
+        INTO @rows ([their_Id], [their_CreatedAt], [their_ProcessingStartedAt], payload, headers)
         FROM @first AS k
         INNER LOOP JOIN [dbo].[SimpleQueue] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK) ON k.[their_Id] = t.[Id]
         WHERE k.place = @place AND (t.[ProcessingStartedAt] IS NULL)
         OPTION (MAXDOP 1);
-        INSERT @job (attempt, enqueued_at, due_at, priority, kind, headers)
-        SELECT 1, CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), 0, NULL, CONCAT(N'{"Id":"', CONVERT(nvarchar(36), k.[their_Id]), N'"}')
+        INSERT @job (attempt, enqueued_at, due_at, priority, kind)
+        SELECT 1, CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), 0, NULL
         FROM @rows AS k;
         ROLLBACK TRANSACTION;
     END TRY
@@ -297,8 +297,8 @@ BEGIN
         WHERE k.place = @place
         OPTION (MAXDOP 1);
         UPDATE [simple_queue].[jobs] WITH (ROWLOCK) SET error = @error, finished_at = @now WHERE job_id = @job_id AND ended = 1 OPTION (MAXDOP 1);
-        INSERT @rows ([their_Id], [their_CreatedAt], [their_ProcessingStartedAt], [their_Payload])
-        SELECT t.[Id], t.[CreatedAt], t.[ProcessingStartedAt], t.[Payload]
+        INSERT @rows ([their_Id], [their_CreatedAt], [their_ProcessingStartedAt], payload, headers)
+        SELECT t.[Id], t.[CreatedAt], t.[ProcessingStartedAt], ISNULL(CAST(t.[Payload] AS varbinary(max)), 0x), CASE WHEN DATALENGTH(CONCAT(N'{"Id":"', CONVERT(nvarchar(36), t.[Id]), N'"}')) <= 3000 THEN CONCAT(N'{"Id":"', CONVERT(nvarchar(36), t.[Id]), N'"}') END
         FROM @first AS k
         INNER LOOP JOIN [dbo].[SimpleQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK) ON k.[their_Id] = t.[Id]
         WHERE k.place = @place AND @job_id IS NULL
@@ -306,8 +306,8 @@ BEGIN
         INSERT [simple_queue].[jobs] WITH (ROWLOCK)
                (job_id, queue_id, state, ended, lifo, fence, attempt, enqueued_at, due_at, priority, finished_at, error, payload_utf16, payload, plain,
                 headers, [their_Id], [their_ProcessingStartedAt])
-        SELECT NEXT VALUE FOR [simple_queue].[job_ids], @queue_id, 4, 1, 0, 0, 0, @now, @now, 0, @now, @error, 1, ISNULL(CAST(k.[their_Payload] AS varbinary(max)), 0x), 0,
-               CASE WHEN DATALENGTH(CONCAT(N'{"Id":"', CONVERT(nvarchar(36), k.[their_Id]), N'"}')) <= 3000 THEN CONCAT(N'{"Id":"', CONVERT(nvarchar(36), k.[their_Id]), N'"}') END, k.[their_Id], k.[their_ProcessingStartedAt]
+        SELECT NEXT VALUE FOR [simple_queue].[job_ids], @queue_id, 4, 1, 0, 0, 0, @now, @now, 0, @now, @error, 1, k.payload, 0,
+               k.headers, k.[their_Id], k.[their_ProcessingStartedAt]
         FROM @rows AS k;
     END;
     COMMIT TRANSACTION;
@@ -330,7 +330,8 @@ DECLARE @rows TABLE
     [their_Id] uniqueidentifier NULL,
     [their_CreatedAt] datetime2(7) NULL,
     [their_ProcessingStartedAt] datetime2(7) NULL,
-    [their_Payload] nvarchar(max) COLLATE SQL_Latin1_General_CP1_CI_AS NULL
+    payload varbinary(max) NOT NULL,
+    headers nvarchar(1500) NULL
 );
 DECLARE @known TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, place int NOT NULL);
 DECLARE @answer TABLE
@@ -362,8 +363,8 @@ WITH next_rows AS
 )
 UPDATE next_rows
 SET [ProcessingStartedAt] = SYSUTCDATETIME()
-OUTPUT deleted.[Id], deleted.[CreatedAt], deleted.[ProcessingStartedAt], deleted.[Payload]
-INTO @rows ([their_Id], [their_CreatedAt], [their_ProcessingStartedAt], [their_Payload])
+OUTPUT deleted.[Id], deleted.[CreatedAt], deleted.[ProcessingStartedAt], ISNULL(CAST(deleted.[Payload] AS varbinary(max)), 0x), CONCAT(N'{"Id":"', CONVERT(nvarchar(36), deleted.[Id]), N'"}')
+INTO @rows ([their_Id], [their_CreatedAt], [their_ProcessingStartedAt], payload, headers)
 OPTION (MAXDOP 1, KEEPFIXED PLAN, LOOP JOIN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
@@ -381,7 +382,7 @@ IF @@ROWCOUNT > 0
     SET state = 2, ended = 0, alone = 0, fence = j.fence + 1, attempt = 1, worker_id = @worker_id, claimed_at = @now,
         enqueued_at = CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), due_at = CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), priority = 0, kind = NULL, finished_at = NULL, run_us = NULL,
         error = NULL, cancelling = NULL, checkpointed = NULL,  -- that was of the old payload
-        payload_utf16 = 1, payload = ISNULL(CAST(k.[their_Payload] AS varbinary(max)), 0x),
+        payload_utf16 = 1, payload = k.payload,
         [their_ProcessingStartedAt] = k.[their_ProcessingStartedAt]
     OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
            inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
@@ -403,8 +404,8 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 INSERT [simple_queue].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_Id], [their_ProcessingStartedAt])
-SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), 0, NULL, 1, ISNULL(CAST(k.[their_Payload] AS varbinary(max)), 0x),
-       0, CONCAT(N'{"Id":"', CONVERT(nvarchar(36), k.[their_Id]), N'"}'), k.[their_Id], k.[their_ProcessingStartedAt]
+SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), 0, NULL, 1, k.payload,
+       0, k.headers, k.[their_Id], k.[their_ProcessingStartedAt]
 FROM @numbered AS n
 INNER LOOP JOIN @rows AS k ON k.place = n.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -438,8 +439,8 @@ UNION ALL
 SELECT n.job_id, 1 AS fence, 1 AS attempt, @max_attempts AS max_attempts, CAST(0 AS smallint) AS priority,
        DATEDIFF_BIG(MILLISECOND, CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), @now) AS age_ms,
        CAST(NULL AS varchar(64)) AS kind, CAST(1 AS bit) AS payload_utf16,
-       CASE WHEN @payloads = 1 THEN ISNULL(CAST(k.[their_Payload] AS varbinary(max)), 0x) ELSE CAST(DATALENGTH(ISNULL(CAST(k.[their_Payload] AS varbinary(max)), 0x)) AS binary(8)) END AS payload,
-       CAST(N'{"headers":' + CONCAT(N'{"Id":"', CONVERT(nvarchar(36), k.[their_Id]), N'"}') + N'}' AS nvarchar(4000)) AS details
+       CASE WHEN @payloads = 1 THEN k.payload ELSE CAST(DATALENGTH(k.payload) AS binary(8)) END AS payload,
+       CAST(N'{"headers":' + k.headers + N'}' AS nvarchar(4000)) AS details
 FROM @numbered AS n
 INNER LOOP JOIN @rows AS k ON k.place = n.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);

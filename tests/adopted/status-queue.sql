@@ -225,10 +225,10 @@ DECLARE @rows TABLE
     place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
     [their_Id] int NULL,
     [their_Status] tinyint NULL,
-    [their_Message] varbinary(max) NULL
+    payload varbinary(max) NOT NULL,
+    headers nvarchar(1500) NULL
 );
-DECLARE @job TABLE (attempt int NOT NULL, enqueued_at datetime2(3) NOT NULL, due_at datetime2(3) NOT NULL, priority smallint NOT NULL, kind varchar(64) NULL,
-                    headers nvarchar(1500) NULL);
+DECLARE @job TABLE (attempt int NOT NULL, enqueued_at datetime2(3) NOT NULL, due_at datetime2(3) NOT NULL, priority smallint NOT NULL, kind varchar(64) NULL);
 SET @refused = 0;
 
 INSERT @first ([their_Id])
@@ -249,14 +249,14 @@ BEGIN
         BEGIN TRANSACTION;
         UPDATE t
         SET [Status] = 2
-        OUTPUT deleted.[Id], deleted.[Status], deleted.[Message]
-        INTO @rows ([their_Id], [their_Status], [their_Message])
+        OUTPUT deleted.[Id], deleted.[Status], ISNULL(deleted.[Message], 0x), CONCAT(N'{"Id":"', CONVERT(nvarchar(50), deleted.[Id]), N'"}')
+        INTO @rows ([their_Id], [their_Status], payload, headers)
         FROM @first AS k
         INNER LOOP JOIN [dbo].[Queue] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK) ON k.[their_Id] = t.[Id]
         WHERE k.place = @place AND (t.[Status] = 1)
         OPTION (MAXDOP 1);
-        INSERT @job (attempt, enqueued_at, due_at, priority, kind, headers)
-        SELECT 1, @now, @now, 0, NULL, CONCAT(N'{"Id":"', CONVERT(nvarchar(50), k.[their_Id]), N'"}')
+        INSERT @job (attempt, enqueued_at, due_at, priority, kind)
+        SELECT 1, @now, @now, 0, NULL
         FROM @rows AS k;
         ROLLBACK TRANSACTION;
     END TRY
@@ -287,8 +287,8 @@ BEGIN
         WHERE k.place = @place
         OPTION (MAXDOP 1);
         UPDATE [messages].[jobs] WITH (ROWLOCK) SET error = @error, finished_at = @now WHERE job_id = @job_id AND ended = 1 OPTION (MAXDOP 1);
-        INSERT @rows ([their_Id], [their_Status], [their_Message])
-        SELECT t.[Id], t.[Status], t.[Message]
+        INSERT @rows ([their_Id], [their_Status], payload, headers)
+        SELECT t.[Id], t.[Status], ISNULL(t.[Message], 0x), CASE WHEN DATALENGTH(CONCAT(N'{"Id":"', CONVERT(nvarchar(50), t.[Id]), N'"}')) <= 3000 THEN CONCAT(N'{"Id":"', CONVERT(nvarchar(50), t.[Id]), N'"}') END
         FROM @first AS k
         INNER LOOP JOIN [dbo].[Queue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK) ON k.[their_Id] = t.[Id]
         WHERE k.place = @place AND @job_id IS NULL
@@ -296,8 +296,8 @@ BEGIN
         INSERT [messages].[jobs] WITH (ROWLOCK)
                (job_id, queue_id, state, ended, lifo, fence, attempt, enqueued_at, due_at, priority, finished_at, error, payload_utf16, payload, plain,
                 headers, [their_Id], [their_Status])
-        SELECT NEXT VALUE FOR [messages].[job_ids], @queue_id, 4, 1, 0, 0, 0, @now, @now, 0, @now, @error, 0, ISNULL(k.[their_Message], 0x), 0,
-               CASE WHEN DATALENGTH(CONCAT(N'{"Id":"', CONVERT(nvarchar(50), k.[their_Id]), N'"}')) <= 3000 THEN CONCAT(N'{"Id":"', CONVERT(nvarchar(50), k.[their_Id]), N'"}') END, k.[their_Id], k.[their_Status]
+        SELECT NEXT VALUE FOR [messages].[job_ids], @queue_id, 4, 1, 0, 0, 0, @now, @now, 0, @now, @error, 0, k.payload, 0,
+               k.headers, k.[their_Id], k.[their_Status]
         FROM @rows AS k;
     END;
     COMMIT TRANSACTION;
@@ -319,7 +319,8 @@ DECLARE @rows TABLE
     place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
     [their_Id] int NULL,
     [their_Status] tinyint NULL,
-    [their_Message] varbinary(max) NULL
+    payload varbinary(max) NOT NULL,
+    headers nvarchar(1500) NULL
 );
 DECLARE @known TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, place int NOT NULL);
 DECLARE @answer TABLE
@@ -351,8 +352,8 @@ WITH next_rows AS
 )
 UPDATE next_rows
 SET [Status] = 2
-OUTPUT deleted.[Id], deleted.[Status], deleted.[Message]
-INTO @rows ([their_Id], [their_Status], [their_Message])
+OUTPUT deleted.[Id], deleted.[Status], ISNULL(deleted.[Message], 0x), CONCAT(N'{"Id":"', CONVERT(nvarchar(50), deleted.[Id]), N'"}')
+INTO @rows ([their_Id], [their_Status], payload, headers)
 OPTION (MAXDOP 1, KEEPFIXED PLAN, LOOP JOIN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
@@ -370,7 +371,7 @@ IF @@ROWCOUNT > 0
     SET state = 2, ended = 0, alone = 0, fence = j.fence + 1, attempt = 1, worker_id = @worker_id, claimed_at = @now,
         enqueued_at = @now, due_at = @now, priority = 0, kind = NULL, finished_at = NULL, run_us = NULL,
         error = NULL, cancelling = NULL, checkpointed = NULL,  -- that was of the old payload
-        payload_utf16 = 0, payload = ISNULL(k.[their_Message], 0x),
+        payload_utf16 = 0, payload = k.payload,
         [their_Status] = k.[their_Status]
     OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
            inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
@@ -392,8 +393,8 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 INSERT [messages].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_Id], [their_Status])
-SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, 1, @now, @now, 0, NULL, 0, ISNULL(k.[their_Message], 0x),
-       0, CONCAT(N'{"Id":"', CONVERT(nvarchar(50), k.[their_Id]), N'"}'), k.[their_Id], k.[their_Status]
+SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, 1, @now, @now, 0, NULL, 0, k.payload,
+       0, k.headers, k.[their_Id], k.[their_Status]
 FROM @numbered AS n
 INNER LOOP JOIN @rows AS k ON k.place = n.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -427,8 +428,8 @@ UNION ALL
 SELECT n.job_id, 1 AS fence, 1 AS attempt, @max_attempts AS max_attempts, CAST(0 AS smallint) AS priority,
        DATEDIFF_BIG(MILLISECOND, @now, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, @now, @now) AS age_ms,
        CAST(NULL AS varchar(64)) AS kind, CAST(0 AS bit) AS payload_utf16,
-       CASE WHEN @payloads = 1 THEN ISNULL(k.[their_Message], 0x) ELSE CAST(DATALENGTH(ISNULL(k.[their_Message], 0x)) AS binary(8)) END AS payload,
-       CAST(N'{"headers":' + CONCAT(N'{"Id":"', CONVERT(nvarchar(50), k.[their_Id]), N'"}') + N'}' AS nvarchar(4000)) AS details
+       CASE WHEN @payloads = 1 THEN k.payload ELSE CAST(DATALENGTH(k.payload) AS binary(8)) END AS payload,
+       CAST(N'{"headers":' + k.headers + N'}' AS nvarchar(4000)) AS details
 FROM @numbered AS n
 INNER LOOP JOIN @rows AS k ON k.place = n.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);

@@ -51,14 +51,18 @@ impl InProcess {
     /// Installs the scripts, and makes a queue and a worker.
     pub fn install(&mut self) {
         for batch in INSTALL.split("\nGO\n") {
-            self.session.run_batch(batch, &mut self.writer);
+            self.batch(batch);
         }
         for batch in [
             format!("EXEC readpast.create_queue N'{QUEUE}'"),
             format!("EXEC readpast.register_worker N'{QUEUE}', '{WORKER}', N'bench', 3600000"),
         ] {
-            self.session.run_batch(&batch, &mut self.writer);
+            self.batch(&batch);
         }
+    }
+
+    pub fn batch(&mut self, batch: &str) {
+        self.session.run_batch(batch, &mut self.writer);
     }
 
     pub fn call(&mut self, payload: Vec<u8>) {

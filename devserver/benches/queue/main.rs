@@ -135,8 +135,8 @@ fn report_calls(session: &mut InProcess, waiting: &str, rounds: usize) {
     for _ in 0..rounds {
         for _ in 0..ENQUEUE / CLAIM {
             let jobs = session.next_claim(CLAIM);
-            total[0] += timed_call(session, wire::claim(QUEUE, WORKER, CLAIM));
-            total[1] += timed_call(session, wire::finish(QUEUE, WORKER, &jobs));
+            total[0] += timed_call(session, wire::claim(OWN_SCHEMA, QUEUE, WORKER, CLAIM));
+            total[1] += timed_call(session, wire::finish(OWN_SCHEMA, QUEUE, WORKER, &jobs));
         }
         total[2] += timed_call(session, wire::enqueue(QUEUE, ENQUEUE, PAYLOAD, None));
     }
@@ -212,7 +212,7 @@ fn at_once(address: SocketAddr, claimers: usize, finishers: usize, rounds: usize
             let stopwatch = &stopwatch;
             scope.spawn(move || {
                 let mut client = Client::connect(address, "sa", "readpast");
-                let claim = wire::claim(QUEUE, WORKER, CLAIM);
+                let claim = wire::claim(OWN_SCHEMA, QUEUE, WORKER, CLAIM);
                 stopwatch.client(|| {
                     for _ in 0..claims {
                         client.call(&claim);
@@ -231,7 +231,7 @@ fn at_once(address: SocketAddr, claimers: usize, finishers: usize, rounds: usize
                     loop {
                         let claimed = receiver.lock().expect("nobody panics").recv();
                         let Ok(jobs) = claimed else { break };
-                        client.call(&wire::finish(QUEUE, WORKER, &jobs));
+                        client.call(&wire::finish(OWN_SCHEMA, QUEUE, WORKER, &jobs));
                     }
                 });
             });
@@ -250,7 +250,7 @@ fn through_sockets(address: SocketAddr, connections: usize, rounds: usize) -> Ra
         for _ in 0..connections {
             scope.spawn(|| {
                 let mut client = Client::connect(address, "sa", "readpast");
-                let claim = wire::claim(QUEUE, WORKER, CLAIM);
+                let claim = wire::claim(OWN_SCHEMA, QUEUE, WORKER, CLAIM);
                 stopwatch.client(|| {
                     for _ in 0..calls {
                         let start = Instant::now();
@@ -258,7 +258,7 @@ fn through_sockets(address: SocketAddr, connections: usize, rounds: usize) -> Ra
                         add(&claiming, start.elapsed());
                         let jobs = client.claimed();
                         assert_eq!(jobs.len(), CLAIM as usize);
-                        let finish = wire::finish(QUEUE, WORKER, &jobs);
+                        let finish = wire::finish(OWN_SCHEMA, QUEUE, WORKER, &jobs);
                         let start = Instant::now();
                         client.call(&finish);
                         add(&finishing, start.elapsed());
@@ -277,7 +277,9 @@ fn round_trips(address: SocketAddr, count: usize) {
     let mut client = Client::connect(address, "sa", "readpast");
     println!("Round trips, one connection:");
     println!("{:<34}{:>12}{:>16}", "call", "us", "server CPU us");
-    for (name, message) in [("heartbeat", wire::heartbeat(WORKER)), ("claim of 1", wire::claim(QUEUE, WORKER, 1))] {
+    for (name, message) in
+        [("heartbeat", wire::heartbeat(WORKER)), ("claim of 1", wire::claim(OWN_SCHEMA, QUEUE, WORKER, 1))]
+    {
         let client_before = cpu_time(ClockId::ThreadCPUTime);
         let (start, process_before) = (Instant::now(), cpu_time(ClockId::ProcessCPUTime));
         for _ in 0..count {

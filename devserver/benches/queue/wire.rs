@@ -17,6 +17,9 @@ const COLUMN_METADATA: u8 = 0x81;
 const ROW: u8 = 0xD1;
 const ERROR: u8 = 0xAA;
 
+/// The schema of readpast's own tables.
+pub const OWN_SCHEMA: &str = "readpast";
+
 /// A claimed job: its id and fence.
 pub type Claimed = (i64, i32);
 
@@ -25,9 +28,9 @@ fn text(text: &str) -> (SqlType, Value) {
 }
 
 /// The start of a remote call: ALL_HEADERS without a transaction, the procedure, no options.
-fn call(procedure: &str) -> Vec<u8> {
+fn call(schema: &str, procedure: &str) -> Vec<u8> {
     let mut out = vec![22, 0, 0, 0, 18, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
-    put_us_varchar(&mut out, procedure, u16::MAX);
+    put_us_varchar(&mut out, &format!("{schema}.{procedure}"), u16::MAX);
     out.extend_from_slice(&[0, 0]);
     out
 }
@@ -39,10 +42,10 @@ fn put_parameter(out: &mut Vec<u8>, name: &str, (sql_type, value): &(SqlType, Va
     put_value(out, *sql_type, value);
 }
 
-/// A table-valued parameter of a type in the schema `readpast`.
 fn put_table(
     out: &mut Vec<u8>,
     name: &str,
+    schema: &str,
     type_name: &str,
     columns: &[SqlType],
     rows: impl Iterator<Item = Vec<Value>>,
@@ -50,7 +53,7 @@ fn put_table(
     put_b_varchar(out, name);
     out.extend_from_slice(&[0, TABLE_TYPE]);
     put_b_varchar(out, "");
-    put_b_varchar(out, "readpast");
+    put_b_varchar(out, schema);
     put_b_varchar(out, type_name);
     out.extend_from_slice(&(columns.len() as u16).to_le_bytes());
     for column in columns {
@@ -68,8 +71,8 @@ fn put_table(
     out.push(0);
 }
 
-pub fn claim(queue: &str, worker: Uuid, max: i32) -> Vec<u8> {
-    let mut out = call("readpast.claim");
+pub fn claim(schema: &str, queue: &str, worker: Uuid, max: i32) -> Vec<u8> {
+    let mut out = call(schema, "claim");
     put_parameter(&mut out, "@queue", &text(queue));
     put_parameter(&mut out, "@worker_id", &(SqlType::UniqueIdentifier, Value::Uuid(worker)));
     put_parameter(&mut out, "@max", &(SqlType::Int, Value::Int(max)));
@@ -77,13 +80,13 @@ pub fn claim(queue: &str, worker: Uuid, max: i32) -> Vec<u8> {
 }
 
 pub fn heartbeat(worker: Uuid) -> Vec<u8> {
-    let mut out = call("readpast.heartbeat");
+    let mut out = call(OWN_SCHEMA, "heartbeat");
     put_parameter(&mut out, "@worker_id", &(SqlType::UniqueIdentifier, Value::Uuid(worker)));
     out
 }
 
 /// Acknowledges jobs as done; in the order of their ids, as a worker does it.
-pub fn finish(queue: &str, worker: Uuid, jobs: &[Claimed]) -> Vec<u8> {
+pub fn finish(schema: &str, queue: &str, worker: Uuid, jobs: &[Claimed]) -> Vec<u8> {
     let columns = [
         SqlType::BigInt,
         SqlType::Int,
@@ -97,10 +100,10 @@ pub fn finish(queue: &str, worker: Uuid, jobs: &[Claimed]) -> Vec<u8> {
         let run_us = Value::BigInt(1_500);
         vec![Value::BigInt(job), Value::Int(fence), Value::TinyInt(0), Value::Null, run_us, Value::Null, Value::Null]
     });
-    let mut out = call("readpast.finish");
+    let mut out = call(schema, "finish");
     put_parameter(&mut out, "@queue", &text(queue));
     put_parameter(&mut out, "@worker_id", &(SqlType::UniqueIdentifier, Value::Uuid(worker)));
-    put_table(&mut out, "@jobs", "finish_list", &columns, rows);
+    put_table(&mut out, "@jobs", schema, "finish_list", &columns, rows);
     out
 }
 
@@ -125,9 +128,9 @@ pub fn enqueue(queue: &str, count: i32, payload: usize, delay_ms: Option<i64>) -
         row[4] = delay_ms.map_or(Value::Null, Value::BigInt);
         row
     });
-    let mut out = call("readpast.enqueue_batch");
+    let mut out = call(OWN_SCHEMA, "enqueue_batch");
     put_parameter(&mut out, "@queue", &text(queue));
-    put_table(&mut out, "@jobs", "enqueue_list", &columns, rows);
+    put_table(&mut out, "@jobs", OWN_SCHEMA, "enqueue_list", &columns, rows);
     out
 }
 

@@ -8,12 +8,12 @@ use crate::adopt::mapping::At;
 use crate::adopt::names::{bracketed, literal};
 
 impl Marks<'_> {
-    /// The payload as bytes, and whether it is UTF-16.
-    pub(super) fn payload(&self) -> (String, u8) {
+    /// The payload as bytes, of a row whose columns have these names, and whether it is UTF-16.
+    pub(super) fn payload(&self, of: &dyn Fn(&str) -> String) -> (String, u8) {
         let payload = &self.plan.mapping.payload;
         let columns: Vec<&Column> = payload.iter().filter_map(|at| self.plan.table.column(&at.it)).collect();
         if let [column] = columns.as_slice() {
-            let name = row_column(&column.name);
+            let name = of(&column.name);
             return match column.family() {
                 Family::Bytes if column.max_length == -1 => (format!("ISNULL({name}, 0x)"), 0),
                 Family::Bytes => (format!("ISNULL(CAST({name} AS varbinary(max)), 0x)"), 0),
@@ -27,7 +27,7 @@ impl Marks<'_> {
             };
         }
         let members = columns.iter().enumerate().map(|(at, column)| {
-            let name = row_column(&column.name);
+            let name = of(&column.name);
             let value = match column.family() {
                 Family::Integer | Family::Decimal => format!("ISNULL({}, N'null')", as_text(column, &name)),
                 Family::Bit => format!("CASE {name} WHEN 1 THEN N'true' WHEN 0 THEN N'false' ELSE N'null' END"),
@@ -45,14 +45,12 @@ impl Marks<'_> {
         (format!("CAST({whole} AS varbinary(max))"), 1)
     }
 
-    /// The key by its columns' names, for the handler and for those who look at the job.
-    pub(super) fn headers(&self) -> String {
+    /// The key by its columns' names, for the handler and for those who look at the job; of a row whose columns have these
+    /// names.
+    pub(super) fn headers(&self, of: &dyn Fn(&str) -> String) -> String {
         let key = &self.plan.mapping.key;
-        if self.plan.mapping.takes_out() || key.is_empty() {
-            return "NULL".to_string();
-        }
         let members = key.iter().filter_map(|at| self.plan.table.column(&at.it)).enumerate().map(|(at, column)| {
-            let text = as_text(column, &row_column(&column.name));
+            let text = as_text(column, &of(&column.name));
             let text = match column.family() {
                 Family::WideText | Family::Text => format!("STRING_ESCAPE({text}, 'json')"),
                 _ => text,

@@ -43,7 +43,8 @@ impl Marks<'_> {
         )
     }
 
-    /// The columns of theirs that a claim reads, in the table's order.
+    /// The columns of theirs that a claim keeps, in the table's order. (Of the payload, where the row
+    /// stays, it keeps what is made of it.)
     pub(super) fn row_columns(&self) -> Vec<&Column> {
         let mapping = &self.plan.mapping;
         let about = &mapping.columns;
@@ -53,7 +54,7 @@ impl Marks<'_> {
         let is_read = |column: &&Column| {
             let name = column.name.as_str();
             kept.iter().any(|kept| kept.name == name)
-                || mapping.payload.iter().any(|at| at.it == name)
+                || mapping.takes_out() && mapping.payload.iter().any(|at| at.it == name)
                 || mapping.order.iter().any(|one| one.column.it == name)
                 || about.attempts.as_ref().is_some_and(|at| at.it == name)
                 || in_values(name)

@@ -22,6 +22,10 @@ pub(super) fn of_t(name: &str) -> String {
 }
 
 /// A column of theirs as the claim has read it.
+pub(super) fn of_deleted(name: &str) -> String {
+    format!("deleted.{}", bracketed(name))
+}
+
 pub(super) fn row_column(name: &str) -> String {
     format!("k.{}", kept_name(name))
 }

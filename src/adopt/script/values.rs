@@ -2,7 +2,9 @@
 
 use super::ends::end_ends;
 use super::marks::{Marks, REFUSALS};
-use super::texts::{claim_word, kept_name, lines, long_statements, long_text, of_t, row_column, unbracketed};
+use super::texts::{
+    claim_word, kept_name, lines, long_statements, long_text, of_deleted, of_t, row_column, unbracketed,
+};
 use crate::adopt::catalog::Column;
 use crate::adopt::expression::{Terms, Word};
 use crate::adopt::mapping::Set;
@@ -64,14 +66,36 @@ impl Marks<'_> {
             each.map(|column| format!("{} {}", kept_name(&column.name), column.declaration())).collect::<Vec<_>>()
         };
 
+        let mut row_columns = declared(&rows);
+        let mut row_names = names(&rows);
+        let mut outputs: Vec<String> = rows.iter().map(|column| of_deleted(&column.name)).collect();
+        let mut rows_of_t: Vec<String> = rows.iter().map(|column| of_t(&column.name)).collect();
+        let (mut payload, utf16) = self.payload(&row_column);
+        let mut headers = "NULL";
+        if !takes_out {
+            // What is made of the row is made once, where the claim puts it out, and the columns are not copied.
+            row_columns.push("payload varbinary(max) NOT NULL".to_string());
+            row_columns.push(format!("headers nvarchar({LONGEST_HEADERS}) NULL"));
+            row_names.extend(["payload", "headers"].map(String::from));
+            outputs.extend([self.payload(&of_deleted).0, self.headers(&of_deleted)]);
+            let whole = self.headers(&of_t);
+            let fitting = format!("CASE WHEN DATALENGTH({whole}) <= {} THEN {whole} END", 2 * LONGEST_HEADERS);
+            rows_of_t.extend([self.payload(&of_t).0, fitting]);
+            payload = "k.payload".to_string();
+            headers = "k.headers";
+        }
+
         let mut claimed: Vec<&Column> = rows.clone();
-        for set in mapping.claim_sets() {
-            for name in std::iter::once(set.column.it.as_str()).chain(set.value.columns()) {
-                if let Some(column) = plan.table.column(name)
-                    && !claimed.iter().any(|known| known.name == column.name)
-                {
-                    claimed.push(column);
-                }
+        let payload_columns = mapping.payload.iter().map(|at| at.it.as_str());
+        let set_columns = mapping
+            .claim_sets()
+            .iter()
+            .flat_map(|set| std::iter::once(set.column.it.as_str()).chain(set.value.columns()));
+        for name in payload_columns.chain(set_columns) {
+            if let Some(column) = plan.table.column(name)
+                && !claimed.iter().any(|known| known.name == column.name)
+            {
+                claimed.push(column);
             }
         }
         let claimed: Vec<String> = claimed.iter().map(|column| bracketed(&column.name)).collect();
@@ -97,8 +121,6 @@ impl Marks<'_> {
             ""
         };
 
-        let (payload, utf16) = self.payload();
-        let headers = self.headers();
         let attempt = match &mapping.columns.attempts {
             Some(at) => format!("CAST(ISNULL(k.{}, 0) AS int) + 1", kept_name(&at.it)),
             None => "1".to_string(),
@@ -126,7 +148,6 @@ impl Marks<'_> {
                     ("priority", self.priority()),
                     ("kind", self.kind()),
                     ("utf16", utf16.to_string()),
-                    ("payload", payload.clone()),
                     ("kept_again", again),
                     ("details", DETAILS.to_string()),
                 ],
@@ -227,24 +248,17 @@ impl Marks<'_> {
             ("key_of_k", with(&key, "k.").join(", ")),
             ("key_of_first", key_join("k", &of_t)),
             ("key_of_refused", key_join("a", &row_column)),
-            (
-                "fitting_headers",
-                format!("CASE WHEN DATALENGTH({headers}) <= {} THEN {headers} END", 2 * LONGEST_HEADERS),
-            ),
             ("key_of_refused_job", key_join("a", &|name| format!("j.{}", kept_name(name)))),
             ("key_of_jobs", key_join("j", &row_column) + &not_null),
-            ("rows_of_t", rows.iter().map(|column| of_t(&column.name)).collect::<Vec<_>>().join(", ")),
+            ("rows_of_t", rows_of_t.join(", ")),
             ("order_by", if order.is_empty() { String::new() } else { format!("\n    ORDER BY {}", order.join(", ")) }),
             ("due_of_theirs", self.due_of_theirs()),
             ("worker", worker.to_string()),
-            ("row_columns", lines(&declared(&rows), 4)),
+            ("row_columns", lines(&row_columns, 4)),
             ("claimed_columns", claimed.join(", ")),
             ("take", take),
-            (
-                "outputs",
-                rows.iter().map(|column| format!("deleted.{}", bracketed(&column.name))).collect::<Vec<_>>().join(", "),
-            ),
-            ("row_names", names(&rows).join(", ")),
+            ("outputs", outputs.join(", ")),
+            ("row_names", row_names.join(", ")),
             ("known", known),
             ("known_rows", known_rows.to_string()),
             ("answer_of_known", if takes_out { "" } else { ANSWER_OF_KNOWN }.to_string()),
@@ -259,7 +273,7 @@ impl Marks<'_> {
             ("utf16", utf16.to_string()),
             ("payload", payload),
             ("plain", if headers == "NULL" { "1" } else { "0" }.to_string()),
-            ("headers", headers.clone()),
+            ("headers", headers.to_string()),
             ("found_columns", comma(found.iter().map(|(name, _, declared)| format!("{name} {declared}")).collect())),
             ("found_outputs", comma(found_outputs.collect())),
             ("found_names", comma(found.iter().map(|(name, _, _)| name.clone()).collect())),

@@ -1,12 +1,17 @@
 //! What a claim and an acknowledgement take of an adopted table, beside one of readpast's own.
 //!
-//!     cargo bench --bench adopted
+//!     cargo bench --bench adopted                                     # times
+//!     cargo bench --profile instructions --bench adopted -- --count   # the dev server's instructions; needs Valgrind
 //!
 //! Batches of 500 through the same driver; the payloads have 200 bytes everywhere. Measured is CPU time, of the client
 //! and of the stand-in for SQL Server (of a real one only the client's can be seen, and wall time counts). Rounds of
 //! both kinds of table alternate, and the cheapest of each counts: what else the machine does only adds to the others.
 
+mod counts;
+mod tables;
+
 #[allow(dead_code)] // of the modules that it shares with the bench of the whole, this one needs less
+#[path = "../throughput"]
 mod throughput {
     pub mod bench;
     pub mod client;
@@ -18,10 +23,11 @@ mod throughput {
 
 use std::time::{Duration, Instant};
 
-use readpast::{Mapping, Queue};
+use readpast::Queue;
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
+use tables::TABLES;
 use throughput::bench::{Bench, PAYLOAD_BYTES, fill};
 use throughput::client::Client;
 use throughput::server;
@@ -31,90 +37,21 @@ const BATCH: usize = 500;
 const BATCHES: usize = 20;
 const ROUNDS: usize = 5;
 
-struct Table {
-    mapping: &'static str,
-    /// Makes the table, as in the mapping's head.
-    create: &'static str,
-    /// Adds so many rows with so many bytes.
-    fill: fn(usize, usize) -> String,
-}
-
-const TABLES: [Table; 5] = [
-    Table {
-        mapping: "simple-queue.toml",
-        create: "CREATE TABLE SimpleQueue (Id uniqueidentifier NOT NULL PRIMARY KEY, CreatedAt datetime2 NOT NULL,
-                     ProcessingStartedAt datetime2, Errors nvarchar(max), Payload nvarchar(max));
-                 CREATE INDEX IX_SIMPLEQUEUE_POP ON SimpleQueue (ProcessingStartedAt, CreatedAt) INCLUDE (Id)
-                     WHERE ProcessingStartedAt IS NULL;",
-        fill: |rows, bytes| {
-            format!(
-                "INSERT SimpleQueue (Id, CreatedAt, Payload)
-                 SELECT NEWID(), DATEADD(MILLISECOND, value, SYSUTCDATETIME()), REPLICATE(N'x', {bytes} / 2)
-                 FROM GENERATE_SERIES(1, {rows})"
-            )
-        },
-    },
-    Table {
-        mapping: "status-queue.toml",
-        create: "CREATE TABLE [Queue] (Id int IDENTITY NOT NULL, Status tinyint NOT NULL, Message varbinary(max));
-                 CREATE UNIQUE INDEX readpast_key ON dbo.[Queue] (Id);
-                 CREATE INDEX readpast_ready ON dbo.[Queue] (Status, Id);",
-        fill: |rows, bytes| {
-            format!(
-                "INSERT [Queue] (Status, Message) SELECT 1, CAST(REPLICATE('x', {bytes}) AS varbinary(max))
-                 FROM GENERATE_SERIES(1, {rows})"
-            )
-        },
-    },
-    Table {
-        mapping: "fifo-queue.toml",
-        create: "CREATE TABLE FifoQueue (Id bigint NOT NULL IDENTITY(1, 1), Payload varbinary(max));
-                 CREATE CLUSTERED INDEX cdxFifoQueue ON FifoQueue (Id);",
-        fill: |rows, bytes| {
-            format!(
-                "INSERT FifoQueue (Payload) SELECT CAST(REPLICATE('x', {bytes}) AS varbinary(max))
-                 FROM GENERATE_SERIES(1, {rows})"
-            )
-        },
-    },
-    Table {
-        mapping: "four-queue.toml",
-        create: "CREATE TABLE four_queue (id bigint IDENTITY NOT NULL, in_process bit NOT NULL DEFAULT 0, reputation \
-                 int NOT NULL,
-                     scheduled_start_date datetime NULL DEFAULT GETDATE(), start_date datetime NULL, end_date datetime
-                     NULL,
-                     duration_milliseconds AS DATEDIFF(MILLISECOND, start_date, end_date), app_server sysname NULL,
-                     attempts tinyint NOT NULL DEFAULT 0,
-                     CONSTRAINT big_idea PRIMARY KEY CLUSTERED (in_process, id),
-                     INDEX fq_uq_r UNIQUE NONCLUSTERED (reputation) WITH (IGNORE_DUP_KEY = ON));
-                 CREATE INDEX readpast_ready ON four_queue (in_process, scheduled_start_date, id);",
-        fill: |rows, _| {
-            format!(
-                "DECLARE @last int = (SELECT ISNULL(MAX(reputation), 0) FROM four_queue);
-                 INSERT four_queue (reputation) SELECT @last + value FROM GENERATE_SERIES(1, {rows})"
-            )
-        },
-    },
-    Table {
-        mapping: "outbox.toml",
-        create: "CREATE TABLE Outbox (id bigint IDENTITY NOT NULL PRIMARY KEY, type nvarchar(64) NOT NULL,
-                     payload nvarchar(max) NOT NULL, created_at datetime2 NOT NULL DEFAULT SYSUTCDATETIME(),
-                     processed_at datetime2 NULL);
-                 CREATE INDEX outbox_unprocessed ON Outbox (id) WHERE processed_at IS NULL;",
-        fill: |rows, bytes| {
-            format!(
-                "INSERT Outbox (type, payload) SELECT N'ordered', REPLICATE(N'x', {bytes} / 2)
-                 FROM GENERATE_SERIES(1, {rows})"
-            )
-        },
-    },
-];
-
 fn main() {
     if server::played_server() {
         return;
     }
-    Runtime::new().expect("a runtime").block_on(measure());
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => Runtime::new().expect("a runtime").block_on(measure()),
+        ["--count"] => counts::measure(),
+        // What is counted is this program again, under Valgrind.
+        [counts::ROLE, table, call] => counts::run(table, call),
+        _ => {
+            eprintln!("{}: must be --count or nothing", arguments.join(" "));
+            std::process::exit(2);
+        }
+    }
 }
 
 async fn measure() {
@@ -129,8 +66,7 @@ async fn measure() {
     let own_queue = bench.new_queue("own").await;
     let own_worker = client.register_worker("own").await;
     for table in TABLES {
-        let path = format!("{}/examples/adopt/{}", env!("CARGO_MANIFEST_DIR"), table.mapping);
-        let mapping = Mapping::load(path).expect("the example is right");
+        let mapping = table.mapping();
         let schema = mapping.schema().expect("it names a schema").to_string();
         client.sql(table.create).await;
         let mut config = bench.config(mapping.queue());
