@@ -282,7 +282,7 @@ BEGIN
             [end_date] = DATEADD(DAY, 20, SYSDATETIME()),
             [app_server] = LEFT(@worker, 128),
             [attempts] = CASE WHEN t.[attempts] < 255 THEN t.[attempts] + 1 ELSE 255 END
-        OUTPUT deleted.[id], deleted.[in_process], deleted.[reputation], deleted.[scheduled_start_date], deleted.[start_date], deleted.[end_date], deleted.[app_server], deleted.[attempts], CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), deleted.[id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), deleted.[reputation]), N'null'), N'}') AS varbinary(max)), CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), deleted.[reputation]), N'"}')
+        OUTPUT deleted.[id], deleted.[in_process], deleted.[reputation], deleted.[scheduled_start_date], deleted.[start_date], deleted.[end_date], deleted.[app_server], deleted.[attempts], CAST(CONCAT(CAST(N'{"id":' AS nvarchar(max)), CONVERT(nvarchar(50), deleted.[id]), N',"reputation":', CONVERT(nvarchar(50), deleted.[reputation]), N'}') AS varbinary(max)), CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), deleted.[reputation]), N'"}')
         INTO @rows ([their_id], [their_in_process], [their_reputation], [their_scheduled_start_date], [their_start_date], [their_end_date], [their_app_server], [their_attempts], payload, headers)
         FROM @first AS k
         INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK) ON k.[their_reputation] = t.[reputation]
@@ -321,7 +321,7 @@ BEGIN
         OPTION (MAXDOP 1);
         UPDATE [four].[jobs] WITH (ROWLOCK) SET error = @error, finished_at = @now WHERE job_id = @job_id AND ended = 1 OPTION (MAXDOP 1);
         INSERT @rows ([their_id], [their_in_process], [their_reputation], [their_scheduled_start_date], [their_start_date], [their_end_date], [their_app_server], [their_attempts], payload, headers)
-        SELECT t.[id], t.[in_process], t.[reputation], t.[scheduled_start_date], t.[start_date], t.[end_date], t.[app_server], t.[attempts], CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), t.[id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), t.[reputation]), N'null'), N'}') AS varbinary(max)), CASE WHEN DATALENGTH(CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), t.[reputation]), N'"}')) <= 3000 THEN CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), t.[reputation]), N'"}') END
+        SELECT t.[id], t.[in_process], t.[reputation], t.[scheduled_start_date], t.[start_date], t.[end_date], t.[app_server], t.[attempts], CAST(CONCAT(CAST(N'{"id":' AS nvarchar(max)), CONVERT(nvarchar(50), t.[id]), N',"reputation":', CONVERT(nvarchar(50), t.[reputation]), N'}') AS varbinary(max)), CASE WHEN DATALENGTH(CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), t.[reputation]), N'"}')) <= 3000 THEN CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), t.[reputation]), N'"}') END
         FROM @first AS k
         INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK) ON k.[their_reputation] = t.[reputation]
         WHERE k.place = @place AND @job_id IS NULL
@@ -396,7 +396,7 @@ SET [in_process] = 1,
     [end_date] = DATEADD(DAY, 20, SYSDATETIME()),
     [app_server] = LEFT(@worker, 128),
     [attempts] = CASE WHEN [attempts] < 255 THEN [attempts] + 1 ELSE 255 END
-OUTPUT deleted.[id], deleted.[in_process], deleted.[reputation], deleted.[scheduled_start_date], deleted.[start_date], deleted.[end_date], deleted.[app_server], deleted.[attempts], CAST(CONCAT(CAST(N'{' AS nvarchar(max)), N'"id":', ISNULL(CONVERT(nvarchar(50), deleted.[id]), N'null'), N',"reputation":', ISNULL(CONVERT(nvarchar(50), deleted.[reputation]), N'null'), N'}') AS varbinary(max)), CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), deleted.[reputation]), N'"}')
+OUTPUT deleted.[id], deleted.[in_process], deleted.[reputation], deleted.[scheduled_start_date], deleted.[start_date], deleted.[end_date], deleted.[app_server], deleted.[attempts], CAST(CONCAT(CAST(N'{"id":' AS nvarchar(max)), CONVERT(nvarchar(50), deleted.[id]), N',"reputation":', CONVERT(nvarchar(50), deleted.[reputation]), N'}') AS varbinary(max)), CONCAT(N'{"reputation":"', CONVERT(nvarchar(50), deleted.[reputation]), N'"}')
 INTO @rows ([their_id], [their_in_process], [their_reputation], [their_scheduled_start_date], [their_start_date], [their_end_date], [their_app_server], [their_attempts], payload, headers)
 OPTION (MAXDOP 1, KEEPFIXED PLAN, LOOP JOIN);
 IF @@ROWCOUNT = 0

@@ -346,6 +346,12 @@ impl Binder<'_> {
         value::check_conversion(operand.ty, ty, true)?;
         let nullable = operand.nullable || attempt;
         let label = if operand.ty.is_character() { operand.label } else { CollationLabel::Coercible };
+        // A conversion that fails is an error of the moment it is computed, not of the binding.
+        if let (Some(constant), None) = (operand.as_constant(), &style)
+            && let Ok(converted) = value::convert(constant.clone(), operand.ty, ty, None, true)
+        {
+            return Ok(Scalar { nullable, label, ..Scalar::constant(converted, ty) });
+        }
         let node = Node::Convert { operand: Box::new(operand), style, explicit: true, attempt };
         Ok(Scalar { node, ty, nullable, label })
     }

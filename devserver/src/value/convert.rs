@@ -135,20 +135,24 @@ pub fn check_conversion(from: SqlType, to: SqlType, explicit: bool) -> SqlResult
     if to == SqlType::Variant && from != to && !fits_variant(from) {
         return Err(SqlError::not_supported(format!("a sql_variant of the type {from}")));
     }
-    let (from_name, to_name) = (from.message_name(), to.message_name());
     match (rule(from, to), explicit) {
         (Rule::Implicit, _) | (Rule::Explicit, true) => Ok(()),
         (Rule::Explicit, false) => Err(SqlError::new(
             257,
             format!(
-                "Implicit conversion from data type {from_name} to {to_name} is not allowed. \
-                 Use the CONVERT function to run this query."
+                "Implicit conversion from data type {} to {} is not allowed. Use the CONVERT function to run this query.",
+                from.message_name(),
+                to.message_name()
             ),
         )
         .state(3)),
         (Rule::Never, true) => Err(SqlError::new(
             529,
-            format!("Explicit conversion from data type {from_name} to {to_name} is not allowed."),
+            format!(
+                "Explicit conversion from data type {} to {} is not allowed.",
+                from.message_name(),
+                to.message_name()
+            ),
         )),
         (Rule::Never, false) => Err(operand_clash(from, to)),
     }
@@ -161,7 +165,7 @@ pub fn check_conversion(from: SqlType, to: SqlType, explicit: bool) -> SqlResult
 /// Those of [`check_conversion`], and SQL Server's errors for values that do not convert: 244, 245, 248, 8114 (not a
 /// number, too large a number), 220, 232, 8115 (overflow), 241, 242 (no such date), 8169, 8170 (uniqueidentifier).
 pub fn convert(value: Value, from: SqlType, to: SqlType, style: Option<i32>, explicit: bool) -> SqlResult<Value> {
-    if from == to && style.is_none() {
+    if style.is_none() && (from == to || is_as_it_must_be(&value, from, to)) {
         return Ok(value);
     }
     // Most conversions are of this kind: a small column against a constant.
@@ -197,6 +201,21 @@ pub fn convert(value: Value, from: SqlType, to: SqlType, style: Option<i32>, exp
             to_date_or_time(&value, from, to, style)
         }
         SqlType::UniqueIdentifier => to_uuid(&value),
+    }
+}
+
+/// Whether a value needs no more than another type's name: a text or bytes that fit. (A text has at most as many UTF-16
+/// units as it has bytes here.)
+fn is_as_it_must_be(value: &Value, from: SqlType, to: SqlType) -> bool {
+    let fits = |length: usize, most: Length| most.limit().is_none_or(|most| length <= most);
+    match (value, from, to) {
+        (Value::String(text), SqlType::NVarChar(_) | SqlType::NChar(_), SqlType::NVarChar(most)) => {
+            fits(text.len(), most)
+        }
+        (Value::Bytes(bytes), SqlType::VarBinary(_) | SqlType::Binary(_), SqlType::VarBinary(most)) => {
+            fits(bytes.len(), most)
+        }
+        _ => false,
     }
 }
 
@@ -238,7 +257,7 @@ impl From<SqlError> for AssignError {
 /// # Errors
 /// [`AssignError::Truncation`] if text or bytes are too long; otherwise the errors of [`convert`].
 pub fn assign(value: Value, from: SqlType, to: SqlType) -> Result<Value, AssignError> {
-    if from == to {
+    if from == to || is_as_it_must_be(&value, from, to) {
         return Ok(value);
     }
     check_conversion(from, to, false)?;
@@ -501,7 +520,7 @@ fn to_text(value: &Value, from: SqlType, to: SqlType, style: Option<i32>) -> Sql
             let (day, ticks) = local_time(*day, *ticks, *offset)?;
             Arc::from(datetime_text::format(from, day, ticks, *offset, style)?)
         }
-        Value::Uuid(id) => Arc::from(id.hyphenated().to_string().to_ascii_uppercase()),
+        Value::Uuid(id) => Arc::from(&*id.hyphenated().encode_upper(&mut Uuid::encode_buffer())),
         Value::Null => return Err(not_supported(from, to)),
     };
     if to.is_unicode() {
@@ -639,7 +658,13 @@ fn to_bytes(value: &Value, from: SqlType, to: SqlType, style: Option<i32>) -> Sq
 
 fn text_to_bytes(text: &str, from: SqlType, to: SqlType, style: Option<i32>) -> SqlResult<Vec<u8>> {
     let digits = match style.unwrap_or(0) {
-        0 if from.is_unicode() => return Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
+        0 if from.is_unicode() => {
+            let mut bytes = Vec::with_capacity(2 * text.len());
+            for unit in text.encode_utf16() {
+                bytes.extend_from_slice(&unit.to_le_bytes());
+            }
+            return Ok(bytes);
+        }
         0 => return Ok(codepage::encode(text)),
         1 => text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")),
         2 => Some(text),

@@ -1,11 +1,12 @@
 //! What a job is made of.
 
+use super::json_object::JsonObject;
 use super::marks::Marks;
-use super::texts::{as_text, claim_word, json_text, row_column};
+use super::texts::{as_text, claim_word, row_column};
 use crate::adopt::catalog::{Column, Family};
 use crate::adopt::expression::{Terms, Value};
 use crate::adopt::mapping::At;
-use crate::adopt::names::{bracketed, literal};
+use crate::adopt::names::bracketed;
 
 impl Marks<'_> {
     /// The payload as bytes, of a row whose columns have these names, and whether it is UTF-16.
@@ -26,39 +27,39 @@ impl Marks<'_> {
                 ),
             };
         }
-        let members = columns.iter().enumerate().map(|(at, column)| {
-            let name = of(&column.name);
-            let value = match column.family() {
-                Family::Integer | Family::Decimal => format!("ISNULL({}, N'null')", as_text(column, &name)),
-                Family::Bit => format!("CASE {name} WHEN 1 THEN N'true' WHEN 0 THEN N'false' ELSE N'null' END"),
-                Family::WideText | Family::Text => {
-                    format!("ISNULL(N'\"' + STRING_ESCAPE({}, 'json') + N'\"', N'null')", as_text(column, &name))
+        let mut object = JsonObject::default();
+        for column in columns {
+            let value = of(&column.name);
+            let text = as_text(column, &value);
+            match column.family() {
+                Family::Integer | Family::Decimal => object.bare(&column.name, &text, column.is_nullable),
+                Family::Bit => {
+                    let word = format!("CASE {value} WHEN 1 THEN N'true' WHEN 0 THEN N'false' END");
+                    object.bare(&column.name, &word, column.is_nullable);
                 }
-                _ => format!("ISNULL(N'\"' + {} + N'\"', N'null')", as_text(column, &name)),
-            };
-            let comma = if at == 0 { "" } else { "," };
-            format!("{}, {value}", literal(&format!("{comma}{}:", json_text(&column.name))))
-        });
-        let members: Vec<String> = members.collect();
-        // The first part makes the whole as long as it needs to be.
-        let whole = format!("CONCAT(CAST(N'{{' AS nvarchar(max)), {}, N'}}')", members.join(", "));
+                Family::WideText | Family::Text => {
+                    object.text(&column.name, &format!("STRING_ESCAPE({text}, 'json')"), column.is_nullable);
+                }
+                _ => object.text(&column.name, &text, column.is_nullable),
+            }
+        }
+        let whole = object.whole(|first| format!("CAST({first} AS nvarchar(max))"));
         (format!("CAST({whole} AS varbinary(max))"), 1)
     }
 
     /// The key by its columns' names, for the handler and for those who look at the job; of a row whose columns have these
     /// names.
     pub(super) fn headers(&self, of: &dyn Fn(&str) -> String) -> String {
-        let key = &self.plan.mapping.key;
-        let members = key.iter().filter_map(|at| self.plan.table.column(&at.it)).enumerate().map(|(at, column)| {
+        let mut object = JsonObject::default();
+        for column in self.plan.mapping.key.iter().filter_map(|at| self.plan.table.column(&at.it)) {
             let text = as_text(column, &of(&column.name));
             let text = match column.family() {
                 Family::WideText | Family::Text => format!("STRING_ESCAPE({text}, 'json')"),
                 _ => text,
             };
-            let comma = if at == 0 { "{" } else { "\"," };
-            format!("{}, {text}", literal(&format!("{comma}{}:\"", json_text(&column.name))))
-        });
-        format!("CONCAT({}, N'\"}}')", members.collect::<Vec<_>>().join(", "))
+            object.text(&column.name, &text, false);
+        }
+        object.whole(str::to_string)
     }
 
     pub(super) fn time(&self, at: &At<Value>, terms: &Terms<'_>) -> String {

@@ -3,6 +3,7 @@
 mod ends;
 mod held;
 mod job;
+mod json_object;
 mod marks;
 mod table;
 mod texts;

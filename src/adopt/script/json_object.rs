@@ -1,0 +1,64 @@
+//! A JSON object of a row's columns, as an expression.
+
+use super::texts::json_text;
+use crate::adopt::names::literal;
+
+/// The parts of the object's text: what is the same in every row, and what comes of the row.
+#[derive(Debug, Default)]
+pub(super) struct JsonObject {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+enum Part {
+    Constant(String),
+    Value(String),
+}
+
+impl JsonObject {
+    /// Adds a number, `true` or `false`: the value as a text, NULL where it is `null`.
+    pub(super) fn bare(&mut self, name: &str, value: &str, is_nullable: bool) {
+        self.name(name);
+        self.value(if is_nullable { format!("ISNULL({value}, N'null')") } else { value.to_string() });
+    }
+
+    /// Adds a text, whose special characters are escaped already.
+    pub(super) fn text(&mut self, name: &str, value: &str, is_nullable: bool) {
+        self.name(name);
+        if is_nullable {
+            self.value(format!("ISNULL(N'\"' + {value} + N'\"', N'null')"));
+        } else {
+            self.constant("\"");
+            self.value(value.to_string());
+            self.constant("\"");
+        }
+    }
+
+    /// The expression. `first` wraps its first part: CONCAT gives nvarchar(max) where a part is one, and otherwise at most
+    /// 4,000 characters.
+    pub(super) fn whole(mut self, first: impl Fn(&str) -> String) -> String {
+        self.constant("}");
+        let parts = self.parts.iter().enumerate().map(|(at, part)| match part {
+            Part::Constant(text) if at == 0 => first(&literal(text)),
+            Part::Constant(text) => literal(text),
+            Part::Value(value) => value.clone(),
+        });
+        format!("CONCAT({})", parts.collect::<Vec<_>>().join(", "))
+    }
+
+    fn name(&mut self, name: &str) {
+        let before = if self.parts.is_empty() { "{" } else { "," };
+        self.constant(&format!("{before}{}:", json_text(name)));
+    }
+
+    fn constant(&mut self, text: &str) {
+        match self.parts.last_mut() {
+            Some(Part::Constant(last)) => last.push_str(text),
+            _ => self.parts.push(Part::Constant(text.to_string())),
+        }
+    }
+
+    fn value(&mut self, value: String) {
+        self.parts.push(Part::Value(value));
+    }
+}
