@@ -202,7 +202,7 @@ BEGIN CATCH
 END CATCH;
 -- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
 SELECT n.job_id, 1 AS fence, 1 AS attempt, @max_attempts AS max_attempts, CAST(0 AS smallint) AS priority,
-       DATEDIFF_BIG(MILLISECOND, @now, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, @now, @now) AS age_ms,
+       CAST(0 AS bigint) AS waited_ms, CAST(0 AS bigint) AS age_ms,
        CAST(NULL AS varchar(64)) AS kind, CAST(0 AS bit) AS payload_utf16,
        CASE WHEN @payloads = 1 THEN ISNULL(k.[their_Payload], 0x) ELSE CAST(DATALENGTH(ISNULL(k.[their_Payload], 0x)) AS binary(8)) END AS payload,
        CAST(N'{"headers":' + NULL + N'}' AS nvarchar(4000)) AS details

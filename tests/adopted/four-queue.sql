@@ -289,7 +289,7 @@ BEGIN
         WHERE k.place = @place AND (t.[in_process] = 0 AND t.[scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND t.[attempts] < 3)
         OPTION (MAXDOP 1);
         INSERT @job (attempt, enqueued_at, due_at, priority, kind)
-        SELECT CAST(ISNULL(k.[their_attempts], 0) AS int) + 1, @now, @now, 0, NULL
+        SELECT CAST(k.[their_attempts] AS int) + 1, @now, @now, 0, NULL
         FROM @rows AS k;
         ROLLBACK TRANSACTION;
     END TRY
@@ -412,7 +412,7 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT > 0
     -- A job that this very call has claimed above is in the answer already: it runs once, and its row is marked again.
     UPDATE j
-    SET state = 2, ended = 0, alone = 0, fence = j.fence + 1, attempt = CAST(ISNULL(k.[their_attempts], 0) AS int) + 1, worker_id = @worker_id, claimed_at = @now,
+    SET state = 2, ended = 0, alone = 0, fence = j.fence + 1, attempt = CAST(k.[their_attempts] AS int) + 1, worker_id = @worker_id, claimed_at = @now,
         enqueued_at = @now, due_at = @now, priority = 0, kind = NULL, finished_at = NULL, run_us = NULL,
         error = NULL, cancelling = NULL, checkpointed = NULL,  -- that was of the old payload
         payload_utf16 = 1, payload = k.payload,
@@ -441,7 +441,7 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 INSERT [four].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_in_process], [their_reputation], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
-SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, CAST(ISNULL(k.[their_attempts], 0) AS int) + 1, @now, @now, 0, NULL, 1, k.payload,
+SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, CAST(k.[their_attempts] AS int) + 1, @now, @now, 0, NULL, 1, k.payload,
        0, k.headers, k.[their_in_process], k.[their_reputation], k.[their_start_date], k.[their_end_date], k.[their_app_server], k.[their_attempts]
 FROM @numbered AS n
 INNER LOOP JOIN @rows AS k ON k.place = n.place
@@ -473,8 +473,8 @@ SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority,
        a.payload, a.details
 FROM @answer AS a
 UNION ALL
-SELECT n.job_id, 1 AS fence, CAST(ISNULL(k.[their_attempts], 0) AS int) + 1 AS attempt, @max_attempts AS max_attempts, CAST(0 AS smallint) AS priority,
-       DATEDIFF_BIG(MILLISECOND, @now, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, @now, @now) AS age_ms,
+SELECT n.job_id, 1 AS fence, CAST(k.[their_attempts] AS int) + 1 AS attempt, @max_attempts AS max_attempts, CAST(0 AS smallint) AS priority,
+       CAST(0 AS bigint) AS waited_ms, CAST(0 AS bigint) AS age_ms,
        CAST(NULL AS varchar(64)) AS kind, CAST(1 AS bit) AS payload_utf16,
        CASE WHEN @payloads = 1 THEN k.payload ELSE CAST(DATALENGTH(k.payload) AS binary(8)) END AS payload,
        CAST(N'{"headers":' + k.headers + N'}' AS nvarchar(4000)) AS details

@@ -426,7 +426,7 @@ SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority,
 FROM @answer AS a
 UNION ALL
 SELECT n.job_id, 1 AS fence, 1 AS attempt, @max_attempts AS max_attempts, CAST(0 AS smallint) AS priority,
-       DATEDIFF_BIG(MILLISECOND, @now, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, @now, @now) AS age_ms,
+       CAST(0 AS bigint) AS waited_ms, CAST(0 AS bigint) AS age_ms,
        CAST(NULL AS varchar(64)) AS kind, CAST(0 AS bit) AS payload_utf16,
        CASE WHEN @payloads = 1 THEN k.payload ELSE CAST(DATALENGTH(k.payload) AS binary(8)) END AS payload,
        CAST(N'{"headers":' + k.headers + N'}' AS nvarchar(4000)) AS details

@@ -122,7 +122,10 @@ impl Marks<'_> {
         };
 
         let attempt = match &mapping.columns.attempts {
-            Some(at) => format!("CAST(ISNULL(k.{}, 0) AS int) + 1", kept_name(&at.it)),
+            Some(at) if plan.table.column(&at.it).is_some_and(|column| !column.is_nullable) => {
+                format!("CAST({} AS int) + 1", row_column(&at.it))
+            }
+            Some(at) => format!("CAST(ISNULL({}, 0) AS int) + 1", row_column(&at.it)),
             None => "1".to_string(),
         };
         let key_join = |left: &str, right: &dyn Fn(&str) -> String| {
@@ -266,6 +269,8 @@ impl Marks<'_> {
             ("kept_values", with(&kept, "k.").join(", ")),
             ("number_order", if number_order.is_empty() { "k.place".to_string() } else { number_order.join(", ") }),
             ("attempt", attempt),
+            ("age", milliseconds_since(&self.created())),
+            ("waited", milliseconds_since(&self.due(&Terms { column: &row_column, word: &claim_word }))),
             ("created", self.created()),
             ("due", self.due(&Terms { column: &row_column, word: &claim_word })),
             ("priority", self.priority()),
@@ -303,4 +308,9 @@ impl Marks<'_> {
             ("give_back", long_statements("@give_back", &(self.dead_rows() + &self.give_back()))),
         ])
     }
+}
+
+/// How long ago that was when the claim began.
+fn milliseconds_since(time: &str) -> String {
+    if time == "@now" { "CAST(0 AS bigint)".to_string() } else { format!("DATEDIFF_BIG(MILLISECOND, {time}, @now)") }
 }
