@@ -322,6 +322,7 @@ impl Scan {
                 if self.schema.lifetime == Lifetime::Permanent {
                     let is_ghost = record.ghost;
                     self.move_past(position.clone());
+                    self.finished |= self.whole_key;
                     if is_ghost && self.is_nobodys(latch, tx, &position) {
                         None
                     } else {
@@ -331,6 +332,7 @@ impl Scan {
                     // Nobody else can have changed or locked it.
                     let row = (!record.ghost).then(|| record.row.clone());
                     self.move_past(position.clone());
+                    self.finished |= self.whole_key;
                     row.map(|row| Found { key: position, row })
                 }
             };
