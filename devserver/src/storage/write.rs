@@ -445,7 +445,7 @@ impl Latch<'_> {
         key: &Key,
     ) -> SqlResult<Entries<'schema>> {
         let table = self.table_mut(schema.id)?;
-        let mut entries = Vec::new();
+        let mut entries = Vec::with_capacity(schema.indexes.len());
         for index in nonclustered(schema) {
             if let Some(entry) = table.entry_key(index, values, key)? {
                 entries.push((index, entry));

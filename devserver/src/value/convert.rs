@@ -260,6 +260,9 @@ pub fn assign(value: Value, from: SqlType, to: SqlType) -> Result<Value, AssignE
     if from == to || is_as_it_must_be(&value, from, to) {
         return Ok(value);
     }
+    if !to.is_character() && !to.is_binary() {
+        return Ok(convert(value, from, to, None, false)?);
+    }
     check_conversion(from, to, false)?;
     if value.is_null() {
         return Ok(value);
@@ -281,18 +284,15 @@ pub fn assign(value: Value, from: SqlType, to: SqlType) -> Result<Value, AssignE
         }
         return Ok(fit_text(text, from, to)?);
     }
-    if to.is_binary() {
-        let bytes = to_bytes(&value, from, to, None)?;
-        let limit = to.length().and_then(Length::limit).unwrap_or(usize::MAX);
-        if bytes.len() > limit {
-            if group(from) != Group::Binary {
-                return Err(SqlError::not_supported(format!("storing {from} into {to}, which is too short")).into());
-            }
-            return Err(AssignError::Truncation { kept: hex(&bytes[..limit]) });
+    let bytes = to_bytes(&value, from, to, None)?;
+    let limit = to.length().and_then(Length::limit).unwrap_or(usize::MAX);
+    if bytes.len() > limit {
+        if group(from) != Group::Binary {
+            return Err(SqlError::not_supported(format!("storing {from} into {to}, which is too short")).into());
         }
-        return Ok(fit_bytes(bytes, from, to));
+        return Err(AssignError::Truncation { kept: hex(&bytes[..limit]) });
     }
-    Ok(convert(value, from, to, None, false)?)
+    Ok(fit_bytes(bytes, from, to))
 }
 
 // ---------------------------------------------------------------------------------------------------- numbers
