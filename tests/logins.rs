@@ -171,11 +171,14 @@ mod password_file {
         fixture.config.connection.url = format!("{};User ID={}", proxy.connection_string(), login.name).into();
         fixture.config.connection.password_file = file.path();
         let queue = fixture.connect().await;
+        queue.enqueue_many(&numbers(1)).await.unwrap(); // which asks for the schema's version first
         fixture.sql(&format!("ALTER LOGIN [{}] WITH PASSWORD = N'Pw2-new'", login.name)).await;
         file.write("not yet");
         proxy.cut();
         until("the connection is closed", || proxy.is_closed()).await;
         let connections_before = proxy.connections();
+        // Time for all to connect, before the first has its answer.
+        proxy.delay_connections(Duration::from_millis(200));
 
         let enqueueing: Vec<_> = (0..8)
             .map(|_| {
@@ -189,11 +192,12 @@ mod password_file {
             until("another is sent at once", || proxy.connections() >= connections_before + wrong).await;
         }
         assert_eq!(proxy.connections() - connections_before, 4);
+        proxy.delay_connections(Duration::ZERO);
         file.write("Pw2-new");
         for enqueued in enqueueing {
             enqueued.await.unwrap().unwrap();
         }
-        assert_eq!(fixture.job_counts().await.ready, 8);
+        assert_eq!(fixture.job_counts().await.ready, 9);
     }
 
     #[tokio::test(flavor = "multi_thread")]
