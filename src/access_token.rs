@@ -6,15 +6,15 @@
 //! made anew. So nothing fetches by the clock.
 //!
 //! ```text
-//! those who log in ──▶ kept token ─────────────────────────────────▶ fresh: at once
-//!        │                 ▲
-//!        └──▶ one fetch, a task of its own, ──▶ its outcome ───────▶ to all who still wait
+//! a login ──▶ kept token, fresh ──────────────────────────▶ at once
+//!    │            ▲
+//!    └──▶ one fetch, a task of its own ──▶ its outcome ────▶ to all logins that still wait
 //! ```
 //!
 //! The connection that needs a token takes the one that is kept. Where that has little time left, a fetch is begun,
-//! unless one is under way or the last one failed just now. The fetch belongs to nobody: it has a time limit of its own,
-//! and those who wait for it come and go with theirs. Who has a living token waits a moment for a fresher one, and takes
-//! the living one then. The lock is held for moments only, never while anybody waits for anything.
+//! unless one is under way or the last one failed just now. The fetch belongs to no caller: it has a time limit of its
+//! own, and the callers that wait for it come and go with theirs. While the kept token lives, a caller waits a moment for
+//! a fresher one and then takes the kept one. The lock is held for moments only, never across an await.
 
 use std::fmt;
 use std::future::Future;
@@ -35,14 +35,14 @@ use crate::secret::Secret;
 /// time for a source that is out of order to come back.
 const FETCH_BEFORE_END: Duration = Duration::from_secs(5 * 60);
 
-/// For so long, one who has a living token waits for a fresher one. A source answers within less when it is well.
+/// How long a login with a living token waits for a fresher one. A source that is well answers sooner.
 const FRESHER_WITHIN: Duration = Duration::from_secs(1);
 
 /// How long a fetch may take. `azure_identity` tries several times, with pauses of its own.
 const FETCH_LIMIT: Duration = Duration::from_secs(90);
 
-/// The first and the longest pause after a fetch that failed. Nobody counts these, as SQL Server counts wrong
-/// passwords: a source that is well again should be noticed soon.
+/// The first and the longest pause after a fetch that failed. Shorter than after a refused login: no account is locked
+/// for it, and a source that is well again should be noticed soon.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// A token for SQL Server, as Microsoft Entra ID issues them. Its Debug output hides it.
@@ -101,8 +101,8 @@ type Fetch = dyn Fn() -> Fetched + Send + Sync;
 ///
 /// It is asked when a connection logs in and the token before has run out or is about to: in its last five minutes, or
 /// the last quarter of a short life. Clones share one token: however many connections are made at once, it is asked
-/// once. It has 90 seconds, however soon those give up who wait for it; its future is a task of the tokio runtime of the
-/// first of them, and is dropped when the time is over. While it fails, it is asked again after pauses that grow from
+/// once. It has 90 seconds, even where the connections that wait for it give up sooner; its future is a task of the tokio
+/// runtime of the first of them, and is dropped when the time is over. While it fails, it is asked again after pauses that grow from
 /// one second to one minute, and the token before is used as long as it lives; then connections cannot be made, which is
 /// a [transient](crate::Error::is_transient) error: workers wait, and what they hold is not lost.
 ///

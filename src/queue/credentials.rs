@@ -6,20 +6,19 @@
 //!                                               └─────────┴───────── Standing ◀─────────┘
 //! ```
 //!
-//! What SQL Server said last, to whichever connection of a queue and its clones, is the [`Standing`], and three things
-//! follow from it:
+//! What SQL Server said last, to any connection of a queue and its clones, is the [`Standing`], and three things follow
+//! from it:
 //!
-//! - **Who goes alone.** SQL Server locks a login after a few wrong passwords (CHECK_POLICY; "Password policy" in
-//!   Microsoft's SQL documentation), and a password may have been changed since it was last right. So only what was
-//!   let in within the last half a minute is sent by many connections at once. Anything else is tried by one, and the
-//!   others wait for the outcome. They do not wait long: what hangs is no outcome.
+//! - **Which logins go alone.** SQL Server locks a login after a few wrong passwords (CHECK_POLICY; "Password policy" in
+//!   Microsoft's SQL documentation), and a password may have been changed since it was last right. So only what was let
+//!   in within the last half a minute is sent by many connections at once. Anything else is tried by one connection,
+//!   and the others wait for the outcome. They do not wait long, because the first may hang.
 //! - **When the next login is.** What was refused is not sent again before a pause is over, which grows as long as
-//!   logins are refused. Until then, every connection gets the error of the refusal. A password that the file did not
-//!   have then is tried at once, and so is another token in place of one that has let connections in, which may have
-//!   been withdrawn.
-//! - **Whether the refusal is for good.** At the start it is: somebody waits for the message. Where these credentials
-//!   have let a connection in before and can change without this process, it may pass: the file follows the password
-//!   some time later (a mounted Secret of Kubernetes' within a minute or two), a domain controller or Azure is under
+//!   logins are refused. Until then, every connection gets the error of the refusal. Another password in the file is
+//!   tried at once. So is another token in place of one that has let connections in, which may have been withdrawn.
+//! - **Whether the refusal is final.** At the start it is: somebody waits for the message. Where these credentials have
+//!   let a connection in before and can change without this process, it may pass: the file follows the password some
+//!   time later (a mounted Secret of Kubernetes' within a minute or two), or a domain controller or Azure is under
 //!   maintenance. Workers wait for that. A password in the connection string cannot change.
 //!
 //! Open connections are not touched by any of it.
@@ -38,12 +37,12 @@ use crate::error::Error;
 use crate::growing_pauses::Pauses;
 use crate::secret::Secret;
 
-/// For so long after a login, the same is taken to be let in again. Connections that break together are made anew
-/// within less.
+/// How long a password, token or account that was let in counts as proved. Connections that break together are made
+/// anew within less.
 const PROVED_FOR: Duration = Duration::from_secs(30);
 
-/// For so long, connections wait for the outcome of one that logs in alone. A login takes less than a second; one that
-/// takes longer hangs, and must not hold up the others, among which is the heartbeat's.
+/// How long connections wait for the outcome of the one that logs in alone. A login takes less than a second; one that
+/// hangs must not hold up the others, among which is the heartbeat's.
 const OUTCOME_WITHIN: Duration = Duration::from_secs(2);
 
 /// The first and the longest pause after a refusal. Ten tries within half an hour, which many policies of locking
@@ -55,7 +54,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(15), Duration::from_se
 pub(super) struct Credentials {
     source: Source,
     standing: Mutex<Standing>,
-    /// Of those who log in with what is not proved.
+    /// Of the logins with what is not proved.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -95,13 +94,13 @@ pub(super) enum Proof {
     Token(Granted),
 }
 
-/// One login. What becomes of it must be told; one that is dropped had no outcome.
+/// One login. Its caller reports what became of it; one that is dropped had no outcome.
 #[must_use]
 #[derive(Debug)]
 pub(super) struct Attempt<'a> {
     credentials: &'a Credentials,
     proof: Proof,
-    /// Held by one who logs in alone.
+    /// Held where it goes alone.
     _turn: Option<MutexGuard<'a, ()>>,
 }
 
