@@ -3,25 +3,47 @@
 //! A token is sent when a connection logs in, and there is no way to send another on it later. An open connection goes
 //! on after its token has run out; Azure SQL looks at it again after hours (ten, says dotnet/SqlClient#635), and then
 //! refuses the next call with an error of its own (37396, dotnet/SqlClient#2792), which is transient: the connection is
-//! made anew. So nothing fetches by the clock. The connection that needs a token takes the one that is kept; where that
-//! has little time left, it fetches another first, and whoever comes meanwhile waits for it instead of fetching a second.
+//! made anew. So nothing fetches by the clock.
+//!
+//! ```text
+//! a login ──▶ kept token, fresh ──────────────────────────▶ at once
+//!    │            ▲
+//!    └──▶ one fetch, a task of its own ──▶ its outcome ────▶ to all logins that still wait
+//! ```
+//!
+//! The connection that needs a token takes the one that is kept. Where that has little time left, a fetch is begun,
+//! unless one is under way or the last one failed just now. The fetch belongs to no caller: it has a time limit of its
+//! own, and the callers that wait for it come and go with theirs. While the kept token lives, a caller waits a moment for
+//! a fresher one and then takes the kept one. The lock is held for moments only, never across an await.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::Mutex;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::error::Error;
+use crate::growing_pauses::Pauses;
 use crate::handler::BoxError;
 use crate::secret::Secret;
 
 /// A token with less time left is not used where another can be had. Entra's live for an hour or more, so that there is
 /// time for a source that is out of order to come back.
 const FETCH_BEFORE_END: Duration = Duration::from_secs(5 * 60);
+
+/// How long a login with a living token waits for a fresher one. A source that is well answers sooner.
+const FRESHER_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long a fetch may take. `azure_identity` tries several times, with pauses of its own.
+const FETCH_LIMIT: Duration = Duration::from_secs(90);
+
+/// The first and the longest pause after a fetch that failed. Shorter than after a refused login: no account is locked
+/// for it, and a source that is well again should be noticed soon.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// A token for SQL Server, as Microsoft Entra ID issues them. Its Debug output hides it.
 ///
@@ -79,12 +101,14 @@ type Fetch = dyn Fn() -> Fetched + Send + Sync;
 ///
 /// It is asked when a connection logs in and the token before has run out or is about to: in its last five minutes, or
 /// the last quarter of a short life. Clones share one token: however many connections are made at once, it is asked
-/// once. It has until `connection.connect_timeout_ms` is over; its future is dropped then. While it fails, the token
-/// before is used as long as it lives; then connections cannot be made, which is a
-/// [transient](crate::Error::is_transient) error: workers wait, and what they hold is not lost.
+/// once. It has 90 seconds, even where the connections that wait for it give up sooner; its future is a task of the tokio
+/// runtime of the first of them, and is dropped when the time is over. While it fails, it is asked again after pauses that grow from
+/// one second to one minute, and the token before is used as long as it lives; then connections cannot be made, which is
+/// a [transient](crate::Error::is_transient) error: workers wait, and what they hold is not lost.
 ///
-/// Where SQL Server refuses a token that was kept, one more is fetched at once. Open connections need no token any more;
-/// one whose token has run out long ago may be made anew.
+/// Where SQL Server refuses a token that has let connections in, another is fetched at once. Where it refuses one that
+/// has not, the next is fetched and tried after a pause, which grows from 15 seconds to 5 minutes. Open connections need
+/// no token any more; one whose token has run out long ago may be made anew.
 #[derive(Clone)]
 pub struct TokenSource {
     shared: Arc<Shared>,
@@ -94,24 +118,41 @@ struct Shared {
     /// For errors: `the program's token source`.
     name: String,
     fetch: Box<Fetch>,
-    kept: Mutex<Option<Kept>>,
-    /// How many fetches have ended without a token.
-    failures: AtomicU64,
-    last_failure: parking_lot::Mutex<String>,
+    state: Mutex<State>,
 }
+
+#[derive(Default)]
+struct State {
+    kept: Option<Kept>,
+    /// The last fetch. Its other end is dropped when the fetch has ended, or its runtime has.
+    fetch: Option<watch::Receiver<Outcome>>,
+    /// Of the last fetch, if it failed.
+    failure: Option<Failure>,
+}
+
+/// Of a fetch; `None` while it is under way.
+type Outcome = Option<Result<AccessToken, String>>;
 
 struct Kept {
     token: AccessToken,
     /// With less time left, another is fetched.
     fetch_before_end: Duration,
+    has_let_in: bool,
+}
+
+struct Failure {
+    message: String,
+    pauses: Pauses,
+    /// Before that, nothing is fetched.
+    again_at: Instant,
 }
 
 /// A token for a login.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) token: AccessToken,
-    /// It had been fetched before, and may have been withdrawn since.
-    pub(crate) was_kept: bool,
+    /// SQL Server has let a connection in with it. Where it is refused now, it was withdrawn.
+    pub(crate) has_let_in: bool,
 }
 
 impl TokenSource {
@@ -132,13 +173,7 @@ impl TokenSource {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<AccessToken, BoxError>> + Send + 'static,
     {
-        let shared = Shared {
-            name: name.into(),
-            fetch: Box::new(move || Box::pin(fetch())),
-            kept: Mutex::default(),
-            failures: AtomicU64::default(),
-            last_failure: parking_lot::Mutex::default(),
-        };
+        let shared = Shared { name: name.into(), fetch: Box::new(move || Box::pin(fetch())), state: Mutex::default() };
         TokenSource { shared: Arc::new(shared) }
     }
 
@@ -146,7 +181,7 @@ impl TokenSource {
         &self.shared.name
     }
 
-    /// The token that is kept, or one that is fetched now.
+    /// The token that is kept, or one that is fetched now; has until `deadline`, which is `limit` after the call.
     ///
     /// # Errors
     ///
@@ -154,51 +189,131 @@ impl TokenSource {
     ///
     /// # Cancel safety
     ///
-    /// A fetch that is dropped is begun anew by one of those who wait for it.
-    pub(crate) async fn token(&self) -> Result<Granted, Error> {
-        let failures_before = self.shared.failures.load(Ordering::Acquire);
-        let mut kept = self.shared.kept.lock().await;
-        if let Some(kept) = kept.as_ref()
-            && kept.token.time_left() > kept.fetch_before_end
-        {
-            return Ok(Granted { token: kept.token.clone(), was_kept: true });
-        }
-        // Of many that waited for one fetch, none asks a source again that has just failed.
-        if self.shared.failures.load(Ordering::Acquire) == failures_before {
-            match (self.shared.fetch)().await {
-                Ok(token) => {
-                    let fetch_before_end = FETCH_BEFORE_END.min(token.time_left() / 4);
-                    *kept = Some(Kept { token: token.clone(), fetch_before_end });
-                    return Ok(Granted { token, was_kept: false });
-                }
-                Err(cause) => {
-                    *self.shared.last_failure.lock() = with_sources(&*cause);
-                    self.shared.failures.fetch_add(1, Ordering::AcqRel);
-                }
+    /// The fetch goes on.
+    pub(crate) async fn token(&self, deadline: Instant, limit: Duration) -> Result<Granted, Error> {
+        let (fetch, patience) = {
+            let mut state = self.shared.state.lock();
+            if let Some(kept) = state.kept.as_ref().filter(|kept| kept.is_fresh()) {
+                return Ok(kept.granted());
             }
-        }
-        let message = self.shared.last_failure.lock().clone();
-        match kept.as_ref() {
-            Some(kept) if !kept.token.time_left().is_zero() => {
-                let seconds_left = kept.token.time_left().as_secs();
-                tracing::warn!(
-                    source = self.name(),
-                    error = message,
-                    seconds_left,
-                    "no new token; using the one before"
-                );
-                Ok(Granted { token: kept.token.clone(), was_kept: true })
-            }
-            _ => Err(Error::Credentials { source_name: self.name().to_string(), message }),
+            let patience = match state.living() {
+                Some(_) => deadline.min(Instant::now() + FRESHER_WITHIN),
+                None => deadline,
+            };
+            (self.fetch(&mut state), patience)
+        };
+        let message = match fetch {
+            Ok(fetch) => match outcome_of(fetch, patience).await {
+                Some(Ok(token)) => return Ok(self.shared.state.lock().granted(token)),
+                Some(Err(message)) => message,
+                None => format!("no answer within {} ms", limit.as_millis()),
+            },
+            Err(message) => message,
+        };
+        match self.shared.state.lock().living() {
+            Some(kept) => Ok(kept.granted()),
+            None => Err(Error::Credentials { source_name: self.name().to_string(), message }),
         }
     }
 
-    /// Keeps a token no longer that SQL Server has refused.
-    pub(crate) async fn forget(&self, refused: &AccessToken) {
-        let mut kept = self.shared.kept.lock().await;
-        if kept.as_ref().is_some_and(|kept| kept.token == *refused) {
-            *kept = None;
+    /// The fetch that is under way, or one that begins now; the message of the last one, while it is too early for
+    /// another.
+    fn fetch(&self, state: &mut State) -> Result<watch::Receiver<Outcome>, String> {
+        if let Some(fetch) = &state.fetch {
+            if fetch.has_changed().is_ok() {
+                return Ok(fetch.clone());
+            }
+            let ended_without_outcome = fetch.borrow().is_none();
+            state.fetch = None;
+            if ended_without_outcome {
+                state.failed(self.name(), NO_OUTCOME.to_string());
+            }
         }
+        if let Some(failure) = &state.failure
+            && Instant::now() < failure.again_at
+        {
+            return Err(failure.message.clone());
+        }
+        let (outcome, fetch) = watch::channel(None);
+        state.fetch = Some(fetch.clone());
+        tokio::spawn(self.shared.clone().run_fetch(outcome));
+        Ok(fetch)
+    }
+
+    /// SQL Server has let a connection in with this token.
+    pub(crate) fn has_let_in(&self, token: &AccessToken) {
+        if let Some(kept) = self.shared.state.lock().kept.as_mut().filter(|kept| kept.token == *token) {
+            kept.has_let_in = true;
+        }
+    }
+
+    /// SQL Server has refused this token: it is kept no longer.
+    pub(crate) fn forget(&self, refused: &AccessToken) {
+        self.shared.state.lock().kept.take_if(|kept| kept.token == *refused);
+    }
+}
+
+/// A fetch whose task panicked, or whose runtime ended.
+const NO_OUTCOME: &str = "it ended without an answer";
+
+/// The outcome of a fetch, if it comes in time.
+async fn outcome_of(mut fetch: watch::Receiver<Outcome>, patience: Instant) -> Outcome {
+    match tokio::time::timeout_at(patience, fetch.wait_for(Option::is_some)).await {
+        Ok(Ok(outcome)) => outcome.clone(),
+        Ok(Err(_)) => Some(Err(NO_OUTCOME.to_string())),
+        Err(_) => None,
+    }
+}
+
+impl Shared {
+    async fn run_fetch(self: Arc<Shared>, outcome: watch::Sender<Outcome>) {
+        let fetched = match tokio::time::timeout(FETCH_LIMIT, (self.fetch)()).await {
+            Ok(Ok(token)) => Ok(token),
+            Ok(Err(cause)) => Err(with_sources(&*cause)),
+            Err(_) => Err(format!("no answer within {} s", FETCH_LIMIT.as_secs())),
+        };
+        match fetched.clone() {
+            Ok(token) => self.state.lock().keep(token),
+            Err(message) => self.state.lock().failed(&self.name, message),
+        }
+        outcome.send_replace(Some(fetched));
+    }
+}
+
+impl State {
+    fn keep(&mut self, token: AccessToken) {
+        let fetch_before_end = FETCH_BEFORE_END.min(token.time_left() / 4);
+        self.kept = Some(Kept { token, fetch_before_end, has_let_in: false });
+        self.failure = None;
+    }
+
+    fn failed(&mut self, source: &str, message: String) {
+        let mut pauses = self.failure.take().map_or_else(|| Pauses::new(PAUSES.0, PAUSES.1), |failure| failure.pauses);
+        let pause = pauses.next();
+        let seconds_left = self.living().map(|kept| kept.token.time_left().as_secs());
+        tracing::warn!(source, error = message, seconds_left, retry_in = ?pause, "no new token");
+        self.failure = Some(Failure { message, pauses, again_at: Instant::now() + pause });
+    }
+
+    /// The kept token, if it has not run out.
+    fn living(&self) -> Option<&Kept> {
+        self.kept.as_ref().filter(|kept| !kept.token.time_left().is_zero())
+    }
+
+    /// A token that was fetched just now; perhaps others have used it already.
+    fn granted(&self, token: AccessToken) -> Granted {
+        let has_let_in = self.kept.as_ref().is_some_and(|kept| kept.token == token && kept.has_let_in);
+        Granted { token, has_let_in }
+    }
+}
+
+impl Kept {
+    fn is_fresh(&self) -> bool {
+        self.token.time_left() > self.fetch_before_end
+    }
+
+    fn granted(&self) -> Granted {
+        Granted { token: self.token.clone(), has_let_in: self.has_let_in }
     }
 }
 
@@ -232,13 +347,13 @@ impl PartialEq for TokenSource {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tokio::sync::Semaphore;
 
     use super::*;
 
-    /// Answers one fetch for each permit, with tokens that live so long, or fails.
+    /// Answers one fetch for each permit, with tokens that live so long; fails from one of the fetches on.
     struct Source {
         fetches: Arc<AtomicUsize>,
         permits: Arc<Semaphore>,
@@ -262,13 +377,42 @@ mod tests {
         Source { fetches, permits, tokens }
     }
 
+    impl Source {
+        fn fetches(&self) -> usize {
+            self.fetches.load(Ordering::Acquire)
+        }
+
+        /// The token that is kept lives, and is to be replaced.
+        fn is_due(&self) {
+            self.tokens.shared.state.lock().kept.as_mut().unwrap().fetch_before_end = HOUR;
+        }
+
+        fn forgets(&self, text: &str) {
+            self.tokens.forget(&AccessToken::new(text, self.kept_until()));
+        }
+
+        fn kept_until(&self) -> SystemTime {
+            self.tokens.shared.state.lock().kept.as_ref().unwrap().token.expires_at
+        }
+    }
+
+    async fn granted(tokens: &TokenSource, within: Duration) -> Result<Granted, Error> {
+        tokens.token(Instant::now() + within, within).await
+    }
+
+    async fn revealed_within(tokens: &TokenSource, within: Duration) -> Result<String, String> {
+        let granted = granted(tokens, within).await;
+        granted.map(|granted| granted.token.reveal().to_string()).map_err(|error| error.to_string())
+    }
+
     async fn revealed(tokens: &TokenSource) -> Result<String, String> {
-        tokens.token().await.map(|granted| granted.token.reveal().to_string()).map_err(|error| error.to_string())
+        revealed_within(tokens, HOUR).await
     }
 
     const HOUR: Duration = Duration::from_secs(3600);
+    const SECOND: Duration = Duration::from_secs(1);
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn many_that_ask_at_once_share_one_fetch() {
         let source = source(HOUR, usize::MAX);
         let asking: Vec<_> = (0..50)
@@ -281,77 +425,126 @@ mod tests {
         for asked in asking {
             assert_eq!(asked.await.unwrap().unwrap(), "token 1");
         }
-        assert_eq!(source.fetches.load(Ordering::Acquire), 1);
+        assert_eq!(source.fetches(), 1);
     }
 
-    #[tokio::test]
-    async fn those_who_waited_for_a_fetch_that_failed_fail_with_it() {
+    #[tokio::test(start_paused = true)]
+    async fn those_who_wait_for_a_fetch_that_fails_fail_with_it() {
         let source = source(HOUR, 1);
-        let mut first = Box::pin(revealed(&source.tokens));
-        let mut others = Box::pin(async { tokio::join!(revealed(&source.tokens), revealed(&source.tokens)) });
-        // Each gets as far as it can: one fetches, two wait for it.
-        assert!(futures_poll(&mut first).await.is_none() && futures_poll(&mut others).await.is_none());
-        source.permits.add_permits(10);
-        let message = first.await.unwrap_err();
+        let permits = source.permits.clone();
+        let allowing = async move { permits.add_permits(1) };
+        let (first, second, ()) = tokio::join!(revealed(&source.tokens), revealed(&source.tokens), allowing);
+        let message = first.unwrap_err();
         assert!(message.contains("the program's token source") && message.contains("failure 1"), "{message}");
-        let (second, third) = others.await;
-        assert_eq!((second, third), (Err(message.clone()), Err(message)));
-        assert!(revealed(&source.tokens).await.unwrap_err().contains("failure 2"), "who comes later asks anew");
+        assert_eq!(second, Err(message));
     }
 
-    #[tokio::test]
-    async fn a_fetch_that_is_given_up_is_begun_anew_by_one_who_waits() {
+    #[tokio::test(start_paused = true)]
+    async fn a_fetch_goes_on_when_nobody_waits_for_it_any_more() {
         let source = source(HOUR, usize::MAX);
-        let mut first = Box::pin(revealed(&source.tokens));
-        let mut second = Box::pin(revealed(&source.tokens));
-        assert!(futures_poll(&mut first).await.is_none() && futures_poll(&mut second).await.is_none());
-        drop(first);
+        for _ in 0..10 {
+            let message = revealed_within(&source.tokens, 2 * SECOND).await.unwrap_err();
+            assert!(message.contains("no answer within 2000 ms"), "{message}");
+        }
         source.permits.add_permits(1);
-        assert_eq!(second.await.unwrap(), "token 2");
+        assert_eq!(revealed_within(&source.tokens, 2 * SECOND).await.unwrap(), "token 1");
+        assert_eq!(source.fetches(), 1);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
+    async fn who_has_a_living_token_does_not_wait_for_a_source_that_hangs() {
+        let source = source(HOUR, usize::MAX);
+        source.permits.add_permits(1);
+        assert_eq!(revealed(&source.tokens).await.unwrap(), "token 1");
+        source.is_due();
+        let began_at = Instant::now();
+        assert_eq!(revealed(&source.tokens).await.unwrap(), "token 1");
+        assert_eq!(began_at.elapsed(), FRESHER_WITHIN);
+        assert_eq!(source.fetches(), 2, "it is asked for another");
+
+        // SQL Server refuses it meanwhile: that is noted at once, and there is none any more.
+        source.forgets("token 1");
+        let message = revealed_within(&source.tokens, SECOND).await.unwrap_err();
+        assert!(message.contains("no answer within 1000 ms"), "{message}");
+        let message = revealed(&source.tokens).await.unwrap_err();
+        assert!(message.contains("no answer within 90 s"), "the fetch has a limit of its own: {message}");
+        assert_eq!(source.fetches(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_that_fails_is_asked_ever_more_seldom() {
+        let source = source(HOUR, 1);
+        source.permits.add_permits(Semaphore::MAX_PERMITS);
+        let began_at = Instant::now();
+        let mut after = Vec::new();
+        while began_at.elapsed() < HOUR {
+            let fetches_before = source.fetches();
+            assert!(revealed(&source.tokens).await.is_err());
+            if source.fetches() > fetches_before {
+                after.push(began_at.elapsed());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let pauses: Vec<_> = after.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(pauses[0] <= PAUSES.0 + SECOND / 10, "{pauses:?}");
+        assert!(pauses.len() < 130, "half a minute to a minute in the end: {}", pauses.len());
+        assert!(pauses.iter().all(|pause| *pause <= PAUSES.1 + SECOND), "{pauses:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_token_that_is_about_to_run_out_is_replaced_and_used_while_none_can_be_had() {
         let source = source(Duration::from_secs(2), 3);
         source.permits.add_permits(10);
         assert_eq!(revealed(&source.tokens).await.unwrap(), "token 1");
         assert_eq!(revealed(&source.tokens).await.unwrap(), "token 1", "it has more than half a second left");
-        source.tokens.shared.kept.lock().await.as_mut().unwrap().fetch_before_end = HOUR;
+        source.is_due();
         assert_eq!(revealed(&source.tokens).await.unwrap(), "token 2", "before it has run out");
-        source.tokens.shared.kept.lock().await.as_mut().unwrap().fetch_before_end = HOUR;
+        source.is_due();
         assert_eq!(revealed(&source.tokens).await.unwrap(), "token 2", "the source fails, and it still lives");
-        source.tokens.shared.kept.lock().await.as_mut().unwrap().token.expires_at = now();
+        source.tokens.shared.state.lock().kept.as_mut().unwrap().token.expires_at = now();
+        assert!(revealed(&source.tokens).await.unwrap_err().contains("failure 3"));
+        tokio::time::sleep(PAUSES.0).await;
         assert!(revealed(&source.tokens).await.unwrap_err().contains("failure 4"));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_token_that_was_refused_is_forgotten_and_no_other() {
         let source = source(HOUR, usize::MAX);
         source.permits.add_permits(10);
-        let first = source.tokens.token().await.unwrap();
-        assert!(!first.was_kept && source.tokens.token().await.unwrap().was_kept);
-        source.tokens.forget(&first.token).await;
+        let first = granted(&source.tokens, HOUR).await.unwrap();
+        assert!(!first.has_let_in);
+        source.tokens.has_let_in(&first.token);
+        assert!(granted(&source.tokens, HOUR).await.unwrap().has_let_in);
+        source.tokens.forget(&first.token);
         assert_eq!(revealed(&source.tokens).await.unwrap(), "token 2");
-        source.tokens.forget(&first.token).await;
-        assert_eq!(revealed(&source.tokens).await.unwrap(), "token 2", "another connection had it refused before");
+        source.tokens.forget(&first.token);
+        let second = granted(&source.tokens, HOUR).await.unwrap();
+        assert_eq!(second.token.reveal(), "token 2", "another connection had it refused before");
+        assert!(!second.has_let_in);
+    }
+
+    /// A queue's clones may be used in several runtimes.
+    #[test]
+    fn a_fetch_that_ends_with_its_runtime_is_begun_anew_after_a_pause() {
+        let source = source(HOUR, usize::MAX);
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime().block_on(async {
+            assert!(revealed_within(&source.tokens, SECOND).await.unwrap_err().contains("no answer within"));
+        });
+        source.permits.add_permits(1);
+        runtime().block_on(async {
+            assert!(revealed(&source.tokens).await.unwrap_err().contains(NO_OUTCOME));
+            tokio::time::sleep(2 * PAUSES.0).await;
+            assert_eq!(revealed(&source.tokens).await.unwrap(), "token 2");
+        });
     }
 
     #[tokio::test]
     async fn a_token_shows_nowhere() {
         let source = source(HOUR, usize::MAX);
         source.permits.add_permits(1);
-        let granted = source.tokens.token().await.unwrap();
+        let granted = granted(&source.tokens, HOUR).await.unwrap();
         assert!(!format!("{:?} {granted:?} {:#?}", source.tokens, granted.token).contains("token 1"));
-    }
-
-    /// One poll.
-    async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
-        std::future::poll_fn(|context| {
-            std::task::Poll::Ready(match Pin::new(&mut *future).poll(context) {
-                std::task::Poll::Ready(output) => Some(output),
-                std::task::Poll::Pending => None,
-            })
-        })
-        .await
     }
 }

@@ -31,6 +31,9 @@ use split::split;
 /// SQL Server takes packets of 512 to 32,767 bytes; one that is encrypted must fit into one TLS record (16,384 bytes).
 pub(crate) const PACKET_SIZES: RangeInclusive<u32> = 512..=16_383;
 
+/// The port of SQL Server's default instance.
+const DEFAULT_PORT: u16 = 1433;
+
 /// An ADO.NET connection string. Shown with its password hidden.
 ///
 /// ```
@@ -118,16 +121,49 @@ impl fmt::Debug for ConnectionString {
 /// What a connection string says.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionOptions {
-    /// The driver's settings; its own Debug hides the password.
+    /// The driver's settings without the address; its own Debug hides the password.
     pub(crate) driver: tiberius::Config,
-    /// Host and port, or host and instance, for messages.
-    pub(crate) server: String,
+    pub(crate) address: Address,
     pub(crate) connect_timeout: Option<Duration>,
     pub(crate) command_timeout: Option<Duration>,
     pub(crate) packet_size: Option<u32>,
     level: EncryptionLevel,
-    host: String,
     said: Said,
+}
+
+/// Where to connect to; shown as messages have it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) place: Place,
+}
+
+/// Which of a host's servers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Place {
+    Port(u16),
+    /// A named instance, whose port the host's SQL Server Browser knows.
+    Instance(String),
+}
+
+impl Address {
+    /// Sets it in the driver's settings, which must have none yet: an instance cannot be taken out of them again.
+    pub(crate) fn apply(&self, driver: &mut tiberius::Config) {
+        driver.host(&self.host);
+        match &self.place {
+            Place::Port(port) => driver.port(*port),
+            Place::Instance(instance) => driver.instance_name(instance),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Port(port) => write!(f, "{}:{port}", self.host),
+            Place::Instance(instance) => write!(f, "{}\\{instance}", self.host),
+        }
+    }
 }
 
 /// What the settings say of the login, beside the connection string.
@@ -145,7 +181,7 @@ impl ConnectionOptions {
     ///
     /// [`Error::ConnectionString`], where that is not said, or twice.
     pub(crate) fn login(&self, settings: LoginSettings<'_>) -> Result<Login, Error> {
-        self.said.clone().login(settings.password_file, settings.token_source, self.level, &self.host)
+        self.said.clone().login(settings.password_file, settings.token_source, self.level, &self.address.host)
     }
 }
 
@@ -272,12 +308,11 @@ impl ConnectionString {
         driver.application_name("readpast");
         let mut options = ConnectionOptions {
             driver,
-            server: String::new(),
+            address: Address { host: String::new(), place: Place::Port(DEFAULT_PORT) },
             connect_timeout: None,
             command_timeout: None,
             packet_size: None,
             level: EncryptionLevel::Required,
-            host: String::new(),
             said: Said::default(),
         };
         let (mut trusts_any, mut authority) = (false, None);
@@ -287,7 +322,9 @@ impl ConnectionString {
         }
         for (position, (key, value)) in (1..).zip(split(&self.0)?) {
             match key.as_str() {
-                "server" | "datasource" | "address" | "addr" | "networkaddress" => apply_server(&mut options, &value)?,
+                "server" | "datasource" | "address" | "addr" | "networkaddress" => {
+                    options.address = address(&value)?;
+                }
                 "database" | "initialcatalog" => options.driver.database(&value),
                 "userid" | "uid" | "user" => options.said.user = Some(Secret::new(value)),
                 "password" | "pwd" => options.said.password = Some(Secret::new(value)),
@@ -316,7 +353,7 @@ impl ConnectionString {
             }
         }
 
-        if options.server.is_empty() {
+        if options.address.host.is_empty() {
             return Err(missing("Server"));
         }
         options.driver.encryption(options.level);
@@ -394,7 +431,8 @@ fn readable_authority(file: String) -> Result<String, Error> {
     }
 }
 
-fn apply_server(options: &mut ConnectionOptions, value: &str) -> Result<(), Error> {
+/// The value of `Server`.
+fn address(value: &str) -> Result<Address, Error> {
     let allowed = "host, host,port or host\\instance";
     let address = value.strip_prefix("tcp:").unwrap_or(value);
     let (host_and_instance, port) = match address.split_once(',') {
@@ -420,24 +458,13 @@ fn apply_server(options: &mut ConnectionOptions, value: &str) -> Result<(), Erro
         return Err(bad_value("server", value, allowed));
     }
     let host = if host == "." || host.eq_ignore_ascii_case("(local)") { "localhost" } else { host };
-    options.driver.host(host);
-    options.host = host.to_string();
-    options.server = host.to_string();
-    if let Some(instance) = instance.filter(|instance| !instance.eq_ignore_ascii_case("MSSQLSERVER")) {
-        if instance.is_empty() || port.is_some() {
-            return Err(bad_value("server", value, allowed));
-        }
-        options.driver.instance_name(instance);
-        options.server = format!("{host}\\{instance}");
-        return Ok(());
-    }
-    let port = match port {
-        Some(port) => port.parse::<u16>().map_err(|_| bad_value("server", value, allowed))?,
-        None => 1433,
+    let place = match (instance.filter(|instance| !instance.eq_ignore_ascii_case("MSSQLSERVER")), port) {
+        (Some(instance), None) if !instance.is_empty() => Place::Instance(instance.to_string()),
+        (Some(_), _) => return Err(bad_value("server", value, allowed)),
+        (None, Some(port)) => Place::Port(port.parse().map_err(|_| bad_value("server", value, allowed))?),
+        (None, None) => Place::Port(DEFAULT_PORT),
     };
-    options.driver.port(port);
-    options.server = format!("{host}:{port}");
-    Ok(())
+    Ok(Address { host: host.to_string(), place })
 }
 
 fn encryption(key: &str, value: &str) -> Result<EncryptionLevel, Error> {
@@ -527,19 +554,19 @@ mod tests {
              Password=a b;MultipleActiveResultSets=False;Encrypt=True;TrustServerCertificate=False;Connection Timeout=30;",
         )
         .unwrap();
-        assert_eq!(options.server, "x.database.windows.net:1433");
+        assert_eq!(options.address.to_string(), "x.database.windows.net:1433");
         assert_eq!(options.connect_timeout, Some(Duration::from_secs(30)));
-        assert_eq!(options.driver.get_addr(), "x.database.windows.net:1433");
     }
 
     #[test]
     fn servers_are_hosts_ports_and_instances() {
-        let server = |text: &str| parse(&format!("Server={text};UID=u;PWD=p")).unwrap().server;
+        let server = |text: &str| parse(&format!("Server={text};UID=u;PWD=p")).unwrap().address.to_string();
         assert_eq!(server("db1"), "db1:1433");
         assert_eq!(server("(local)"), "localhost:1433");
         assert_eq!(server("., 1434"), "localhost:1434");
         assert_eq!(server("db1\\SQL2022"), "db1\\SQL2022");
         assert_eq!(server("db1\\MSSQLSERVER"), "db1:1433");
+        assert_eq!(server("db1\\SQL2022;Server=db2"), "db2:1433", "the last one counts, and nothing of the one before");
         for wrong in ["", "db1,port", "np:db1", "(localdb)\\v11", "db1\\i,1433", "db1\\"] {
             assert!(reason(&format!("Server={wrong};UID=u;PWD=p")).contains("it must be host"), "{wrong}");
         }
@@ -585,7 +612,7 @@ mod tests {
             reason.contains("server is 'db1:14330'; it must be db1,14330: the port stands after a comma"),
             "{reason}"
         );
-        assert_eq!(parse("Server=::1,1433;UID=u;PWD=p").unwrap().server, "::1:1433");
+        assert_eq!(parse("Server=::1,1433;UID=u;PWD=p").unwrap().address.to_string(), "::1:1433");
     }
 
     #[test]

@@ -123,9 +123,11 @@ pub enum Error {
         message: String,
         /// What to check, by the way in which it logs in.
         remedy: String,
-        /// The password comes from a file, and this process has logged in before: the password is being changed. This
-        /// is transient then, and the file is read again before each attempt.
-        password_changes: bool,
+        /// It may be gone later, without anything done to this process: that has logged in before, and what it logs in
+        /// with is a password file, a token or the operating system's user. The error is transient then. The next login
+        /// is tried after a pause, which grows from 15 seconds to 5 minutes, or as soon as the file has another
+        /// password; until then, this error is what connecting ends with.
+        may_pass: bool,
     },
 
     /// The login is good, but the database cannot be opened (4060, 911, 916): it does not exist, is not on-line, or the
@@ -468,7 +470,7 @@ impl Error {
             | Error::ConnectionLost { .. } => true,
             // What a fail-over looks like from the old primary.
             Error::ReadOnlyDatabase { .. } => true,
-            Error::LoginFailed { password_changes, .. } => *password_changes,
+            Error::LoginFailed { may_pass, .. } => *may_pass,
             Error::Sql { number, .. } | Error::Database { number, .. } | Error::ResultRefused { number, .. } => {
                 transient::is_transient(*number)
             }
@@ -527,6 +529,23 @@ impl Error {
         }
     }
 
+    /// A login that SQL Server has refused. `check` is what to check where its number does not say.
+    pub(crate) fn login_failed(number: i32, message: String, check: String, may_pass: bool) -> Error {
+        let remedy = remedy::for_login(number).map_or(check, str::to_string);
+        Error::LoginFailed { number, message, remedy, may_pass }
+    }
+
+    /// Sorts an error of the driver that a login has ended with. On an open connection, the same numbers are of
+    /// somebody else's login, such as that of a linked server.
+    pub(crate) fn from_login(error: tiberius::error::Error, server: &str, schema: &str) -> Error {
+        match Error::from_driver(error, server, schema) {
+            Error::Sql { number, message, .. } if LOGIN_NUMBERS.contains(&number) => {
+                Error::login_failed(number, message, remedy::LOGIN.to_string(), false)
+            }
+            other => other,
+        }
+    }
+
     /// Sorts an error of the driver. `schema` is where readpast should be installed; `server` is what was connected to.
     pub(crate) fn from_driver(error: tiberius::error::Error, server: &str, schema: &str) -> Error {
         use tiberius::error::Error as Driver;
@@ -568,9 +587,6 @@ impl Error {
             3906 | 3908 => Error::ReadOnlyDatabase { number: Some(number), message },
             1934 => Error::WrongSetOptions { number: Some(number), message },
             911 | 916 | 4060 => Error::Database { number, message },
-            _ if LOGIN_NUMBERS.contains(&number) => {
-                Error::LoginFailed { number, message, remedy: remedy::LOGIN.to_string(), password_changes: false }
-            }
             _ => Error::Sql {
                 number,
                 severity: token.class(),
@@ -604,12 +620,7 @@ mod tests {
         assert!(!Error::Database { number: 911, message: String::new() }.is_transient());
         assert!(Error::TimedOut { call: "claim".into(), after: Duration::from_secs(30) }.is_transient());
         assert!(!Error::LeaseLost.is_transient());
-        let refused = |password_changes| Error::LoginFailed {
-            number: 18456,
-            message: String::new(),
-            remedy: String::new(),
-            password_changes,
-        };
+        let refused = |may_pass| Error::login_failed(18456, String::new(), String::new(), may_pass);
         assert!(!refused(false).is_transient() && refused(true).is_transient());
         assert!(Error::Credentials { source_name: "the token".into(), message: "none".into() }.is_transient());
         let part = Error::EnqueuedInPart { enqueued: Vec::new(), cause: Box::new(sql(1205)) };

@@ -148,6 +148,7 @@ mod error;
 mod finish_in;
 mod flag;
 mod follow_up;
+mod growing_pauses;
 mod handler;
 mod headers;
 mod ids;

@@ -156,8 +156,48 @@ mod password_file {
         assert!(error.to_string().contains(&file.path()), "{error}");
         file.write("Pw2-new");
         worker.end(10).await;
-        // A claim, an acknowledgement, a heartbeat and the rest: each may have tried once before it was known.
         assert!(proxy.connections() - connections_before < 20, "the wrong password is not sent again and again");
+    }
+
+    /// "Password policy" (MicrosoftDocs/sql-docs, docs/relational-databases/security/password-policy.md): SQL Server
+    /// locks a login after some wrong passwords.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_wrong_password_is_sent_once_however_many_want_a_connection() {
+        let server = DevServer::start().await.unwrap();
+        let mut fixture = Fixture::on(&server, "sent_once", QueueOptions::default()).await;
+        let login = fixture.create_login(Some("producer")).await;
+        let file = TemporaryFile::new("txt", &login.password);
+        let proxy = Proxy::start(&fixture.url().replace("Password=readpast;", "")).await;
+        fixture.config.connection.url = format!("{};User ID={}", proxy.connection_string(), login.name).into();
+        fixture.config.connection.password_file = file.path();
+        let queue = fixture.connect().await;
+        queue.enqueue_many(&numbers(1)).await.unwrap(); // which asks for the schema's version first
+        fixture.sql(&format!("ALTER LOGIN [{}] WITH PASSWORD = N'Pw2-new'", login.name)).await;
+        file.write("not yet");
+        proxy.cut();
+        until("the connection is closed", || proxy.is_closed()).await;
+        let connections_before = proxy.connections();
+        // Time for all to connect, before the first has its answer.
+        proxy.delay_connections(Duration::from_millis(200));
+
+        let enqueueing: Vec<_> = (0..8)
+            .map(|_| {
+                let queue = queue.clone();
+                tokio::spawn(async move { queue.enqueue_many(&numbers(1)).await })
+            })
+            .collect();
+        until("it is sent", || proxy.connections() > connections_before).await;
+        for wrong in 2..=4 {
+            file.write(&format!("not yet {wrong}"));
+            until("another is sent at once", || proxy.connections() >= connections_before + wrong).await;
+        }
+        assert_eq!(proxy.connections() - connections_before, 4);
+        proxy.delay_connections(Duration::ZERO);
+        file.write("Pw2-new");
+        for enqueued in enqueueing {
+            enqueued.await.unwrap().unwrap();
+        }
+        assert_eq!(fixture.job_counts().await.ready, 9);
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -263,21 +303,25 @@ mod tokens {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_token_that_runs_out_in_mid_run_costs_a_connection() {
         let setup = Setup::new("mid_run").await;
+        let refused = Arc::new(AtomicUsize::new(0));
         setup.source.gives(Ok(token(&setup.server, "render-service", Duration::from_secs(4))));
         let queue = setup.fixture.connect().await;
         let worker = Running::start(&queue).await;
         queue.enqueue_many(&numbers(5)).await.unwrap();
         worker.has_done(5).await;
         setup.source.gives(Ok(token(&setup.server, "render-service", HOUR)));
-        for procedure in ["claim", "finish", "heartbeat", "enqueue_batch"] {
-            let text = "Query cannot be executed, access token is expired.";
-            setup
-                .server
-                .faults()
-                .on_call(procedure, move |call| (call < 2).then(|| SqlError::new(37396, text).severity(16)));
+        for procedure in ["claim", "finish", "enqueue_batch"] {
+            let (procedure, refused) = (format!("{}.{procedure}", setup.fixture.schema()), refused.clone());
+            setup.server.faults().on_call(&procedure, move |call| {
+                let text = "Query cannot be executed, access token is expired.";
+                let is_first = call == 1;
+                refused.fetch_add(usize::from(is_first), Ordering::AcqRel);
+                is_first.then(|| SqlError::new(37396, text).severity(16))
+            });
         }
         queue.enqueue_many(&numbers(5)).await.unwrap();
         worker.end(10).await;
+        assert_eq!(refused.load(Ordering::Acquire), 3);
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -307,13 +351,72 @@ mod tokens {
         setup.source.open.send_replace(false);
         let mut hasty = setup.fixture.config.clone();
         hasty.connection.connect_timeout_ms = 100;
-        let error = Queue::connect(&hasty).await.map(|_| ()).unwrap_err();
-        assert!(error.is_transient(), "{error:?}");
-        assert!(error.to_string().contains("the program's token source: no answer within 100 ms"), "{error}");
+        loop {
+            let error = Queue::connect(&hasty).await.map(|_| ()).unwrap_err();
+            assert!(error.is_transient(), "{error:?}");
+            if error.to_string().contains("the program's token source: no answer within 100 ms") {
+                break;
+            }
+            assert!(error.to_string().contains("the vault is sealed"), "the pause after the last failure: {error}");
+        }
 
         setup.source.gives(Ok(token(&setup.server, "render-service-2", HOUR)));
         setup.source.open.send_replace(true);
         worker.end(10).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_fetch_outlives_those_who_have_no_time_for_it() {
+        let setup = Setup::new("outlives").await;
+        setup.source.open.send_replace(false);
+        let mut hasty = setup.fixture.config.clone();
+        hasty.connection.connect_timeout_ms = 100;
+        for _ in 0..3 {
+            let error = Queue::connect(&hasty).await.map(|_| ()).unwrap_err();
+            assert!(error.to_string().contains("no answer within 100 ms"), "{error}");
+        }
+        setup.source.open.send_replace(true);
+        setup.fixture.connect().await;
+        assert_eq!(setup.source.asked(), 1);
+    }
+
+    /// Azure SQL under maintenance, or a user who is made anew.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_new_token_that_is_refused_stops_no_worker() {
+        let setup = Setup::new("stops_none").await;
+        let queue = setup.fixture.connect().await;
+        queue.enqueue_many(&numbers(5)).await.unwrap();
+        let worker = Running::start(&queue).await;
+        worker.has_done(5).await;
+        setup.fixture.sql("DROP USER [render-service]").await;
+        setup.fixture.sql("DROP LOGIN [render-service]").await;
+        setup.proxy.cut();
+        until("another token is fetched", || setup.source.asked() == 2).await;
+        let mut error = queue.stats().await.unwrap_err();
+        if matches!(error, Error::ConnectionLost { .. }) {
+            error = queue.stats().await.unwrap_err(); // the end of the one that was cut had not come yet
+        }
+        assert!(matches!(error, Error::LoginFailed { number: 18456, .. }) && error.is_transient(), "{error:?}");
+        let error = setup.fixture.connect_error().await;
+        assert!(!error.is_transient(), "somebody who starts now hears of it at once: {error}");
+        setup.source.gives(Ok(token(&setup.server, "render-service-2", HOUR)));
+        setup.fixture.queue.enqueue_many(&numbers(5)).await.unwrap();
+        worker.end(10).await;
+    }
+
+    /// A statement may log in elsewhere, as one over a linked server does.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_login_that_fails_in_a_statement_is_not_ours() {
+        let setup = Setup::new("in_a_statement").await;
+        let queue = setup.fixture.connect().await;
+        let procedure = format!("{}.enqueue_batch", setup.fixture.schema());
+        setup.server.faults().on_call(&procedure, |call| {
+            (call == 1).then(|| SqlError::new(18456, "Login failed for user 'remote'.").severity(14))
+        });
+        let error = queue.enqueue_many(&numbers(2)).await.unwrap_err();
+        assert!(matches!(error, Error::Sql { number: 18456, .. }) && !error.is_transient(), "{error:?}");
+        queue.enqueue_many(&numbers(2)).await.unwrap();
+        assert_eq!(setup.source.asked(), 1);
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -352,5 +455,74 @@ mod tokens {
             assert!(message.contains(says) && message.contains("FROM EXTERNAL PROVIDER"), "{message}");
             assert!(!format!("{error:?}").contains(&given), "{error:?}");
         }
+    }
+}
+
+/// Every address of 127.0.0.0/8 is this machine's on Linux only, and SQL Server Browser has a port of its own (1434).
+#[cfg(target_os = "linux")]
+mod redirects {
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+
+    use super::*;
+
+    /// A TDS message of the server's ("2.2.3.1 Packet Header" of MS-TDS).
+    fn message(payload: &[u8]) -> Vec<u8> {
+        let length = (8 + payload.len()) as u16;
+        [&[0x04, 0x01], length.to_be_bytes().as_slice(), &[0, 0, 1, 0], payload].concat()
+    }
+
+    fn read_message(stream: &mut TcpStream) {
+        let mut header = [0; 8];
+        stream.read_exact(&mut header).unwrap();
+        let length = u16::from_be_bytes([header[2], header[3]]);
+        stream.read_exact(&mut vec![0; usize::from(length) - 8]).unwrap();
+    }
+
+    /// "2.2.7.9 ENVCHANGE" of MS-TDS, type 20, and a DONE.
+    fn redirect_to(address: SocketAddr) -> Vec<u8> {
+        let host: Vec<u8> = address.ip().to_string().encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let units = (host.len() / 2) as u16;
+        let routing = [&[0], address.port().to_le_bytes().as_slice(), &units.to_le_bytes(), &host].concat();
+        let routing_length = routing.len() as u16;
+        let change = [&[20], routing_length.to_le_bytes().as_slice(), &routing, &[0, 0]].concat();
+        let change_length = change.len() as u16;
+        let done = [&[0xFD], [0; 12].as_slice()].concat();
+        [&[0xE3], change_length.to_le_bytes().as_slice(), &change, &done].concat()
+    }
+
+    /// A named instance on a host of its own, with the Browser that tells its port ("2.2.5 SVR_RESP" of MC-SQLR), which
+    /// sends on whoever logs in.
+    fn start_instance(host: Ipv4Addr, to: SocketAddr) {
+        let listener = TcpListener::bind((host, 0)).unwrap();
+        let browser = UdpSocket::bind((host, 1434)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            let (_, client) = browser.recv_from(&mut [0; 64]).unwrap();
+            let text = format!("ServerName;DB1;InstanceName;QUEUES;IsClustered;No;Version;16.0.0.0;tcp;{port};;");
+            let answer = [&[0x05], (text.len() as u16).to_le_bytes().as_slice(), text.as_bytes()].concat();
+            browser.send_to(&answer, client).unwrap();
+            let (mut stream, _) = listener.accept().unwrap();
+            read_message(&mut stream);
+            // PRELOGIN: a version, and no encryption.
+            let options = [0, 0, 11, 0, 6, 1, 0, 17, 0, 1, 0xFF];
+            stream.write_all(&message(&[options.as_slice(), &[16, 0, 0, 0, 0, 0], &[2]].concat())).unwrap();
+            read_message(&mut stream);
+            stream.write_all(&message(&redirect_to(to))).unwrap();
+            let _ = stream.read(&mut [0]); // until the client has read it
+        });
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_named_instance_that_redirects_is_left_behind() {
+        let server = DevServer::start().await.unwrap();
+        let mut fixture = Fixture::on(&server, "redirected", QueueOptions::default()).await;
+        let [.., third, fourth] = std::process::id().to_be_bytes();
+        let host = Ipv4Addr::new(127, 77, third, fourth);
+        start_instance(host, server.address());
+        fixture.config.connection.url =
+            format!("{};Server={host}\\QUEUES;Encrypt=DANGER_PLAINTEXT", fixture.url()).into();
+        let queue = fixture.connect().await;
+        queue.enqueue_many(&numbers(1)).await.unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! A worker under simulated time. What decides is the worker's own code, included from `src/worker/`: [`Pauses`] and
+//! A worker under simulated time. What decides is the worker's own code, included from `src/`: [`Pauses`] and
 //! `jittered` (looks at an empty queue, tries after errors, timers), [`CallSize`], [`Demand`] (how many jobs to claim,
 //! when, and what to give back) and [`InFlight`] (when the prefetcher is woken). What stands around it there, the
 //! waiting and the calls, is restated: here the threads, in `worker/` the rest, each section with its file.
@@ -12,7 +12,7 @@ mod claim;
 #[path = "../../src/worker/claim_ahead.rs"]
 #[allow(dead_code, unused_imports, reason = "only what the simulation needs is used here, and no tests")]
 mod claim_ahead;
-#[path = "../../src/worker/growing_pauses.rs"]
+#[path = "../../src/growing_pauses.rs"]
 #[allow(dead_code, unused_imports, reason = "only what the simulation needs is used here, and no tests")]
 mod growing_pauses;
 #[path = "../../src/worker/in_flight_counts.rs"]

@@ -243,19 +243,13 @@ impl Password {
             message,
         };
         let text = std::fs::read_to_string(path).map_err(|cause| failed(cause.to_string()))?;
+        // Some editors, and PowerShell, begin UTF-8 with a byte order mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         // Editors and `echo` end the last line.
-        let text = text.strip_suffix('\n').unwrap_or(&text);
+        let text = text.strip_suffix('\n').unwrap_or(text);
         match text.strip_suffix('\r').unwrap_or(text) {
             "" => Err(failed("it is empty".to_string())),
             password => Ok(Secret::new(password)),
-        }
-    }
-
-    /// The file, where it is in one.
-    pub(crate) fn file(&self) -> Option<&Path> {
-        match self {
-            Password::Given(_) => None,
-            Password::File(path) => Some(path),
         }
     }
 }
@@ -302,7 +296,8 @@ mod tests {
         let password = Password::File(directory.clone());
         let absent = password.read().unwrap_err();
         assert!(absent.to_string().contains(&directory.display().to_string()) && absent.is_transient(), "{absent}");
-        for (text, read) in [("a b\n", "a b"), ("a\r\n", "a"), (" a\n\n", " a\n"), ("ü", "ü")] {
+        for (text, read) in [("a b\n", "a b"), ("a\r\n", "a"), (" a\n\n", " a\n"), ("ü", "ü"), ("\u{feff}a\r\n", "a")]
+        {
             std::fs::write(&directory, text).unwrap();
             assert_eq!(password.read().unwrap().reveal(), read);
         }

@@ -12,6 +12,20 @@ const ROLES: &str = include_str!("../../sql/900_roles.sql");
 /// What to check when SQL Server has refused a login of its own.
 pub(super) const LOGIN: &str = "check User ID and Password";
 
+/// What to do about a refused login, where its number says it ("ALTER LOGIN (Transact-SQL)" in Microsoft's SQL
+/// documentation).
+pub(super) fn for_login(number: i32) -> Option<&'static str> {
+    match number {
+        18470 => Some("the login is disabled: ALTER LOGIN [login] ENABLE"),
+        18486 => Some(
+            "the login is locked after too many wrong passwords: ALTER LOGIN [login] WITH CHECK_POLICY = OFF, then the same \
+             with ON, or wait until the policy unlocks it; find who sends the wrong one",
+        ),
+        18487 | 18488 => Some("the login needs another password: ALTER LOGIN [login] WITH PASSWORD = '…'"),
+        _ => None,
+    }
+}
+
 /// What to do when a permission is missing. `message` is SQL Server's: it names the object first, in quotes, whatever
 /// its language.
 pub(super) fn for_permission(message: &str, schema: &str) -> String {

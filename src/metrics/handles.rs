@@ -81,6 +81,7 @@ fn error_label(error: &Error) -> &'static str {
     let label = match error {
         Error::Connect { .. } => "connect".to_owned(),
         Error::ConnectionLost { .. } => "connection_lost".to_owned(),
+        Error::Credentials { .. } => "credentials".to_owned(),
         Error::TimedOut { .. } => "timed_out".to_owned(),
         Error::Tls { .. } => "tls".to_owned(),
         Error::Protocol { .. } => "protocol".to_owned(),

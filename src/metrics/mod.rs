@@ -139,9 +139,10 @@ pub(crate) const PROCEDURES: [&str; 58] = [
 
 /// How a failed call is named: SQL Server's numbers that have a meaning here, and words for what did not come from SQL
 /// Server.
-pub(crate) const ERRORS: [&str; 73] = [
+pub(crate) const ERRORS: [&str; 76] = [
     "connect",
     "connection_lost",
+    "credentials",
     "timed_out",
     "tls",
     "protocol",
@@ -181,6 +182,7 @@ pub(crate) const ERRORS: [&str; 73] = [
     "4221",
     "6005",
     "9002",
+    "9119",
     "10053",
     "10054",
     "10060",
@@ -194,6 +196,7 @@ pub(crate) const ERRORS: [&str; 73] = [
     "18486",
     "18487",
     "18488",
+    "37396",
     "40143",
     "40197",
     "40501",

@@ -21,6 +21,7 @@ use super::credentials::{Credentials, Proof};
 use super::driver_log;
 use super::idle_connections::{IdleConnections, keep_alive};
 use crate::config::{ConnectionConfig, Timeouts};
+use crate::connection_string::{Address, Place};
 use crate::error::Error;
 use crate::metrics::QueueMetrics;
 
@@ -69,7 +70,9 @@ const MAX_REDIRECTS: usize = 3;
 /// Knows how to make connections, and the schema that they are for.
 #[derive(Debug)]
 pub(crate) struct Connector {
+    /// The driver's settings without the address.
     driver: tiberius::Config,
+    address: Address,
     credentials: Arc<Credentials>,
     server: String,
     schema: String,
@@ -96,7 +99,8 @@ impl Connector {
         Ok(Connector {
             driver,
             credentials: Arc::new(Credentials::new(config.login()?)),
-            server: options.server,
+            server: options.address.to_string(),
+            address: options.address,
             schema: config.schema.clone(),
             timeouts,
             idle: IdleConnections::default(),
@@ -108,6 +112,7 @@ impl Connector {
     pub(super) fn for_queue(&self, queue: &str) -> Connector {
         Connector {
             driver: self.driver.clone(),
+            address: self.address.clone(),
             credentials: self.credentials.clone(),
             server: self.server.clone(),
             schema: self.schema.clone(),
@@ -144,31 +149,31 @@ impl Connector {
     /// [`Error::TimedOut`] and others of SQL Server's.
     pub(super) async fn connect(&self, deadline: tokio::time::Instant, limit: Duration) -> Result<Connection, Error> {
         loop {
-            let proof = self.credentials.proof(deadline, limit).await?;
+            let attempt = self.credentials.attempt(deadline, limit).await?;
             // Boxed: the driver's handshake is a future of tens of kilobytes, and every caller's would contain it.
-            let logging_in = Box::pin(self.log_in(&proof));
+            let logging_in = Box::pin(self.log_in(attempt.proof()));
             let Ok(logged_in) = tokio::time::timeout_at(deadline, logging_in).await else {
                 // A KDC that does not answer is waited for longer than that.
-                let kerberos = if matches!(proof, Proof::Integrated) { ", Kerberos included" } else { "" };
+                let kerberos = if matches!(attempt.proof(), Proof::Integrated) { ", Kerberos included" } else { "" };
                 return Err(Error::TimedOut { call: format!("connecting to {}{kerberos}", self.server), after: limit });
             };
             match logged_in {
                 Ok(connection) => {
-                    self.credentials.have_let_in();
+                    attempt.was_let_in();
                     return Ok(connection);
                 }
-                Err(Error::LoginFailed { number, message, .. }) => {
-                    self.credentials.were_refused(proof, number, message).await?;
-                }
+                Err(Error::LoginFailed { number, message, .. }) => attempt.was_refused(number, message)?,
                 Err(error) => return Err(error),
             }
         }
     }
 
     async fn log_in(&self, proof: &Proof) -> Result<Connection, Error> {
-        let mut driver = self.driver.clone();
-        driver.authentication(proof.method());
+        let mut address = self.address.clone();
         for _ in 0..=MAX_REDIRECTS {
+            let mut driver = self.driver.clone();
+            driver.authentication(proof.method());
+            address.apply(&mut driver);
             let (stream, socket) = self.open(&driver).await?;
             if let (Proof::Integrated, Ok(peer)) = (proof, stream.peer_addr()) {
                 // The driver asks for a ticket for MSSQLSvc/host:port; of a named instance it has not learnt the port.
@@ -176,7 +181,7 @@ impl Connector {
                 driver.handshake_timeout(Some(self.timeouts.connect)); // it goes on when nobody waits any more
             }
             let stream = BufReader::with_capacity(READ_BYTES, stream).compat_write();
-            let connecting = driver_log::without_warnings(tiberius::Client::connect(driver.clone(), stream));
+            let connecting = driver_log::without_warnings(tiberius::Client::connect(driver, stream));
             let connected = match proof {
                 Proof::Integrated => on_blocking_thread(connecting).await,
                 _ => connecting.await,
@@ -185,8 +190,7 @@ impl Connector {
                 Ok(client) => return Ok(Connection::new(client, socket)),
                 Err(tiberius::error::Error::Routing { host, port }) => {
                     tracing::debug!(host, port, "redirected");
-                    driver.host(host);
-                    driver.port(port);
+                    address = Address { host, place: Place::Port(port) };
                 }
                 Err(tiberius::error::Error::Io { kind, message }) if is_of_certificates(kind, &message) => {
                     return Err(Error::Tls { server: self.server.clone(), message });
@@ -196,7 +200,7 @@ impl Connector {
                 Err(tiberius::error::Error::Gssapi(message)) => {
                     return Err(Error::Credentials { source_name: "Kerberos".to_string(), message });
                 }
-                Err(error) => return Err(self.error(error)),
+                Err(error) => return Err(Error::from_login(error, &self.server, &self.schema)),
             }
         }
         let cause = io::Error::other(format!("redirected more than {MAX_REDIRECTS} times"));
@@ -273,7 +277,9 @@ mod tests {
     async fn every_connection_is_probed_while_it_idles() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let connector = connector(listener.local_addr().unwrap().port());
-        let (stream, _) = connector.open(&connector.driver).await.unwrap();
+        let mut driver = connector.driver.clone();
+        connector.address.apply(&mut driver);
+        let (stream, _) = connector.open(&driver).await.unwrap();
         let socket = SockRef::from(&stream);
         assert!(socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(30));

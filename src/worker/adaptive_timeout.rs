@@ -31,7 +31,13 @@ impl Patience {
 
     /// Notes how long a call took, and its result.
     pub(super) fn after<T>(&mut self, took: Duration, result: &Result<T, Error>) {
-        if matches!(result, Err(Error::TimedOut { .. })) {
+        let was_too_short = match result {
+            Err(Error::TimedOut { .. }) => true,
+            // A token or a ticket did not come in time.
+            Err(Error::Credentials { .. }) => took >= self.limit,
+            _ => false,
+        };
+        if was_too_short {
             self.limit = (2 * self.limit).min(self.longest);
         } else if took < self.limit / 8 {
             self.limit = (self.limit / 2).max(SHORTEST).min(self.longest);
@@ -60,6 +66,16 @@ mod tests {
             patience.after(Duration::from_millis(5), &Ok(()));
         }
         assert_eq!(patience.limit(), SHORTEST);
+    }
+
+    #[test]
+    fn what_a_connection_logs_in_with_gets_more_time_too() {
+        let mut patience = Patience::up_to(Duration::from_secs(30));
+        let no_token = Err(Error::Credentials { source_name: "the vault".to_string(), message: String::new() });
+        patience.after::<()>(Duration::from_millis(5), &no_token);
+        assert_eq!(patience.limit(), SHORTEST, "it fails, and more time is no help");
+        patience.after::<()>(SHORTEST, &no_token);
+        assert_eq!(patience.limit(), 2 * SHORTEST);
     }
 
     #[test]

@@ -12,11 +12,11 @@ use crate::queue::{LostWorker, Promoted};
 
 use super::adaptive_timeout::Patience;
 use super::fire_schedules::fire_schedules;
-use super::growing_pauses::jittered;
 use super::lease::election::Election;
 use super::lease::keeper::Lease;
 use super::stage_context::StageContext;
 use super::stop::Phase;
+use crate::growing_pauses::jittered;
 
 /// How many jobs one call promotes or gives back, and how many workers it calls lost: the cap of every batch.
 const BATCH: usize = 1_000;

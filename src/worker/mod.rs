@@ -36,7 +36,6 @@ mod claim_signals;
 mod claimed;
 mod end;
 mod fire_schedules;
-mod growing_pauses;
 mod held_job;
 mod in_flight_counts;
 mod io_thread;

@@ -12,9 +12,9 @@ use crate::queue::lasting_session::Session;
 use crate::queue::progress::NOTE_PROGRESS;
 
 use super::call_size::CallSize;
-use super::growing_pauses::Pauses;
 use super::lease::keeper::Lease;
 use super::stage_context::StageContext;
+use crate::growing_pauses::Pauses;
 
 /// How long a note waits for others.
 const WAIT: Duration = Duration::from_secs(1);

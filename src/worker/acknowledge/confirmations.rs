@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::growing_pauses::Pauses;
 use crate::handler::retry_delay;
 use crate::ids::{Fence, JobId};
 use crate::job_notes::NotedRun;
 use crate::outcome::{Outcome, cut};
 use crate::queue::finish::{Finish, FinishResult, UNCOMMITTED};
 use crate::queue::lasting_session::Session;
-use crate::worker::growing_pauses::Pauses;
 use crate::worker::held_job::Held;
 use crate::worker::lease::worker_life::Registration;
 use crate::worker::progress_writer::{self, write_next};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::error::Error;
-use crate::worker::growing_pauses::Pauses;
+use crate::growing_pauses::Pauses;
 use crate::worker::stage_context::StageContext;
 
 /// For how long acknowledgements that SQL Server refuses for good are tried again: a procedure that a deployment

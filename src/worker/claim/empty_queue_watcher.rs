@@ -15,7 +15,7 @@
 //! and then: should many jobs come at once, those that waited are busy soon, and their places are free.
 //!
 //! The pauses: the first look comes after a pause that the prefetcher lets grow from one claim that found nothing to the
-//! next ([`growing_pauses`](crate::worker::growing_pauses), `poll_min_ms` to `poll_max_ms`); further looks are SQL
+//! next ([`growing_pauses`](crate::growing_pauses), `poll_min_ms` to `poll_max_ms`); further looks are SQL
 //! Server's own, up to every `poll_max_ms` (sql/235_await_jobs.sql). The prefetcher claims again when this has seen
 //! something, and otherwise after `CLAIM_ANYWAY`.
 
@@ -25,9 +25,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::error::Error;
+use crate::growing_pauses::{Pauses, jittered};
 use crate::queue::Awaited;
 use crate::queue::lasting_session::Session;
-use crate::worker::growing_pauses::{Pauses, jittered};
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
 

@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::error::Error;
+use crate::growing_pauses::Pauses;
 use crate::queue::Delivery;
 use crate::queue::claim::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest};
 use crate::queue::lasting_session::Session;
 use crate::worker::call_size::CallSize;
 use crate::worker::claim_ahead::Demand;
 use crate::worker::claimed::Claimed;
-use crate::worker::growing_pauses::Pauses;
 use crate::worker::held_job::Held;
 use crate::worker::lease::keeper::Lease;
 use crate::worker::lease::worker_life::Registration;

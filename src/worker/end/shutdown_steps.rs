@@ -15,8 +15,8 @@ use std::time::Duration;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use crate::error::Error;
+use crate::growing_pauses::Pauses;
 use crate::queue::lasting_session::Session;
-use crate::worker::growing_pauses::Pauses;
 use crate::worker::lease::keeper::Lease;
 use crate::worker::lease::worker_life::Registration;
 use crate::worker::progress_writer::{self, write_next};

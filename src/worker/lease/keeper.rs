@@ -15,13 +15,13 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use crate::error::Error;
+use crate::growing_pauses::Pauses;
 use crate::ids::WorkerId;
 use crate::metrics::LIMITS;
 use crate::queue::CancelledHere;
 use crate::queue::lasting_session::Session;
 use crate::queue::schema::check_compatible;
 use crate::queue::workers::{TakenOver, Worked, WorkerReport};
-use crate::worker::growing_pauses::Pauses;
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
 

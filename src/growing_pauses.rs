@@ -1,40 +1,40 @@
-//! Growing pauses with jitter: between looks at an empty queue, and between the tries of a call that fails.
+//! Growing pauses with jitter: between looks at an empty queue, between the tries of a call that fails, between refused logins.
 
 use std::time::Duration;
 
 /// Pauses that double from `min` to `max`, each less up to a half at random: workers that started together drift apart.
 #[derive(Debug)]
-pub(super) struct Pauses {
+pub(crate) struct Pauses {
     min: Duration,
     max: Duration,
     current: Duration,
 }
 
 impl Pauses {
-    pub(super) fn new(min: Duration, max: Duration) -> Pauses {
+    pub(crate) fn new(min: Duration, max: Duration) -> Pauses {
         Pauses { min, max, current: min }
     }
 
     /// The pauses after failed calls.
-    pub(super) fn for_errors() -> Pauses {
+    pub(crate) fn for_errors() -> Pauses {
         Pauses::new(Duration::from_millis(50), Duration::from_secs(5))
     }
 
     /// The next pause: at most `max`, at least half of `min`.
-    pub(super) fn next(&mut self) -> Duration {
+    pub(crate) fn next(&mut self) -> Duration {
         let full = self.current;
         self.current = (self.current * 2).min(self.max);
         full.mul_f64(1.0 - 0.5 * fastrand::f64())
     }
 
     /// Starts again from `min`.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.current = self.min;
     }
 }
 
 /// An interval, a fifth more or less, so that workers which started together drift apart.
-pub(super) fn jittered(interval: Duration) -> Duration {
+pub(crate) fn jittered(interval: Duration) -> Duration {
     interval.mul_f64(0.8 + 0.4 * fastrand::f64())
 }
 
