@@ -20,14 +20,14 @@ async fn one_and_many(queue: &Queue) -> Result<(), BoxError> {
 
 async fn everything_a_job_may_have(queue: &Queue) -> Result<(), BoxError> {
     let job = NewJob::json(&4711)?
-        .kind("invoice")                          // chooses the handler
-        .priority(-10)                            // smaller first; 0 otherwise
-        .delay(Duration::from_secs(60))           // or .due_at(SystemTime)
-        .max_attempts(3)                          // otherwise the queue's
-        .time_limit(Duration::from_secs(600))     // otherwise its kind's, or the worker's
-        .dedup_key("invoice-4711")                // one unfinished job of this key
-        .group_key("customer 17")                 // one at a time, in order
-        .header("tenant", "acme");                // for the handler
+        .kind("invoice") // chooses the handler
+        .priority(-10) // smaller first; 0 otherwise
+        .delay(Duration::from_secs(60)) // or .due_at(SystemTime)
+        .max_attempts(3) // otherwise the queue's
+        .time_limit(Duration::from_secs(600)) // otherwise its kind's, or the worker's
+        .dedup_key("invoice-4711") // one unfinished job of this key
+        .group_key("customer 17") // one at a time, in order
+        .header("tenant", "acme"); // for the handler
     let enqueued = queue.enqueue(&job).await?;
     if enqueued.duplicate {
         println!("job {} has this key and has not ended", enqueued.job_id);
@@ -37,7 +37,7 @@ async fn everything_a_job_may_have(queue: &Queue) -> Result<(), BoxError> {
 
 async fn in_a_transaction(client: &mut Client, schema: &str) -> Result<(), BoxError> {
     client.begin_transaction().await?;
-    client.execute("INSERT dbo.guide_orders (id) VALUES (@P1)", &[&7]).await?;
+    client.execute("INSERT dbo.orders (id) VALUES (@P1)", &[&7]).await?;
     enqueue_in(client, schema, "work", &[NewJob::json(&7)?]).await?;
     client.commit_transaction().await?;
     Ok(())
@@ -105,7 +105,7 @@ async fn jobs_come_in_with_the_caller_s_transaction() {
     fixture.queue.install().await.unwrap();
     fixture.queue.create(QueueOptions::default()).await.unwrap();
     let mut client = fixture.client().await;
-    client.execute("CREATE TABLE dbo.guide_orders (id int NOT NULL)", &[]).await.unwrap();
+    client.execute("CREATE TABLE dbo.orders (id int NOT NULL)", &[]).await.unwrap();
     in_a_transaction(&mut client, fixture.schema()).await.unwrap();
     a_whole_batch_in_a_transaction(&mut client, fixture.schema()).await.unwrap();
     assert_eq!(fixture.job_counts().await.ready, 2);

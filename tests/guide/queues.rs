@@ -57,7 +57,8 @@ async fn scheduled(queue: &Queue) -> Result<(), BoxError> {
 
 async fn map_and_reduce(queue: &Queue) -> Result<(), BoxError> {
     let batch = queue.create_batch(&NewBatch::new().name("May").then(NewJob::text("add up").kind("add-up"))).await?;
-    let parts: Vec<NewJob> = (0..100).map(|part| NewJob::json(&part).map(|job| job.batch(batch))).collect::<Result<_, _>>()?;
+    let parts: Vec<NewJob> =
+        (0..100).map(|part| NewJob::json(&part).map(|job| job.batch(batch))).collect::<Result<_, _>>()?;
     queue.enqueue_many(&parts).await?;
     queue.seal_batch(batch).await?;
 

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use readpast::{
-    BoxError, Context, Finished, Handlers, Job, Json, NewJob, Output, QueueOptions, Worker, finish_in,
-};
+use readpast::{BoxError, Context, Finished, Handlers, Job, Json, NewJob, Output, QueueOptions, Worker, finish_in};
 
 use crate::support::{Client, Fixture, Session, until};
 

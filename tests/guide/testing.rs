@@ -1,6 +1,8 @@
 //! docs/testing.md
 
-use readpast::{BoxError, Config, Context, Handlers, Job, JobError, Json, NewJob, Outcome, Queue, QueueOptions, Worker};
+use readpast::{
+    BoxError, Config, Context, Handlers, Job, JobError, Json, NewJob, Outcome, Queue, QueueOptions, Worker,
+};
 use readpast_devserver::{DevServer, SqlError};
 
 fn count_words(job: &Job, _context: &Context) -> Result<Json<usize>, BoxError> {
