@@ -57,9 +57,8 @@ async fn scheduled(queue: &Queue) -> Result<(), BoxError> {
 
 async fn map_and_reduce(queue: &Queue) -> Result<(), BoxError> {
     let batch = queue.create_batch(&NewBatch::new().name("May").then(NewJob::text("add up").kind("add-up"))).await?;
-    let parts: Vec<NewJob> =
-        (0..100).map(|part| NewJob::json(&part).map(|job| job.batch(batch))).collect::<Result<_, _>>()?;
-    queue.enqueue_many(&parts).await?;
+    let parts = (0..100).map(|part| NewJob::json(&part).map(|job| job.batch(batch)));
+    queue.enqueue_many(&parts.collect::<Result<Vec<_>, _>>()?).await?;
     queue.seal_batch(batch).await?;
 
     let row = queue.batch(batch).await?.ok_or("it is there for a week after its end")?;
