@@ -35,7 +35,7 @@ fn read(path: &Path) -> String {
 
 /// The files of the repository with this extension, by their names from its root, with slashes.
 fn files(extension: &str) -> Vec<String> {
-    let built = ["target", "node_modules", ".git", "book"];
+    let built = ["target", "node_modules", ".git"];
     let wanted = |entry: &walkdir::DirEntry| !built.contains(&entry.file_name().to_str().unwrap());
     let mut files = Vec::new();
     for entry in walkdir::WalkDir::new(root()).into_iter().filter_entry(wanted) {
@@ -50,10 +50,10 @@ fn files(extension: &str) -> Vec<String> {
 
 /// The pages whose snippets are held to this file's rules. The dev server's README has tests of its own.
 fn guide() -> Vec<String> {
+    let readmes = ["README.md", "sql/README.md", "web/README.md"];
     let is_guide = |file: &String| {
-        let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
-        matches!(folder, "docs" | "deploy")
-            || ["README.md", "sql/README.md", "web/README.md"].contains(&file.as_str()) && name == "README.md"
+        let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+        ["docs", "deploy"].contains(&folder) || readmes.contains(&file.as_str())
     };
     let guide: Vec<String> = files("md").into_iter().filter(is_guide).collect();
     assert!(guide.len() > 25, "{guide:?}");
@@ -279,36 +279,34 @@ fn anchors(text: &str) -> HashSet<String> {
     anchors
 }
 
-/// A link into this repository on the forge: its way from the root.
-fn on_the_forge(link: &str) -> Option<&str> {
+/// Where a link into this repository on the forge leads, from the root.
+fn on_the_forge(link: &str) -> Option<String> {
     let rest = link.strip_prefix("https://github.com/readpast/readpast")?;
-    let path = ["/blob/main/", "/blob/HEAD/", "/raw/HEAD/"].iter().find_map(|prefix| rest.strip_prefix(prefix));
-    path.or(rest.starts_with('#').then_some(rest))
+    if rest.starts_with('#') {
+        return Some(format!("README.md{rest}"));
+    }
+    ["/blob/main/", "/blob/HEAD/", "/raw/HEAD/"].iter().find_map(|prefix| rest.strip_prefix(prefix)).map(str::to_owned)
 }
 
 #[test]
 fn every_link_leads_somewhere() {
     let (mut looked_at, mut broken) = (0, Vec::new());
     for page in files("md") {
-        let folder = Path::new(&page).parent().unwrap().to_owned();
+        let folder = Path::new(&page).parent().unwrap();
         for (line, link) in links(&read(&root().join(&page))) {
-            let (folder, link) = match on_the_forge(&link) {
-                Some(link) => (Path::new(""), link),
-                None if link.contains("://") || link.starts_with("mailto:") => continue,
-                None => (folder.as_path(), link.as_str()),
+            let (from, to) = match on_the_forge(&link) {
+                Some(to) => (Path::new(""), to),
+                None if link.contains("://") => continue,
+                None => (folder, link),
             };
-            let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
-            let target = match (path, folder == Path::new("")) {
-                ("", true) if link != page && anchor.is_some() && page != "README.md" => PathBuf::from("README.md"),
-                ("", _) => PathBuf::from(&page),
-                _ => folder.join(path),
-            };
+            let (path, anchor) = to.split_once('#').map_or((to.as_str(), None), |(path, anchor)| (path, Some(anchor)));
+            let target = if path.is_empty() { PathBuf::from(&page) } else { from.join(path) };
             looked_at += 1;
             let target = root().join(target);
             let leads = target.exists()
                 && anchor.is_none_or(|anchor| target.is_file() && anchors(&read(&target)).contains(anchor));
             if !leads {
-                broken.push(format!("{page}:{line}: {link}"));
+                broken.push(format!("{page}:{line}: {to}"));
             }
         }
     }

@@ -35,6 +35,13 @@ async fn both_in_one_process(urgent: &Queue, nightly: &Queue) -> Result<(), BoxE
     Ok(())
 }
 
+async fn grouped(queue: &Queue) -> Result<(), BoxError> {
+    queue.create(QueueOptions::default().group_limit(1).retry_passes(false)).await?; // the defaults
+    let jobs = ["create", "change", "cancel"].map(|order| NewJob::text(order).group_key("customer 17"));
+    queue.enqueue_many(&jobs).await?;
+    Ok(())
+}
+
 async fn limited(queue: &Queue) -> Result<(), BoxError> {
     let hundred_a_minute = Rate::new(100, Duration::from_secs(60));
     queue.create(QueueOptions::default().max_running(8).rate(hundred_a_minute)).await?;
@@ -80,6 +87,15 @@ async fn two_queues_share_the_threads_of_a_process() {
     both_in_one_process(&urgent, &nightly).await.unwrap();
     assert_eq!(nightly.stats().await.unwrap().archived, 50);
     drop((urgent, nightly));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_group_one_job_is_ready() {
+    let fixture = Fixture::new("guide_groups").await;
+    grouped(&fixture.queue).await.unwrap();
+    let stats = fixture.queue.stats().await.unwrap();
+    assert_eq!((stats.ready, stats.waiting), (1, 2));
     fixture.remove().await;
 }
 
