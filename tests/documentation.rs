@@ -324,3 +324,62 @@ fn every_page_is_a_chapter_of_the_book() {
     pages.sort();
     assert_eq!(chapters, pages);
 }
+
+/// What stands between backquotes in a page's text.
+fn names(text: &str) -> Vec<(usize, String)> {
+    let (mut names, mut fenced) = (Vec::new(), false);
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        if !fenced {
+            names.extend(line.split('`').skip(1).step_by(2).map(|name| (number + 1, name.to_owned())));
+        }
+    }
+    names
+}
+
+/// The word at the beginning of a text.
+fn word(text: &str) -> &str {
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap()
+}
+
+/// Whether the text has this name, and not only as the beginning of a longer one.
+fn has(text: &str, name: &str) -> bool {
+    text.split(name).skip(1).any(|rest| word(rest).is_empty())
+}
+
+/// Of what the pages name in passing: procedures and tables, settings, and the library's types with their functions.
+#[test]
+fn what_the_pages_name_exists() {
+    let scripts: String =
+        files("sql").iter().filter(|file| file.starts_with("sql/")).map(|file| read(&root().join(file))).collect();
+    let settings = read(&root().join("docs/configuration.md"));
+    let types = read(&root().join("docs/public-api.txt"));
+    let (mut looked_at, mut unknown) = (0, Vec::new());
+    for page in guide() {
+        for (line, name) in names(&read(&root().join(&page))) {
+            let mut known = Vec::new();
+            for object in name.split("readpast.").skip(1).map(word) {
+                let is_file = ["toml", "sql", "exe"].contains(&object);
+                known.push(is_file || scripts.contains(&format!("[$(schema)].[{object}]")));
+            }
+            let sections = ["connection.", "queue.", "worker.", "metrics."];
+            if sections.iter().any(|section| name.starts_with(section)) && !name.contains('(') {
+                let key = name.split(' ').next().unwrap();
+                known.push(settings.contains(&format!("| `{key}` |")) || key == "connection.token_source");
+            }
+            if let Some((of, function)) = name.split_once("::").filter(|(of, _)| of.starts_with(char::is_uppercase)) {
+                // Those of other crates: the page and the dev server.
+                let is_others = ["Access", "DevServer", "Options", "Ordering"].contains(&of);
+                known.push(is_others || has(&types, &format!("readpast::{of}::{}", word(function))));
+            }
+            looked_at += known.len();
+            if known.contains(&false) {
+                unknown.push(format!("{page}:{line}: {name}"));
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "{unknown:#?}");
+    assert!(looked_at > 150, "{looked_at} names");
+}
