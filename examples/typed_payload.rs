@@ -1,4 +1,4 @@
-//! The twenty lines of the README: a typed job that uses every core, and the answer.
+//! The lines of docs/start.md: a typed job that uses every core, and the answer.
 //!
 //!     cargo run --example typed_payload
 

@@ -42,7 +42,8 @@ pub(crate) fn jittered(interval: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    /// On which rests how long a dead worker's jobs wait at the most: README, "The arithmetic of the time limits".
+    /// On which rests how long a dead worker's jobs wait at the most: docs/how-it-works.md, "The arithmetic of the time
+    /// limits".
     #[test]
     fn an_interval_is_a_fifth_longer_at_the_most() {
         let interval = Duration::from_secs(5);

@@ -129,7 +129,8 @@
 //! [`Queue`], [`NewJob`], [`NewBatch`], [`Schedule`] and [`enqueue_in`] are for producers; [`Worker`], [`Handlers`],
 //! [`Job`], [`Context`], [`Json`], [`Output`], [`finish_in`](finish_in()) and [`JobError`] for workers; [`TypedJob`],
 //! [`Config`] and [`Error`] for both. [`tiberius`] is the driver underneath, for [`enqueue_in`] and [`finish_in`](finish_in()).
-//! [`metrics`] lists what a process tells Prometheus, and [`runbook`] says what to do about each alert.
+//! [`metrics`] lists what a process tells Prometheus, and [`runbook`] says what to do about each alert. The
+//! [guide](https://github.com/readpast/readpast/blob/main/docs/README.md) goes through all of it by what one wants to do.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -85,14 +85,3 @@ async fn one_process_works_for_two_servers_and_goes_on_while_one_is_away() {
     near.remove().await;
     far.remove().await;
 }
-
-/// The page shows what is run here.
-#[test]
-fn the_page_shows_this_example() {
-    let (page, source) = (include_str!("../docs/scale.md"), include_str!("two_servers.rs"));
-    let from = source.find("    let threads = Arc::new(").expect("the example");
-    let until = source[from..].find("    Ok([first").expect("its end");
-    let example: Vec<&str> = source[from..from + until].lines().map(str::trim).collect();
-    let shown: Vec<&str> = page.lines().map(str::trim).collect();
-    assert!(shown.windows(example.len()).any(|lines| lines == example), "docs/scale.md does not show {example:#?}");
-}

@@ -1,4 +1,4 @@
-//! Compares what is said of the settings: the sections' comments, the defaults, the annotated file, the README's table
+//! Compares what is said of the settings: the sections' comments, the defaults, the annotated file, the guide's table
 //! and the list of keys.
 
 use super::keys::KEYS;
@@ -15,7 +15,7 @@ const SECTIONS: [(&str, &str, &str); 5] = [
     ("MetricsConfig", "metrics", include_str!("metrics.rs")),
 ];
 
-/// One row of the README's table.
+/// One row of the guide's table.
 struct Row {
     key: String,
     default: String,
@@ -114,10 +114,10 @@ fn every_comment_names_the_default_that_holds() {
 }
 
 #[test]
-fn the_readme_has_the_table_of_all_settings() {
+fn the_guide_has_the_table_of_all_settings() {
     let rows: Vec<String> =
         documented().iter().map(|row| format!("| `{}` | {} | {} |", row.key, row.default, row.effect)).collect();
     let table = format!("| key | default | what it does |\n|---|---|---|\n{}\n", rows.join("\n"));
-    let readme = include_str!("../../README.md");
-    assert!(readme.contains(&table), "README.md must have this table:\n{table}");
+    let page = include_str!("../../docs/configuration.md");
+    assert!(page.contains(&table), "docs/configuration.md must have this table:\n{table}");
 }

@@ -3,8 +3,8 @@
 //! TOML file ─▶ environment (`READPAST_…`) ─▶ the program's own changes ─▶ [`Config::validate`]
 //!
 //! The first two are [`Config::load`]; each overrides what came before it. [`keys`] lists what they may set.
-//! `examples/readpast.toml` has every key with its default; the table in the README is made from the comments of the
-//! sections.
+//! `examples/readpast.toml` has every key with its default; the table in `docs/configuration.md` is made from the
+//! comments of the sections.
 
 mod connection;
 #[cfg(test)]
@@ -178,7 +178,7 @@ mod tests {
         assert!(message.starts_with("connection.url is empty; it must be"), "{message}");
     }
 
-    /// README, "The arithmetic of the time limits".
+    /// docs/how-it-works.md, "The arithmetic of the time limits".
     #[test]
     fn the_defaults_let_a_worker_end_in_order_within_a_container_s_thirty_seconds() {
         let config = Config::default();

@@ -1,4 +1,4 @@
-//! The pictures of the README, taken of a site with something on every page.
+//! The pictures of README.md and docs/web.md, taken of a site with something on every page.
 
 use std::path::PathBuf;
 

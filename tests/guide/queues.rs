@@ -1,0 +1,126 @@
+//! docs/queues.md
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use readpast::rayon::ThreadPoolBuilder;
+use readpast::{
+    BoxError, ClaimOrder, CompletionPolicy, Config, Handlers, Job, Json, Keep, NewBatch, NewJob, Output, Queue,
+    QueueOptions, Rate, Schedule, Worker,
+};
+
+use crate::support::Fixture;
+
+async fn made(config: &Config) -> Result<(Queue, Queue), BoxError> {
+    let urgent = Queue::connect(config).await?;
+    urgent.create(QueueOptions::default()).await?;
+
+    let nightly = urgent.named("nightly")?;
+    let month = Duration::from_secs(30 * 86_400);
+    let options = QueueOptions::default()
+        .claim_order(ClaimOrder::Any)
+        .completion(CompletionPolicy::Archive)
+        .keep_done(Keep::For(month))
+        .max_attempts(3);
+    nightly.create(options).await?;
+    Ok((urgent, nightly))
+}
+
+async fn both_in_one_process(urgent: &Queue, nightly: &Queue) -> Result<(), BoxError> {
+    let threads = Arc::new(ThreadPoolBuilder::new().num_threads(4).build()?);
+    let first = Worker::builder(urgent, Handlers::any(price)).thread_pool(threads.clone()).weight(3).start().await?;
+    let second = Worker::builder(nightly, Handlers::any(price)).thread_pool(threads).start().await?;
+    let (first, second) = tokio::try_join!(first.drain(), second.drain())?;
+    println!("{} and {} jobs done", first.stats.done, second.stats.done);
+    Ok(())
+}
+
+async fn grouped(queue: &Queue) -> Result<(), BoxError> {
+    queue.create(QueueOptions::default().group_limit(1).retry_passes(false)).await?; // the defaults
+    let jobs = ["create", "change", "cancel"].map(|order| NewJob::text(order).group_key("customer 17"));
+    queue.enqueue_many(&jobs).await?;
+    Ok(())
+}
+
+async fn limited(queue: &Queue) -> Result<(), BoxError> {
+    let hundred_a_minute = Rate::new(100, Duration::from_secs(60));
+    queue.create(QueueOptions::default().max_running(8).rate(hundred_a_minute)).await?;
+    Ok(())
+}
+
+async fn scheduled(queue: &Queue) -> Result<(), BoxError> {
+    let close = NewJob::text("close the day").kind("close");
+    let nightly = Schedule::new("nightly", "30 2 * * MON-FRI", close).time_zone("Europe/Berlin").make_up(1);
+    queue.set_schedule(&nightly).await?;
+    queue.pause_schedule("nightly").await?;
+    queue.resume_schedule("nightly").await?;
+    queue.run_schedule_now("nightly").await?;
+    for schedule in queue.schedules().await? {
+        println!("{} comes next at {:?}", schedule.name, schedule.next_at);
+    }
+    queue.delete_schedule("nightly").await?;
+    Ok(())
+}
+
+async fn map_and_reduce(queue: &Queue) -> Result<(), BoxError> {
+    let batch = queue.create_batch(&NewBatch::new().name("May").then(NewJob::text("add up").kind("add-up"))).await?;
+    let parts = (0..100).map(|part| NewJob::json(&part).map(|job| job.batch(batch)));
+    queue.enqueue_many(&parts.collect::<Result<Vec<_>, _>>()?).await?;
+    queue.seal_batch(batch).await?;
+
+    let row = queue.batch(batch).await?.ok_or("it is there for a week after its end")?;
+    println!("{} of {} have ended", row.jobs - row.unfinished(), row.jobs);
+    Ok(())
+}
+
+fn price(job: &Job, _: &readpast::Context) -> Result<Json<usize>, BoxError> {
+    Ok(Json(job.payload().len()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_queues_share_the_threads_of_a_process() {
+    let fixture = Fixture::not_installed("guide_queues").await;
+    fixture.queue.install().await.unwrap();
+    let (urgent, nightly) = made(&fixture.config).await.unwrap();
+    urgent.enqueue_many(&crate::support::numbers(50)).await.unwrap();
+    nightly.enqueue_many(&crate::support::numbers(50)).await.unwrap();
+    both_in_one_process(&urgent, &nightly).await.unwrap();
+    assert_eq!(nightly.stats().await.unwrap().archived, 50);
+    drop((urgent, nightly));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_group_one_job_is_ready() {
+    let fixture = Fixture::new("guide_groups").await;
+    grouped(&fixture.queue).await.unwrap();
+    let stats = fixture.queue.stats().await.unwrap();
+    assert_eq!((stats.ready, stats.waiting), (1, 2));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_has_limits_and_schedules() {
+    let fixture = Fixture::new("guide_limits").await;
+    limited(&fixture.queue).await.unwrap();
+    assert_eq!(fixture.queue.stats().await.unwrap().max_running, Some(8));
+    scheduled(&fixture.queue).await.unwrap();
+    assert_eq!(fixture.job_counts().await.ready, 1, "run_schedule_now");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_ends_with_its_follow_up() {
+    let fixture = Fixture::new("guide_batches").await;
+    map_and_reduce(&fixture.queue).await.unwrap();
+    let handlers = Handlers::any(|job, _| {
+        if let Some(end) = job.batch_end() {
+            println!("{} done, {} dead, {} cancelled", end.done, end.dead, end.cancelled);
+            return Ok(Output::bytes("the sum"));
+        }
+        Ok(Output::default())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
+    assert_eq!(worker.drain().await.unwrap().stats.done, 101);
+    fixture.remove().await;
+}
