@@ -149,7 +149,7 @@ async fn producers_of_the_same_keys(rounds: usize) {
     const KEYS: usize = 300;
     const BATCH: usize = 200;
     let mut fixture = Fixture::new("same_keys").await;
-    fixture.config.connection.command_timeout_ms = 30_000; // on a busy machine they wait for each other for long
+    fixture.config.connection.command_timeout_ms = 120_000; // on a busy machine they wait for each other for long
     let runs: Arc<Mutex<Vec<JobId>>> = Arc::default();
     let mut workers = Vec::new();
     for _ in 0..2 {

@@ -891,18 +891,17 @@ async fn locked_jobs_are_skipped_but_not_the_one_that_is_asked_for() {
 /// Two that begin at the same end of the same jobs: what one has locked, the other leaves to it and goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_operators_share_the_work_and_leave_nothing() {
-    let fixture = Fixture::new("two_operators").await;
+    let mut fixture = Fixture::new("two_operators").await;
+    fixture.config.connection.command_timeout_ms = 120_000; // on a busy machine they wait for each other for long
     let plain = (0..2_000).map(|_| NewJob::text("x"));
     let keyed = (0..2_000).map(|number| NewJob::text("x").dedup_key(number.to_string()));
     fixture.queue.enqueue_many(&plain.chain(keyed).collect::<Vec<_>>()).await.unwrap();
     fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = enqueued_at").await;
-    let other = fixture.connect().await;
-    let (one, two) = tokio::join!(fixture.queue.requeue(None), other.requeue(None));
-    assert_eq!(one.unwrap() + two.unwrap(), 4_000);
-    let (one, two) = tokio::join!(
-        fixture.queue.purge(JobState::Ready, Duration::ZERO),
-        other.purge(JobState::Ready, Duration::ZERO)
-    );
+    let (one, other) = (fixture.connect().await, fixture.connect().await);
+    let (first, second) = tokio::join!(one.requeue(None), other.requeue(None));
+    assert_eq!(first.unwrap() + second.unwrap(), 4_000);
+    let (one, two) =
+        tokio::join!(one.purge(JobState::Ready, Duration::ZERO), other.purge(JobState::Ready, Duration::ZERO));
     assert_eq!(one.unwrap() + two.unwrap(), 4_000);
     assert_eq!(fixture.job_counts().await, JobCounts::default());
     fixture.remove().await;
