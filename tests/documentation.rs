@@ -191,14 +191,15 @@ fn toml_snippets_are_read() {
     }
 }
 
-/// What the scripts of the pages find in their database: queues, and the users to whom they give roles.
+/// What the scripts of the pages find: queues, the logins that become users, and a schedule.
 const BEFORE: &str = "
     EXEC readpast.create_queue @queue = N'invoices';
     EXEC readpast.create_queue @queue = N'thumbnails';
-    CREATE USER [renderer] WITHOUT LOGIN;
-    CREATE USER [shop] WITHOUT LOGIN;
-    CREATE USER [dba] WITHOUT LOGIN;
-    CREATE USER [dashboard] WITHOUT LOGIN;";
+    EXEC readpast.set_schedule @queue = N'invoices', @name = N'nightly', @cron = '30 2 * * *', @time_zone = 'UTC', @text = N'';
+    CREATE LOGIN renderer WITH PASSWORD = 'Test-1234';
+    CREATE LOGIN shop WITH PASSWORD = 'Test-1234';
+    CREATE LOGIN dba WITH PASSWORD = 'Test-1234';
+    CREATE LOGIN dashboard WITH PASSWORD = 'Test-1234';";
 
 /// With `READPAST_GUIDE_SQL_TO`, the scripts are also written there, a file for each page, for another parser.
 #[tokio::test(flavor = "multi_thread")]

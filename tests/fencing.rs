@@ -1,8 +1,8 @@
 //! A worker that lost its lease must not acknowledge what another worker has re-claimed, and goes on under a new
 //! registration.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Output, QueueOptions, Worker};
@@ -75,6 +75,37 @@ async fn after_a_lost_lease_the_worker_registers_anew_and_goes_on() {
     assert_eq!((summary.stats.done, summary.stats.lost), (50, 0));
     let registered = fixture.sql("SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lost_at IS NOT NULL").await;
     assert_eq!(registered[0].get::<i32, _>("n"), Some(2), "the old registration, and the new one that has ended");
+    fixture.remove().await;
+}
+
+/// What docs/dba.md has a DBA do after a restore, where fences are kept outside the database.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_whose_fences_were_raised_run_under_higher_ones() {
+    let fixture = Fixture::new("raised").await;
+    fixture.queue.enqueue_many(&numbers(5)).await.unwrap();
+    // A worker of the time of the backup holds two of them.
+    fixture
+        .sql(
+            "DECLARE @worker uniqueidentifier = NEWID();
+             EXEC [$(schema)].[register_worker] @queue = N'work', @worker_id = @worker, @name = N'old', @lease_ms = 86400000;
+             EXEC [$(schema)].[claim] @queue = N'work', @worker_id = @worker, @max = 2;
+             UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME();",
+        )
+        .await;
+    fixture.sql("UPDATE [$(schema)].[jobs] SET fence = fence + 1000").await;
+
+    let (fences, mut config) = (Arc::new(Mutex::new(Vec::new())), fixture.config.worker.clone());
+    config.reap_interval_ms = 100;
+    let seen = fences.clone();
+    let handler = Handlers::any(move |job, _| {
+        seen.lock().unwrap().push(job.fence().0);
+        Ok(())
+    });
+    let summary =
+        Worker::builder(&fixture.queue, handler).config(&config).start().await.unwrap().drain().await.unwrap();
+    assert_eq!((summary.stats.done, summary.stats.lost), (5, 0));
+    fences.lock().unwrap().sort_unstable();
+    assert_eq!(*fences.lock().unwrap(), [1001, 1001, 1001, 1002, 1002]);
     fixture.remove().await;
 }
 

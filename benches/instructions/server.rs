@@ -6,6 +6,7 @@ use readpast_devserver::DevServer;
 
 use super::callgrind::{self, Counts};
 use in_process::{ENQUEUE, InProcess, QUEUE, WORKER};
+use wire::OWN_SCHEMA;
 
 #[allow(dead_code)] // shared with the dev server's own bench, which needs more of it
 #[path = "../../devserver/benches/queue/wire.rs"]

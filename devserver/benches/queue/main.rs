@@ -21,7 +21,7 @@ use in_process::{ENQUEUE, InProcess, PAYLOAD, QUEUE, WORKER};
 use readpast_devserver::DevServer;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Runtime;
-use wire::{Claimed, Client};
+use wire::{Claimed, Client, OWN_SCHEMA};
 
 /// As the program has it.
 #[global_allocator]
