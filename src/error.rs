@@ -152,9 +152,10 @@ pub enum Error {
     #[error("no answer to {call} within {} ms", after.as_millis())]
     #[non_exhaustive]
     TimedOut {
-        /// The procedure, or `connecting to` and the server.
+        /// The procedure, or `connecting to` and the server; `the login before this one` where a password is not sent
+        /// because another connection's login with it has no answer.
         call: String,
-        /// The time limit.
+        /// The time limit, or how long the other login was waited for.
         after: Duration,
     },
 
