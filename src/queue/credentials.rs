@@ -90,7 +90,7 @@ struct Standing {
     /// Ever.
     was_let_in: bool,
     last: Option<Verdict>,
-    /// The last password whose answer nobody has waited for, unless SQL Server has judged it since.
+    /// The last password whose answer nobody has waited for, unless something was let in since.
     unanswered: Option<Unanswered>,
 }
 
@@ -305,13 +305,11 @@ impl Standing {
         }
     }
 
-    /// Whether an attempt's outcome says anything new: not where SQL Server has judged another password since that was
-    /// read later.
-    fn hears(&mut self, attempt: &Attempt<'_>) -> bool {
-        let password = attempt.proof.password();
-        self.unanswered.take_if(|unanswered| Some(&unanswered.password) == password);
+    /// Whether an attempt's outcome says anything new: not where the last verdict is about another password that was read
+    /// later.
+    fn learns_from(&self, attempt: &Attempt<'_>) -> bool {
         match &self.last {
-            Some(last) => last.password.as_ref() == password || last.begun_at <= attempt.begun_at,
+            Some(last) => last.password.as_ref() == attempt.proof.password() || last.begun_at <= attempt.begun_at,
             None => true,
         }
     }
@@ -347,7 +345,8 @@ impl Attempt<'_> {
         let at = self.credentials.clock.now();
         let mut standing = self.credentials.standing.lock();
         standing.was_let_in = true;
-        if standing.hears(&self) {
+        standing.unanswered = None;
+        if standing.learns_from(&self) {
             standing.last = Some(self.verdict(Outcome::LetIn(at)));
         }
     }
@@ -366,7 +365,7 @@ impl Attempt<'_> {
             }
         }
         let mut standing = self.credentials.standing.lock();
-        if standing.hears(&self) {
+        if standing.learns_from(&self) {
             let now = Instant::now();
             let (pauses, again_at) = match standing.last.take() {
                 Some(Verdict { password, outcome: Outcome::Refused(mut refused), .. })
