@@ -1,9 +1,10 @@
 //! Access tokens: where they come from, and the one that all connections share.
 //!
-//! A token is sent when a connection logs in, and there is no way to send another on it later. An open connection goes
-//! on after its token has run out; Azure SQL looks at it again after hours (ten, says dotnet/SqlClient#635), and then
-//! refuses the next call with an error of its own (37396, dotnet/SqlClient#2792), which is transient: the connection is
-//! made anew. So nothing fetches by the clock.
+//! A token is sent when a connection logs in, and there is no way to send another on it later. An open connection mostly
+//! goes on after its token has run out. Azure SQL may look at it again, after hours or when the server was reconfigured,
+//! and then refuses the next call: with an error of its own (37396, dotnet/SqlClient#2792), or with that of a login
+//! (18456, dotnet/SqlClient#617, #1333 and #3245). Both are transient: the connection is made anew. So nothing fetches by
+//! the clock.
 //!
 //! ```text
 //! a login ──▶ kept token, fresh ──────────────────────────▶ at once
@@ -26,6 +27,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::boot_clock::BootClock;
 use crate::error::Error;
 use crate::growing_pauses::Pauses;
 use crate::handler::BoxError;
@@ -102,13 +104,14 @@ type Fetch = dyn Fn() -> Fetched + Send + Sync;
 /// It is asked when a connection logs in and the token before has run out or is about to: in its last five minutes, or
 /// the last quarter of a short life. Clones share one token: however many connections are made at once, it is asked
 /// once. It has 90 seconds, even where the connections that wait for it give up sooner; its future is a task of the tokio
-/// runtime of the first of them, and is dropped when the time is over. While it fails, it is asked again after pauses that grow from
+/// runtime of the first of them, and is dropped when the time is over. Where that runtime stands still for so long, the
+/// next connection begins another. While it fails, it is asked again after pauses that grow from
 /// one second to one minute, and the token before is used as long as it lives; then connections cannot be made, which is
 /// a [transient](crate::Error::is_transient) error: workers wait, and what they hold is not lost.
 ///
 /// Where SQL Server refuses a token that has let connections in, another is fetched at once. Where it refuses one that
-/// has not, the next is fetched and tried after a pause, which grows from 15 seconds to 5 minutes. Open connections need
-/// no token any more; one whose token has run out long ago may be made anew.
+/// has not, the next is fetched and tried after a pause, which grows from one second to ten. Where it refuses a call on an
+/// open connection because the token has run out, that connection is made anew, with another.
 #[derive(Clone)]
 pub struct TokenSource {
     shared: Arc<Shared>,
@@ -119,15 +122,23 @@ struct Shared {
     name: String,
     fetch: Box<Fetch>,
     state: Mutex<State>,
+    clock: BootClock,
 }
 
 #[derive(Default)]
 struct State {
     kept: Option<Kept>,
-    /// The last fetch. Its other end is dropped when the fetch has ended, or its runtime has.
-    fetch: Option<watch::Receiver<Outcome>>,
+    fetch: Option<FetchBegun>,
     /// Of the last fetch, if it failed.
     failure: Option<Failure>,
+}
+
+/// The last fetch.
+struct FetchBegun {
+    /// By the boot clock.
+    at: Duration,
+    /// Its other end is dropped when the fetch has ended, or its runtime has.
+    outcome: watch::Receiver<Outcome>,
 }
 
 /// Of a fetch; `None` while it is under way.
@@ -145,6 +156,14 @@ struct Failure {
     pauses: Pauses,
     /// Before that, nothing is fetched.
     again_at: Instant,
+}
+
+/// For the log, which is not written while the lock is held.
+struct Failed {
+    message: String,
+    /// Of the kept token, if it lives.
+    seconds_left: Option<u64>,
+    retry_in: Duration,
 }
 
 /// A token for a login.
@@ -173,7 +192,12 @@ impl TokenSource {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<AccessToken, BoxError>> + Send + 'static,
     {
-        let shared = Shared { name: name.into(), fetch: Box::new(move || Box::pin(fetch())), state: Mutex::default() };
+        let shared = Shared {
+            name: name.into(),
+            fetch: Box::new(move || Box::pin(fetch())),
+            state: Mutex::default(),
+            clock: BootClock::default(),
+        };
         TokenSource { shared: Arc::new(shared) }
     }
 
@@ -191,23 +215,30 @@ impl TokenSource {
     ///
     /// The fetch goes on.
     pub(crate) async fn token(&self, deadline: Instant, limit: Duration) -> Result<Granted, Error> {
-        let (fetch, patience) = {
+        let (fetch, without_outcome) = {
             let mut state = self.shared.state.lock();
             if let Some(kept) = state.kept.as_ref().filter(|kept| kept.is_fresh()) {
                 return Ok(kept.granted());
             }
-            let patience = match state.living() {
-                Some(_) => deadline.min(Instant::now() + FRESHER_WITHIN),
-                None => deadline,
-            };
-            (self.fetch(&mut state), patience)
+            let without_outcome = state.take_without_outcome(self.shared.clock.now());
+            (self.fetch(&mut state), without_outcome)
         };
+        if let Some(failed) = without_outcome {
+            failed.log(self.name());
+        }
         let message = match fetch {
-            Ok(fetch) => match outcome_of(fetch, patience).await {
-                Some(Ok(token)) => return Ok(self.shared.state.lock().granted(token)),
-                Some(Err(message)) => message,
-                None => format!("no answer within {} ms", limit.as_millis()),
-            },
+            Ok(fetch) => {
+                let for_fresher = deadline.min(Instant::now() + FRESHER_WITHIN);
+                let mut outcome = outcome_of(fetch.clone(), for_fresher).await;
+                if outcome.is_none() && self.shared.state.lock().living().is_none() {
+                    outcome = outcome_of(fetch, deadline).await;
+                }
+                match outcome {
+                    Some(Ok(token)) => return Ok(self.shared.state.lock().granted(token)),
+                    Some(Err(message)) => message,
+                    None => format!("no answer within {} ms", limit.as_millis()),
+                }
+            }
             Err(message) => message,
         };
         match self.shared.state.lock().living() {
@@ -219,25 +250,20 @@ impl TokenSource {
     /// The fetch that is under way, or one that begins now; the message of the last one, while it is too early for
     /// another.
     fn fetch(&self, state: &mut State) -> Result<watch::Receiver<Outcome>, String> {
-        if let Some(fetch) = &state.fetch {
-            if fetch.has_changed().is_ok() {
-                return Ok(fetch.clone());
-            }
-            let ended_without_outcome = fetch.borrow().is_none();
-            state.fetch = None;
-            if ended_without_outcome {
-                state.failed(self.name(), NO_OUTCOME.to_string());
-            }
+        if let Some(begun) = &state.fetch
+            && begun.outcome.has_changed().is_ok()
+        {
+            return Ok(begun.outcome.clone());
         }
         if let Some(failure) = &state.failure
             && Instant::now() < failure.again_at
         {
             return Err(failure.message.clone());
         }
-        let (outcome, fetch) = watch::channel(None);
-        state.fetch = Some(fetch.clone());
-        tokio::spawn(self.shared.clone().run_fetch(outcome));
-        Ok(fetch)
+        let (sender, outcome) = watch::channel(None);
+        state.fetch = Some(FetchBegun { at: self.shared.clock.now(), outcome: outcome.clone() });
+        tokio::spawn(self.shared.clone().run_fetch(sender));
+        Ok(outcome)
     }
 
     /// SQL Server has let a connection in with this token.
@@ -253,7 +279,7 @@ impl TokenSource {
     }
 }
 
-/// A fetch whose task panicked, or whose runtime ended.
+/// A fetch whose task panicked, or whose runtime ended or stands still.
 const NO_OUTCOME: &str = "it ended without an answer";
 
 /// The outcome of a fetch, if it comes in time.
@@ -274,7 +300,10 @@ impl Shared {
         };
         match fetched.clone() {
             Ok(token) => self.state.lock().keep(token),
-            Err(message) => self.state.lock().failed(&self.name, message),
+            Err(message) => {
+                let failed = self.state.lock().failed(message);
+                failed.log(&self.name);
+            }
         }
         outcome.send_replace(Some(fetched));
     }
@@ -287,12 +316,22 @@ impl State {
         self.failure = None;
     }
 
-    fn failed(&mut self, source: &str, message: String) {
+    fn failed(&mut self, message: String) -> Failed {
         let mut pauses = self.failure.take().map_or_else(|| Pauses::new(PAUSES.0, PAUSES.1), |failure| failure.pauses);
-        let pause = pauses.next();
+        let retry_in = pauses.next();
         let seconds_left = self.living().map(|kept| kept.token.time_left().as_secs());
-        tracing::warn!(source, error = message, seconds_left, retry_in = ?pause, "no new token");
-        self.failure = Some(Failure { message, pauses, again_at: Instant::now() + pause });
+        self.failure = Some(Failure { message: message.clone(), pauses, again_at: Instant::now() + retry_in });
+        Failed { message, seconds_left, retry_in }
+    }
+
+    /// Takes the last fetch for a failure, where its task has ended without an outcome or has had its time: it is not
+    /// run where its runtime stands still.
+    fn take_without_outcome(&mut self, now: Duration) -> Option<Failed> {
+        self.fetch.take_if(|begun| {
+            let is_over = begun.outcome.has_changed().is_err() || now > begun.at + FETCH_LIMIT;
+            is_over && begun.outcome.borrow().is_none()
+        })?;
+        Some(self.failed(NO_OUTCOME.to_string()))
     }
 
     /// The kept token, if it has not run out.
@@ -314,6 +353,12 @@ impl Kept {
 
     fn granted(&self) -> Granted {
         Granted { token: self.token.clone(), has_let_in: self.has_let_in }
+    }
+}
+
+impl Failed {
+    fn log(&self, source: &str) {
+        tracing::warn!(source, error = self.message, seconds_left = self.seconds_left, retry_in = ?self.retry_in, "no new token");
     }
 }
 
@@ -472,6 +517,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn who_has_a_living_token_that_is_forgotten_meanwhile_waits_on() {
+        let source = source(HOUR, usize::MAX);
+        source.permits.add_permits(1);
+        assert_eq!(revealed(&source.tokens).await.unwrap(), "token 1");
+        source.is_due();
+        let answering = async {
+            tokio::time::sleep(FRESHER_WITHIN / 2).await;
+            source.forgets("token 1");
+            tokio::time::sleep(5 * SECOND).await;
+            source.permits.add_permits(1);
+        };
+        let (waiting, ()) = tokio::join!(revealed_within(&source.tokens, 10 * SECOND), answering);
+        assert_eq!(waiting.unwrap(), "token 2");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_source_that_fails_is_asked_ever_more_seldom() {
         let source = source(HOUR, 1);
         source.permits.add_permits(Semaphore::MAX_PERMITS);
@@ -537,6 +598,27 @@ mod tests {
             assert!(revealed(&source.tokens).await.unwrap_err().contains(NO_OUTCOME));
             tokio::time::sleep(2 * PAUSES.0).await;
             assert_eq!(revealed(&source.tokens).await.unwrap(), "token 2");
+        });
+    }
+
+    #[test]
+    fn a_fetch_in_a_runtime_that_stands_still_is_begun_anew_elsewhere() {
+        let source = source(HOUR, usize::MAX);
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let (standing_still, driven) = (runtime(), runtime());
+        standing_still.block_on(async {
+            assert!(revealed_within(&source.tokens, SECOND).await.is_err());
+        });
+        driven.block_on(async {
+            source.tokens.shared.clock.shift(FETCH_LIMIT / 2);
+            assert!(revealed_within(&source.tokens, SECOND).await.unwrap_err().contains("no answer within 1000 ms"));
+            assert_eq!(source.fetches(), 1);
+            source.tokens.shared.clock.shift(FETCH_LIMIT);
+            assert!(revealed_within(&source.tokens, SECOND).await.unwrap_err().contains(NO_OUTCOME));
+            tokio::time::sleep(2 * PAUSES.0).await;
+            source.permits.add_permits(2);
+            assert_eq!(revealed_within(&source.tokens, SECOND).await.unwrap(), "token 2");
         });
     }
 

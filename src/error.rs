@@ -114,6 +114,12 @@ pub enum Error {
 
     /// SQL Server refused the login (18456 and its relatives). Check what it logs in with; SQL Server's own log
     /// tells the reason that it does not tell clients.
+    ///
+    /// It is [transient](Error::is_transient) where it may be gone later without anything done to this process: that has
+    /// logged in before, and what it logs in with is a password file, a token or the operating system's user. The next
+    /// login is tried after a pause, or as soon as the file has another password; until then, this error is what
+    /// connecting ends with. `docs/logins.md` has the pauses. A call on an open connection whose token has run out can
+    /// end with it as well; the next call connects anew.
     #[error("login failed: {message} (error {number}); {remedy}, SQL Server's own log has the reason")]
     #[non_exhaustive]
     LoginFailed {
@@ -123,10 +129,8 @@ pub enum Error {
         message: String,
         /// What to check, by the way in which it logs in.
         remedy: String,
-        /// It may be gone later, without anything done to this process: that has logged in before, and what it logs in
-        /// with is a password file, a token or the operating system's user. The error is transient then. The next login
-        /// is tried after a pause, which grows from 15 seconds to 5 minutes, or as soon as the file has another
-        /// password; until then, this error is what connecting ends with.
+        /// What [`is_transient`](Error::is_transient) says.
+        #[doc(hidden)]
         may_pass: bool,
     },
 
@@ -148,9 +152,10 @@ pub enum Error {
     #[error("no answer to {call} within {} ms", after.as_millis())]
     #[non_exhaustive]
     TimedOut {
-        /// The procedure, or `connecting to` and the server.
+        /// The procedure, or `connecting to` and the server; `the login before this one` where a password is not sent
+        /// because another connection's login with it has no answer.
         call: String,
-        /// The time limit.
+        /// The time limit, or how long the other login was waited for.
         after: Duration,
     },
 
@@ -587,6 +592,9 @@ impl Error {
             3906 | 3908 => Error::ReadOnlyDatabase { number: Some(number), message },
             1934 => Error::WrongSetOptions { number: Some(number), message },
             911 | 916 | 4060 => Error::Database { number, message },
+            18456 if is_of_an_expired_token(token) => {
+                Error::LoginFailed { number, message, remedy: remedy::EXPIRED_TOKEN.to_string(), may_pass: true }
+            }
             _ => Error::Sql {
                 number,
                 severity: token.class(),
@@ -596,6 +604,12 @@ impl Error {
             },
         }
     }
+}
+
+/// Whether the token of an open connection has run out: Azure SQL also refuses its next call with the error of a login
+/// (dotnet/SqlClient#617, #1333 and #3245; azuredatastudio#14497 has the state).
+fn is_of_an_expired_token(token: &tiberius::error::TokenError) -> bool {
+    token.state() == 233 || token.message().contains("Token is expired")
 }
 
 /// What `finish` reports of a sink or a follow-up: the number of its own error, a colon and the text.

@@ -299,29 +299,41 @@ mod tokens {
         assert_eq!(setup.source.asked(), 1);
     }
 
-    /// dotnet/SqlClient#635 and #2792: Azure SQL looks at the token of an open connection again after hours.
+    /// dotnet/SqlClient#2792: Azure SQL looks at the token of an open connection again after hours. dotnet/SqlClient#617,
+    /// #1333 and #3245: it may then say what it says to a login, with state 233 (azuredatastudio#14497).
     #[tokio::test(flavor = "multi_thread")]
     async fn a_token_that_runs_out_in_mid_run_costs_a_connection() {
         let setup = Setup::new("mid_run").await;
-        let refused = Arc::new(AtomicUsize::new(0));
         setup.source.gives(Ok(token(&setup.server, "render-service", Duration::from_secs(4))));
         let queue = setup.fixture.connect().await;
         let worker = Running::start(&queue).await;
         queue.enqueue_many(&numbers(5)).await.unwrap();
         worker.has_done(5).await;
         setup.source.gives(Ok(token(&setup.server, "render-service", HOUR)));
-        for procedure in ["claim", "finish", "enqueue_batch"] {
-            let (procedure, refused) = (format!("{}.{procedure}", setup.fixture.schema()), refused.clone());
-            setup.server.faults().on_call(&procedure, move |call| {
-                let text = "Query cannot be executed, access token is expired.";
-                let is_first = call == 1;
-                refused.fetch_add(usize::from(is_first), Ordering::AcqRel);
-                is_first.then(|| SqlError::new(37396, text).severity(16))
-            });
+        let errors = [
+            SqlError::new(37396, "Query cannot be executed, access token is expired.").severity(16),
+            SqlError::new(18456, "Login failed for user '<token-identified principal>'. Token is expired.")
+                .severity(14),
+            SqlError::new(18456, "Login failed for user '<token-identified principal>'.").severity(14).state(233),
+        ];
+        let mut jobs = 5;
+        for error in errors {
+            let refused = Arc::new(AtomicUsize::new(0));
+            for procedure in ["claim", "finish", "enqueue_batch"] {
+                let (procedure, refused) = (format!("{}.{procedure}", setup.fixture.schema()), refused.clone());
+                let error = error.clone();
+                setup.server.faults().on_call(&procedure, move |call| {
+                    let is_first = call == 1;
+                    refused.fetch_add(usize::from(is_first), Ordering::AcqRel);
+                    is_first.then(|| error.clone())
+                });
+            }
+            queue.enqueue_many(&numbers(5)).await.unwrap();
+            jobs += 5;
+            worker.has_done(jobs).await;
+            assert_eq!(refused.load(Ordering::Acquire), 3);
         }
-        queue.enqueue_many(&numbers(5)).await.unwrap();
-        worker.end(10).await;
-        assert_eq!(refused.load(Ordering::Acquire), 3);
+        worker.end(jobs).await;
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -12,14 +12,17 @@ const ROLES: &str = include_str!("../../sql/900_roles.sql");
 /// What to check when SQL Server has refused a login of its own.
 pub(super) const LOGIN: &str = "check User ID and Password";
 
+/// What is said where a call on an open connection is refused because its token has run out.
+pub(super) const EXPIRED_TOKEN: &str = "the next call connects anew, with another token";
+
 /// What to do about a refused login, where its number says it ("ALTER LOGIN (Transact-SQL)" in Microsoft's SQL
 /// documentation).
 pub(super) fn for_login(number: i32) -> Option<&'static str> {
     match number {
         18470 => Some("the login is disabled: ALTER LOGIN [login] ENABLE"),
         18486 => Some(
-            "the login is locked after too many wrong passwords: ALTER LOGIN [login] WITH CHECK_POLICY = OFF, then the same \
-             with ON, or wait until the policy unlocks it; find who sends the wrong one",
+            "the login is locked after too many wrong passwords: ALTER LOGIN [login] WITH PASSWORD = '…' UNLOCK, or wait \
+             until the policy unlocks it; find who sends the wrong one",
         ),
         18487 | 18488 => Some("the login needs another password: ALTER LOGIN [login] WITH PASSWORD = '…'"),
         _ => None,

@@ -44,7 +44,8 @@ const AZURE: &[i32] = &[
 const SESSION: &[i32] = &[596, 1219, 3980, 40549, 40550, 40551, 40552, 40553];
 
 /// The token that an open connection has logged in with has run out: a new connection, with a new token, is all that is
-/// needed. 37396: dotnet/SqlClient#2792 ("Query cannot be executed"); 9119: neowu/core-ng-project#75.
+/// needed. 37396: dotnet/SqlClient#2792 ("Query cannot be executed"); 9119: neowu/core-ng-project#75. It can also be a
+/// 18456, which is told from other logins by its text and state: `Error::from_token`.
 const TOKEN: &[i32] = &[9119, 37396];
 
 /// The database is being started, recovered or restored, is kept by an operator, or is elsewhere. 615, 926, 4060, 4221:

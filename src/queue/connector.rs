@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
-use super::credentials::{Credentials, Proof};
+use super::credentials::{Attempt, Credentials, Proof};
 use super::driver_log;
 use super::idle_connections::{IdleConnections, keep_alive};
 use crate::config::{ConnectionConfig, Timeouts};
@@ -149,9 +149,9 @@ impl Connector {
     /// [`Error::TimedOut`] and others of SQL Server's.
     pub(super) async fn connect(&self, deadline: tokio::time::Instant, limit: Duration) -> Result<Connection, Error> {
         loop {
-            let attempt = self.credentials.attempt(deadline, limit).await?;
+            let mut attempt = self.credentials.attempt(deadline, limit).await?;
             // Boxed: the driver's handshake is a future of tens of kilobytes, and every caller's would contain it.
-            let logging_in = Box::pin(self.log_in(attempt.proof()));
+            let logging_in = Box::pin(self.log_in(&mut attempt));
             let Ok(logged_in) = tokio::time::timeout_at(deadline, logging_in).await else {
                 // A KDC that does not answer is waited for longer than that.
                 let kerberos = if matches!(attempt.proof(), Proof::Integrated) { ", Kerberos included" } else { "" };
@@ -168,24 +168,26 @@ impl Connector {
         }
     }
 
-    async fn log_in(&self, proof: &Proof) -> Result<Connection, Error> {
+    async fn log_in(&self, attempt: &mut Attempt<'_>) -> Result<Connection, Error> {
         let mut address = self.address.clone();
         for _ in 0..=MAX_REDIRECTS {
             let mut driver = self.driver.clone();
-            driver.authentication(proof.method());
+            driver.authentication(attempt.proof().method());
             address.apply(&mut driver);
             let (stream, socket) = self.open(&driver).await?;
-            if let (Proof::Integrated, Ok(peer)) = (proof, stream.peer_addr()) {
+            if let (Proof::Integrated, Ok(peer)) = (attempt.proof(), stream.peer_addr()) {
                 // The driver asks for a ticket for MSSQLSvc/host:port; of a named instance it has not learnt the port.
                 driver.port(peer.port());
                 driver.handshake_timeout(Some(self.timeouts.connect)); // it goes on when nobody waits any more
             }
             let stream = BufReader::with_capacity(READ_BYTES, stream).compat_write();
             let connecting = driver_log::without_warnings(tiberius::Client::connect(driver, stream));
-            let connected = match proof {
+            attempt.is_sent();
+            let connected = match attempt.proof() {
                 Proof::Integrated => on_blocking_thread(connecting).await,
                 _ => connecting.await,
             };
+            attempt.is_over();
             match connected {
                 Ok(client) => return Ok(Connection::new(client, socket)),
                 Err(tiberius::error::Error::Routing { host, port }) => {
@@ -308,5 +310,20 @@ mod tests {
         let config = ConnectionConfig { url: url.into(), connect_timeout_ms: 100, ..ConnectionConfig::default() };
         let error = Session::new(Arc::new(Connector::new(&config, "q").unwrap())).ensure_connected().await.unwrap_err();
         assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    }
+
+    /// The caller's time may be over before a wrong password is refused.
+    #[tokio::test]
+    async fn a_password_that_nobody_waits_for_is_not_sent_again_and_again() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let connector = connector(listener.local_addr().unwrap().port());
+        for _ in 0..3 {
+            let limit = std::time::Duration::from_millis(100);
+            let error = connector.connect(tokio::time::Instant::now() + limit, limit).await.unwrap_err();
+            assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+        }
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_ok());
+        assert!(listener.accept().is_err(), "one connection");
     }
 }
