@@ -157,7 +157,19 @@ DECLARE @rows TABLE
     place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
     [their_Payload] varbinary(max) NULL
 );
-DECLARE @numbered TABLE (place int NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
+DECLARE @answer TABLE
+(
+    job_id        bigint         NOT NULL,
+    fence         int            NOT NULL,
+    attempt       int            NOT NULL,
+    priority      smallint       NOT NULL,
+    waited_ms     bigint         NOT NULL,
+    age_ms        bigint         NOT NULL,
+    kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
+    payload_utf16 bit            NOT NULL,
+    payload       varbinary(max) NOT NULL,
+    details       nvarchar(4000) NULL
+);
 DECLARE @open int = @@TRANCOUNT, @refused int;
 BEGIN TRY
 BEGIN TRANSACTION;
@@ -173,17 +185,21 @@ INTO @rows ([their_Payload])
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
-INSERT @numbered (place, job_id)
-SELECT k.place, NEXT VALUE FOR [heap_queue].[job_ids] OVER (ORDER BY k.place)
-FROM @rows AS k
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 INSERT [heap_queue].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_Payload])
-SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, 1, @now, @now, 0, NULL, 0, ISNULL(k.[their_Payload], 0x),
-       1, NULL, k.[their_Payload]
-FROM @numbered AS n
-INNER LOOP JOIN @rows AS k ON k.place = n.place
+OUTPUT inserted.job_id,
+       inserted.fence,
+       inserted.attempt,
+       inserted.priority,
+       0,
+       0,
+       inserted.payload_utf16,
+       CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END
+INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload)
+SELECT NEXT VALUE FOR [heap_queue].[job_ids] OVER (ORDER BY k.place), @queue_id, 2, 0, @worker_id, @now, 1, 1, @now,
+       @now, 0, NULL, 0, ISNULL(k.[their_Payload], 0x), 1, NULL, k.[their_Payload]
+FROM @rows AS k
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 END TRY
@@ -195,13 +211,8 @@ BEGIN CATCH
         THROW;
 END CATCH;
 -- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
-SELECT n.job_id, 1 AS fence, 1 AS attempt, @max_attempts AS max_attempts, CAST(0 AS smallint) AS priority,
-       CAST(0 AS bigint) AS waited_ms, CAST(0 AS bigint) AS age_ms,
-       CAST(NULL AS varchar(64)) AS kind, CAST(0 AS bit) AS payload_utf16,
-       CASE WHEN @payloads = 1 THEN ISNULL(k.[their_Payload], 0x) ELSE CAST(DATALENGTH(ISNULL(k.[their_Payload], 0x)) AS binary(8)) END AS payload,
-       CAST(N'{"headers":' + NULL + N'}' AS nvarchar(4000)) AS details
-FROM @numbered AS n
-INNER LOOP JOIN @rows AS k ON k.place = n.place
+SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind, a.payload_utf16, a.payload, a.details
+FROM @answer AS a
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[HeapQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK))

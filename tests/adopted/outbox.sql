@@ -302,14 +302,13 @@ DECLARE @answer TABLE
     fence         int            NOT NULL,
     attempt       int            NOT NULL,
     priority      smallint       NOT NULL,
-    due_at        datetime2(3)   NOT NULL,
-    enqueued_at   datetime2(3)   NOT NULL,
+    waited_ms     bigint         NOT NULL,
+    age_ms        bigint         NOT NULL,
     kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
     payload_utf16 bit            NOT NULL,
     payload       varbinary(max) NOT NULL,
     details       nvarchar(4000) NULL
 );
-DECLARE @numbered TABLE (place int NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
 DECLARE @open int = @@TRANCOUNT, @refused int;
 DECLARE @some_refused bit = CASE WHEN EXISTS (SELECT 1 FROM [outbox].[refused_rows] WITH (NOLOCK)) THEN 1 ELSE 0 END;
 BEGIN TRY
@@ -346,10 +345,17 @@ IF @@ROWCOUNT > 0
         error = NULL, cancelling = NULL, checkpointed = NULL,  -- that was of the old payload
         payload_utf16 = 1, payload = k.payload,
         [their_processed_at] = k.[their_processed_at]
-    OUTPUT inserted.job_id, inserted.fence, inserted.attempt, inserted.priority, inserted.due_at, inserted.enqueued_at, inserted.kind,
-           inserted.payload_utf16, CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
-           N'{"headers":' + inserted.headers + N'}'
-    INTO @answer (job_id, fence, attempt, priority, due_at, enqueued_at, kind, payload_utf16, payload, details)
+    OUTPUT inserted.job_id,
+       inserted.fence,
+       inserted.attempt,
+       inserted.priority,
+       DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now),
+       DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now),
+       inserted.payload_utf16,
+       CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
+       inserted.kind,
+       N'{"headers":' + inserted.headers + N'}'
+    INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload, kind, details)
     FROM @known AS n
     INNER LOOP JOIN @rows AS k ON k.place = n.place
     INNER LOOP JOIN [outbox].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = n.job_id
@@ -359,17 +365,23 @@ IF @@ROWCOUNT > 0
     FROM @known AS n
     INNER LOOP JOIN [outbox].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = n.job_id
     INNER LOOP JOIN @rows AS k ON k.place = n.place
-INSERT @numbered (place, job_id)
-SELECT k.place, NEXT VALUE FOR [outbox].[job_ids] OVER (ORDER BY k.[their_id])
-FROM @rows AS k
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 INSERT [outbox].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_id], [their_processed_at])
-SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), 0, CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), 1, k.payload,
-       0, k.headers, k.[their_id], k.[their_processed_at]
-FROM @numbered AS n
-INNER LOOP JOIN @rows AS k ON k.place = n.place
+OUTPUT inserted.job_id,
+       inserted.fence,
+       inserted.attempt,
+       inserted.priority,
+       DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now),
+       DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now),
+       inserted.payload_utf16,
+       CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
+       inserted.kind,
+       N'{"headers":' + inserted.headers + N'}'
+INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload, kind, details)
+SELECT NEXT VALUE FOR [outbox].[job_ids] OVER (ORDER BY k.[their_id]), @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)),
+       CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), 0, CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), 1, k.payload, 0, k.headers, k.[their_id], k.[their_processed_at]
+FROM @rows AS k
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 END TRY
@@ -393,18 +405,8 @@ BEGIN CATCH
         THROW;
 END CATCH;
 -- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
-SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority,
-       DATEDIFF_BIG(MILLISECOND, a.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, a.enqueued_at, @now) AS age_ms, a.kind, a.payload_utf16,
-       a.payload, a.details
+SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind, a.payload_utf16, a.payload, a.details
 FROM @answer AS a
-UNION ALL
-SELECT n.job_id, 1 AS fence, 1 AS attempt, @max_attempts AS max_attempts, CAST(0 AS smallint) AS priority,
-       DATEDIFF_BIG(MILLISECOND, CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), @now) AS age_ms,
-       CAST(CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)) AS varchar(64)) AS kind, CAST(1 AS bit) AS payload_utf16,
-       CASE WHEN @payloads = 1 THEN k.payload ELSE CAST(DATALENGTH(k.payload) AS binary(8)) END AS payload,
-       CAST(N'{"headers":' + k.headers + N'}' AS nvarchar(4000)) AS details
-FROM @numbered AS n
-INNER LOOP JOIN @rows AS k ON k.place = n.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[Outbox] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL

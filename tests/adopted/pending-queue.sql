@@ -162,7 +162,19 @@ DECLARE @rows TABLE
     [their_DueTime] datetime NULL,
     [their_Payload] varbinary(max) NULL
 );
-DECLARE @numbered TABLE (place int NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
+DECLARE @answer TABLE
+(
+    job_id        bigint         NOT NULL,
+    fence         int            NOT NULL,
+    attempt       int            NOT NULL,
+    priority      smallint       NOT NULL,
+    waited_ms     bigint         NOT NULL,
+    age_ms        bigint         NOT NULL,
+    kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
+    payload_utf16 bit            NOT NULL,
+    payload       varbinary(max) NOT NULL,
+    details       nvarchar(4000) NULL
+);
 DECLARE @open int = @@TRANCOUNT, @refused int;
 BEGIN TRY
 BEGIN TRANSACTION;
@@ -180,17 +192,21 @@ INTO @rows ([their_DueTime], [their_Payload])
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
-INSERT @numbered (place, job_id)
-SELECT k.place, NEXT VALUE FOR [pending_queue].[job_ids] OVER (ORDER BY k.[their_DueTime])
-FROM @rows AS k
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 INSERT [pending_queue].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_DueTime], [their_Payload])
-SELECT n.job_id, @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)), CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)), 0, NULL, 0, ISNULL(k.[their_Payload], 0x),
-       1, NULL, k.[their_DueTime], k.[their_Payload]
-FROM @numbered AS n
-INNER LOOP JOIN @rows AS k ON k.place = n.place
+OUTPUT inserted.job_id,
+       inserted.fence,
+       inserted.attempt,
+       inserted.priority,
+       DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now),
+       DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now),
+       inserted.payload_utf16,
+       CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END
+INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload)
+SELECT NEXT VALUE FOR [pending_queue].[job_ids] OVER (ORDER BY k.[their_DueTime]), @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)),
+       CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)), 0, NULL, 0, ISNULL(k.[their_Payload], 0x), 1, NULL, k.[their_DueTime], k.[their_Payload]
+FROM @rows AS k
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 END TRY
@@ -202,13 +218,8 @@ BEGIN CATCH
         THROW;
 END CATCH;
 -- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
-SELECT n.job_id, 1 AS fence, 1 AS attempt, @max_attempts AS max_attempts, CAST(0 AS smallint) AS priority,
-       DATEDIFF_BIG(MILLISECOND, CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)), @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)), @now) AS age_ms,
-       CAST(NULL AS varchar(64)) AS kind, CAST(0 AS bit) AS payload_utf16,
-       CASE WHEN @payloads = 1 THEN ISNULL(k.[their_Payload], 0x) ELSE CAST(DATALENGTH(ISNULL(k.[their_Payload], 0x)) AS binary(8)) END AS payload,
-       CAST(N'{"headers":' + NULL + N'}' AS nvarchar(4000)) AS details
-FROM @numbered AS n
-INNER LOOP JOIN @rows AS k ON k.place = n.place
+SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind, a.payload_utf16, a.payload, a.details
+FROM @answer AS a
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[PendingQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime))

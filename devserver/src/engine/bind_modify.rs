@@ -14,7 +14,7 @@ use super::plan::Planner;
 use super::query::{Limit, Operator, OutputColumn, TableHandle, TablePlace};
 use super::scalar::{Condition, Node, Scalar, SlotSet, slot_bit};
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{Lifetime, TableSchema, fold};
+use crate::storage::{Column, Lifetime, TableSchema, fold};
 use crate::tsql::ast::{
     AssignOp, Assignment, ColumnRef, Delete, DmlCondition, Expr, Ident, NewValue, ObjectName, Output, SelectItem,
     TableSource, TargetName, Update,
@@ -31,6 +31,11 @@ pub struct TableRules {
     pub defaults: Vec<Option<Scalar>>,
     pub computed: Vec<(usize, Scalar)>,
     pub checks: Vec<(Arc<str>, Condition)>,
+    /// The columns that get a value where the statement gives none: identity and defaults.
+    pub filled: Vec<usize>,
+    pub row_versions: Vec<usize>,
+    /// The columns that do not take NULL.
+    pub required: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -77,6 +82,8 @@ pub struct BoundAssignment {
     pub column: Option<usize>,
     pub variable: Option<(usize, SqlType)>,
     pub value: Scalar,
+    /// The value is the same for each row of the statement.
+    pub is_constant: bool,
 }
 
 #[derive(Debug)]
@@ -149,7 +156,19 @@ impl Binder<'_> {
         for check in schema.checks.iter().filter(|check| !check.disabled) {
             checks.push((Arc::clone(&check.name), self.bind_condition(&parse_predicate(&check.text)?)?));
         }
-        Ok(TableRules { slot, defaults, computed, checks })
+        let ordinals = |is_meant: &dyn Fn(&Column) -> bool| {
+            let columns = schema.columns.iter().enumerate();
+            columns.filter(|(_, column)| is_meant(column)).map(|(ordinal, _)| ordinal).collect()
+        };
+        Ok(TableRules {
+            slot,
+            defaults,
+            computed,
+            checks,
+            filled: ordinals(&|column| column.identity.is_some() || column.default.is_some()),
+            row_versions: ordinals(&|column| column.sql_type == SqlType::RowVersion),
+            required: ordinals(&|column| !column.nullable),
+        })
     }
 
     /// `deleted` and `inserted`: the columns under those names. `beside`: the other tables of the statement.
@@ -466,6 +485,12 @@ impl Binder<'_> {
         if update.top.is_some() && self.next_values.all > 0 {
             return Err(Forbidden::Limited.error());
         }
+        // A variable that is set may have another value for the next row.
+        if assignments.iter().all(|assignment| assignment.variable.is_none()) {
+            for assignment in &mut assignments {
+                assignment.is_constant = assignment.value.is_constant_in_statement();
+            }
+        }
         let limit = self.bind_top(update.top.as_ref())?;
         let inserted = moved_columns(&columns, slot, row_slot);
         let beside = self.sources_beside(slot);
@@ -588,7 +613,7 @@ impl Binder<'_> {
             (None, Some((_, ty))) => value = implicit(value, ty)?,
             (None, None) => {}
         }
-        Ok(BoundAssignment { column, variable, value })
+        Ok(BoundAssignment { column, variable, value, is_constant: false })
     }
 
     pub fn bind_delete(&mut self, delete: &Delete) -> SqlResult<DeletePlan> {

@@ -37,13 +37,7 @@ fn scalar_type(parameter: &Parameter) -> SqlResult<SqlType> {
 /// What would give another value each time it is asked for: an argument can stand in several places.
 fn is_volatile(scalar: &Scalar) -> bool {
     let mut found = false;
-    scalar.visit(&mut |node| {
-        found |= match node {
-            Node::NextValue(_) => true,
-            Node::Function(call) => matches!(fold(call.function.name).as_str(), "newid" | "newsequentialid" | "rand"),
-            _ => false,
-        }
-    });
+    scalar.visit(&mut |node| found |= node.is_volatile());
     found
 }
 

@@ -79,7 +79,7 @@ impl<'p> Found<'p> {
                 if self.changed.insert(key.clone(), false).is_some() {
                     return Err(changed_twice());
                 }
-                let mut values = modify::changed_row(assignments, schema, plan.slot, run, frame)?;
+                let mut values = modify::changed_row(assignments, &mut [], schema, plan.slot, run, frame)?;
                 modify::finish_row(run, frame, schema, &plan.rules, &mut values, "MERGE")?;
                 if plan.foreign_keys.has_referrers() {
                     self.moved.push((frame.rows[plan.slot].to_vec(), values.clone()));

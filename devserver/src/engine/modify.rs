@@ -143,18 +143,17 @@ pub(super) fn finish_row(
     row: &mut Vec<Value>,
     verb: &str,
 ) -> SqlResult<()> {
-    for (ordinal, column) in schema.columns.iter().enumerate() {
-        if column.sql_type == SqlType::RowVersion {
-            let version = run.storage()?.latch.next_row_version();
-            row[ordinal] = Value::Bytes(version.to_be_bytes().into());
-        }
+    for &ordinal in &rules.row_versions {
+        let version = run.storage()?.latch.next_row_version();
+        row[ordinal] = Value::Bytes(version.to_be_bytes().into());
     }
     for (ordinal, computed) in &rules.computed {
         frame.rows[rules.slot] = row.as_slice().into();
         row[*ordinal] = computed.eval(run, frame)?;
     }
-    for (column, value) in schema.columns.iter().zip(row.iter()) {
-        if value.is_null() && !column.nullable {
+    for &ordinal in &rules.required {
+        if row[ordinal].is_null() {
+            let column = &schema.columns[ordinal];
             return Err(SqlError::new(
                 515,
                 format!(
@@ -205,7 +204,8 @@ pub(super) fn insert_row(
     }
     frame.next_values.clear();
     let mut identity = None;
-    for (ordinal, column) in schema.columns.iter().enumerate() {
+    for &ordinal in &target.rules.filled {
+        let column = &schema.columns[ordinal];
         if given[ordinal] {
             if column.identity.is_some() {
                 identity = row[ordinal].as_i64();
@@ -367,9 +367,11 @@ pub fn run_insert(
     Ok(StatementResult { rows: output_result(&plan.output, result), count, ignored_duplicates })
 }
 
-/// The target's row in the frame, changed as SET says.
+/// The target's row in the frame, changed as SET says. `constants`: what is the same for each row, as soon as it is
+/// known; for each assignment, or empty.
 pub(super) fn changed_row(
     plan_assignments: &[BoundAssignment],
+    constants: &mut [Option<Value>],
     schema: &TableSchema,
     slot: usize,
     run: &mut Run<'_>,
@@ -377,11 +379,18 @@ pub(super) fn changed_row(
 ) -> SqlResult<Vec<Value>> {
     frame.next_values.clear();
     let mut row = frame.rows[slot].to_vec();
-    for assignment in plan_assignments {
+    for (place, assignment) in plan_assignments.iter().enumerate() {
+        if let (Some(ordinal), Some(Some(constant))) = (assignment.column, constants.get(place)) {
+            row[ordinal] = constant.clone();
+            continue;
+        }
         let value = assignment.value.eval(run, frame)?;
         match assignment.column {
             Some(ordinal) => {
                 row[ordinal] = assign(run, schema, ordinal, value, assignment.value.ty)?;
+                if let (true, Some(constant)) = (assignment.is_constant, constants.get_mut(place)) {
+                    *constant = Some(row[ordinal].clone());
+                }
                 if let Some((place, ty)) = assignment.variable {
                     let column = schema.columns[ordinal].sql_type;
                     run.scope.values[place] = value::convert(row[ordinal].clone(), column, ty, None, false)?;
@@ -435,9 +444,10 @@ pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
     let mut saved: Vec<SavedRows> = Vec::new();
     // Old and new rows, where somebody refers to them.
     let mut moved: Vec<(Vec<Value>, Vec<Value>)> = Vec::new();
+    let mut constants = vec![None; plan.assignments.len()];
     for (key, mut row) in found {
         frame.exchange(&plan.kept_slots, &mut row);
-        let mut values = changed_row(&plan.assignments, schema, plan.slot, run, frame)?;
+        let mut values = changed_row(&plan.assignments, &mut constants, schema, plan.slot, run, frame)?;
         if sets_columns {
             finish_row(run, frame, schema, &plan.rules, &mut values, "UPDATE")?;
         }

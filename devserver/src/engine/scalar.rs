@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::query::QueryPlan;
 use super::system_function::SystemFunction;
 use crate::error::{SqlError, SqlResult};
+use crate::value::functions::digest::CHECKSUM_OF_NEWID;
 use crate::value::{BinaryOp, Collation, DatePart, Function, Pattern, SqlType, UnaryOp, Value};
 
 /// Where the collation of a string expression comes from; decides which side of a comparison wins.
@@ -114,6 +115,15 @@ impl Node {
     /// See [`Scalar::is_apart`].
     pub fn is_apart(&self) -> bool {
         !matches!(self, Node::System(..) | Node::NextValue(_) | Node::Subquery(_))
+    }
+
+    /// It gives another value each time it is asked.
+    pub fn is_volatile(&self) -> bool {
+        match self {
+            Node::NextValue(_) => true,
+            Node::Function(call) => matches!(call.function.name, "NEWID" | "NEWSEQUENTIALID" | CHECKSUM_OF_NEWID),
+            _ => false,
+        }
     }
 }
 
@@ -234,6 +244,15 @@ impl Scalar {
         let mut is_apart = true;
         self.visit(&mut |node| is_apart &= node.is_apart());
         is_apart
+    }
+
+    /// It has the same value for each row of a statement that sets no variables. The clock does not go on meanwhile.
+    pub fn is_constant_in_statement(&self) -> bool {
+        let mut is_constant = true;
+        self.visit(&mut |node| {
+            is_constant &= node.is_apart() && !node.is_volatile() && !matches!(node, Node::Column { .. });
+        });
+        is_constant
     }
 
     /// Calls `f` for this node and every node below it. Subqueries' own nodes are not visited, their outer columns are

@@ -269,7 +269,7 @@ impl Latch<'_> {
         let indexed = schema.indexed_columns();
         let mut changed = 0;
         // Rows that come into a unique index under a new key wait until the others have left theirs.
-        let mut newcomers: Vec<&RowChange> = Vec::new();
+        let mut newcomers: Vec<Update<'_>> = Vec::new();
         for change in changes {
             self.count_row(tx)?;
             self.lock_key(tx, &schema, row_resource(&schema, &change.key))?;
@@ -279,18 +279,14 @@ impl Latch<'_> {
             };
             changed += 1;
             if changes.len() > 1 && update.takes_unique_key(&schema) {
-                newcomers.push(change);
+                self.leave(tx, &schema, &update)?;
+                newcomers.push(update);
             } else {
                 self.apply(tx, &schema, update)?;
             }
         }
-        let mut new_keys = Vec::with_capacity(newcomers.len());
-        for newcomer in &newcomers {
-            new_keys.push(self.table_mut(table)?.changed_row_key(&newcomer.key, &newcomer.values)?);
-            self.delete(tx, table, &newcomer.key)?;
-        }
-        for (newcomer, key) in newcomers.into_iter().zip(new_keys) {
-            self.insert_at(tx, &schema, key, &newcomer.values, OnDuplicateKey::Fail)?;
+        for newcomer in newcomers {
+            self.arrive(tx, &schema, newcomer)?;
         }
         Ok(changed)
     }
@@ -331,66 +327,134 @@ impl Latch<'_> {
 
     /// Locks what the update touches besides the row itself, looks for duplicates, and makes the change.
     fn apply(&mut self, tx: &mut Transaction, schema: &TableSchema, update: Update<'_>) -> SqlResult<()> {
-        let table = schema.id;
-        let moves = update.moves();
-        if moves {
-            self.test_gap(tx, schema, schema.row_index(), &update.new_key)?;
-            self.lock_key(tx, schema, row_resource(schema, &update.new_key))?;
-            if let Some(clustered) = schema.clustered()
-                && self.table_mut(table)?.live_row(&update.new_key).is_some()
-            {
-                return Err(duplicate_error(schema, clustered, update.new_values));
-            }
-        }
+        self.claim_row_key(tx, schema, &update)?;
         for touched in &update.touched {
-            if let Some(new) = touched.arrival() {
-                self.test_gap(tx, schema, touched.index.id, &new.key)?;
-            }
-            for entry in [&touched.old, &touched.new].into_iter().flatten() {
-                self.lock_key(tx, schema, entry_resource(table, touched.index, entry))?;
-            }
-            if let Some(new) = touched.new_unique_key()
-                && self.table_mut(table)?.has_live_entry(touched.index.id, new.prefix())
-            {
-                return Err(duplicate_error(schema, touched.index, update.new_values));
-            }
+            self.lock_old_entry(tx, schema, touched)?;
+            self.claim_entry(tx, schema, touched, update.new_values)?;
         }
-        if schema.lifetime == Lifetime::Permanent && self.state_ref().locks.has_ranges() {
-            let mut arrivals = Vec::new();
-            if moves {
-                let (key, resource) = (&update.new_key, row_resource(schema, &update.new_key));
-                arrivals.push(Arrival { index: schema.row_index(), key, resource });
-            }
-            for touched in &update.touched {
-                arrivals.extend(touched.arrival().map(|entry| arrival(table, touched.index, entry)));
-            }
-            self.test_gaps(tx, schema, &arrivals)?;
+        self.test_gaps_of(tx, schema, &update)?;
+        let first = tx.undo.len();
+        self.remove_old(tx, schema, &update)?;
+        self.put_new(tx, schema, update)?;
+        self.keep_versions(tx, first);
+        Ok(())
+    }
+
+    /// The first half of [`Latch::apply`]: the row leaves its keys.
+    fn leave(&mut self, tx: &mut Transaction, schema: &TableSchema, update: &Update<'_>) -> SqlResult<()> {
+        for touched in &update.touched {
+            self.lock_old_entry(tx, schema, touched)?;
         }
         let first = tx.undo.len();
-        if moves {
+        self.remove_old(tx, schema, update)?;
+        self.keep_versions(tx, first);
+        Ok(())
+    }
+
+    /// The second half: the row comes to its new keys.
+    fn arrive(&mut self, tx: &mut Transaction, schema: &TableSchema, update: Update<'_>) -> SqlResult<()> {
+        self.claim_row_key(tx, schema, &update)?;
+        for touched in &update.touched {
+            self.claim_entry(tx, schema, touched, update.new_values)?;
+        }
+        self.test_gaps_of(tx, schema, &update)?;
+        let first = tx.undo.len();
+        self.put_new(tx, schema, update)?;
+        self.keep_versions(tx, first);
+        Ok(())
+    }
+
+    fn claim_row_key(&mut self, tx: &mut Transaction, schema: &TableSchema, update: &Update<'_>) -> SqlResult<()> {
+        if !update.moves() {
+            return Ok(());
+        }
+        self.test_gap(tx, schema, schema.row_index(), &update.new_key)?;
+        self.lock_key(tx, schema, row_resource(schema, &update.new_key))?;
+        match schema.clustered() {
+            Some(clustered) if self.table_mut(schema.id)?.live_row(&update.new_key).is_some() => {
+                Err(duplicate_error(schema, clustered, update.new_values))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn lock_old_entry(
+        &mut self,
+        tx: &mut Transaction,
+        schema: &TableSchema,
+        touched: &TouchedEntry<'_>,
+    ) -> SqlResult<()> {
+        match &touched.old {
+            Some(old) => self.lock_key(tx, schema, entry_resource(schema.id, touched.index, old)),
+            None => Ok(()),
+        }
+    }
+
+    fn claim_entry(
+        &mut self,
+        tx: &mut Transaction,
+        schema: &TableSchema,
+        touched: &TouchedEntry<'_>,
+        new_values: &[Value],
+    ) -> SqlResult<()> {
+        let Some(new) = touched.arrival() else { return Ok(()) };
+        self.test_gap(tx, schema, touched.index.id, &new.key)?;
+        self.lock_key(tx, schema, entry_resource(schema.id, touched.index, new))?;
+        match touched.new_unique_key() {
+            Some(new) if self.table_mut(schema.id)?.has_live_entry(touched.index.id, new.prefix()) => {
+                Err(duplicate_error(schema, touched.index, new_values))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn test_gaps_of(&mut self, tx: &mut Transaction, schema: &TableSchema, update: &Update<'_>) -> SqlResult<()> {
+        if schema.lifetime != Lifetime::Permanent || !self.state_ref().locks.has_ranges() {
+            return Ok(());
+        }
+        let mut arrivals = Vec::new();
+        if update.moves() {
+            let (key, resource) = (&update.new_key, row_resource(schema, &update.new_key));
+            arrivals.push(Arrival { index: schema.row_index(), key, resource });
+        }
+        for touched in &update.touched {
+            arrivals.extend(touched.arrival().map(|entry| arrival(schema.id, touched.index, entry)));
+        }
+        self.test_gaps(tx, schema, &arrivals)
+    }
+
+    fn remove_old(&mut self, tx: &mut Transaction, schema: &TableSchema, update: &Update<'_>) -> SqlResult<()> {
+        if update.moves() {
             self.ghost_row(tx, schema, update.old_key)?;
-            self.count(schema, schema.row_index(), |counts| counts.inserts += 1);
-            let change = self.table_mut(table)?.put_row(&update.new_key, update.row);
-            tx.record(schema.lifetime, table, change);
-        } else {
-            self.count(schema, schema.row_index(), |counts| counts.updates += 1);
-            let change = self.table_mut(table)?.replace_row(update.old_key, update.row);
-            tx.record(schema.lifetime, table, change);
         }
         for TouchedEntry { index, old, new } in &update.touched {
-            if old == new {
-                // An included column changes.
-                self.count(schema, index.id, |counts| counts.updates += 1);
-                continue;
-            }
-            if let Some(old) = old {
-                self.ghost_entry(tx, schema, index, old)?;
-            }
-            if let Some(new) = new {
-                self.put_entry(tx, schema, index, new)?;
+            if let Some(entry) = old
+                && old != new
+            {
+                self.ghost_entry(tx, schema, index, entry)?;
             }
         }
-        self.keep_versions(tx, first);
+        Ok(())
+    }
+
+    fn put_new(&mut self, tx: &mut Transaction, schema: &TableSchema, update: Update<'_>) -> SqlResult<()> {
+        let moves = update.moves();
+        let table = self.table_mut(schema.id)?;
+        let change = if moves {
+            table.put_row(&update.new_key, update.row)
+        } else {
+            table.replace_row(update.old_key, update.row)
+        };
+        tx.record(schema.lifetime, schema.id, change);
+        self.count(schema, schema.row_index(), |counts| if moves { counts.inserts += 1 } else { counts.updates += 1 });
+        for TouchedEntry { index, old, new } in &update.touched {
+            match new {
+                // An included column changes.
+                new if old == new => self.count(schema, index.id, |counts| counts.updates += 1),
+                Some(new) => self.put_entry(tx, schema, index, new)?,
+                None => {}
+            }
+        }
         Ok(())
     }
 

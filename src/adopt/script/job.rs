@@ -122,4 +122,32 @@ impl Marks<'_> {
             None => "NULL".to_string(),
         }
     }
+    /// What a claim answers of a job, by the names of `@answer`, where it has just been inserted or changed.
+    pub(super) fn answer(&self) -> Vec<(&'static str, String)> {
+        // How long before the claim began.
+        let milliseconds_since = |time: &str, column: &str| {
+            if time == "@now" { "0".to_string() } else { format!("DATEDIFF_BIG(MILLISECOND, inserted.{column}, @now)") }
+        };
+        let due = self.due(&Terms { column: &row_column, word: &claim_word });
+        let payload =
+            "CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END";
+        let mut answer = vec![
+            ("job_id", "inserted.job_id".to_string()),
+            ("fence", "inserted.fence".to_string()),
+            ("attempt", "inserted.attempt".to_string()),
+            ("priority", "inserted.priority".to_string()),
+            ("waited_ms", milliseconds_since(&due, "due_at")),
+            ("age_ms", milliseconds_since(&self.created(), "enqueued_at")),
+            ("payload_utf16", "inserted.payload_utf16".to_string()),
+            ("payload", payload.to_string()),
+        ];
+        if self.plan.mapping.columns.kind.is_some() {
+            answer.push(("kind", "inserted.kind".to_string()));
+        }
+        if !self.plan.mapping.takes_out() {
+            // (The other members of `details` may be missing.)
+            answer.push(("details", "N'{\"headers\":' + inserted.headers + N'}'".to_string()));
+        }
+        answer
+    }
 }

@@ -13,7 +13,6 @@ use crate::adopt::patches::filled;
 use crate::adopt::plan::LONGEST_HEADERS;
 
 const KNOWN_ROWS: &str = include_str!("../../../sql/adopt/known_rows.sql.part");
-const ANSWER_OF_KNOWN: &str = include_str!("../../../sql/adopt/answer_of_known.sql.part");
 const KNOWN: &str = include_str!("../../../sql/adopt/known.sql.part");
 const BEGIN_ENDS: &str = include_str!("../../../sql/adopt/begin_ends.sql.part");
 const SOME_REFUSED: &str = "DECLARE @some_refused bit = CASE WHEN EXISTS (SELECT 1 FROM [$(schema)].[refused_rows] WITH (NOLOCK)) THEN 1 ELSE 0 END;\n";
@@ -22,10 +21,6 @@ const REFUSED_ROWS: &str = include_str!("../../../sql/adopt/refused_rows.sql.par
 
 /// Rows that the server has refused are tried again after a while. (@now is reap's.)
 const EXPIRE_REFUSED: &str = "DELETE [$(schema)].[refused_rows] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE refused_at < DATEADD(MINUTE, -10, @now);\n";
-
-/// What a handler gets beside the payload: a job without headers has none. (The other members of `details` may be
-/// missing.)
-const DETAILS: &str = "N'{\"headers\":' + inserted.headers + N'}'";
 
 impl Marks<'_> {
     pub(super) fn values(&self) -> Result<Vec<(&'static str, String)>, String> {
@@ -134,6 +129,9 @@ impl Marks<'_> {
         };
         let not_null =
             mapping.key.first().map_or(String::new(), |at| format!(" AND j.{} IS NOT NULL", kept_name(&at.it)));
+        let answer = self.answer();
+        let answer_names = answer.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        let answer = lines(&answer.into_iter().map(|(_, value)| value).collect::<Vec<_>>(), 7);
         let known = if takes_out {
             String::new()
         } else {
@@ -152,7 +150,8 @@ impl Marks<'_> {
                     ("kind", self.kind()),
                     ("utf16", utf16.to_string()),
                     ("kept_again", again),
-                    ("details", DETAILS.to_string()),
+                    ("answer", answer.clone()),
+                    ("answer_names", answer_names.clone()),
                 ],
             )?
         };
@@ -264,13 +263,12 @@ impl Marks<'_> {
             ("row_names", row_names.join(", ")),
             ("known", known),
             ("known_rows", known_rows.to_string()),
-            ("answer_of_known", if takes_out { "" } else { ANSWER_OF_KNOWN }.to_string()),
             ("kept_names", names(&kept).join(", ")),
             ("kept_values", with(&kept, "k.").join(", ")),
             ("number_order", if number_order.is_empty() { "k.place".to_string() } else { number_order.join(", ") }),
             ("attempt", attempt),
-            ("age", milliseconds_since(&self.created())),
-            ("waited", milliseconds_since(&self.due(&Terms { column: &row_column, word: &claim_word }))),
+            ("answer", answer),
+            ("answer_names", answer_names),
             ("created", self.created()),
             ("due", self.due(&Terms { column: &row_column, word: &claim_word })),
             ("priority", self.priority()),
@@ -308,9 +306,4 @@ impl Marks<'_> {
             ("give_back", long_statements("@give_back", &(self.dead_rows() + &self.give_back()))),
         ])
     }
-}
-
-/// How long ago that was when the claim began.
-fn milliseconds_since(time: &str) -> String {
-    if time == "@now" { "CAST(0 AS bigint)".to_string() } else { format!("DATEDIFF_BIG(MILLISECOND, {time}, @now)") }
 }
