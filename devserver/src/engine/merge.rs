@@ -174,7 +174,8 @@ fn apply(found: Found<'_>, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<St
             Change::Update(change) => change.values.into(),
             Change::Delete(_) => Arc::clone(&no_row),
             Change::Insert(target, values) => {
-                let inserted = modify::insert_row(run, frame, target, values, OnDuplicateKey::Fail, "MERGE")?;
+                let inserted =
+                    modify::insert_row(run, frame, target, values.into_iter(), OnDuplicateKey::Fail, "MERGE")?;
                 inserted.map_or_else(|| Arc::clone(&no_row), Into::into)
             }
         };

@@ -188,7 +188,7 @@ pub(super) fn insert_row(
     run: &mut Run<'_>,
     frame: &mut Frame,
     target: &InsertTarget,
-    values: Vec<Option<(Value, SqlType)>>,
+    values: impl Iterator<Item = Option<(Value, SqlType)>>,
     on_duplicate: OnDuplicateKey,
     verb: &str,
 ) -> SqlResult<Option<Vec<Value>>> {
@@ -267,7 +267,7 @@ pub(super) fn run_output(
     }
     match &output.into {
         Some(target) => {
-            let values = row.into_iter().zip(&output.items).map(|(value, item)| Some((value, item.ty))).collect();
+            let values = row.into_iter().zip(&output.items).map(|(value, item)| Some((value, item.ty)));
             // The identity of a table that OUTPUT writes to is not the statement's.
             let (identity, scope_identity) = (run.state.identity, run.scope.scope_identity);
             insert_row(run, frame, target, values, OnDuplicateKey::AsIndexSays, "INSERT")?;
@@ -344,7 +344,9 @@ pub fn run_insert(
     let mut new_rows: Vec<Values> = Vec::new();
     let take = if plan.limit.is_none() && !reads_top(&plan.rows) { take.min(run.row_limit()) } else { take };
     for row in rows.into_iter().take(take) {
-        let Some(inserted) = insert_row(run, frame, &plan.target, row, OnDuplicateKey::AsIndexSays, "INSERT")? else {
+        let Some(inserted) =
+            insert_row(run, frame, &plan.target, row.into_iter(), OnDuplicateKey::AsIndexSays, "INSERT")?
+        else {
             ignored_duplicates = true;
             continue;
         };
