@@ -1,4 +1,4 @@
-//! The gate at which everything stops while the server is frozen: [`crate::engine::Faults::freeze`].
+//! The gate at which everything stops while the server is frozen: [`crate::session::Faults::freeze`].
 //!
 //! A session's thread passes it before each statement and before each packet that it sends; what belongs to a
 //! connection apart from that (handshake, login, reading requests) is not driven on at all while the gate is closed.

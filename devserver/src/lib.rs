@@ -28,16 +28,24 @@
 #[cfg_attr(docsrs, doc(hidden))]
 pub mod access_token;
 #[cfg_attr(docsrs, doc(hidden))]
-pub mod engine;
+pub mod bind;
+#[cfg_attr(docsrs, doc(hidden))]
+pub mod catalog;
 #[cfg_attr(docsrs, doc(hidden))]
 pub mod error;
+#[cfg_attr(docsrs, doc(hidden))]
+pub mod execute;
 #[cfg_attr(docsrs, doc(hidden))]
 pub mod gate;
 #[cfg_attr(docsrs, doc(hidden))]
 #[cfg_attr(not(all(unix, feature = "gssapi")), path = "no_kerberos.rs")]
 pub mod kerberos;
 #[cfg_attr(docsrs, doc(hidden))]
+pub mod plan;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod server;
+#[cfg_attr(docsrs, doc(hidden))]
+pub mod session;
 #[cfg_attr(docsrs, doc(hidden))]
 pub mod storage;
 #[cfg_attr(docsrs, doc(hidden))]
@@ -57,12 +65,12 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use engine::Faults;
 pub use error::SqlError;
+pub use session::Faults;
 
 use access_token::{AUDIENCE, TokenKey};
-use engine::{Engine, EngineOptions};
 use server::Shared;
+use session::{Engine, EngineOptions};
 use tds::tls::TlsAcceptors;
 
 /// Threads for sockets alone; statements run on a thread of their session.

@@ -19,10 +19,10 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::access_token::{self, TokenKey};
-use crate::engine::{CancelHandle, Engine, Session};
 use crate::error::{SqlError, SqlResult};
 use crate::gate::Gate;
 use crate::kerberos;
+use crate::session::{CancelHandle, Engine, Session};
 use crate::tds::login::{self, Proof};
 use crate::tds::packet::{DEFAULT_PACKET_SIZE, Message, PacketReader, PacketType, Reset, frame};
 use crate::tds::prelogin::{self, Encryption};
@@ -48,7 +48,7 @@ const MAX_CONNECTIONS: usize = 2000;
 /// first, and starting clears a cancellation that was meant for the request before.
 const CANCEL_AGAIN: Duration = Duration::from_millis(10);
 
-/// How long after a thaw the requests of clients that are gone may still run, see [`crate::engine::Faults::freeze`].
+/// How long after a thaw the requests of clients that are gone may still run, see [`crate::session::Faults::freeze`].
 const RUNS_ON_AFTER_THAW: Duration = Duration::from_secs(1);
 
 /// The pause after a failed accept, so that a shortage of file handles is not a busy loop.

@@ -64,8 +64,8 @@ async fn connections_that_never_log_in_are_in_nobodys_way() {
 /// With the clock of the test: it stands still while anything happens and jumps when all wait.
 #[tokio::test(start_paused = true)]
 async fn a_login_that_does_not_come_ends_the_connection() {
-    use readpast_devserver::engine::{Engine, EngineOptions};
     use readpast_devserver::server::{Shared, run};
+    use readpast_devserver::session::{Engine, EngineOptions};
     use readpast_devserver::tds::tls::TlsAcceptors;
     use tokio::io::AsyncReadExt;
 

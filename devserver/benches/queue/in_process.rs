@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use readpast_devserver::DevServer;
-use readpast_devserver::engine::Session;
+use readpast_devserver::session::Session;
 use readpast_devserver::tds::login::LoginRequest;
 use readpast_devserver::tds::packet::{Message, PacketType, Reset};
 use readpast_devserver::tds::request::{self, Request};

@@ -1,0 +1,621 @@
+//! From statements to steps: variables become places, and every query, condition and expression gets a [`Cell`] that
+//! keeps its plan.
+//!
+//! A batch or procedure is compiled as a whole before its first statement runs, so that a wrong column name in the last
+//! statement keeps the first from running, as in SQL Server. A table that is not there yet is no error (deferred name
+//! resolution): the statement is bound when it is reached.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::bind::binder::{Binder, PlanOptions, Uses, system_type};
+use crate::bind::expression::implicit;
+use crate::bind::label::Labels;
+use crate::bind::merge::BoundAction;
+use crate::bind::modify::OutputPlan;
+use crate::bind::table_definition;
+use crate::catalog::catalog::{UserType, UserTypeKind};
+use crate::catalog::database::Database;
+use crate::error::{SqlError, SqlResult};
+use crate::execute::modify::SelectStatementPlan;
+use crate::execute::select_into::IntoTable;
+use crate::execute::session_state::SessionState;
+use crate::execute::variables::{Declarations, VariableType};
+use crate::plan::scalar::Scalar;
+use crate::session::batch::{BoundPlan, CompiledBatch, ExecuteStep, Plan, Step, StepKind};
+use crate::session::cursor::{CursorSource, CursorStep, Motion};
+use crate::session::ddl::foreign_key;
+use crate::session::trigger::TriggerTarget;
+use crate::storage::{Latch, TableSchema, fold};
+use crate::tsql::ast::{
+    Argument, ArgumentValue, AssignOp, BinaryOp, ColumnRef, CursorDefinition, CursorName, DmlCondition, Execute,
+    ExecuteTarget, Expr, Fetch, FetchDirection, Ident, IdentityCheck, InsertSource, Predicate, RaiseError,
+    SelectStatement, Statement, StatementKind, TriggerEvent, TypeName, VariableDeclaration,
+};
+use crate::value::{Length, SqlType};
+
+/// Something to be bound and kept.
+#[derive(Debug)]
+pub struct Cell {
+    source: Source,
+    /// The plan, with the version of the catalog it was made under.
+    plan: Mutex<Option<Arc<BoundPlan>>>,
+}
+
+#[derive(Debug)]
+pub enum Source {
+    /// An expression, converted to a type if one is given.
+    Expr(Expr, Option<SqlType>),
+    Condition(Predicate),
+    Statement(StatementKind),
+}
+
+/// What binding needs to know of the world.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    pub database: &'a Database,
+    pub latch: &'a Latch<'a>,
+    pub state: &'a SessionState,
+    /// Names without schema are looked for here first.
+    pub schema: &'a Arc<str>,
+}
+
+/// A missing table is no reason to refuse the batch, nor is what depends on SET IDENTITY_INSERT.
+fn is_deferred(error: &SqlError) -> bool {
+    matches!(error.number, 208 | 544 | 545)
+}
+
+impl Cell {
+    /// The cursor of WHERE CURRENT OF.
+    pub fn current_of(&self) -> Option<&CursorName> {
+        let condition = match &self.source {
+            Source::Statement(StatementKind::Update(update)) => &update.condition,
+            Source::Statement(StatementKind::Delete(delete)) => &delete.condition,
+            _ => return None,
+        };
+        match condition {
+            Some(DmlCondition::CurrentOf(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    pub fn new(source: Source) -> Cell {
+        Cell { source, plan: Mutex::new(None) }
+    }
+
+    /// The plan, if it is still good.
+    pub fn kept(&self, version: u64) -> Option<Arc<BoundPlan>> {
+        let kept = self.plan.lock();
+        kept.as_ref().filter(|plan| plan.uses == Uses::Nothing || plan.version == version).cloned()
+    }
+
+    /// Binds anew.
+    pub fn bind(
+        &self,
+        surroundings: Surroundings<'_>,
+        declarations: &Declarations,
+        version: u64,
+    ) -> SqlResult<Arc<BoundPlan>> {
+        let Surroundings { database, latch, state, schema } = surroundings;
+        let mut binder = Binder::new(database, latch, state, declarations);
+        binder.default_schema = Arc::clone(schema);
+        let plan = bind_source(&mut binder, &self.source)?;
+        let triggers = bind_fired_triggers(&binder, &plan)?;
+        let bound = Arc::new(BoundPlan {
+            plan,
+            slots: binder.slots,
+            needs: std::mem::take(&mut binder.needs),
+            uses: binder.uses,
+            triggers,
+            version,
+        });
+        // What another session would bind otherwise is not kept.
+        if !binder.uses_temporary && state.identity_insert.is_none() {
+            *self.plan.lock() = Some(Arc::clone(&bound));
+        }
+        Ok(bound)
+    }
+}
+
+fn bind_source(binder: &mut Binder<'_>, source: &Source) -> SqlResult<Plan> {
+    Ok(match source {
+        Source::Expr(expr, ty) => {
+            let scalar = binder.bind_expr(expr)?;
+            Plan::Scalar(match ty {
+                Some(ty) => implicit(scalar, *ty)?,
+                None => scalar,
+            })
+        }
+        Source::Condition(predicate) => Plan::Condition(binder.bind_condition(predicate)?),
+        Source::Statement(StatementKind::Select(select)) => Plan::Select(bind_select_statement(binder, select)?),
+        Source::Statement(StatementKind::Insert(insert)) => Plan::Insert(Box::new(binder.bind_insert(insert)?)),
+        Source::Statement(StatementKind::Update(update)) => Plan::Update(Box::new(binder.bind_update(update)?)),
+        Source::Statement(StatementKind::Delete(delete)) => Plan::Delete(Box::new(binder.bind_delete(delete)?)),
+        Source::Statement(StatementKind::Merge(merge)) => Plan::Merge(Box::new(binder.bind_merge(merge)?)),
+        Source::Statement(_) => return Err(SqlError::not_supported("this statement in a batch")),
+    })
+}
+
+/// The triggers that a statement fires.
+fn bind_fired_triggers(binder: &Binder<'_>, plan: &Plan) -> SqlResult<Option<TriggerTarget>> {
+    let (schema, events, updated, outputs): (&TableSchema, Vec<TriggerEvent>, Vec<usize>, &[OutputPlan]) = match plan {
+        Plan::Insert(plan) => {
+            let schema = &plan.target.table.schema;
+            (schema, vec![TriggerEvent::Insert], (0..schema.columns.len()).collect(), &plan.output)
+        }
+        Plan::Update(plan) => {
+            let updated = plan.assignments.iter().filter_map(|assignment| assignment.column).collect();
+            (&plan.table.schema, vec![TriggerEvent::Update], updated, &plan.output)
+        }
+        Plan::Delete(plan) => (&plan.table.schema, vec![TriggerEvent::Delete], Vec::new(), &plan.output),
+        Plan::Merge(plan) => {
+            let (mut events, mut updated) = (Vec::new(), Vec::new());
+            for clause in &plan.clauses {
+                match &clause.action {
+                    BoundAction::Insert(..) => events.push(TriggerEvent::Insert),
+                    BoundAction::Delete => events.push(TriggerEvent::Delete),
+                    BoundAction::Update(assignments) => {
+                        events.push(TriggerEvent::Update);
+                        updated.extend(assignments.iter().filter_map(|assignment| assignment.column));
+                    }
+                }
+            }
+            (&plan.table.schema, events, updated, &plan.output)
+        }
+        Plan::Scalar(_) | Plan::Condition(_) | Plan::Select(_) => return Ok(None),
+    };
+    for into in outputs.iter().filter_map(|output| output.into.as_ref()) {
+        binder.check_no_triggers(&into.table.schema)?;
+    }
+    let sends_output = outputs.iter().any(|output| output.into.is_none());
+    let columns = (0..schema.columns.len()).map(|column| updated.contains(&column)).collect();
+    let mut target = binder.bind_triggers(schema, &events, columns, sends_output)?;
+    if let (Some(target), Plan::Merge(_)) = (&mut target, plan) {
+        // A row that a MERGE moves by its clustered key looks like one that was deleted and one that was inserted.
+        let moves = schema.clustered().is_some_and(|index| index.key.iter().any(|key| updated.contains(&key.column)));
+        if moves {
+            return Err(SqlError::not_supported("MERGE that changes the clustered key of a table with triggers"));
+        }
+        target.events.sort();
+        target.events.dedup();
+    }
+    Ok(target)
+}
+
+fn bind_select_statement(binder: &mut Binder<'_>, select: &SelectStatement) -> SqlResult<SelectStatementPlan> {
+    binder.options = PlanOptions::of(&select.options)?;
+    binder.ctes.clone_from(&select.ctes);
+    let bound = binder.bind_query(&select.query, true)?;
+    if binder.uses == Uses::Nothing {
+        // Even `SELECT 1` takes its turn: a result must not be computed in the middle of another session's statement.
+        binder.uses = Uses::Database;
+    }
+    let into = IntoTable::bind(select, &bound);
+    let variables = match &bound {
+        crate::bind::query::BoundQuery::Block(block) => {
+            let places: Vec<usize> = block.items.iter().filter_map(|item| item.variable).collect();
+            (!places.is_empty()).then_some(places)
+        }
+        crate::bind::query::BoundQuery::Plan(_) => None,
+    };
+    let query = binder.finish(bound)?;
+    Ok(SelectStatementPlan { query, variables, into })
+}
+
+/// Compiles the statements of a batch, procedure or dynamic text.
+pub struct Compiler<'a> {
+    surroundings: Surroundings<'a>,
+    version: u64,
+    declarations: Declarations,
+    table_variables: Vec<(usize, Arc<crate::storage::TableSchema>)>,
+    table_types: Vec<Arc<UserType>>,
+    loops: u32,
+    in_catch: u32,
+    labels: Labels,
+    /// By folded name, with the `@`.
+    cursor_variables: HashSet<String>,
+}
+
+impl<'a> Compiler<'a> {
+    /// `declarations`: the parameters.
+    pub fn new(surroundings: Surroundings<'a>, declarations: Declarations, version: u64) -> Compiler<'a> {
+        Compiler {
+            surroundings,
+            version,
+            declarations,
+            table_variables: Vec::new(),
+            table_types: Vec::new(),
+            loops: 0,
+            in_catch: 0,
+            labels: Labels::default(),
+            cursor_variables: HashSet::new(),
+        }
+    }
+
+    pub fn compile(mut self, statements: &[Statement]) -> SqlResult<CompiledBatch> {
+        self.labels = Labels::of(statements)?;
+        let steps = self.steps(statements)?;
+        Ok(CompiledBatch {
+            steps,
+            declarations: self.declarations,
+            table_variables: self.table_variables,
+            table_types: self.table_types,
+            schema: Arc::clone(self.surroundings.schema),
+        })
+    }
+
+    fn steps(&mut self, statements: &[Statement]) -> SqlResult<Vec<Step>> {
+        let mut steps = Vec::with_capacity(statements.len());
+        for statement in statements {
+            steps.push(self.step(statement)?);
+        }
+        Ok(steps)
+    }
+
+    fn step(&mut self, statement: &Statement) -> SqlResult<Step> {
+        let kind = self.kind(&statement.kind).map_err(|error| error.at_line(statement.line))?;
+        Ok(Step { line: statement.line, kind })
+    }
+
+    /// A cell, bound at once if that is possible already.
+    fn cell(&self, source: Source) -> SqlResult<Cell> {
+        let cell = Cell::new(source);
+        match cell.bind(self.surroundings, &self.declarations, self.version) {
+            Ok(_) => Ok(cell),
+            Err(error) if is_deferred(&error) => Ok(cell),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn expr(&self, expr: &Expr, ty: Option<SqlType>) -> SqlResult<Cell> {
+        self.cell(Source::Expr(expr.clone(), ty))
+    }
+
+    fn kind(&mut self, kind: &StatementKind) -> SqlResult<StepKind> {
+        Ok(match kind {
+            StatementKind::Insert(insert) => match &insert.source {
+                InsertSource::Execute(execute) => {
+                    let execute = self.execute(execute)?;
+                    StepKind::InsertExecute(self.cell(Source::Statement(kind.clone()))?, Box::new(execute))
+                }
+                _ => StepKind::Query(self.cell(Source::Statement(kind.clone()))?),
+            },
+            StatementKind::Select(_)
+            | StatementKind::Update(_)
+            | StatementKind::Delete(_)
+            | StatementKind::Merge(_) => StepKind::Query(self.cell(Source::Statement(kind.clone()))?),
+            StatementKind::Block(statements) => StepKind::Block(self.steps(statements)?),
+            StatementKind::If { condition, then, otherwise } => {
+                let condition = self.cell(Source::Condition(condition.clone()))?;
+                let then = Box::new(self.step(then)?);
+                let otherwise = match otherwise {
+                    Some(otherwise) => Some(Box::new(self.step(otherwise)?)),
+                    None => None,
+                };
+                StepKind::If { condition, then, otherwise }
+            }
+            StatementKind::While { condition, body } => {
+                let condition = self.cell(Source::Condition(condition.clone()))?;
+                self.loops += 1;
+                let body = self.step(body);
+                self.loops -= 1;
+                StepKind::While { condition, body: Box::new(body?) }
+            }
+            StatementKind::Break | StatementKind::Continue if self.loops == 0 => {
+                let word = if *kind == StatementKind::Break { "BREAK" } else { "CONTINUE" };
+                return Err(SqlError::new(
+                    135,
+                    format!("Cannot use a {word} statement outside the scope of a WHILE statement."),
+                )
+                .severity(15));
+            }
+            StatementKind::Break => StepKind::Break,
+            StatementKind::Continue => StepKind::Continue,
+            StatementKind::Return(value) => StepKind::Return(match value {
+                Some(value) => Some(self.expr(value, Some(SqlType::Int))?),
+                None => None,
+            }),
+            StatementKind::Label(name) => StepKind::Label(self.labels.number(name)),
+            StatementKind::Goto(name) => StepKind::Goto(self.labels.target(name)?),
+            StatementKind::TryCatch { body, handler } => {
+                self.labels.enter();
+                let body = self.steps(body)?;
+                self.labels.leave();
+                self.labels.enter();
+                self.in_catch += 1;
+                let handler = self.steps(handler);
+                self.in_catch -= 1;
+                self.labels.leave();
+                StepKind::TryCatch { body, handler: handler? }
+            }
+            StatementKind::Throw(None) => {
+                if self.in_catch == 0 {
+                    return Err(SqlError::new(
+                        10704,
+                        "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert the THROW \
+                         statement inside a CATCH block, or add error parameters to the THROW statement.",
+                    )
+                    .severity(15));
+                }
+                StepKind::Rethrow
+            }
+            StatementKind::Throw(Some(arguments)) => {
+                let (number, message, state) = &**arguments;
+                StepKind::Throw {
+                    number: self.expr(number, Some(SqlType::Int))?,
+                    message: self.expr(message, Some(SqlType::NVarChar(Length::Limit(2048))))?,
+                    state: self.expr(state, Some(SqlType::TinyInt))?,
+                }
+            }
+            StatementKind::RaiseError(raise) => self.raise_error(raise)?,
+            StatementKind::Print(message) => StepKind::Print(self.expr(message, Some(SqlType::NVarChar(Length::Max)))?),
+            StatementKind::Declare(declarations) => self.declare(declarations)?,
+            StatementKind::DeclareTable { name, definition } => {
+                foreign_key::refuse(&definition.constraints)?;
+                let template = {
+                    let mut binder = self.binder();
+                    table_definition::template(&mut binder, name, "dbo", definition)?
+                };
+                let template = Arc::new(template);
+                let place =
+                    self.declarations.declare(Arc::clone(name), VariableType::Table(Arc::clone(&template)), false)?;
+                self.table_variables.push((place, template));
+                StepKind::Declare(Vec::new())
+            }
+            StatementKind::SetVariable { name, op, value } => self.set_variable(name, *op, value)?,
+            StatementKind::SetLockTimeout(value) => StepKind::SetLockTimeout(self.expr(value, Some(SqlType::BigInt))?),
+            StatementKind::SetDeadlockPriority(value) => {
+                StepKind::SetDeadlockPriority(self.expr(value, Some(SqlType::BigInt))?)
+            }
+            StatementKind::SetContextInfo(value) => {
+                StepKind::SetContextInfo(self.expr(value, Some(SqlType::VarBinary(Length::Limit(128))))?)
+            }
+            StatementKind::WaitForDelay(value) => StepKind::WaitForDelay(self.expr(value, None)?),
+            StatementKind::Execute(execute) => StepKind::Execute(Box::new(self.execute(execute)?)),
+            StatementKind::DeclareCursor { name, definition } => {
+                let source = self.cursor_source(definition)?;
+                StepKind::Cursor(Box::new(CursorStep::Declare { name: Arc::clone(name), source }))
+            }
+            StatementKind::SetCursor { name, definition } => {
+                self.cursor_variable(name)?;
+                let source = self.cursor_source(definition)?;
+                StepKind::Cursor(Box::new(CursorStep::Set { variable: Arc::clone(name), source }))
+            }
+            StatementKind::OpenCursor(name) => StepKind::Cursor(Box::new(CursorStep::Open(name.clone()))),
+            StatementKind::CloseCursor(name) => StepKind::Cursor(Box::new(CursorStep::Close(name.clone()))),
+            StatementKind::DeallocateCursor(name) => StepKind::Cursor(Box::new(CursorStep::Deallocate(name.clone()))),
+            StatementKind::Fetch(fetch) => StepKind::Cursor(Box::new(self.fetch(fetch)?)),
+            StatementKind::WaitForTime(value) => StepKind::WaitForTime(self.expr(value, None)?),
+            StatementKind::CheckIdentity(statement) => StepKind::CheckIdentity {
+                table: self.expr(&statement.table, Some(SqlType::SYSNAME))?,
+                check: match &statement.check {
+                    IdentityCheck::Report => IdentityCheck::Report,
+                    IdentityCheck::Correct => IdentityCheck::Correct,
+                    IdentityCheck::Reseed(value) => IdentityCheck::Reseed(self.expr(value, None)?),
+                },
+                silent: statement.silent,
+            },
+            StatementKind::SetRowCount(value) => StepKind::SetRowCount(self.expr(value, Some(SqlType::BigInt))?),
+            // What clients set at login, and what bears on nothing that is imitated here.
+            StatementKind::SetTextSize(_) => StepKind::Nothing,
+            StatementKind::SetDateFirst(value) => {
+                if *value != Expr::Literal(crate::tsql::ast::Literal::Int(7)) {
+                    return Err(SqlError::not_supported("SET DATEFIRST with another day than 7"));
+                }
+                StepKind::Nothing
+            }
+            StatementKind::SetLanguage(value) => only_text(value, "us_english", "SET LANGUAGE")?,
+            StatementKind::SetDateFormat(value) => only_text(value, "mdy", "SET DATEFORMAT")?,
+            StatementKind::ExecuteAs { .. } | StatementKind::Revert => {
+                return Err(SqlError::not_supported("EXECUTE AS and REVERT"));
+            }
+            other => StepKind::Other(Arc::new(other.clone())),
+        })
+    }
+
+    fn binder(&self) -> Binder<'_> {
+        let Surroundings { database, latch, state, schema } = self.surroundings;
+        let mut binder = Binder::new(database, latch, state, &self.declarations);
+        binder.default_schema = Arc::clone(schema);
+        binder
+    }
+
+    fn declare(&mut self, list: &[VariableDeclaration]) -> SqlResult<StepKind> {
+        let mut values = Vec::new();
+        for declaration in list {
+            let type_name = &declaration.data_type.name;
+            if type_name.schema.is_none() && fold(&type_name.name) == "cursor" {
+                self.cursor_variables.insert(fold(&declaration.name));
+                continue;
+            }
+            let ty = variable_type(&self.binder(), &declaration.data_type)?;
+            let place = self.declarations.declare(Arc::clone(&declaration.name), ty.clone(), false)?;
+            match (&ty, &declaration.value) {
+                (VariableType::Scalar(ty), Some(value)) => values.push((place, Some(self.expr(value, Some(*ty))?))),
+                (VariableType::Scalar(_), None) => {}
+                (VariableType::Table(template), _) => self.table_variables.push((place, Arc::clone(template))),
+                (VariableType::TableType { user_type, template }, _) => {
+                    self.table_types.push(Arc::clone(user_type));
+                    self.table_variables.push((place, Arc::clone(template)));
+                }
+            }
+        }
+        Ok(StepKind::Declare(values))
+    }
+
+    fn cursor_source(&self, definition: &CursorDefinition) -> SqlResult<Arc<CursorSource>> {
+        let select = StatementKind::Select(Box::new(definition.select.clone()));
+        Ok(Arc::new(CursorSource {
+            cell: self.cell(Source::Statement(select))?,
+            declarations: self.declarations.clone(),
+            schema: Arc::clone(self.surroundings.schema),
+            definition: definition.clone(),
+        }))
+    }
+
+    /// 16948 for a variable that is no cursor's.
+    fn cursor_variable(&self, name: &Ident) -> SqlResult<()> {
+        if self.cursor_variables.contains(&fold(name)) {
+            return Ok(());
+        }
+        self.declarations.scalar(name)?;
+        Err(SqlError::new(
+            16948,
+            format!(
+                "The variable '{name}' is not a cursor variable, but it is used in a place where a cursor variable is expected."
+            ),
+        ))
+    }
+
+    fn fetch(&self, fetch: &Fetch) -> SqlResult<CursorStep> {
+        let row = |expr: &Expr| self.expr(expr, Some(SqlType::BigInt));
+        let motion = match &fetch.direction {
+            FetchDirection::Next => Motion::Next,
+            FetchDirection::Prior => Motion::Prior,
+            FetchDirection::First => Motion::First,
+            FetchDirection::Last => Motion::Last,
+            FetchDirection::Absolute(expr) => Motion::Absolute(row(expr)?),
+            FetchDirection::Relative(expr) => Motion::Relative(row(expr)?),
+        };
+        let mut into = Vec::with_capacity(fetch.into.len());
+        for name in &fetch.into {
+            into.push(self.declarations.scalar(name)?);
+        }
+        Ok(CursorStep::Fetch { motion, cursor: fetch.cursor.clone(), into })
+    }
+
+    fn set_variable(&mut self, name: &Ident, op: AssignOp, value: &Expr) -> SqlResult<StepKind> {
+        if op == AssignOp::Set && self.cursor_variables.contains(&fold(name)) {
+            let from = match value {
+                Expr::Variable(from) => CursorName::Variable(Arc::clone(from)),
+                Expr::Column(ColumnRef { table: None, name }) => {
+                    CursorName::Name { name: Arc::clone(name), global: false }
+                }
+                _ => {
+                    return Err(SqlError::new(
+                        16949,
+                        format!(
+                            "The variable '{name}' is a cursor variable, but it is used in a place where a cursor variable is not valid."
+                        ),
+                    ));
+                }
+            };
+            return Ok(StepKind::Cursor(Box::new(CursorStep::Assign { variable: Arc::clone(name), from })));
+        }
+        let (place, ty) = self.declarations.scalar(name)?;
+        let expr = match op {
+            AssignOp::Set => value.clone(),
+            AssignOp::Compound(op) => compound(name, op, value),
+        };
+        Ok(StepKind::Set(place, self.expr(&expr, Some(ty))?))
+    }
+
+    fn raise_error(&mut self, raise: &RaiseError) -> SqlResult<StepKind> {
+        let mut arguments = Vec::with_capacity(raise.arguments.len());
+        for argument in &raise.arguments {
+            arguments.push(self.expr(argument, None)?);
+        }
+        if raise.log {
+            return Err(SqlError::not_supported("RAISERROR WITH LOG"));
+        }
+        let message = self.expr(&raise.message, None)?;
+        if let Some(bound) = message.kept(self.version)
+            && let Plan::Scalar(Scalar { ty, .. }) = &bound.plan
+            && !ty.is_character()
+        {
+            return Err(SqlError::not_supported("RAISERROR with a message number"));
+        }
+        Ok(StepKind::RaiseError {
+            message,
+            severity: self.expr(&raise.severity, Some(SqlType::Int))?,
+            state: self.expr(&raise.state, Some(SqlType::Int))?,
+            arguments,
+            set_error: raise.set_error,
+        })
+    }
+
+    fn execute(&mut self, execute: &Execute) -> SqlResult<ExecuteStep> {
+        let return_place = match &execute.return_variable {
+            Some(name) => Some(self.declarations.scalar(name)?.0),
+            None => None,
+        };
+        let mut arguments = Vec::with_capacity(execute.arguments.len());
+        for argument in &execute.arguments {
+            arguments.push(self.argument(argument)?);
+        }
+        let target = match &execute.target {
+            ExecuteTarget::Procedure(name) => crate::session::batch::ExecuteTarget::Procedure(name.clone()),
+            ExecuteTarget::Variable(name) => {
+                crate::session::batch::ExecuteTarget::Variable(self.declarations.scalar(name)?.0)
+            }
+            ExecuteTarget::Text(expr) => crate::session::batch::ExecuteTarget::Text(Box::new(
+                self.expr(expr, Some(SqlType::NVarChar(Length::Max)))?,
+            )),
+        };
+        Ok(ExecuteStep { return_place, target, arguments })
+    }
+
+    fn argument(&mut self, argument: &Argument) -> SqlResult<crate::session::batch::Argument> {
+        let value = match &argument.value {
+            ArgumentValue::Constant(expr) => {
+                crate::session::batch::ArgumentSource::Value(Box::new(self.expr(expr, None)?))
+            }
+            ArgumentValue::Default => crate::session::batch::ArgumentSource::Default,
+            ArgumentValue::Variable { name, output } => {
+                let Some((place, variable)) = self.declarations.find(name) else {
+                    return Err(SqlError::new(137, format!("Must declare the scalar variable \"{name}\"."))
+                        .severity(15)
+                        .state(2));
+                };
+                match &variable.ty {
+                    VariableType::Scalar(ty) => {
+                        crate::session::batch::ArgumentSource::Variable { place, ty: *ty, output: *output }
+                    }
+                    VariableType::Table(_) | VariableType::TableType { .. } => {
+                        if *output {
+                            return Err(SqlError::new(
+                                102,
+                                format!("The table-valued parameter \"{name}\" cannot be an OUTPUT parameter."),
+                            )
+                            .severity(15));
+                        }
+                        crate::session::batch::ArgumentSource::Table { place, ty: variable.ty.clone() }
+                    }
+                }
+            }
+        };
+        Ok(crate::session::batch::Argument { name: argument.name.clone(), value })
+    }
+}
+
+fn only_text(value: &Expr, only: &str, what: &str) -> SqlResult<StepKind> {
+    match value {
+        Expr::Literal(crate::tsql::ast::Literal::String { value, .. }) if value.eq_ignore_ascii_case(only) => {
+            Ok(StepKind::Nothing)
+        }
+        _ => Err(SqlError::not_supported(format!("{what} with anything but {only}"))),
+    }
+}
+
+/// `@v op value`.
+fn compound(name: &Ident, op: BinaryOp, value: &Expr) -> Expr {
+    Expr::Binary { op, left: Box::new(Expr::Variable(Arc::clone(name))), right: Box::new(value.clone()) }
+}
+
+/// The type of a variable or parameter.
+pub fn variable_type(binder: &Binder<'_>, name: &TypeName) -> SqlResult<VariableType> {
+    if let Some(ty) = system_type(name)? {
+        return Ok(VariableType::Scalar(ty));
+    }
+    match binder.find_user_type(&name.name)? {
+        Some(user_type) => Ok(match &user_type.kind {
+            UserTypeKind::Alias { base, .. } => VariableType::Scalar(*base),
+            UserTypeKind::Table { template, .. } => {
+                VariableType::TableType { user_type: Arc::clone(&user_type), template: Arc::clone(template) }
+            }
+        }),
+        None => Err(crate::bind::binder::type_not_found(&name.name)),
+    }
+}

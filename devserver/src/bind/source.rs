@@ -1,0 +1,685 @@
+//! Binds FROM: every table, derived table, CTE and view becomes a [`Relation`] and a name to reach its columns by.
+//!
+//! A derived table, CTE or view without DISTINCT, GROUP BY or a set operation is merged into the statement: its columns
+//! are its expressions, so that conditions reach the indexes below it and an UPDATE can change rows through it.
+
+use std::sync::Arc;
+
+use crate::bind::binder::{Binder, Clause, QueryScope, ResolvedTable, Uses, VisibleColumn, VisibleSource};
+use crate::bind::expression::implicit;
+use crate::bind::query::{Block, BoundQuery};
+use crate::bind::table_function::TableFunction;
+use crate::catalog::system_view::SystemView;
+use crate::error::{SqlError, SqlResult};
+use crate::execute::index_activity;
+use crate::execute::recursion::is_recursive;
+use crate::plan::query::{Limit, OutputColumn, QueryPlan, SortKey, TableHandle, TablePlace, WindowFunction};
+use crate::plan::scalar::{Condition, Scalar, SlotSet, slot_bit};
+use crate::plan::table_hints::{Access, TableHints};
+use crate::storage::{Lifetime, fold};
+use crate::tsql::ast::{Expr, Ident, JoinHint, JoinKind, ObjectName, Query, TableHint, TableSource};
+use crate::value::{Collation, SqlType};
+
+/// The FROM clause after binding, before access paths are chosen.
+#[derive(Debug)]
+pub enum Relation {
+    Unit,
+    Table(TableRelation),
+    Values {
+        slot: usize,
+        width: usize,
+        rows: Vec<Vec<Scalar>>,
+    },
+    Derived {
+        slot: usize,
+        query: Arc<QueryPlan>,
+    },
+    View {
+        slot: usize,
+        view: SystemView,
+    },
+    Function {
+        slot: usize,
+        function: Arc<TableFunction>,
+    },
+    /// Within a recursive CTE: the rows found last.
+    Working {
+        slot: usize,
+        working: usize,
+        width: usize,
+    },
+    Join(Box<JoinRelation>),
+    /// CROSS APPLY and OUTER APPLY.
+    Apply {
+        outer: bool,
+        left: Box<Relation>,
+        right: Box<Relation>,
+    },
+    /// A merged derived table.
+    Block(Box<BlockRelation>),
+}
+
+#[derive(Debug)]
+pub struct TableRelation {
+    pub slot: usize,
+    pub table: TableHandle,
+    pub hints: TableHints,
+    pub access: Access,
+}
+
+#[derive(Debug)]
+pub struct JoinRelation {
+    pub kind: JoinKind,
+    pub hint: Option<JoinHint>,
+    pub left: Relation,
+    pub right: Relation,
+    pub on: Vec<Condition>,
+}
+
+#[derive(Debug)]
+pub struct BlockRelation {
+    pub input: Relation,
+    pub conditions: Vec<Condition>,
+    pub window: Option<(usize, Vec<WindowFunction>)>,
+    pub sort: Vec<SortKey>,
+    pub limit: Limit,
+}
+
+impl Relation {
+    /// The slots that it fills.
+    pub fn slots(&self) -> SlotSet {
+        match self {
+            Relation::Unit => 0,
+            Relation::Table(table) => slot_bit(table.slot),
+            Relation::Values { slot, .. }
+            | Relation::Derived { slot, .. }
+            | Relation::View { slot, .. }
+            | Relation::Function { slot, .. }
+            | Relation::Working { slot, .. } => slot_bit(*slot),
+            Relation::Join(join) => join.left.slots() | join.right.slots(),
+            Relation::Apply { left, right, .. } => left.slots() | right.slots(),
+            Relation::Block(block) => {
+                let window = block.window.as_ref().map_or(0, |(slot, _)| slot_bit(*slot));
+                block.input.slots() | window
+            }
+        }
+    }
+
+    /// The slots with the number of their columns.
+    pub fn widths(&self, out: &mut Vec<(usize, usize)>) {
+        match self {
+            Relation::Unit => {}
+            Relation::Table(table) => out.push((table.slot, table.table.schema.columns.len())),
+            Relation::Values { slot, width, .. } => out.push((*slot, *width)),
+            Relation::Derived { slot, query } => out.push((*slot, query.columns.len())),
+            Relation::View { slot, view } => out.push((*slot, view.columns().len())),
+            Relation::Function { slot, function } => out.push((*slot, function.width())),
+            Relation::Working { slot, width, .. } => out.push((*slot, *width)),
+            Relation::Join(join) => {
+                join.left.widths(out);
+                join.right.widths(out);
+            }
+            Relation::Apply { left, right, .. } => {
+                left.widths(out);
+                right.widths(out);
+            }
+            Relation::Block(block) => {
+                block.input.widths(out);
+                if let Some((slot, functions)) = &block.window {
+                    out.push((*slot, functions.len()));
+                }
+            }
+        }
+    }
+
+    /// The slots of others that it reads.
+    pub fn outer_slots(&self) -> SlotSet {
+        let read = match self {
+            Relation::Unit | Relation::Table(_) | Relation::View { .. } | Relation::Working { .. } => 0,
+            Relation::Values { rows, .. } => rows.iter().flatten().fold(0, |slots, scalar| slots | scalar.slots()),
+            Relation::Derived { query, .. } => query.outer_slots,
+            Relation::Function { function, .. } => function.slots(),
+            Relation::Join(join) => {
+                let on = join.on.iter().fold(0, |slots, condition| slots | condition.slots());
+                join.left.outer_slots() | join.right.outer_slots() | on
+            }
+            Relation::Apply { left, right, .. } => left.outer_slots() | right.outer_slots(),
+            Relation::Block(block) => {
+                let conditions = block.conditions.iter().fold(0, |slots, condition| slots | condition.slots());
+                let sort = block.sort.iter().fold(0, |slots, key| slots | key.scalar.slots());
+                let limit = [&block.limit.skip, &block.limit.take];
+                let limit = limit.into_iter().flatten().fold(0, |slots, scalar| slots | scalar.slots());
+                let functions = block.window.iter().flat_map(|(_, functions)| functions);
+                let windows = functions.fold(0, |slots, function| slots | function.slots());
+                block.input.outer_slots() | conditions | sort | limit | windows
+            }
+        };
+        read & !self.slots()
+    }
+
+    /// The table in a slot.
+    pub fn table_in(&mut self, wanted: usize) -> Option<&mut TableRelation> {
+        match self {
+            Relation::Table(table) if table.slot == wanted => Some(table),
+            Relation::Join(join) => {
+                let JoinRelation { left, right, .. } = &mut **join;
+                left.table_in(wanted).or_else(|| right.table_in(wanted))
+            }
+            Relation::Apply { left, right, .. } => left.table_in(wanted).or_else(|| right.table_in(wanted)),
+            Relation::Block(block) => block.input.table_in(wanted),
+            _ => None,
+        }
+    }
+
+    /// The slots of the stored tables, for finding the one that a DELETE through a CTE means.
+    pub fn table_slots(&self, out: &mut Vec<usize>) {
+        match self {
+            Relation::Table(table) => out.push(table.slot),
+            Relation::Join(join) => {
+                join.left.table_slots(out);
+                join.right.table_slots(out);
+            }
+            Relation::Apply { left, right, .. } => {
+                left.table_slots(out);
+                right.table_slots(out);
+            }
+            Relation::Block(block) => block.input.table_slots(out),
+            Relation::Unit
+            | Relation::Values { .. }
+            | Relation::Derived { .. }
+            | Relation::View { .. }
+            | Relation::Function { .. }
+            | Relation::Working { .. } => {}
+        }
+    }
+}
+
+impl Binder<'_> {
+    /// Binds the whole FROM clause into the innermost scope.
+    pub fn bind_from(&mut self, sources: &[TableSource]) -> SqlResult<Relation> {
+        let mut relation: Option<Relation> = None;
+        for source in sources {
+            let next = self.bind_source(source, true)?;
+            relation = Some(match relation {
+                None => next,
+                Some(left) => Relation::Join(Box::new(JoinRelation {
+                    kind: JoinKind::Cross,
+                    hint: None,
+                    left,
+                    right: next,
+                    on: Vec::new(),
+                })),
+            });
+        }
+        Ok(relation.unwrap_or(Relation::Unit))
+    }
+
+    pub fn scope(&mut self) -> &mut QueryScope {
+        self.scopes.last_mut().expect("FROM is bound within a query")
+    }
+
+    /// Adds a name to the innermost scope; 1011 and 1013 for a name that is there already.
+    pub(crate) fn add_source(&mut self, source: VisibleSource) -> SqlResult<()> {
+        let scope = self.scope();
+        let name = fold(&source.name);
+        let taken = scope.sources.iter().any(|other| {
+            fold(&other.name) == name
+                && match (&other.schema, &source.schema) {
+                    (Some(a), Some(b)) => fold(a) == fold(b),
+                    _ => true,
+                }
+        });
+        if taken && source.schema.is_none() {
+            let message =
+                format!("The correlation name '{}' is specified multiple times in a FROM clause.", source.name);
+            return Err(SqlError::new(1011, message).severity(16));
+        }
+        if taken {
+            return Err(SqlError::new(
+                1013,
+                format!(
+                    "The objects \"{0}\" and \"{0}\" in the FROM clause have the same exposed names. Use correlation \
+                     names to distinguish them.",
+                    source.name
+                ),
+            ));
+        }
+        scope.sources.push(source);
+        Ok(())
+    }
+
+    /// `inserted` and `deleted` of a trigger, which are declared among its variables.
+    fn logical_table(&self, name: &ObjectName) -> Option<Ident> {
+        let is_plain = name.schema.is_none() && name.database.is_none() && !name.name.starts_with('@');
+        if !is_plain {
+            return None;
+        }
+        self.declarations.find(&name.name).map(|(_, variable)| Arc::clone(&variable.name))
+    }
+
+    /// `mergeable`: not on the side of an outer join that can become NULL.
+    fn bind_source(&mut self, source: &TableSource, mergeable: bool) -> SqlResult<Relation> {
+        match source {
+            TableSource::Table { name, alias, hints } => {
+                if let Some(cte) = self.find_cte(name)? {
+                    if !hints.is_empty() {
+                        return Err(SqlError::not_supported("table hints on a CTE"));
+                    }
+                    return self.bind_cte(cte, alias.as_ref().unwrap_or(&name.name), mergeable);
+                }
+                if let Some(logical) = self.logical_table(name) {
+                    let exposed = alias.clone().or_else(|| Some(Arc::clone(&name.name)));
+                    return self.bind_source(&TableSource::Variable { name: logical, alias: exposed }, mergeable);
+                }
+                self.bind_table(name, alias.as_ref(), hints, mergeable)
+            }
+            TableSource::Variable { name, alias } => {
+                self.uses = self.uses.max(Uses::OwnTables);
+                let (place, variable) = self.declarations.table(name)?;
+                let schema = variable.ty.template().expect("a table variable has a table").clone();
+                let slot = self.new_slot()?;
+                let columns = Binder::table_columns(&schema, slot);
+                self.add_source(VisibleSource {
+                    name: Arc::clone(alias.as_ref().unwrap_or(name)),
+                    schema: None,
+                    columns,
+                    slots: slot_bit(slot),
+                    updatable: true,
+                })?;
+                let table = TableHandle { schema, place: TablePlace::Variable(place) };
+                Ok(Relation::Table(TableRelation { slot, table, hints: TableHints::default(), access: Access::Read }))
+            }
+            TableSource::Derived { query, alias, columns } => {
+                // A derived table does not see the tables beside it.
+                let beside = std::mem::take(&mut self.scope().sources);
+                let bound = self.bind_query(query, false);
+                self.scope().sources = beside;
+                self.add_derived(bound?, alias, columns, mergeable)
+            }
+            TableSource::Values { rows, alias, columns } => self.bind_values(rows, alias, columns),
+            TableSource::Function { name, arguments, alias, columns } if index_activity::is_meant(name) => {
+                // It does not see the tables beside it, nor does it with APPLY.
+                let sources = std::mem::take(&mut self.scope().sources);
+                let bound = self.bind_index_activity(name, arguments, alias.as_ref(), columns);
+                let own = std::mem::replace(&mut self.scope().sources, sources);
+                self.scope().sources.extend(own);
+                bound
+            }
+            TableSource::Function { name, arguments, alias, columns } if name.schema.is_some() => {
+                // Without APPLY its arguments do not see the tables beside it.
+                let sources = std::mem::take(&mut self.scope().sources);
+                let bound = self.bind_inline_function(name, arguments);
+                self.scope().sources = sources;
+                self.add_derived(bound?, alias.as_ref().unwrap_or(&name.name), columns, mergeable)
+            }
+            TableSource::Function { name, arguments, alias, columns } => {
+                self.bind_table_function(name, arguments, alias.as_ref(), columns)
+            }
+            TableSource::OpenJson { json, path, columns, alias } => {
+                self.bind_open_json(json, path.as_ref(), columns, alias.as_ref())
+            }
+            TableSource::Join { kind, hint, left, right, on } => {
+                let scope = self.scope();
+                let first = scope.sources.len();
+                let left_mergeable = mergeable && !matches!(kind, JoinKind::Right | JoinKind::Full);
+                let right_mergeable = mergeable && !matches!(kind, JoinKind::Left | JoinKind::Full);
+                let left = self.bind_source(left, left_mergeable)?;
+                let right = self.bind_source(right, right_mergeable)?;
+                let mut conditions = Vec::new();
+                if let Some(on) = on {
+                    let visible_from = std::mem::replace(&mut self.scope().visible_from, first);
+                    let bound = self.bind_condition(on);
+                    self.scope().visible_from = visible_from;
+                    bound?.into_conjuncts(&mut conditions);
+                }
+                Ok(Relation::Join(Box::new(JoinRelation { kind: *kind, hint: *hint, left, right, on: conditions })))
+            }
+            TableSource::Apply { outer, left, right } => {
+                let left = self.bind_source(left, mergeable)?;
+                let right = match &**right {
+                    // Here the derived table does see what stands to its left.
+                    TableSource::Derived { query, alias, columns } => {
+                        let bound = self.bind_query(query, false)?;
+                        self.add_derived(bound, alias, columns, mergeable && !*outer)?
+                    }
+                    TableSource::Function { name, arguments, alias, columns }
+                        if name.schema.is_some() && !index_activity::is_meant(name) =>
+                    {
+                        let bound = self.bind_inline_function(name, arguments)?;
+                        let alias = alias.as_ref().unwrap_or(&name.name);
+                        self.add_derived(bound, alias, columns, mergeable && !*outer)?
+                    }
+                    other => self.bind_source(other, mergeable && !*outer)?,
+                };
+                Ok(Relation::Apply { outer: *outer, left: Box::new(left), right: Box::new(right) })
+            }
+        }
+    }
+
+    fn bind_table(
+        &mut self,
+        name: &ObjectName,
+        alias: Option<&Ident>,
+        hints: &[TableHint],
+        mergeable: bool,
+    ) -> SqlResult<Relation> {
+        let exposed = Arc::clone(alias.unwrap_or(&name.name));
+        match self.resolve_table(name)? {
+            ResolvedTable::Table(table) => {
+                if table.schema.lifetime == Lifetime::Permanent {
+                    self.need("SELECT", &Arc::clone(&table.schema));
+                }
+                let slot = self.new_slot()?;
+                let columns = Binder::table_columns(&table.schema, slot);
+                let schema = alias.is_none().then(|| Arc::clone(&table.schema.schema));
+                self.add_source(VisibleSource {
+                    name: exposed,
+                    schema,
+                    columns,
+                    slots: slot_bit(slot),
+                    updatable: true,
+                })?;
+                let hints = TableHints::of(&[&self.view_hints, hints].concat(), Access::Read)?;
+                Ok(Relation::Table(TableRelation { slot, table, hints, access: Access::Read }))
+            }
+            ResolvedTable::View(view) => {
+                let chooses = |hint: &TableHint| {
+                    matches!(hint, TableHint::Index(_) | TableHint::ForceSeek(_) | TableHint::ForceScan)
+                };
+                if hints.iter().any(chooses) {
+                    return Err(SqlError::not_supported("hints on a view that choose an index"));
+                }
+                if self.view_depth == 32 {
+                    return Err(SqlError::new(4429, "View or function contains a self-reference.").severity(16));
+                }
+                let scopes = std::mem::take(&mut self.scopes);
+                let mut ctes = std::mem::replace(&mut self.ctes, view.select.ctes.clone());
+                self.view_depth += 1;
+                let outer_hints = self.view_hints.len();
+                self.view_hints.extend_from_slice(hints);
+                // What the view reads belongs to its owner: only SELECT on the view itself is asked for.
+                let needs = self.needs.len();
+                let bound = self.bind_query(&view.select.query, false);
+                self.needs.truncate(needs);
+                self.view_depth -= 1;
+                self.view_hints.truncate(outer_hints);
+                std::mem::swap(&mut self.ctes, &mut ctes);
+                self.scopes = scopes;
+                self.need_object("SELECT", view.id, &view.schema, &view.name);
+                self.add_derived(bound?, &exposed, &view.columns, mergeable)
+            }
+            ResolvedTable::System(view) => {
+                let slot = self.new_slot()?;
+                self.system_slots |= slot_bit(slot);
+                let columns: Vec<VisibleColumn> = view
+                    .columns()
+                    .iter()
+                    .enumerate()
+                    .map(|(ordinal, &(name, ty))| VisibleColumn {
+                        name: name.into(),
+                        scalar: Scalar {
+                            node: crate::plan::scalar::Node::Column { slot, ordinal },
+                            ty,
+                            nullable: true,
+                            label: crate::plan::scalar::CollationLabel::Coercible,
+                        },
+                        identity: false,
+                    })
+                    .collect();
+                self.add_source(VisibleSource {
+                    name: exposed,
+                    schema: name.schema.clone(),
+                    columns,
+                    slots: slot_bit(slot),
+                    updatable: false,
+                })?;
+                Ok(Relation::View { slot, view })
+            }
+        }
+    }
+
+    pub fn need_object(&mut self, permission: &'static str, id: i32, schema: &Arc<str>, name: &Arc<str>) {
+        let catalog = self.database.catalog.read();
+        let Some(entry) = catalog.schema(schema) else { return };
+        let on = crate::catalog::principal::SecurableId::Object { id, schema: entry.id };
+        self.needs.push(crate::bind::binder::PermissionNeed {
+            permission,
+            on,
+            schema: Arc::clone(schema),
+            name: Arc::clone(name),
+        });
+    }
+
+    /// The place of the CTE that a name means.
+    pub fn find_cte(&self, name: &ObjectName) -> SqlResult<Option<usize>> {
+        if name.schema.is_some() || name.database.is_some() {
+            return Ok(None);
+        }
+        let wanted = fold(&name.name);
+        let Some(place) = self.ctes.iter().rposition(|cte| fold(&cte.name) == wanted) else { return Ok(None) };
+        let is_working = self.recursions.iter().any(|recursion| recursion.place == place);
+        if self.cte_in_progress.contains(&place) && !is_working {
+            return Err(SqlError::not_supported(format!("the CTE {} in a query of its own", name.name)));
+        }
+        Ok(Some(place))
+    }
+
+    /// Binds a reference to a CTE: a CTE sees those before it, and nothing of the query that uses it.
+    pub fn bind_cte(&mut self, place: usize, alias: &Ident, mergeable: bool) -> SqlResult<Relation> {
+        if let Some(recursion) = self.recursions.iter().find(|recursion| recursion.place == place) {
+            let recursion = recursion.clone();
+            return self.bind_recursive_reference(&recursion, alias);
+        }
+        let cte = self.ctes[place].clone();
+        let later = self.ctes.split_off(place + 1);
+        let scopes = std::mem::take(&mut self.scopes);
+        self.cte_in_progress.push(place);
+        let recursions = std::mem::take(&mut self.recursions);
+        let bound =
+            if is_recursive(&cte) { self.bind_recursive(&cte, place) } else { self.bind_query(&cte.query, false) };
+        self.recursions = recursions;
+        self.cte_in_progress.pop();
+        self.scopes = scopes;
+        self.ctes.extend(later);
+        self.add_derived(bound?, alias, &cte.columns, mergeable)
+    }
+
+    /// Gives a bound query a name in the innermost scope.
+    fn add_derived(
+        &mut self,
+        bound: BoundQuery,
+        alias: &Ident,
+        columns: &[Ident],
+        mergeable: bool,
+    ) -> SqlResult<Relation> {
+        match bound {
+            BoundQuery::Block(block) if mergeable && block.is_mergeable() => self.merge_block(*block, alias, columns),
+            bound => {
+                let plan = self.finish(bound)?;
+                let slot = self.add_result(&plan.columns, alias, columns, alias)?;
+                Ok(Relation::Derived { slot, query: Arc::new(plan) })
+            }
+        }
+    }
+
+    /// Makes the columns of a query's result visible in the innermost scope, and gives the slot they stand in.
+    /// `query`: what messages call the query whose columns get the names of `list`.
+    pub(crate) fn add_result(
+        &mut self,
+        columns: &[OutputColumn],
+        query: &Ident,
+        list: &[Ident],
+        alias: &Ident,
+    ) -> SqlResult<usize> {
+        let slot = self.new_slot()?;
+        let columns = rename(Binder::output_columns(columns, slot), query, list)?;
+        self.add_visible(alias, columns, slot)?;
+        Ok(slot)
+    }
+
+    /// Makes columns that no statement can change visible under a name.
+    pub(crate) fn add_visible(&mut self, alias: &Ident, columns: Vec<VisibleColumn>, slot: usize) -> SqlResult<()> {
+        self.add_source(VisibleSource {
+            name: Arc::clone(alias),
+            schema: None,
+            columns,
+            slots: slot_bit(slot),
+            updatable: false,
+        })
+    }
+
+    fn merge_block(&mut self, block: Block, alias: &Ident, columns: &[Ident]) -> SqlResult<Relation> {
+        let mut visible = Vec::with_capacity(block.items.len());
+        for item in &block.items {
+            visible.push(VisibleColumn {
+                name: Arc::clone(&item.name),
+                scalar: item.scalar.clone(),
+                identity: item.identity,
+            });
+        }
+        let visible = rename(visible, alias, columns)?;
+        let window = block.windows;
+        let relation = if block.conditions.is_empty() && window.is_none() && block.limit.is_none() {
+            block.relation
+        } else {
+            Relation::Block(Box::new(BlockRelation {
+                input: block.relation,
+                conditions: block.conditions,
+                window,
+                sort: block.sort,
+                limit: block.limit,
+            }))
+        };
+        self.add_source(VisibleSource {
+            name: Arc::clone(alias),
+            schema: None,
+            columns: visible,
+            slots: relation.slots(),
+            updatable: true,
+        })?;
+        Ok(relation)
+    }
+
+    fn bind_values(&mut self, rows: &[Vec<Expr>], alias: &Ident, columns: &[Ident]) -> SqlResult<Relation> {
+        let width = rows.first().map_or(0, Vec::len);
+        let mut bound: Vec<Vec<Scalar>> = Vec::with_capacity(rows.len());
+        for row in rows {
+            if row.len() != width {
+                return Err(SqlError::new(
+                    10709,
+                    "The number of columns for each row in a table value constructor must be the same.",
+                )
+                .severity(15));
+            }
+            let mut values = Vec::with_capacity(width);
+            for expr in row {
+                values.push(self.bind_expr(expr)?);
+            }
+            bound.push(values);
+        }
+        let types = column_types(&bound, width)?;
+        let slot = self.new_slot()?;
+        let mut visible = Vec::with_capacity(width);
+        for (ordinal, ty) in types.iter().enumerate() {
+            let nullable = bound.iter().any(|row| row[ordinal].nullable);
+            visible.push(VisibleColumn {
+                name: "".into(),
+                scalar: Scalar {
+                    node: crate::plan::scalar::Node::Column { slot, ordinal },
+                    ty: *ty,
+                    nullable,
+                    label: crate::plan::scalar::CollationLabel::Coercible,
+                },
+                identity: false,
+            });
+        }
+        self.add_visible(alias, rename(visible, alias, columns)?, slot)?;
+        let mut rows = Vec::with_capacity(bound.len());
+        for row in bound {
+            let mut values = Vec::with_capacity(width);
+            for (value, ty) in row.into_iter().zip(&types) {
+                values.push(implicit(value, *ty)?);
+            }
+            rows.push(values);
+        }
+        Ok(Relation::Values { slot, width, rows })
+    }
+
+    /// A query in an expression: it sees everything around it.
+    pub fn bind_subquery(&mut self, query: &Query) -> SqlResult<QueryPlan> {
+        if self.without_subqueries {
+            let message = "Subqueries are not allowed in this context. Only scalar expressions are allowed.";
+            return Err(SqlError::new(1046, message).severity(15));
+        }
+        self.uses = self.uses.max(Uses::OwnTables);
+        if self.scopes.last().is_some_and(|scope| scope.clause == Clause::InAggregate) {
+            return Err(crate::bind::function_call::nested_aggregate());
+        }
+        let clause = self.set_clause(Clause::NoAggregates);
+        let bound = self.bind_query(query, false);
+        self.set_clause(clause);
+        let plan = self.finish(bound?)?;
+        Ok(plan)
+    }
+}
+
+/// The common types of the rows of VALUES.
+pub fn column_types(rows: &[Vec<Scalar>], width: usize) -> SqlResult<Vec<SqlType>> {
+    let mut types = Vec::with_capacity(width);
+    for ordinal in 0..width {
+        let mut ty: Option<SqlType> = None;
+        for row in rows {
+            let scalar = &row[ordinal];
+            if scalar.as_constant().is_some_and(|constant| constant.is_null()) {
+                continue;
+            }
+            ty = Some(match ty {
+                None => scalar.ty,
+                Some(ty) => ty.combine(scalar.ty)?,
+            });
+        }
+        types.push(ty.unwrap_or(SqlType::Int));
+    }
+    Ok(types)
+}
+
+/// Gives the columns the names written behind the alias; 8155 where one has none, 8156 for one that is there twice.
+pub(crate) fn rename(
+    mut visible: Vec<VisibleColumn>,
+    alias: &Ident,
+    columns: &[Ident],
+) -> SqlResult<Vec<VisibleColumn>> {
+    if !columns.is_empty() {
+        if columns.len() != visible.len() {
+            let (number, fewer_more) = if columns.len() < visible.len() { (8158, "more") } else { (8159, "fewer") };
+            return Err(SqlError::new(
+                number,
+                format!("'{alias}' has {fewer_more} columns than were specified in the column list."),
+            ));
+        }
+        for (column, name) in visible.iter_mut().zip(columns) {
+            column.name = Arc::clone(name);
+        }
+    }
+    for (position, column) in visible.iter().enumerate() {
+        if column.name.is_empty() {
+            return Err(SqlError::new(
+                8155,
+                format!("No column name was specified for column {} of '{alias}'.", position + 1),
+            ));
+        }
+        let name = fold(&column.name);
+        if visible[..position].iter().any(|other| fold(&other.name) == name) {
+            return Err(SqlError::new(
+                8156,
+                format!("The column '{}' was specified multiple times for '{alias}'.", column.name),
+            ));
+        }
+    }
+    Ok(visible)
+}
+
+/// The collation of a computed column.
+pub fn output_collation(scalar: &Scalar) -> Collation {
+    scalar.collation()
+}

@@ -1,0 +1,560 @@
+//! From the parentheses of CREATE TABLE, CREATE TYPE and DECLARE @t TABLE to a [`TableSchema`].
+
+use std::sync::Arc;
+
+use crate::bind::binder::{Binder, QueryScope, VisibleSource};
+use crate::bind::expression::implicit;
+use crate::bind::next_value::Forbidden;
+use crate::error::{SqlError, SqlResult};
+use crate::plan::scalar::{Node, slot_bit};
+use crate::storage::{
+    CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, Identity, Index, IndexOptions,
+    KeyColumn, Lifetime, NamedText, TableSchema, Uniqueness, fold,
+};
+use crate::tsql::ast::{
+    self, ColumnDefinition, ColumnKind, CompareOp, ConstraintKind, Expr, Ident, IndexColumn, IndexOption, InlineIndex,
+    Predicate, TableConstraint, TableDefinition,
+};
+use crate::value::{self, Collation, SqlType, Value};
+
+/// A constraint's name if none was written: recognisable, and different for each.
+pub fn generated_name(prefix: &str, table: &str, column: &str) -> Arc<str> {
+    // SQL Server takes a few letters of each and appends eight hexadecimal digits.
+    let hash = format!("{prefix}{table}{column}")
+        .bytes()
+        .fold(0x811C_9DC5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let table: String = table.chars().take(9).collect();
+    let column: String = column.chars().take(8).collect();
+    if column.is_empty() {
+        format!("{prefix}__{table}__{hash:08X}").into()
+    } else {
+        format!("{prefix}__{table}__{column}__{hash:08X}").into()
+    }
+}
+
+/// The schema of a table, with its indexes in order and numbered.
+pub fn template(
+    binder: &mut Binder<'_>,
+    name: &str,
+    schema_name: &str,
+    definition: &TableDefinition,
+) -> SqlResult<TableSchema> {
+    let mut schema = TableSchema::new(schema_name, name, Lifetime::Variable);
+    for (position, column) in definition.columns.iter().enumerate() {
+        if definition.columns[..position].iter().any(|other| fold(&other.name) == fold(&column.name)) {
+            return Err(SqlError::new(
+                2705,
+                format!(
+                    "Column names in each table must be unique. Column name '{}' in table '{name}' is specified more \
+                     than once.",
+                    column.name
+                ),
+            )
+            .state(3));
+        }
+        let mut column = bind_column(binder, &schema, column)?;
+        if let Some(text) = &column.computed {
+            (column.sql_type, column.collation) = computed_type(binder, &schema, text)?;
+        }
+        schema.columns.push(column);
+    }
+    if schema.columns.iter().filter(|column| column.identity.is_some()).count() > 1 {
+        return Err(SqlError::new(
+            2744,
+            format!(
+                "Multiple identity columns specified for table '{name}'. Only one identity column per table is allowed."
+            ),
+        )
+        .state(2));
+    }
+    let is_primary =
+        |constraint: &&TableConstraint| matches!(constraint.kind, ConstraintKind::Key { primary: true, .. });
+    if definition.constraints.iter().filter(is_primary).count() > 1 {
+        return Err(SqlError::new(8110, format!("Cannot add multiple PRIMARY KEY constraints to table '{name}'.")));
+    }
+    add_constraints(&mut schema, &definition.columns, &definition.constraints).map_err(constraint_failed)?;
+    for index in &definition.indexes {
+        let index = inline_index(&schema, index)?;
+        schema.indexes.push(index);
+    }
+    schema.indexes.sort_by_key(|index| !index.is_clustered());
+    let mut next = FIRST_NONCLUSTERED;
+    for index in &mut schema.indexes {
+        if !index.is_clustered() {
+            index.id = next;
+            next += 1;
+        }
+    }
+    check_checks(binder, &schema)?;
+    check_column_checks(binder, &schema, &definition.constraints).map_err(constraint_failed)?;
+    Ok(schema)
+}
+
+/// One column; the type of a computed one is still to be found.
+pub fn bind_column(binder: &mut Binder<'_>, schema: &TableSchema, column: &ColumnDefinition) -> SqlResult<Column> {
+    let (sql_type, computed) = match &column.kind {
+        ColumnKind::Typed(name) => (binder.resolve_type(name)?, None),
+        ColumnKind::Computed { text, .. } => (SqlType::Int, Some(Arc::clone(text))),
+    };
+    let collation = match &column.collation {
+        Some(collation) => binder.collation(collation)?,
+        None => Collation::default(),
+    };
+    let is_padded = (sql_type.is_character() && !sql_type.is_unicode()) || sql_type.is_binary();
+    if is_padded && !binder.state.options.ansi_padding && sql_type != SqlType::RowVersion {
+        return Err(SqlError::not_supported(
+            "columns of char, varchar, binary and varbinary made under ANSI_PADDING OFF",
+        ));
+    }
+    let identity = column.identity.map(|identity| Identity { seed: identity.seed, increment: identity.increment });
+    if identity.is_some() {
+        let is_integral = sql_type.is_integer() || matches!(sql_type, SqlType::Decimal { scale: 0, .. });
+        if !is_integral {
+            return Err(SqlError::new(
+                2749,
+                format!(
+                    "Identity column '{}' must be of data type int, bigint, smallint, tinyint, or decimal or numeric with \
+                     a scale of 0, unencrypted, and constrained to be nonnullable.",
+                    column.name
+                ),
+            )
+            .state(2));
+        }
+        if column.nullable == Some(true) {
+            return Err(SqlError::new(
+                8147,
+                format!(
+                    "Could not create IDENTITY attribute on nullable column '{}', table '{}'.",
+                    column.name, schema.name
+                ),
+            ));
+        }
+    }
+    if column.default.is_some() {
+        let reason = no_default(identity.is_some(), sql_type, &schema.name, &column.name);
+        reason.map_or(Ok(()), |reason| Err(constraint_failed(reason)))?;
+    }
+    let nullable = match column.nullable {
+        Some(nullable) => nullable,
+        None => identity.is_none() && sql_type != SqlType::RowVersion,
+    };
+    let default = match &column.default {
+        Some(default) => {
+            let scalar = binder.bind_default(&default.expr)?;
+            implicit(scalar, sql_type)?;
+            let name = match &default.constraint {
+                Some(name) => Arc::clone(name),
+                None => generated_name("DF", &schema.name, &column.name),
+            };
+            Some(NamedText { name, text: Arc::clone(&default.text) })
+        }
+        None => None,
+    };
+    Ok(Column {
+        name: Arc::clone(&column.name),
+        sql_type,
+        nullable,
+        collation,
+        identity,
+        default,
+        computed,
+        value_when_absent: Value::Null,
+    })
+}
+
+/// What keeps a constraint or its index from being made is followed by 1750, "See previous errors".
+///
+/// Source: docs/relational-databases/errors-events/database-engine-events-and-errors-1000-to-1999.md
+/// (MicrosoftDocs/sql-docs).
+pub fn constraint_failed(error: SqlError) -> SqlError {
+    match error.number {
+        1505 | 1711 | 1752 | 1754 | 1755 | 1761 | 1767 | 1769 | 1770 | 1773 | 1776 | 1778 | 1779 | 1781 | 1785
+        | 1902 | 1909 | 1911 | 1913 | 1919 | 2714 | 8111 | 8139 | 8141 => {
+            SqlError::new(1750, "Could not create constraint or index. See previous errors.").because([error])
+        }
+        _ => error,
+    }
+}
+
+/// Columns that always get a value of their own take no default: 1754, 1755.
+fn no_default(is_identity: bool, ty: SqlType, table: &str, column: &str) -> Option<SqlError> {
+    let (number, what) = match ty {
+        SqlType::RowVersion => (1755, "of data type timestamp"),
+        _ if is_identity => (1754, "with an IDENTITY attribute"),
+        _ => return None,
+    };
+    let message = format!("Defaults cannot be created on columns {what}. Table '{table}', column '{column}'.");
+    Some(SqlError::new(number, message))
+}
+
+fn table_scope(schema: &TableSchema, slot: usize) -> QueryScope {
+    let mut scope = QueryScope::new();
+    scope.sources.push(VisibleSource {
+        name: Arc::clone(&schema.name),
+        schema: None,
+        columns: Binder::table_columns(schema, slot),
+        slots: slot_bit(slot),
+        updatable: false,
+    });
+    scope
+}
+
+pub fn computed_type(binder: &mut Binder<'_>, schema: &TableSchema, text: &str) -> SqlResult<(SqlType, Collation)> {
+    let slot = binder.new_slot()?;
+    binder.scopes.push(table_scope(schema, slot));
+    let scalar = crate::tsql::parse_expression(text).and_then(|expr| {
+        binder.without_next_value(Forbidden::Nested, |binder| {
+            binder.forbidding_subqueries(|binder| binder.bind_expr(&expr))
+        })
+    });
+    binder.scopes.pop();
+    let scalar = scalar?;
+    if scalar.ty == SqlType::Variant {
+        return Err(SqlError::not_supported("a computed column of the type sql_variant"));
+    }
+    let mut computed = None;
+    scalar.visit(&mut |node| {
+        if let Node::Column { ordinal, .. } = node {
+            computed = computed.or(schema.columns.get(*ordinal).filter(|column| column.computed.is_some()));
+        }
+    });
+    if let Some(computed) = computed {
+        return Err(SqlError::new(
+            1759,
+            format!(
+                "Computed column '{}' in table '{}' is not allowed to be used in another computed-column definition.",
+                computed.name, schema.name
+            ),
+        ));
+    }
+    Ok((scalar.ty, scalar.collation()))
+}
+
+/// CHECKs must bind.
+pub fn check_checks(binder: &mut Binder<'_>, schema: &TableSchema) -> SqlResult<()> {
+    if schema.checks.is_empty() {
+        return Ok(());
+    }
+    let slot = binder.new_slot()?;
+    for check in &schema.checks {
+        binder.scopes.push(table_scope(schema, slot));
+        let bound = crate::tsql::parse_predicate(&check.text).and_then(|predicate| {
+            binder.without_next_value(Forbidden::Nested, |binder| {
+                binder.forbidding_subqueries(|binder| binder.bind_condition(&predicate))
+            })
+        });
+        binder.scopes.pop();
+        bound?;
+    }
+    Ok(())
+}
+
+/// 8141: the CHECK of a column knows that column only.
+fn check_column_checks(
+    binder: &mut Binder<'_>,
+    schema: &TableSchema,
+    constraints: &[TableConstraint],
+) -> SqlResult<()> {
+    for constraint in constraints {
+        let ConstraintKind::Check { condition, column: Some(name), .. } = &constraint.kind else { continue };
+        let slot = binder.new_slot()?;
+        binder.scopes.push(table_scope(schema, slot));
+        let bound = binder.bind_condition(condition);
+        binder.scopes.pop();
+        let own = schema.column_named(name);
+        let mut names_another = false;
+        bound?.visit(&mut |node| {
+            names_another |= matches!(node, Node::Column { ordinal, .. } if Some(*ordinal) != own);
+        });
+        if names_another {
+            return Err(SqlError::new(
+                8141,
+                format!(
+                    "Column CHECK constraint for column '{name}' references another column, table '{}'.",
+                    schema.name
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Adds keys, checks and defaults to a table.
+pub fn add_constraints(
+    schema: &mut TableSchema,
+    definitions: &[ColumnDefinition],
+    constraints: &[TableConstraint],
+) -> SqlResult<()> {
+    let mut has_clustered = schema.clustered().is_some()
+        || constraints
+            .iter()
+            .any(|constraint| matches!(&constraint.kind, ConstraintKind::Key { clustered: Some(true), .. }));
+    for constraint in constraints {
+        match &constraint.kind {
+            ConstraintKind::Key { primary, clustered, columns, options } => {
+                let key = key_columns(schema, columns)?;
+                let is_clustered = match clustered {
+                    Some(clustered) => *clustered,
+                    // A primary key is clustered unless something else is.
+                    None => *primary && !has_clustered,
+                };
+                has_clustered |= is_clustered;
+                if *primary {
+                    if schema.indexes.iter().any(|index| index.uniqueness == Uniqueness::PrimaryKey) {
+                        return Err(SqlError::new(
+                            1779,
+                            format!("Table '{}' already has a primary key defined on it.", schema.name),
+                        ));
+                    }
+                    for column in &key {
+                        let definition = definitions.get(column.column);
+                        let computed = &schema.columns[column.column];
+                        let is_kept = definition.is_some_and(|definition| {
+                            matches!(definition.kind, ColumnKind::Computed { persisted: true, .. })
+                                && definition.nullable == Some(false)
+                        });
+                        if computed.computed.is_some() && computed.nullable && !is_kept {
+                            return Err(SqlError::new(
+                                1711,
+                                format!(
+                                    "Cannot define PRIMARY KEY constraint on column '{}' in table '{}'. The computed column \
+                                     has to be persisted and not nullable.",
+                                    computed.name, schema.name
+                                ),
+                            ));
+                        }
+                        let explicitly_null = definition.is_some_and(|definition| definition.nullable == Some(true));
+                        if explicitly_null {
+                            return Err(SqlError::new(
+                                8111,
+                                format!(
+                                    "Cannot define PRIMARY KEY constraint on nullable column in table '{}'.",
+                                    schema.name
+                                ),
+                            ));
+                        }
+                        schema.columns[column.column].nullable = false;
+                    }
+                }
+                let name = match &constraint.name {
+                    Some(name) => Arc::clone(name),
+                    None => generated_name(if *primary { "PK" } else { "UQ" }, &schema.name, &columns[0].name),
+                };
+                let uniqueness = if *primary { Uniqueness::PrimaryKey } else { Uniqueness::UniqueConstraint };
+                let options = index_options(options)?;
+                let id = if is_clustered { CLUSTERED } else { 0 };
+                schema.indexes.push(Index { id, name, key, uniqueness, included: Vec::new(), filter: None, options });
+            }
+            ConstraintKind::Check { text, .. } => {
+                let name = match &constraint.name {
+                    Some(name) => Arc::clone(name),
+                    None => generated_name("CK", &schema.name, &schema.checks.len().to_string()),
+                };
+                schema.checks.push(Check { name, text: Arc::clone(text), disabled: false, not_trusted: false });
+            }
+            // See `foreign_key_ddl`.
+            ConstraintKind::ForeignKey { .. } => {}
+            ConstraintKind::Default { text, column, .. } => {
+                let Some(ordinal) = schema.column_named(column) else {
+                    return Err(SqlError::new(
+                        1752,
+                        format!(
+                            "Column '{column}' in table '{}' is invalid for creating a default constraint.",
+                            schema.name
+                        ),
+                    ));
+                };
+                let given = &schema.columns[ordinal];
+                if let Some(error) = no_default(given.identity.is_some(), given.sql_type, &schema.name, column) {
+                    return Err(error);
+                }
+                if schema.columns[ordinal].default.is_some() {
+                    return Err(SqlError::new(1781, "Column already has a DEFAULT bound to it."));
+                }
+                let name = match &constraint.name {
+                    Some(name) => Arc::clone(name),
+                    None => generated_name("DF", &schema.name, column),
+                };
+                schema.columns[ordinal].default = Some(NamedText { name, text: Arc::clone(text) });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn inline_index(schema: &TableSchema, index: &InlineIndex) -> SqlResult<Index> {
+    let key = key_columns(schema, &index.columns)?;
+    let included = included_columns(schema, &index.include)?;
+    let filter = match &index.filter {
+        Some(filter) => Some(bind_filter(schema, &index.name, filter)?),
+        None => None,
+    };
+    Ok(Index {
+        id: if index.clustered { CLUSTERED } else { 0 },
+        name: Arc::clone(&index.name),
+        key,
+        uniqueness: if index.unique { Uniqueness::Index } else { Uniqueness::None },
+        included,
+        filter,
+        options: index_options(&index.options)?,
+    })
+}
+
+/// The options of a new index; those that would change what it does, and are not known here, are refused.
+pub fn index_options(options: &[IndexOption]) -> SqlResult<IndexOptions> {
+    let mut result = IndexOptions::default();
+    set_index_options(&mut result, options)?;
+    Ok(result)
+}
+
+/// Changes those options that are named.
+pub fn set_index_options(result: &mut IndexOptions, options: &[IndexOption]) -> SqlResult<()> {
+    for option in options {
+        match option {
+            IndexOption::IgnoreDupKey(on) => result.ignore_dup_key = *on,
+            IndexOption::AllowPageLocks(on) => result.allow_page_locks = *on,
+            IndexOption::StatisticsNoRecompute(on) => result.statistics_norecompute = *on,
+            IndexOption::OptimizeForSequentialKey(on) => result.optimize_for_sequential_key = *on,
+            IndexOption::AllowRowLocks(false) => return Err(SqlError::not_supported("ALLOW_ROW_LOCKS = OFF")),
+            // How pages are filled, sorted and compressed, and how an index is built: there are no pages here.
+            IndexOption::PadIndex(_)
+            | IndexOption::FillFactor(_)
+            | IndexOption::SortInTempdb(_)
+            | IndexOption::StatisticsIncremental(_)
+            | IndexOption::DropExisting(_)
+            | IndexOption::Online(_)
+            | IndexOption::AllowRowLocks(true)
+            | IndexOption::MaxDop(_)
+            | IndexOption::DataCompression(_) => {}
+        }
+    }
+    Ok(())
+}
+
+pub fn key_columns(schema: &TableSchema, columns: &[IndexColumn]) -> SqlResult<Vec<KeyColumn>> {
+    let mut key: Vec<KeyColumn> = Vec::with_capacity(columns.len());
+    for column in columns {
+        let ordinal = index_column(schema, &column.name)?;
+        if schema.columns[ordinal].sql_type.is_max() {
+            return Err(SqlError::new(
+                1919,
+                format!(
+                    "Column '{}' in table '{}' is of a type that is invalid for use as a key column in an index.",
+                    column.name, schema.name
+                ),
+            ));
+        }
+        if key.iter().any(|other| other.column == ordinal) {
+            return Err(SqlError::new(
+                1909,
+                format!(
+                    "Cannot use duplicate column names in index. Column name '{}' listed more than once.",
+                    column.name
+                ),
+            ));
+        }
+        key.push(KeyColumn { column: ordinal, descending: column.descending });
+    }
+    Ok(key)
+}
+
+pub fn included_columns(schema: &TableSchema, names: &[Ident]) -> SqlResult<Vec<usize>> {
+    let mut included = Vec::with_capacity(names.len());
+    for name in names {
+        included.push(index_column(schema, name)?);
+    }
+    Ok(included)
+}
+
+fn index_column(schema: &TableSchema, name: &str) -> SqlResult<usize> {
+    schema
+        .column_named(name)
+        .ok_or_else(|| SqlError::new(1911, format!("Column name '{name}' does not exist in the target table or view.")))
+}
+
+/// The WHERE of a filtered index.
+pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> SqlResult<Filter> {
+    let incorrect = || {
+        SqlError::new(
+            10735,
+            format!(
+                "Incorrect WHERE clause for filtered index '{index}' on table '{}.{}'.",
+                schema.schema, schema.name
+            ),
+        )
+    };
+    let filter_column = |name: &str| {
+        let column = index_column(schema, name)?;
+        if schema.columns[column].computed.is_some() {
+            return Err(SqlError::new(
+                10609,
+                format!(
+                    "Filtered index '{index}' cannot be created on table '{}.{}' because the column '{name}' in the filter \
+                     expression is a computed column. Rewrite the filter expression so that it does not include this \
+                     column.",
+                    schema.schema, schema.name
+                ),
+            ));
+        }
+        Ok(column)
+    };
+    let mut terms = Vec::new();
+    let conditions = match &filter.condition {
+        Predicate::And(conditions) => conditions.as_slice(),
+        other => std::slice::from_ref(other),
+    };
+    for condition in conditions {
+        terms.push(match condition {
+            Predicate::Compare { op, left: Expr::Column(column), right } => {
+                let column = filter_column(&column.name)?;
+                let constant = filter_constant(schema, column, right)?.ok_or_else(incorrect)?;
+                let operator = match op {
+                    CompareOp::Equal => FilterOperator::Equal,
+                    CompareOp::NotEqual => FilterOperator::NotEqual,
+                    CompareOp::Less => FilterOperator::Less,
+                    CompareOp::LessOrEqual => FilterOperator::LessOrEqual,
+                    CompareOp::Greater => FilterOperator::Greater,
+                    CompareOp::GreaterOrEqual => FilterOperator::GreaterOrEqual,
+                };
+                FilterTerm::Compare { column, operator, constant }
+            }
+            Predicate::InList { negated: false, value: Expr::Column(column), list } => {
+                let column = filter_column(&column.name)?;
+                let mut constants = Vec::with_capacity(list.len());
+                for item in list {
+                    constants.push(filter_constant(schema, column, item)?.ok_or_else(incorrect)?);
+                }
+                FilterTerm::In { column, constants }
+            }
+            Predicate::IsNull { negated, value: Expr::Column(column) } => {
+                let column = filter_column(&column.name)?;
+                if *negated { FilterTerm::IsNotNull { column } } else { FilterTerm::IsNull { column } }
+            }
+            _ => return Err(incorrect()),
+        });
+    }
+    Ok(Filter { terms, text: Arc::clone(&filter.text) })
+}
+
+/// A constant of the column's type; `None` for what is no constant.
+fn filter_constant(schema: &TableSchema, column: usize, expr: &Expr) -> SqlResult<Option<Value>> {
+    let scalar = match expr {
+        Expr::Literal(literal) => crate::bind::expression::literal(literal)?,
+        Expr::Unary { op: ast::UnaryOp::Minus, operand } => match &**operand {
+            Expr::Literal(literal) => {
+                let scalar = crate::bind::expression::literal(literal)?;
+                let Some(constant) = scalar.as_constant() else { return Ok(None) };
+                let negative = value::unary(value::UnaryOp::Minus, constant, scalar.ty)?;
+                crate::plan::scalar::Scalar::constant(negative, scalar.ty)
+            }
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    match scalar.as_constant() {
+        None | Some(Value::Null) => Ok(None),
+        Some(constant) => {
+            value::convert(constant.clone(), scalar.ty, schema.columns[column].sql_type, None, false).map(Some)
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What a database knows: its objects and their names, principals and permissions, and the views that show them.
+
+pub mod catalog;
+pub mod database;
+pub mod lock_view;
+pub mod object_name;
+pub mod principal;
+pub mod system_view;
+pub mod view;

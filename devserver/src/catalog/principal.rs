@@ -1,0 +1,253 @@
+//! Users, roles and permissions of one database.
+//!
+//! A permission is looked for on the object, then on its schema, then on the database, for the user and every role it
+//! is a member of. A DENY anywhere beats every GRANT; members of `db_owner` are not asked.
+
+use std::sync::Arc;
+
+use crate::catalog::catalog::{Catalog, Undo};
+use crate::error::{SqlError, SqlResult};
+use crate::storage::{ObjectId, fold};
+
+/// The user that `sa` is in every database.
+pub const DBO_USER: i32 = 1;
+const PUBLIC: i32 = 0;
+const DB_OWNER: i32 = 16384;
+const DB_DDLADMIN: i32 = 16387;
+const DB_DATAREADER: i32 = 16390;
+const DB_DATAWRITER: i32 = 16391;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PrincipalKind {
+    /// The login it belongs to; `None` for a user without login.
+    User {
+        login: Option<Arc<str>>,
+        default_schema: Arc<str>,
+    },
+    Role {
+        fixed: bool,
+    },
+}
+
+/// A user or role.
+#[derive(Debug, Clone)]
+pub struct Principal {
+    pub id: i32,
+    pub name: Arc<str>,
+    pub kind: PrincipalKind,
+}
+
+impl Principal {
+    pub fn is_role(&self) -> bool {
+        matches!(self.kind, PrincipalKind::Role { .. })
+    }
+}
+
+/// What a permission is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecurableId {
+    Database,
+    Schema(i32),
+    Object { id: ObjectId, schema: i32 },
+    Type { id: i32, schema: i32 },
+}
+
+impl SecurableId {
+    /// The securable and those that contain it, from the inside out.
+    fn with_containers(self) -> Vec<SecurableId> {
+        match self {
+            SecurableId::Database => vec![self],
+            SecurableId::Schema(_) => vec![self, SecurableId::Database],
+            SecurableId::Object { schema, .. } | SecurableId::Type { schema, .. } => {
+                vec![self, SecurableId::Schema(schema), SecurableId::Database]
+            }
+        }
+    }
+}
+
+/// A GRANT or DENY.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PermissionEntry {
+    pub on: SecurableId,
+    /// In capitals: `EXECUTE`.
+    pub permission: Arc<str>,
+    pub grantee: i32,
+    pub deny: bool,
+}
+
+#[derive(Debug)]
+pub struct Principals {
+    principals: Vec<Principal>,
+    /// (role, member)
+    members: Vec<(i32, i32)>,
+    permissions: Vec<PermissionEntry>,
+    next_id: i32,
+}
+
+impl Principals {
+    pub fn new() -> Principals {
+        let user = |id, name: &str, login: Option<&str>| Principal {
+            id,
+            name: name.into(),
+            kind: PrincipalKind::User { login: login.map(Arc::from), default_schema: "dbo".into() },
+        };
+        let role = |id, name: &str| Principal { id, name: name.into(), kind: PrincipalKind::Role { fixed: true } };
+        let principals = vec![
+            role(PUBLIC, "public"),
+            user(DBO_USER, "dbo", Some("sa")),
+            user(2, "guest", None),
+            user(3, "INFORMATION_SCHEMA", None),
+            user(4, "sys", None),
+            role(DB_OWNER, "db_owner"),
+            role(16385, "db_accessadmin"),
+            role(16386, "db_securityadmin"),
+            role(DB_DDLADMIN, "db_ddladmin"),
+            role(16389, "db_backupoperator"),
+            role(DB_DATAREADER, "db_datareader"),
+            role(DB_DATAWRITER, "db_datawriter"),
+            role(16392, "db_denydatareader"),
+            role(16393, "db_denydatawriter"),
+        ];
+        Principals { principals, members: Vec::new(), permissions: Vec::new(), next_id: 5 }
+    }
+
+    pub fn all(&self) -> &[Principal] {
+        &self.principals
+    }
+
+    pub fn members(&self) -> &[(i32, i32)] {
+        &self.members
+    }
+
+    pub fn permissions(&self) -> &[PermissionEntry] {
+        &self.permissions
+    }
+
+    pub fn find(&self, name: &str) -> Option<&Principal> {
+        let name = fold(name);
+        self.principals.iter().find(|principal| fold(&principal.name) == name)
+    }
+
+    pub fn by_id(&self, id: i32) -> Option<&Principal> {
+        self.principals.iter().find(|principal| principal.id == id)
+    }
+
+    /// The user a login is in this database. Administrators of the server are `dbo` in every one.
+    pub fn user_of_session(&self, login: &str, is_administrator: bool) -> Option<&Principal> {
+        if is_administrator { self.by_id(DBO_USER) } else { self.user_of_login(login) }
+    }
+
+    /// The user that was made for a login in this database.
+    pub fn user_of_login(&self, login: &str) -> Option<&Principal> {
+        let login_name = fold(login);
+        self.principals.iter().find(|principal| match &principal.kind {
+            PrincipalKind::User { login: Some(login), .. } => fold(login) == login_name,
+            _ => false,
+        })
+    }
+
+    pub fn add(&mut self, name: Arc<str>, kind: PrincipalKind) -> SqlResult<Undo> {
+        if self.find(&name).is_some() {
+            return Err(SqlError::new(
+                15023,
+                format!("User, group, or role '{name}' already exists in the current database."),
+            ));
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        self.principals.push(Principal { id, name, kind });
+        Ok(Box::new(move |catalog: &mut Catalog| {
+            catalog.principals.principals.retain(|principal| principal.id != id);
+        }))
+    }
+
+    /// Removes a user or role with its memberships and permissions.
+    pub fn remove(&mut self, id: i32) -> SqlResult<Undo> {
+        if self.members.iter().any(|&(role, _)| role == id) {
+            return Err(SqlError::new(15144, "The role has members. It must be empty before it can be dropped."));
+        }
+        let before = (self.principals.clone(), self.members.clone(), self.permissions.clone());
+        self.principals.retain(|principal| principal.id != id);
+        self.members.retain(|&(_, member)| member != id);
+        self.permissions.retain(|entry| entry.grantee != id);
+        Ok(Box::new(move |catalog: &mut Catalog| {
+            let principals = &mut catalog.principals;
+            (principals.principals, principals.members, principals.permissions) = before;
+        }))
+    }
+
+    pub fn set_member(&mut self, role: i32, member: i32, add: bool) -> Undo {
+        let before = self.members.clone();
+        self.members.retain(|&pair| pair != (role, member));
+        if add {
+            self.members.push((role, member));
+        }
+        Box::new(move |catalog: &mut Catalog| catalog.principals.members = before)
+    }
+
+    /// GRANT, DENY (`Some(deny)`) or REVOKE (`None`).
+    pub fn set_permission(&mut self, on: SecurableId, permission: &str, grantee: i32, deny: Option<bool>) -> Undo {
+        let before = self.permissions.clone();
+        self.permissions
+            .retain(|entry| !(entry.on == on && &*entry.permission == permission && entry.grantee == grantee));
+        if let Some(deny) = deny {
+            self.permissions.push(PermissionEntry { on, permission: permission.into(), grantee, deny });
+        }
+        Box::new(move |catalog: &mut Catalog| catalog.principals.permissions = before)
+    }
+
+    /// The user itself, `public` and every role it belongs to, directly or through other roles.
+    fn with_roles(&self, user: i32) -> Vec<i32> {
+        let mut all = vec![user, PUBLIC];
+        let mut next = 0;
+        while next < all.len() {
+            let member = all[next];
+            for &(role, role_member) in &self.members {
+                if role_member == member && !all.contains(&role) {
+                    all.push(role);
+                }
+            }
+            next += 1;
+        }
+        all
+    }
+
+    pub fn is_member(&self, user: i32, role: i32) -> bool {
+        self.with_roles(user).contains(&role)
+    }
+
+    /// Whether nothing is forbidden to the user.
+    pub fn is_owner(&self, user: i32) -> bool {
+        user == DBO_USER || self.is_member(user, DB_OWNER)
+    }
+
+    /// Whether the user has a permission. CONTROL implies all others, as ALTER implies VIEW DEFINITION.
+    pub fn has(&self, user: i32, permission: &str, on: SecurableId) -> bool {
+        if self.is_owner(user) {
+            return true;
+        }
+        let grantees = self.with_roles(user);
+        let places = on.with_containers();
+        let mut granted = match permission {
+            "SELECT" => grantees.contains(&DB_DATAREADER),
+            "INSERT" | "UPDATE" | "DELETE" => grantees.contains(&DB_DATAWRITER),
+            "ALTER" | "VIEW DEFINITION" => grantees.contains(&DB_DDLADMIN),
+            _ => permission.starts_with("CREATE ") && grantees.contains(&DB_DDLADMIN),
+        };
+        for entry in &self.permissions {
+            if !grantees.contains(&entry.grantee) || !places.contains(&entry.on) {
+                continue;
+            }
+            let implied =
+                &*entry.permission == "CONTROL" || (permission == "VIEW DEFINITION" && &*entry.permission == "ALTER");
+            if &*entry.permission != permission && !implied {
+                continue;
+            }
+            if entry.deny {
+                return false;
+            }
+            granted = true;
+        }
+        granted
+    }
+}

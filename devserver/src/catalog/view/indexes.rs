@@ -1,0 +1,177 @@
+//! Indexes, their columns and how many rows they have.
+
+use crate::catalog::lock_view::hobt_id;
+use crate::catalog::system_view::{bit, text};
+use crate::catalog::view::{BIG, BIT, CatalogView, Facts, INT, NAME, TEXT, TINY, WORD};
+use crate::storage::{HEAP, Index, IndexId, ObjectId, Uniqueness};
+use crate::value::Value;
+
+pub(crate) static VIEWS: &[CatalogView] = &[
+    CatalogView {
+        schema: "sys",
+        name: "indexes",
+        columns: &[
+            ("object_id", INT),
+            ("name", NAME),
+            ("index_id", INT),
+            ("type", TINY),
+            ("type_desc", WORD),
+            ("is_unique", BIT),
+            ("ignore_dup_key", BIT),
+            ("is_primary_key", BIT),
+            ("is_unique_constraint", BIT),
+            ("is_disabled", BIT),
+            ("is_hypothetical", BIT),
+            ("allow_row_locks", BIT),
+            ("allow_page_locks", BIT),
+            ("optimize_for_sequential_key", BIT),
+            ("has_filter", BIT),
+            ("filter_definition", TEXT),
+        ],
+        rows: indexes,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "index_columns",
+        columns: &[
+            ("object_id", INT),
+            ("index_id", INT),
+            ("index_column_id", INT),
+            ("column_id", INT),
+            ("key_ordinal", TINY),
+            ("partition_ordinal", TINY),
+            ("is_descending_key", BIT),
+            ("is_included_column", BIT),
+        ],
+        rows: index_columns,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "stats",
+        columns: &[
+            ("object_id", INT),
+            ("name", NAME),
+            ("stats_id", INT),
+            ("auto_created", BIT),
+            ("user_created", BIT),
+            ("no_recompute", BIT),
+            ("has_filter", BIT),
+            ("filter_definition", TEXT),
+        ],
+        rows: statistics,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "dm_db_partition_stats",
+        columns: &[
+            ("partition_id", BIG),
+            ("object_id", INT),
+            ("index_id", INT),
+            ("partition_number", INT),
+            ("row_count", BIG),
+        ],
+        rows: partition_stats,
+    },
+];
+
+fn indexes(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for table in facts.tables {
+        if table.clustered().is_none() {
+            rows.push(index_row(table.id, None, false));
+        }
+        rows.extend(table.indexes.iter().map(|index| index_row(table.id, Some(index), false)));
+        rows.extend(table.disabled_indexes.iter().map(|index| index_row(table.id, Some(index), true)));
+    }
+    rows
+}
+
+fn index_row(table: ObjectId, index: Option<&Index>, disabled: bool) -> Vec<Value> {
+    let (kind, description) = match index {
+        None => (0, "HEAP"),
+        Some(index) if index.is_clustered() => (1, "CLUSTERED"),
+        Some(_) => (2, "NONCLUSTERED"),
+    };
+    let filter = index.and_then(|index| index.filter.as_ref());
+    vec![
+        Value::Int(table),
+        index.map_or(Value::Null, |index| text(&index.name)),
+        Value::Int(index.map_or(0, |index| i32::from(index.id))),
+        Value::TinyInt(kind),
+        text(description),
+        bit(index.is_some_and(Index::is_unique)),
+        bit(index.is_some_and(|index| index.options.ignore_dup_key)),
+        bit(index.is_some_and(|index| index.uniqueness == Uniqueness::PrimaryKey)),
+        bit(index.is_some_and(|index| index.uniqueness == Uniqueness::UniqueConstraint)),
+        bit(disabled),
+        bit(false),
+        bit(true),
+        bit(index.is_none_or(|index| index.options.allow_page_locks)),
+        bit(index.is_some_and(|index| index.options.optimize_for_sequential_key)),
+        bit(filter.is_some()),
+        index.map_or(Value::Null, filter_text),
+    ]
+}
+
+/// Those that come with the indexes: nothing makes others here.
+fn statistics(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for table in facts.tables {
+        for index in table.indexes.iter().chain(&table.disabled_indexes) {
+            rows.push(vec![
+                Value::Int(table.id),
+                text(&index.name),
+                Value::Int(i32::from(index.id)),
+                bit(false),
+                bit(false),
+                bit(index.options.statistics_norecompute),
+                bit(index.filter.is_some()),
+                filter_text(index),
+            ]);
+        }
+    }
+    rows
+}
+
+fn filter_text(index: &Index) -> Value {
+    index.filter.as_ref().map_or(Value::Null, |filter| text(format!("({})", filter.text)))
+}
+
+fn index_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for table in facts.tables {
+        for index in table.indexes.iter().chain(&table.disabled_indexes) {
+            let key = index.key.iter().map(|key| (key.column, key.descending, false));
+            let included = index.included.iter().map(|column| (*column, false, true));
+            for (position, (column, descending, is_included)) in key.chain(included).enumerate() {
+                rows.push(vec![
+                    Value::Int(table.id),
+                    Value::Int(i32::from(index.id)),
+                    Value::Int(position as i32 + 1),
+                    Value::Int(column as i32 + 1),
+                    Value::TinyInt(if is_included { 0 } else { position as u8 + 1 }),
+                    Value::TinyInt(0),
+                    bit(descending),
+                    bit(is_included),
+                ]);
+            }
+        }
+    }
+    rows
+}
+
+fn counted_indexes(facts: &Facts<'_>) -> impl Iterator<Item = (ObjectId, IndexId, i64)> {
+    facts.tables.iter().flat_map(|table| {
+        let heap = table.clustered().is_none().then_some(HEAP);
+        let ids = heap.into_iter().chain(table.indexes.iter().map(|index| index.id));
+        ids.map(|index| (table.id, index, facts.counts.get(&(table.id, index)).copied().unwrap_or(0)))
+    })
+}
+
+fn partition_stats(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let rows = counted_indexes(facts).map(|(table, index, count)| {
+        let id = Value::BigInt(hobt_id(table, index));
+        vec![id, Value::Int(table), Value::Int(i32::from(index)), Value::Int(1), Value::BigInt(count)]
+    });
+    rows.collect()
+}

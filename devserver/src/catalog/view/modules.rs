@@ -1,0 +1,226 @@
+//! Procedures, functions, synonyms and triggers, with their parameters and texts.
+
+use std::sync::Arc;
+
+use crate::catalog::catalog::{Object, Synonym, Trigger};
+use crate::catalog::system_view::{ColumnDescription, bit, date, text, type_facts, type_number};
+use crate::catalog::view::tables::catalog_row;
+use crate::catalog::view::{
+    BIT, CODE, CatalogView, Facts, INT, NAME, TEXT, TINY, WHEN, WORD, nvarchar, object_columns,
+};
+use crate::execute::variables::{Parameter, VariableType};
+use crate::tsql::ast::TriggerEvent;
+use crate::value::{SqlType, Value};
+
+pub(crate) static VIEWS: &[CatalogView] = &[
+    CatalogView { schema: "sys", name: "procedures", columns: object_columns!(), rows: procedures },
+    CatalogView {
+        schema: "sys",
+        name: "synonyms",
+        columns: object_columns!(("base_object_name", nvarchar(1035))),
+        rows: synonyms,
+    },
+    CatalogView { schema: "sys", name: "parameters", columns: PARAMETER_COLUMNS, rows: parameters },
+    CatalogView { schema: "sys", name: "all_parameters", columns: PARAMETER_COLUMNS, rows: parameters },
+    CatalogView {
+        schema: "sys",
+        name: "sql_modules",
+        columns: &[
+            ("object_id", INT),
+            ("definition", TEXT),
+            ("uses_ansi_nulls", BIT),
+            ("uses_quoted_identifier", BIT),
+            ("is_schema_bound", BIT),
+            ("is_recompiled", BIT),
+            ("null_on_null_input", BIT),
+            ("execute_as_principal_id", INT),
+        ],
+        rows: sql_modules,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "triggers",
+        columns: &[
+            ("name", NAME),
+            ("object_id", INT),
+            ("parent_class", TINY),
+            ("parent_class_desc", WORD),
+            ("parent_id", INT),
+            ("type", CODE),
+            ("type_desc", WORD),
+            ("create_date", WHEN),
+            ("modify_date", WHEN),
+            ("is_ms_shipped", BIT),
+            ("is_disabled", BIT),
+            ("is_not_for_replication", BIT),
+            ("is_instead_of_trigger", BIT),
+        ],
+        rows: triggers,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "trigger_events",
+        columns: &[("object_id", INT), ("type", INT), ("type_desc", WORD)],
+        rows: trigger_events,
+    },
+];
+
+const PARAMETER_COLUMNS: &[ColumnDescription] = &[
+    ("object_id", INT),
+    ("name", NAME),
+    ("parameter_id", INT),
+    ("system_type_id", TINY),
+    ("user_type_id", INT),
+    ("max_length", SqlType::SmallInt),
+    ("precision", TINY),
+    ("scale", TINY),
+    ("is_output", BIT),
+    ("is_cursor_ref", BIT),
+    ("has_default_value", BIT),
+    ("is_readonly", BIT),
+    ("is_nullable", BIT),
+];
+
+fn all_triggers<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = &'f Arc<Trigger>> {
+    facts.catalog.objects().filter_map(|object| match object {
+        Object::Trigger(trigger) => Some(trigger),
+        _ => None,
+    })
+}
+
+fn procedures(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let objects = facts.catalog.objects().filter(|object| matches!(object, Object::Procedure(_)));
+    objects.map(|object| catalog_row(facts, object)).collect()
+}
+
+fn quoted(synonym: &Synonym) -> String {
+    let target = &synonym.target;
+    let parts = [target.server.as_ref(), target.database.as_ref(), target.schema.as_ref(), Some(&target.name)];
+    let parts: Vec<String> = parts.into_iter().flatten().map(|part| format!("[{part}]")).collect();
+    parts.join(".")
+}
+
+fn synonyms(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for object in facts.catalog.objects() {
+        if let Object::Synonym(synonym) = object {
+            let mut row = catalog_row(facts, object);
+            row.push(text(quoted(synonym)));
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+/// The procedures and functions with their parameters; a scalar function has one more, its result.
+pub(crate) fn routines<'f>(
+    facts: &'f Facts<'_>,
+) -> impl Iterator<Item = (&'f Object, &'f [Parameter], Option<SqlType>)> {
+    facts.catalog.objects().filter_map(|object| match object {
+        Object::Procedure(procedure) => Some((object, &procedure.parameters[..], None)),
+        Object::Function(function) => Some((object, &function.parameters[..], function.returns)),
+        _ => None,
+    })
+}
+
+fn parameters(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for (object, parameters, returns) in routines(facts) {
+        let result = returns.map(|ty| (Arc::from(""), Some(ty), 0, true, false, 0));
+        let own = parameters.iter().enumerate().map(|(position, parameter)| {
+            let (ty, type_id) = match &parameter.ty {
+                VariableType::Scalar(ty) => (Some(*ty), i32::from(type_number(*ty))),
+                VariableType::TableType { user_type, .. } => (None, user_type.id),
+                VariableType::Table(_) => (None, 0),
+            };
+            (Arc::clone(&parameter.name), ty, position as i32 + 1, parameter.output, ty.is_none(), type_id)
+        });
+        for (name, ty, position, output, read_only, type_id) in result.into_iter().chain(own) {
+            let (length, precision, scale) = ty.map_or((-1, 0, 0), type_facts);
+            let number = ty.map_or(243, type_number);
+            rows.push(vec![
+                Value::Int(object.id()),
+                text(name),
+                Value::Int(position),
+                Value::TinyInt(number),
+                Value::Int(if type_id == 0 { i32::from(number) } else { type_id }),
+                Value::SmallInt(length),
+                Value::TinyInt(precision),
+                Value::TinyInt(scale),
+                bit(output),
+                bit(false),
+                // SQL Server knows this of CLR modules only.
+                bit(false),
+                bit(read_only),
+                bit(true),
+            ]);
+        }
+    }
+    rows
+}
+
+/// The text of a module.
+pub(crate) fn definition(object: &Object) -> Option<&Arc<str>> {
+    match object {
+        Object::Procedure(procedure) => Some(&procedure.text),
+        Object::View(view) => Some(&view.text),
+        Object::Trigger(trigger) => Some(&trigger.procedure.text),
+        Object::Function(function) => Some(&function.text),
+        Object::Sequence(_) | Object::Synonym(_) => None,
+    }
+}
+
+fn sql_modules(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for object in facts.catalog.objects() {
+        let Some(definition) = definition(object) else { continue };
+        rows.push(vec![
+            Value::Int(object.id()),
+            text(definition),
+            bit(true),
+            bit(true),
+            bit(false),
+            bit(false),
+            bit(false),
+            Value::Null,
+        ]);
+    }
+    rows
+}
+
+fn triggers(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let rows = all_triggers(facts).map(|trigger| {
+        let procedure = &trigger.procedure;
+        vec![
+            text(&procedure.name),
+            Value::Int(procedure.id),
+            Value::TinyInt(1),
+            text("OBJECT_OR_COLUMN"),
+            Value::Int(trigger.table),
+            text("TR"),
+            text("SQL_TRIGGER"),
+            date(procedure.created_at),
+            date(procedure.modified_at),
+            bit(false),
+            bit(trigger.disabled),
+            bit(false),
+            bit(false),
+        ]
+    });
+    rows.collect()
+}
+
+fn trigger_events(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for trigger in all_triggers(facts) {
+        for event in &trigger.events {
+            let (number, name) = match event {
+                TriggerEvent::Insert => (1, "INSERT"),
+                TriggerEvent::Update => (2, "UPDATE"),
+                TriggerEvent::Delete => (3, "DELETE"),
+            };
+            rows.push(vec![Value::Int(trigger.procedure.id), Value::Int(number), text(name)]);
+        }
+    }
+    rows
+}

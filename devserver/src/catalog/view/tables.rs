@@ -1,0 +1,374 @@
+//! Tables, views, their columns, and all objects.
+
+use std::sync::Arc;
+
+use crate::catalog::catalog::{Object, Procedure, SYS_SCHEMA_ID, UserTypeKind, View};
+use crate::catalog::system_view::{
+    ColumnDescription, bit, constraint_id, constraints, date, text, type_facts, type_number,
+};
+use crate::catalog::view::{
+    BIG, BIT, CODE, CatalogView, Facts, INT, NAME, TEXT, TINY, WHEN, WORD, nvarchar, object_columns,
+};
+use crate::storage::{Column, LockEscalation, ObjectId, TableSchema};
+use crate::value::{SqlType, Value};
+
+pub(crate) static VIEWS: &[CatalogView] = &[
+    CatalogView { schema: "sys", name: "objects", columns: object_columns!(), rows: objects },
+    CatalogView { schema: "sys", name: "all_objects", columns: object_columns!(), rows: objects },
+    CatalogView {
+        schema: "sys",
+        name: "tables",
+        columns: object_columns!(
+            ("max_column_id_used", INT),
+            ("uses_ansi_nulls", BIT),
+            ("lock_escalation", TINY),
+            ("lock_escalation_desc", WORD),
+            ("is_filetable", BIT),
+            ("is_memory_optimized", BIT),
+            ("temporal_type", TINY),
+            ("temporal_type_desc", WORD),
+            ("history_table_id", INT),
+            ("is_external", BIT),
+            ("is_node", BIT),
+            ("is_edge", BIT),
+        ),
+        rows: tables,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "views",
+        columns: object_columns!(("has_opaque_metadata", BIT), ("with_check_option", BIT)),
+        rows: views,
+    },
+    CatalogView { schema: "sys", name: "columns", columns: COLUMN_COLUMNS, rows: columns },
+    CatalogView { schema: "sys", name: "all_columns", columns: COLUMN_COLUMNS, rows: columns },
+    CatalogView {
+        schema: "sys",
+        name: "identity_columns",
+        columns: &[
+            ("object_id", INT),
+            ("name", NAME),
+            ("column_id", INT),
+            ("system_type_id", TINY),
+            ("user_type_id", INT),
+            ("is_identity", BIT),
+            ("seed_value", BIG),
+            ("increment_value", BIG),
+            ("last_value", BIG),
+            ("is_not_for_replication", BIT),
+        ],
+        rows: identity_columns,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "computed_columns",
+        columns: &[
+            ("object_id", INT),
+            ("name", NAME),
+            ("column_id", INT),
+            ("system_type_id", TINY),
+            ("user_type_id", INT),
+            ("is_nullable", BIT),
+            ("is_computed", BIT),
+            ("definition", TEXT),
+            ("uses_database_collation", BIT),
+        ],
+        rows: computed_columns,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "extended_properties",
+        columns: &[
+            ("class", TINY),
+            ("class_desc", WORD),
+            ("major_id", INT),
+            ("minor_id", INT),
+            ("name", NAME),
+            ("value", nvarchar(4000)),
+        ],
+        // Nobody can add one.
+        rows: |_| Vec::new(),
+    },
+    CatalogView {
+        schema: "sys",
+        name: "security_predicates",
+        columns: &[
+            ("object_id", INT),
+            ("security_predicate_id", INT),
+            ("target_object_id", INT),
+            ("predicate_definition", TEXT),
+            ("predicate_type", INT),
+            ("predicate_type_desc", WORD),
+            ("operation", INT),
+            ("operation_desc", WORD),
+        ],
+        // There are no security policies.
+        rows: |_| Vec::new(),
+    },
+    CatalogView {
+        schema: "sys",
+        name: "sysobjects",
+        columns: &[
+            ("name", NAME),
+            ("id", INT),
+            ("xtype", CODE),
+            ("uid", SqlType::SmallInt),
+            ("parent_obj", INT),
+            ("crdate", WHEN),
+            ("type", CODE),
+        ],
+        rows: sysobjects,
+    },
+];
+
+const COLUMN_COLUMNS: &[ColumnDescription] = &[
+    ("object_id", INT),
+    ("name", NAME),
+    ("column_id", INT),
+    ("system_type_id", TINY),
+    ("user_type_id", INT),
+    ("max_length", SqlType::SmallInt),
+    ("precision", TINY),
+    ("scale", TINY),
+    ("collation_name", NAME),
+    ("is_nullable", BIT),
+    ("is_ansi_padded", BIT),
+    ("is_identity", BIT),
+    ("is_computed", BIT),
+    ("is_filestream", BIT),
+    ("is_xml_document", BIT),
+    ("xml_collection_id", INT),
+    ("default_object_id", INT),
+    ("rule_object_id", INT),
+    ("is_sparse", BIT),
+    ("is_column_set", BIT),
+    ("generated_always_type", TINY),
+    ("generated_always_type_desc", WORD),
+    ("encryption_type", INT),
+    ("is_hidden", BIT),
+    ("is_masked", BIT),
+];
+
+// Objects
+
+/// The columns of sys.objects.
+pub(crate) fn object_row(
+    name: &str,
+    (id, parent): (ObjectId, ObjectId),
+    schema: Value,
+    (code, description): (&str, &str),
+    (created, modified): (Value, Value),
+) -> Vec<Value> {
+    vec![
+        text(name),
+        Value::Int(id),
+        Value::Null,
+        schema,
+        Value::Int(parent),
+        text(code),
+        text(description),
+        created,
+        modified,
+        bit(false),
+        bit(false),
+        bit(false),
+    ]
+}
+
+fn table_row(facts: &Facts<'_>, table: &TableSchema) -> Vec<Value> {
+    object_row(&table.name, (table.id, 0), facts.schema_id(&table.schema), ("U ", "USER_TABLE"), facts.dates(table.id))
+}
+
+/// The rows of sys.objects for what stands in the catalog.
+pub(crate) fn catalog_row(facts: &Facts<'_>, object: &Object) -> Vec<Value> {
+    let modules = |procedure: &Procedure| (date(procedure.created_at), date(procedure.modified_at));
+    let (kind, dates, parent) = match object {
+        Object::Procedure(procedure) => (("P ", "SQL_STORED_PROCEDURE"), modules(procedure), 0),
+        Object::View(view) => (("V ", "VIEW"), (date(view.created_at), date(view.created_at)), 0),
+        Object::Trigger(trigger) => (("TR", "SQL_TRIGGER"), modules(&trigger.procedure), trigger.table),
+        Object::Function(function) => {
+            let kind = match function.returns {
+                Some(_) => ("FN", "SQL_SCALAR_FUNCTION"),
+                None => ("IF", "SQL_INLINE_TABLE_VALUED_FUNCTION"),
+            };
+            (kind, (date(function.created_at), date(function.modified_at)), 0)
+        }
+        Object::Synonym(synonym) => (("SN", "SYNONYM"), (date(synonym.created_at), date(synonym.created_at)), 0),
+        Object::Sequence(_) => (("SO", "SEQUENCE_OBJECT"), (Value::Null, Value::Null), 0),
+    };
+    object_row(object.name(), (object.id(), parent), facts.schema_id(object.schema()), kind, dates)
+}
+
+fn objects(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for table in facts.tables {
+        rows.push(table_row(facts, table));
+        for constraint in constraints(table) {
+            rows.push(object_row(
+                constraint.name,
+                (constraint.id, table.id),
+                facts.schema_id(&table.schema),
+                (constraint.code, constraint.description),
+                facts.dates(table.id),
+            ));
+        }
+    }
+    for user_type in facts.catalog.user_types() {
+        if let UserTypeKind::Table { object, .. } = &user_type.kind {
+            let name = format!("TT_{}_{object:08X}", user_type.name);
+            let dates = (Value::Null, Value::Null);
+            rows.push(object_row(&name, (*object, 0), Value::Int(SYS_SCHEMA_ID), ("TT", "TYPE_TABLE"), dates));
+        }
+    }
+    rows.extend(facts.catalog.objects().map(|object| catalog_row(facts, object)));
+    rows
+}
+
+fn tables(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let rows = facts.tables.iter().map(|table| {
+        let (escalation, escalation_name) = match table.lock_escalation {
+            LockEscalation::Table => (0, "TABLE"),
+            LockEscalation::Disable => (1, "DISABLE"),
+            LockEscalation::Auto => (2, "AUTO"),
+        };
+        let mut row = table_row(facts, table);
+        row.extend([
+            Value::Int(table.columns.len() as i32),
+            bit(true),
+            Value::TinyInt(escalation),
+            text(escalation_name),
+            bit(false),
+            bit(false),
+            Value::TinyInt(0),
+            text("NON_TEMPORAL_TABLE"),
+            Value::Null,
+            bit(false),
+            bit(false),
+            bit(false),
+        ]);
+        row
+    });
+    rows.collect()
+}
+
+pub(crate) fn all_views<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = (&'f Object, &'f Arc<View>)> {
+    facts.catalog.objects().filter_map(|object| match object {
+        Object::View(view) => Some((object, view)),
+        _ => None,
+    })
+}
+
+fn views(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let rows = all_views(facts).map(|(object, _)| {
+        let mut row = catalog_row(facts, object);
+        row.extend([bit(false), bit(false)]);
+        row
+    });
+    rows.collect()
+}
+
+// Columns and indexes
+
+fn columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for table in facts.tables {
+        push_columns(&mut rows, table, table.id);
+    }
+    for user_type in facts.catalog.user_types() {
+        if let UserTypeKind::Table { template, object } = &user_type.kind {
+            push_columns(&mut rows, template, *object);
+        }
+    }
+    rows
+}
+
+fn push_columns(rows: &mut Vec<Vec<Value>>, table: &TableSchema, id: ObjectId) {
+    for (ordinal, column) in table.columns.iter().enumerate() {
+        let (length, precision, scale) = type_facts(column.sql_type);
+        let default = column.default.as_ref();
+        let default = default.and_then(|default| constraint_id(table, &default.name));
+        let mut row = column_row(id, ordinal, column);
+        row.extend([
+            Value::SmallInt(length),
+            Value::TinyInt(precision),
+            Value::TinyInt(scale),
+            collation(column),
+            bit(column.nullable),
+            bit(column.sql_type.is_character() || column.sql_type.is_binary()),
+            bit(column.identity.is_some()),
+            bit(column.computed.is_some()),
+            bit(false),
+            bit(false),
+            Value::Int(0),
+            Value::Int(default.unwrap_or(0)),
+            Value::Int(0),
+            bit(false),
+            bit(false),
+            Value::TinyInt(0),
+            text("NOT_APPLICABLE"),
+            Value::Null,
+            bit(false),
+            bit(false),
+        ]);
+        rows.push(row);
+    }
+}
+
+/// What `sys.columns` and the views that inherit from it begin with.
+fn column_row(table: ObjectId, ordinal: usize, column: &Column) -> Vec<Value> {
+    let number = type_number(column.sql_type);
+    vec![
+        Value::Int(table),
+        text(&column.name),
+        Value::Int(ordinal as i32 + 1),
+        Value::TinyInt(number),
+        Value::Int(i32::from(number)),
+    ]
+}
+
+pub(crate) fn collation(column: &Column) -> Value {
+    if column.sql_type.is_character() { text(column.collation.name()) } else { Value::Null }
+}
+
+fn identity_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for table in facts.tables {
+        for (ordinal, column) in table.columns.iter().enumerate() {
+            let Some(identity) = column.identity else { continue };
+            let mut row = column_row(table.id, ordinal, column);
+            row.extend([
+                bit(true),
+                Value::BigInt(identity.seed),
+                Value::BigInt(identity.increment),
+                facts.identities.get(&table.id).map_or(Value::Null, |last| Value::BigInt(*last)),
+                bit(false),
+            ]);
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+fn computed_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for table in facts.tables {
+        for (ordinal, column) in table.columns.iter().enumerate() {
+            let Some(definition) = &column.computed else { continue };
+            let mut row = column_row(table.id, ordinal, column);
+            row.extend([bit(column.nullable), bit(true), text(format!("({definition})")), bit(true)]);
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+fn sysobjects(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let rows = objects(facts).into_iter().map(|row| {
+        let uid = match row[3] {
+            Value::Int(schema) => Value::SmallInt(schema as i16),
+            _ => Value::Null,
+        };
+        vec![row[0].clone(), row[1].clone(), row[5].clone(), uid, row[4].clone(), row[7].clone(), row[5].clone()]
+    });
+    rows.collect()
+}

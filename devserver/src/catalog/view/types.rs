@@ -1,0 +1,186 @@
+//! Types, schemas and sequences.
+
+use crate::catalog::catalog::{Object, SYS_SCHEMA_ID, UserTypeKind};
+use crate::catalog::system_view::{SYSNAME, SYSTEM_TYPES, bit, text, type_facts, type_number};
+use crate::catalog::view::tables::catalog_row;
+use crate::catalog::view::{BIG, BIT, CODE, CatalogView, Facts, INT, NAME, TINY, WHEN, WORD, object_columns};
+use crate::value::{Collation, SqlType, Value};
+
+pub(crate) static VIEWS: &[CatalogView] = &[
+    CatalogView {
+        schema: "sys",
+        name: "types",
+        columns: &[
+            ("name", NAME),
+            ("system_type_id", TINY),
+            ("user_type_id", INT),
+            ("schema_id", INT),
+            ("principal_id", INT),
+            ("max_length", SqlType::SmallInt),
+            ("precision", TINY),
+            ("scale", TINY),
+            ("collation_name", NAME),
+            ("is_nullable", BIT),
+            ("is_user_defined", BIT),
+            ("is_assembly_type", BIT),
+            ("default_object_id", INT),
+            ("rule_object_id", INT),
+            ("is_table_type", BIT),
+        ],
+        rows: types,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "table_types",
+        columns: &[
+            ("name", NAME),
+            ("system_type_id", TINY),
+            ("user_type_id", INT),
+            ("schema_id", INT),
+            ("is_user_defined", BIT),
+            ("is_table_type", BIT),
+            ("type_table_object_id", INT),
+            ("is_memory_optimized", BIT),
+        ],
+        rows: table_types,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "schemas",
+        columns: &[("name", NAME), ("schema_id", INT), ("principal_id", INT)],
+        rows: schemas,
+    },
+    CatalogView {
+        schema: "sys",
+        name: "sequences",
+        columns: object_columns!(
+            ("start_value", BIG),
+            ("increment", BIG),
+            ("minimum_value", BIG),
+            ("maximum_value", BIG),
+            ("is_cycling", BIT),
+            ("system_type_id", TINY),
+            ("user_type_id", INT),
+            ("is_exhausted", BIT),
+        ),
+        rows: sequences,
+    },
+];
+
+// Types, schemas, modules
+
+fn types(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    let mut push = |name: &str, system: u8, id: i32, schema: Value, facts: (i16, u8, u8), kind: (bool, bool, bool)| {
+        let (length, precision, scale) = facts;
+        let (nullable, is_user, is_table) = kind;
+        let has_collation = matches!(system, 167 | 175 | 231 | 239);
+        rows.push(vec![
+            text(name),
+            Value::TinyInt(system),
+            Value::Int(id),
+            schema,
+            Value::Null,
+            Value::SmallInt(length),
+            Value::TinyInt(precision),
+            Value::TinyInt(scale),
+            if has_collation { text(Collation::default().name()) } else { Value::Null },
+            bit(nullable),
+            bit(is_user),
+            bit(false),
+            Value::Int(0),
+            Value::Int(0),
+            bit(is_table),
+        ]);
+    };
+    let sys = Value::Int(SYS_SCHEMA_ID);
+    for (name, id) in SYSTEM_TYPES {
+        // The sizes that a type has at most, see "sys.types".
+        let facts = match *name {
+            "char" | "varchar" | "nchar" | "nvarchar" | "binary" | "varbinary" => (8000, 0, 0),
+            "decimal" | "numeric" => (17, 38, 38),
+            "time" => (5, 16, 7),
+            "datetime2" => (8, 27, 7),
+            "datetimeoffset" => (10, 34, 7),
+            "timestamp" => (8, 0, 0),
+            other => system_facts(other),
+        };
+        push(name, *id, i32::from(*id), sys.clone(), facts, (*name != "timestamp", false, false));
+    }
+    push("sysname", 231, SYSNAME, sys, (256, 0, 0), (false, false, false));
+    for user_type in facts.catalog.user_types() {
+        let schema = facts.schema_id(&user_type.schema);
+        match &user_type.kind {
+            UserTypeKind::Table { .. } => {
+                push(&user_type.name, 243, user_type.id, schema, (-1, 0, 0), (false, true, true));
+            }
+            UserTypeKind::Alias { base, nullable } => {
+                let number = type_number(*base);
+                push(&user_type.name, number, user_type.id, schema, type_facts(*base), (*nullable, true, false));
+            }
+        }
+    }
+    rows
+}
+
+fn system_facts(name: &str) -> (i16, u8, u8) {
+    let ty = match name {
+        "uniqueidentifier" => SqlType::UniqueIdentifier,
+        "date" => SqlType::Date,
+        "tinyint" => SqlType::TinyInt,
+        "smallint" => SqlType::SmallInt,
+        "int" => SqlType::Int,
+        "real" => SqlType::Real,
+        "datetime" => SqlType::DateTime,
+        "float" => SqlType::Float,
+        "bit" => SqlType::Bit,
+        "bigint" => SqlType::BigInt,
+        _ => return (0, 0, 0),
+    };
+    type_facts(ty)
+}
+
+fn table_types(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for user_type in facts.catalog.user_types() {
+        if let UserTypeKind::Table { object, .. } = &user_type.kind {
+            rows.push(vec![
+                text(&user_type.name),
+                Value::TinyInt(243),
+                Value::Int(user_type.id),
+                facts.schema_id(&user_type.schema),
+                bit(true),
+                bit(true),
+                Value::Int(*object),
+                bit(false),
+            ]);
+        }
+    }
+    rows
+}
+
+fn schemas(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let schemas = facts.catalog.schemas().iter();
+    schemas.map(|schema| vec![text(&schema.name), Value::Int(schema.id), Value::Int(schema.owner)]).collect()
+}
+
+fn sequences(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for object in facts.catalog.objects() {
+        let Object::Sequence(sequence) = object else { continue };
+        let number = type_number(sequence.ty);
+        let mut row = catalog_row(facts, object);
+        row.extend([
+            Value::BigInt(sequence.start),
+            Value::BigInt(sequence.increment),
+            Value::BigInt(sequence.min),
+            Value::BigInt(sequence.max),
+            bit(sequence.cycle),
+            Value::TinyInt(number),
+            Value::Int(i32::from(number)),
+            bit(sequence.next.lock().is_none()),
+        ]);
+        rows.push(row);
+    }
+    rows
+}

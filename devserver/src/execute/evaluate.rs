@@ -1,0 +1,259 @@
+//! Computes bound expressions and conditions on the rows of a [`Frame`].
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::bind::next_value::Forbidden;
+use crate::error::{NOT_SUPPORTED, SqlError, SqlResult};
+use crate::execute::frame::{Frame, Run, SlotRow};
+use crate::execute::operator;
+use crate::execute::system_function;
+use crate::plan::scalar::{CompareOp, Condition, FunctionNode, LikeCondition, Node, Scalar};
+use crate::value::{self, Call, Pattern, Value, compare};
+
+impl Scalar {
+    /// The value, if it is only to be fetched.
+    fn peek<'v>(&'v self, run: &'v Run<'_>, frame: &'v Frame) -> Option<&'v Value> {
+        match &self.node {
+            Node::Constant(value) => Some(value),
+            Node::Column { slot, ordinal } => match &frame.rows[*slot] {
+                SlotRow::Values(values) => Some(&values[*ordinal]),
+                SlotRow::Stored(..) => None,
+            },
+            Node::Variable(place) => Some(&run.scope.values[*place]),
+            _ => None,
+        }
+    }
+
+    pub fn eval(&self, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Value> {
+        match &self.node {
+            Node::Constant(value) => Ok(value.clone()),
+            Node::Column { slot, ordinal } => Ok(frame.rows[*slot].get(*ordinal)),
+            Node::Variable(place) => Ok(run.scope.values[*place].clone()),
+            Node::Unary(op, operand) => {
+                let value = operand.eval(run, frame)?;
+                value::unary(*op, &value, operand.ty)
+            }
+            Node::Binary(op, left, right) => {
+                let left_value = left.eval(run, frame)?;
+                let right_value = right.eval(run, frame)?;
+                value::binary(*op, &left_value, left.ty, &right_value, right.ty, self.ty)
+            }
+            Node::Convert { operand, style, explicit, attempt } => {
+                let value = operand.eval(run, frame)?;
+                let style = match style {
+                    Some(style) => match style.eval(run, frame)? {
+                        Value::Null => return Ok(Value::Null),
+                        style => style.as_i64().and_then(|style| i32::try_from(style).ok()),
+                    },
+                    None => None,
+                };
+                match value::convert(value, operand.ty, self.ty, style, *explicit) {
+                    Err(error) if *attempt && error.number != NOT_SUPPORTED => Ok(Value::Null),
+                    result => result,
+                }
+            }
+            Node::Case { branches, otherwise } => {
+                for (condition, result) in branches {
+                    if condition.holds(run, frame)? {
+                        return result.eval(run, frame);
+                    }
+                }
+                match otherwise {
+                    Some(otherwise) => otherwise.eval(run, frame),
+                    None => Ok(Value::Null),
+                }
+            }
+            Node::Coalesce(arguments) => {
+                for argument in arguments {
+                    let value = argument.eval(run, frame)?;
+                    if !value.is_null() {
+                        return Ok(value);
+                    }
+                }
+                Ok(Value::Null)
+            }
+            Node::Function(call) => eval_function(call, run, frame),
+            Node::System(function, arguments) => {
+                let mut values = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    values.push(argument.eval(run, frame)?);
+                }
+                system_function::eval(*function, &values, run)
+            }
+            Node::Subquery(plan) => operator::scalar_subquery(plan, run, frame),
+            Node::NextValue(id) => {
+                // All of a row get the same value of a sequence.
+                let known = frame.next_values.iter().find(|(sequence, _)| sequence == id).map(|(_, value)| *value);
+                let value = match known {
+                    Some(value) => value,
+                    None => {
+                        if run.state.options.row_limit > 0 {
+                            return Err(Forbidden::Limited.error());
+                        }
+                        let value = next_value(*id, run)?;
+                        frame.next_values.push((*id, value));
+                        value
+                    }
+                };
+                value::convert(Value::BigInt(value), value::SqlType::BigInt, self.ty, None, false)
+            }
+        }
+    }
+}
+
+/// The next value of a sequence, by its number.
+pub fn next_value(sequence: i32, run: &Run<'_>) -> SqlResult<i64> {
+    let catalog = run.database.catalog.read();
+    let Some(crate::catalog::catalog::Object::Sequence(sequence)) = catalog.object_by_id(sequence) else {
+        return Err(SqlError::new(208, "Invalid object name of a sequence."));
+    };
+    let sequence = Arc::clone(sequence);
+    drop(catalog);
+    sequence.next_value()
+}
+
+fn eval_function(call: &FunctionNode, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Value> {
+    let surroundings = Call { now: run.now, collation: call.collation, date_part: call.date_part };
+    // Most functions have one or two arguments, which need no allocation.
+    match call.arguments.as_slice() {
+        [only] => {
+            let values = [only.eval(run, frame)?];
+            call.function.eval(&values, &call.types, &surroundings)
+        }
+        [first, second] => {
+            let values = [first.eval(run, frame)?, second.eval(run, frame)?];
+            call.function.eval(&values, &call.types, &surroundings)
+        }
+        arguments => {
+            let mut values = Vec::with_capacity(arguments.len());
+            for argument in arguments {
+                values.push(argument.eval(run, frame)?);
+            }
+            call.function.eval(&values, &call.types, &surroundings)
+        }
+    }
+}
+
+fn matches(op: CompareOp, order: Ordering) -> bool {
+    match op {
+        CompareOp::Equal => order.is_eq(),
+        CompareOp::NotEqual => order.is_ne(),
+        CompareOp::Less => order.is_lt(),
+        CompareOp::LessOrEqual => order.is_le(),
+        CompareOp::Greater => order.is_gt(),
+        CompareOp::GreaterOrEqual => order.is_ge(),
+    }
+}
+
+impl Condition {
+    /// Whether it is true; unknown is not.
+    pub fn holds(&self, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<bool> {
+        Ok(self.test(run, frame)? == Some(true))
+    }
+
+    /// True, false, or unknown (`None`).
+    pub fn test(&self, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Option<bool>> {
+        match self {
+            Condition::And(terms) => {
+                let mut result = Some(true);
+                for term in terms {
+                    match term.test(run, frame)? {
+                        Some(true) => {}
+                        Some(false) => return Ok(Some(false)),
+                        None => result = None,
+                    }
+                }
+                Ok(result)
+            }
+            Condition::Or(terms) => {
+                let mut result = Some(false);
+                for term in terms {
+                    match term.test(run, frame)? {
+                        Some(false) => {}
+                        Some(true) => return Ok(Some(true)),
+                        None => result = None,
+                    }
+                }
+                Ok(result)
+            }
+            Condition::Not(term) => Ok(term.test(run, frame)?.map(|truth| !truth)),
+            Condition::Compare { op, left, right, collation } => {
+                if let (Some(left), Some(right)) = (left.peek(run, frame), right.peek(run, frame)) {
+                    if left.is_null() || right.is_null() {
+                        return Ok(None);
+                    }
+                    return Ok(Some(matches(*op, compare(left, right, *collation))));
+                }
+                let left = left.eval(run, frame)?;
+                if left.is_null() {
+                    return Ok(None);
+                }
+                let right = right.eval(run, frame)?;
+                if right.is_null() {
+                    return Ok(None);
+                }
+                Ok(Some(matches(*op, compare(&left, &right, *collation))))
+            }
+            Condition::InList { value, list, collation } => {
+                let value = value.eval(run, frame)?;
+                if value.is_null() {
+                    return Ok(None);
+                }
+                let mut result = Some(false);
+                for item in list {
+                    let item = item.eval(run, frame)?;
+                    if item.is_null() {
+                        result = None;
+                    } else if compare(&value, &item, *collation).is_eq() {
+                        return Ok(Some(true));
+                    }
+                }
+                Ok(result)
+            }
+            Condition::InQuery { value, query, collation } => {
+                let value = value.eval(run, frame)?;
+                operator::in_query(query, &value, *collation, run, frame)
+            }
+            Condition::Like(like) => like.test(run, frame),
+            Condition::IsNull(value) => {
+                if let Node::Column { slot, ordinal } = value.node {
+                    return Ok(Some(frame.rows[slot].is_null(ordinal)));
+                }
+                Ok(Some(value.eval(run, frame)?.is_null()))
+            }
+            Condition::Exists(query) => Ok(Some(operator::exists(query, run, frame)?)),
+        }
+    }
+}
+
+impl LikeCondition {
+    fn test(&self, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Option<bool>> {
+        let value = self.value.eval(run, frame)?;
+        let Some(text) = value.as_str() else { return Ok(None) };
+        if let Some(pattern) = &self.prepared {
+            return Ok(Some(pattern.matches(text)));
+        }
+        let pattern = self.pattern.eval(run, frame)?;
+        let Some(pattern) = pattern.as_str() else { return Ok(None) };
+        let escape = match &self.escape {
+            Some(escape) => match escape.eval(run, frame)? {
+                Value::Null => return Ok(None),
+                escape => Some(escape),
+            },
+            None => None,
+        };
+        let escape = escape.as_ref().and_then(|escape| escape.as_str());
+        Ok(Some(Pattern::new(pattern, escape, self.unicode, self.collation)?.matches(text)))
+    }
+}
+
+/// Whether all conditions are true.
+pub fn all_hold(conditions: &[Condition], run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<bool> {
+    for condition in conditions {
+        if !condition.holds(run, frame)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

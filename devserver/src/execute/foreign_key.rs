@@ -1,0 +1,413 @@
+//! Foreign keys: a row needs its partner, and a partner that goes takes its rows along, leaves them behind, or may not
+//! go.
+//!
+//! Everything is looked at after the statement has changed its rows, so that rows can come and go together. Whoever
+//! inserts reads the partner under an S lock: it waits for a session that has changed or deleted it. Whoever deletes
+//! reads the referring rows under S locks: without an index on the referring columns that is the whole table, and one
+//! row that somebody has locked stops it, as in SQL Server. These locks are taken under READ UNCOMMITTED and row
+//! versions too.
+//!
+//! Source: "Primary and foreign key constraints" (MicrosoftDocs/sql-docs,
+//! docs/relational-databases/tables/primary-and-foreign-key-constraints.md).
+
+use std::sync::Arc;
+
+use crate::bind::binder::Binder;
+use crate::bind::modify::TableRules;
+use crate::error::{SqlError, SqlResult};
+use crate::execute::frame::{Frame, Run};
+use crate::execute::modify;
+use crate::plan::table_hints::{Access, TableHints};
+use crate::storage::{
+    Direction, ForeignKey, Found, IndexId, ReferentialAction, RowChange, Scan, SeekRange, TableSchema,
+};
+use crate::tsql::ast::{IsolationLevel, TriggerEvent};
+use crate::value::{Value, compare};
+
+/// What a statement has to look after in the table that it changes.
+#[derive(Debug, Default)]
+pub struct ForeignKeys {
+    references: Vec<Reference>,
+    referrers: Vec<Referrer>,
+}
+
+/// A foreign key of the table.
+#[derive(Debug)]
+pub struct Reference {
+    name: Arc<str>,
+    columns: Vec<usize>,
+    partner: Lookup,
+    same_table: bool,
+}
+
+/// A foreign key that refers to the table.
+#[derive(Debug)]
+struct Referrer {
+    name: Arc<str>,
+    /// The columns that are referred to.
+    columns: Vec<usize>,
+    /// The same columns once more: a key can be there again.
+    partner: Lookup,
+    rows: Lookup,
+    on_delete: ReferentialAction,
+    on_update: ReferentialAction,
+    same_table: bool,
+    /// What the referring rows are subject to when they change along.
+    cascade: Option<Box<Cascade>>,
+}
+
+#[derive(Debug)]
+struct Cascade {
+    rules: TableRules,
+    keys: ForeignKeys,
+    /// What the table has enabled triggers for.
+    trigger_events: Vec<TriggerEvent>,
+}
+
+/// How the rows of a table are found by some of its columns.
+#[derive(Debug)]
+struct Lookup {
+    table: Arc<TableSchema>,
+    columns: Vec<usize>,
+    index: IndexId,
+    /// The places in `columns` of the key columns that are sought.
+    sought: Vec<usize>,
+}
+
+/// Which statements a plan can be: they bear on different keys.
+#[derive(Debug, Clone, Copy)]
+pub struct Changes<'c> {
+    pub inserts: bool,
+    pub deletes: bool,
+    /// The columns that are given a value.
+    pub updates: &'c [usize],
+}
+
+/// The ordinals of named columns, which are known to be there.
+fn ordinals(schema: &TableSchema, names: &[Arc<str>]) -> SqlResult<Vec<usize>> {
+    let find = |name: &Arc<str>| {
+        schema.column_named(name).ok_or_else(|| SqlError::new(207, format!("Invalid column name '{name}'.")))
+    };
+    names.iter().map(find).collect()
+}
+
+impl Lookup {
+    fn new(table: &Arc<TableSchema>, columns: Vec<usize>) -> Lookup {
+        let mut best = (table.row_index(), Vec::new());
+        for index in table.indexes.iter().filter(|index| index.filter.is_none()) {
+            let mut sought = Vec::new();
+            for key in &index.key {
+                match columns.iter().position(|column| *column == key.column) {
+                    Some(position) => sought.push(position),
+                    None => break,
+                }
+            }
+            if sought.len() > best.1.len() {
+                best = (index.id, sought);
+            }
+        }
+        let (index, sought) = best;
+        Lookup { table: Arc::clone(table), columns, index, sought }
+    }
+
+    /// The rows with a key, at most `most` of them.
+    fn find(&self, key: &[Value], access: Access, most: usize, run: &mut Run<'_>) -> SqlResult<Vec<Found>> {
+        let level = match run.state.options.isolation {
+            IsolationLevel::ReadUncommitted | IsolationLevel::Snapshot => IsolationLevel::ReadCommitted,
+            other => other,
+        };
+        let hints = TableHints { isolation: Some(level), read_committed_lock: true, ..TableHints::default() };
+        let locks = hints.lock_plan(level, false, access)?;
+        let range = SeekRange {
+            equal: self.sought.iter().map(|&position| key[position].clone()).collect(),
+            ..SeekRange::default()
+        };
+        let storage = run.storage()?;
+        let (latch, tx) = (&mut storage.latch, &mut storage.tx);
+        let mut scan = Scan::open(latch, tx, self.table.id, self.index, &range, Direction::Forward, locks, false)?;
+        let mut found = Vec::new();
+        while found.len() < most {
+            let Some(row) = scan.next(latch, tx)? else { break };
+            let values = row.row.values(&self.table);
+            let is_it = self.columns.iter().zip(key).all(|(column, wanted)| {
+                let collation = self.table.columns[*column].collation;
+                !values[*column].is_null() && compare(&values[*column], wanted, collation).is_eq()
+            });
+            if is_it {
+                found.push(row);
+            } else {
+                scan.release_last(latch, tx);
+            }
+        }
+        Ok(found)
+    }
+
+    fn is_there(&self, key: &[Value], run: &mut Run<'_>) -> SqlResult<bool> {
+        Ok(!self.find(key, Access::Read, 1, run)?.is_empty())
+    }
+}
+
+/// The key in some columns of a row; `None` if one of them is NULL, which refers to nothing.
+fn key_of(row: &[Value], columns: &[usize]) -> Option<Vec<Value>> {
+    let key: Vec<Value> = columns.iter().map(|column| row[*column].clone()).collect();
+    (!key.iter().any(Value::is_null)).then_some(key)
+}
+
+fn conflict(verb: &str, kind: &str, name: &str, lookup: &Lookup, run: &Run<'_>) -> SqlError {
+    let table = &lookup.table;
+    let column = match lookup.columns[..] {
+        [column] => format!(", column '{}'", table.columns[column].name),
+        _ => String::new(),
+    };
+    SqlError::new(
+        547,
+        format!(
+            "The {verb} statement conflicted with the {kind} constraint \"{name}\". The conflict occurred in database \
+             \"{}\", table \"{}.{}\"{column}.",
+            run.database.name, table.schema, table.name
+        ),
+    )
+}
+
+impl Reference {
+    pub fn check(&self, verb: &str, row: &[Value], run: &mut Run<'_>) -> SqlResult<()> {
+        let Some(key) = key_of(row, &self.columns) else { return Ok(()) };
+        if self.partner.is_there(&key, run)? {
+            return Ok(());
+        }
+        let kind = if self.same_table { "FOREIGN KEY SAME TABLE" } else { "FOREIGN KEY" };
+        Err(conflict(verb, kind, &self.name, &self.partner, run))
+    }
+}
+
+impl Referrer {
+    fn action(&self, verb_deletes: bool) -> ReferentialAction {
+        if verb_deletes { self.on_delete } else { self.on_update }
+    }
+
+    /// Nobody refers to the key any more, or it is there again.
+    fn check(&self, verb: &str, key: &[Value], run: &mut Run<'_>) -> SqlResult<()> {
+        if !self.rows.is_there(key, run)? || self.partner.is_there(key, run)? {
+            return Ok(());
+        }
+        let kind = if self.same_table { "SAME TABLE REFERENCE" } else { "REFERENCE" };
+        Err(conflict(verb, kind, &self.name, &self.rows, run))
+    }
+
+    /// The rows that refer to `key` get `new_key` (`None`: they are deleted).
+    fn follow(
+        &self,
+        verb: &str,
+        key: &[Value],
+        new_key: Option<&[Value]>,
+        run: &mut Run<'_>,
+        frame: &mut Frame,
+    ) -> SqlResult<()> {
+        let cascade = self.cascade.as_ref().expect("bound for every action but NO ACTION");
+        let child = &self.rows.table;
+        let found = self.rows.find(key, Access::Change, usize::MAX, run)?;
+        // "If any tables in the cascading chain are not affected … AFTER triggers do not fire" there.
+        let event = if new_key.is_some() { TriggerEvent::Update } else { TriggerEvent::Delete };
+        if !found.is_empty() && cascade.trigger_events.contains(&event) {
+            return Err(SqlError::not_supported(format!(
+                "changing rows of '{}', which has triggers, by the foreign key '{}'",
+                child.name, self.name
+            )));
+        }
+        let Some(new_key) = new_key else {
+            let mut deleted = Vec::with_capacity(found.len());
+            for row in found {
+                let storage = run.storage()?;
+                storage.latch.delete(&mut storage.tx, child.id, &row.key)?;
+                deleted.push(row.row.values(child));
+            }
+            return cascade.keys.rows_deleted(verb, &deleted, run, frame);
+        };
+        let mut changes = Vec::with_capacity(found.len());
+        let mut rows = Vec::with_capacity(found.len());
+        for row in found {
+            let old = row.row.values(child);
+            let mut new = old.clone();
+            for (column, value) in self.rows.columns.iter().zip(new_key) {
+                new[*column] = value.clone();
+            }
+            modify::finish_row(run, frame, child, &cascade.rules, &mut new, verb)?;
+            changes.push(RowChange::new(child, row.key, new.clone())?);
+            rows.push((old, new));
+        }
+        let storage = run.storage()?;
+        storage.latch.update_rows(&mut storage.tx, child.id, &changes)?;
+        for (_, new) in &rows {
+            cascade.keys.check_row(verb, new, run)?;
+        }
+        cascade.keys.rows_updated(verb, &rows, run, frame)
+    }
+
+    /// What the referring columns become under SET NULL and SET DEFAULT.
+    fn replacement(&self, action: ReferentialAction, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Value>> {
+        let cascade = self.cascade.as_ref().expect("bound for every action but NO ACTION");
+        let mut key = Vec::with_capacity(self.rows.columns.len());
+        for column in &self.rows.columns {
+            key.push(match &cascade.rules.defaults[*column] {
+                Some(default) if action == ReferentialAction::SetDefault => default.eval(run, frame)?,
+                _ => Value::Null,
+            });
+        }
+        Ok(key)
+    }
+}
+
+impl ForeignKeys {
+    pub fn has_references(&self) -> bool {
+        !self.references.is_empty()
+    }
+
+    pub fn has_referrers(&self) -> bool {
+        !self.referrers.is_empty()
+    }
+
+    /// A row is there that was not, or has other values: its partners must be there.
+    pub fn check_row(&self, verb: &str, row: &[Value], run: &mut Run<'_>) -> SqlResult<()> {
+        for reference in &self.references {
+            reference.check(verb, row, run)?;
+        }
+        Ok(())
+    }
+
+    /// Rows are gone.
+    pub fn rows_deleted(&self, verb: &str, rows: &[Vec<Value>], run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<()> {
+        let gone: Vec<(&[Value], Option<&[Value]>)> = rows.iter().map(|row| (row.as_slice(), None)).collect();
+        self.keys_gone(verb, true, &gone, run, frame)
+    }
+
+    /// Rows have changed: the old and the new ones.
+    pub fn rows_updated(
+        &self,
+        verb: &str,
+        rows: &[(Vec<Value>, Vec<Value>)],
+        run: &mut Run<'_>,
+        frame: &mut Frame,
+    ) -> SqlResult<()> {
+        let gone: Vec<(&[Value], Option<&[Value]>)> =
+            rows.iter().map(|(old, new)| (old.as_slice(), Some(new.as_slice()))).collect();
+        self.keys_gone(verb, false, &gone, run, frame)
+    }
+
+    fn keys_gone(
+        &self,
+        verb: &str,
+        deleted: bool,
+        rows: &[(&[Value], Option<&[Value]>)],
+        run: &mut Run<'_>,
+        frame: &mut Frame,
+    ) -> SqlResult<()> {
+        for referrer in &self.referrers {
+            let action = referrer.action(deleted);
+            for (old, new) in rows {
+                let Some(key) = key_of(old, &referrer.columns) else { continue };
+                let new_key = new.map(|new| referrer.columns.iter().map(|column| new[*column].clone()).collect());
+                let new_key: Option<Vec<Value>> = new_key;
+                if new_key.as_ref() == Some(&key) {
+                    continue;
+                }
+                match action {
+                    ReferentialAction::NoAction => referrer.check(verb, &key, run)?,
+                    ReferentialAction::Cascade => referrer.follow(verb, &key, new_key.as_deref(), run, frame)?,
+                    ReferentialAction::SetNull | ReferentialAction::SetDefault => {
+                        let replacement = referrer.replacement(action, run, frame)?;
+                        referrer.follow(verb, &key, Some(&replacement), run, frame)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Binder<'_> {
+    /// The foreign keys that a statement has to look after.
+    pub fn bind_foreign_keys(&mut self, schema: &Arc<TableSchema>, changes: Changes<'_>) -> SqlResult<ForeignKeys> {
+        let mut keys = ForeignKeys::default();
+        for key in schema.foreign_keys.iter().filter(|key| !key.disabled) {
+            let reference = self.bind_reference(schema, key)?;
+            if changes.inserts || reference.columns.iter().any(|column| changes.updates.contains(column)) {
+                keys.references.push(reference);
+            }
+        }
+        if !changes.deletes && changes.updates.is_empty() {
+            return Ok(keys);
+        }
+        for (child, key) in referring_keys(self.latch, schema) {
+            if key.disabled {
+                continue;
+            }
+            let columns = ordinals(schema, &key.referenced_columns)?;
+            if !changes.deletes && !columns.iter().any(|column| changes.updates.contains(column)) {
+                continue;
+            }
+            keys.referrers.push(self.bind_referrer(schema, &child, &key, columns)?);
+        }
+        Ok(keys)
+    }
+
+    pub fn bind_reference(&mut self, schema: &Arc<TableSchema>, key: &ForeignKey) -> SqlResult<Reference> {
+        let partner = match key.referenced {
+            None => Arc::clone(schema),
+            Some(id) => self.table_handle(id)?.schema,
+        };
+        Ok(Reference {
+            name: Arc::clone(&key.name),
+            columns: ordinals(schema, &key.columns)?,
+            partner: Lookup::new(&partner, ordinals(&partner, &key.referenced_columns)?),
+            same_table: partner.id == schema.id,
+        })
+    }
+
+    fn bind_referrer(
+        &mut self,
+        schema: &Arc<TableSchema>,
+        child: &Arc<TableSchema>,
+        key: &ForeignKey,
+        columns: Vec<usize>,
+    ) -> SqlResult<Referrer> {
+        let child_columns = ordinals(child, &key.columns)?;
+        let changes_along =
+            key.on_delete != ReferentialAction::NoAction || key.on_update != ReferentialAction::NoAction;
+        let cascade = if changes_along {
+            let slot = self.new_slot()?;
+            let rules = self.bind_rules(child, slot)?;
+            // Cascades make no circles (1785), so this ends.
+            let changes = Changes { inserts: false, deletes: true, updates: &child_columns };
+            let keys = self.bind_foreign_keys(child, changes)?;
+            Some(Box::new(Cascade { rules, keys, trigger_events: self.trigger_events(child) }))
+        } else {
+            None
+        };
+        Ok(Referrer {
+            name: Arc::clone(&key.name),
+            partner: Lookup::new(schema, columns.clone()),
+            columns,
+            rows: Lookup::new(child, child_columns),
+            on_delete: key.on_delete,
+            on_update: key.on_update,
+            same_table: child.id == schema.id,
+            cascade,
+        })
+    }
+}
+
+/// The foreign keys that refer to a table, with the tables they belong to.
+pub fn referring_keys(latch: &crate::storage::Latch<'_>, schema: &TableSchema) -> Vec<(Arc<TableSchema>, ForeignKey)> {
+    let mut found = Vec::new();
+    if schema.lifetime != crate::storage::Lifetime::Permanent {
+        return found;
+    }
+    for table in latch.tables() {
+        for key in &table.foreign_keys {
+            if key.referenced.unwrap_or(table.id) == schema.id {
+                found.push((Arc::clone(&table), key.clone()));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,139 @@
+//! sys.dm_db_index_operational_stats: what was done to each index.
+//!
+//! Source: MicrosoftDocs/sql-docs,
+//! docs/relational-databases/system-dynamic-management-views/sys-dm-db-index-operational-stats-transact-sql.md. Columns
+//! about pages, latches and what stands off a row are left out; who asks for one is refused (59000). There are no page
+//! locks.
+
+use crate::bind::binder::{Binder, Uses, display_name};
+use crate::bind::expression::implicit;
+use crate::bind::source::Relation;
+use crate::bind::table_function::{FunctionColumn, TableFunction};
+use crate::catalog::principal::SecurableId;
+use crate::error::{SqlError, SqlResult};
+use crate::execute::frame::{Frame, Run};
+use crate::plan::scalar::{Scalar, slot_bit};
+use crate::storage::{IndexActivity, ObjectId, fold};
+use crate::tsql::ast::{Expr, Ident, ObjectName};
+use crate::value::{SqlType, Value};
+
+const NAME: &str = "dm_db_index_operational_stats";
+
+/// A column of type bigint.
+type Count = (&'static str, fn(&IndexActivity) -> u64);
+
+/// Beside the four columns that say which index it is.
+const COUNTS: &[Count] = &[
+    ("leaf_insert_count", |counts| counts.inserts),
+    ("leaf_delete_count", |counts| counts.deletes),
+    ("leaf_update_count", |counts| counts.updates),
+    ("leaf_ghost_count", |counts| counts.ghosts),
+    ("range_scan_count", |counts| counts.range_scans),
+    ("singleton_lookup_count", |counts| counts.singleton_lookups),
+    ("row_lock_count", |counts| counts.row_locks),
+    ("row_lock_wait_count", |counts| counts.row_lock_waits),
+    ("row_lock_wait_in_ms", |counts| counts.row_lock_wait_ms),
+    ("page_lock_count", |_| 0),
+    ("page_lock_wait_count", |_| 0),
+    ("page_lock_wait_in_ms", |_| 0),
+    ("index_lock_promotion_attempt_count", |counts| counts.promotion_attempts),
+    ("index_lock_promotion_count", |counts| counts.promotions),
+];
+
+/// How many columns it has.
+pub const WIDTH: usize = 4 + COUNTS.len();
+
+/// Whether a name in FROM means it.
+pub fn is_meant(name: &ObjectName) -> bool {
+    name.schema.as_ref().is_some_and(|schema| fold(schema) == "sys") && fold(&name.name) == NAME
+}
+
+impl Binder<'_> {
+    /// Its arguments: database, object, index and partition.
+    pub fn bind_index_activity(
+        &mut self,
+        name: &ObjectName,
+        arguments: &[Expr],
+        alias: Option<&Ident>,
+        columns: &[Ident],
+    ) -> SqlResult<Relation> {
+        let [database, object, index, partition] = arguments else {
+            let message = format!(
+                "An insufficient number of arguments were supplied for the procedure or function {}.",
+                display_name(name)
+            );
+            return Err(SqlError::new(313, message).state(3));
+        };
+        let mut bound = Vec::with_capacity(4);
+        for argument in [database, object, index, partition] {
+            bound.push(implicit(self.bind_expr(argument)?, SqlType::Int)?);
+        }
+        let arguments: [Scalar; 4] = bound.try_into().expect("there were four");
+        let mut described = vec![
+            FunctionColumn::new("database_id", SqlType::SmallInt),
+            FunctionColumn::new("object_id", SqlType::Int),
+            FunctionColumn::new("index_id", SqlType::Int),
+            FunctionColumn::new("partition_number", SqlType::Int),
+        ];
+        described.extend(COUNTS.iter().map(|(name, _)| FunctionColumn::new(name, SqlType::BigInt)));
+        self.uses = Uses::Database;
+        let function = TableFunction::IndexActivity(Box::new(arguments));
+        let relation = self.add_function(function, described, NAME, alias, columns)?;
+        if let Relation::Function { slot, .. } = &relation {
+            self.system_slots |= slot_bit(*slot);
+        }
+        Ok(relation)
+    }
+}
+
+pub fn rows(arguments: &[Scalar; 4], run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Vec<Value>>> {
+    let mut given = [None; 4];
+    for (value, argument) in given.iter_mut().zip(arguments) {
+        *value = argument.eval(run, frame)?.as_i64();
+    }
+    let [database, object, index, partition] = given;
+    // 0 is "all" but for an index, which is that of a heap.
+    let (database, object, partition) = (database.unwrap_or(0), object.unwrap_or(0), partition.unwrap_or(0));
+    let index = index.filter(|index| *index != -1);
+    if database != 0 && database != i64::from(run.database.id) {
+        return Err(SqlError::not_supported(format!("{NAME} of another database than the current one")));
+    }
+    check_permission(run, object as ObjectId)?;
+    let database_id = run.database.id;
+    let latch = &run.storage()?.latch;
+    let mut rows = Vec::new();
+    for table in latch.tables().iter().filter(|table| object == 0 || i64::from(table.id) == object) {
+        let heap = table.clustered().is_none().then_some(table.row_index());
+        let ids = heap.into_iter().chain(table.indexes.iter().map(|index| index.id));
+        for id in ids.filter(|id| index.is_none_or(|index| index == i64::from(*id)) && partition <= 1) {
+            let counts = latch.activity(table.id, id);
+            let mut row = vec![
+                Value::SmallInt(database_id as i16),
+                Value::Int(table.id),
+                Value::Int(i32::from(id)),
+                Value::Int(1),
+            ];
+            row.extend(COUNTS.iter().map(|(_, count)| Value::BigInt(count(&counts) as i64)));
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+/// CONTROL on the object, or VIEW DATABASE STATE.
+fn check_permission(run: &Run<'_>, object: ObjectId) -> SqlResult<()> {
+    let catalog = run.database.catalog.read();
+    let user = run.state.user;
+    if catalog.principals.has(user, "VIEW DATABASE STATE", SecurableId::Database) {
+        return Ok(());
+    }
+    let table = run.storage.as_ref().and_then(|storage| storage.latch.schema(object));
+    let schema = table.and_then(|table| catalog.schema(&table.schema));
+    if schema.is_some_and(|schema| {
+        catalog.principals.has(user, "CONTROL", SecurableId::Object { id: object, schema: schema.id })
+    }) {
+        return Ok(());
+    }
+    let message = format!("VIEW DATABASE STATE permission denied in database '{}'.", run.database.name);
+    Err(SqlError::new(262, message).severity(14))
+}

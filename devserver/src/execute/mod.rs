@@ -1,0 +1,17 @@
+//! From plans to rows.
+
+pub mod aggregate;
+pub mod evaluate;
+pub mod foreign_key;
+pub mod frame;
+pub mod index_activity;
+pub mod merge;
+pub mod modify;
+pub mod open_json;
+pub mod operator;
+pub mod recursion;
+pub mod select_into;
+pub mod session_state;
+pub mod system_function;
+pub mod variables;
+pub mod window;

@@ -1,0 +1,176 @@
+//! OPENJSON: the members or elements of a JSON text as rows.
+//!
+//! Source: "OPENJSON" (MicrosoftDocs/sql-docs, docs/t-sql/functions/openjson-transact-sql.md).
+
+use std::sync::Arc;
+
+use crate::bind::binder::Binder;
+use crate::bind::expression::implicit;
+use crate::bind::source::Relation;
+use crate::bind::table_function::{FunctionColumn, TableFunction};
+use crate::error::{SqlError, SqlResult};
+use crate::execute::frame::{Frame, Run};
+use crate::plan::scalar::Scalar;
+use crate::tsql::ast::{Expr, Ident, OpenJsonColumn};
+use crate::value::functions::json::{self, Item, Kind, Path};
+use crate::value::{self, Collation, Length, SqlType, Value};
+
+/// The columns without WITH: key, value, type.
+const DEFAULT_WIDTH: usize = 3;
+
+#[derive(Debug)]
+pub struct OpenJson {
+    pub json: Scalar,
+    pub path: Option<Scalar>,
+    /// `None` without WITH.
+    columns: Option<Vec<JsonColumn>>,
+}
+
+#[derive(Debug)]
+struct JsonColumn {
+    path: Path,
+    ty: SqlType,
+    as_json: bool,
+}
+
+impl OpenJson {
+    pub fn width(&self) -> usize {
+        self.columns.as_ref().map_or(DEFAULT_WIDTH, Vec::len)
+    }
+}
+
+impl Binder<'_> {
+    pub fn bind_open_json(
+        &mut self,
+        json: &Expr,
+        path: Option<&Expr>,
+        columns: &[OpenJsonColumn],
+        alias: Option<&Ident>,
+    ) -> SqlResult<Relation> {
+        let json = self.bind_expr(json)?;
+        let collation = json.collation();
+        let json = implicit(json, SqlType::NVarChar(Length::Max))?;
+        let path = match path {
+            Some(path) => {
+                let path = self.bind_expr(path)?;
+                Some(implicit(path, SqlType::NVarChar(Length::Max))?)
+            }
+            None => None,
+        };
+        let mut described = Vec::new();
+        let with = if columns.is_empty() {
+            let binary = Collation::parse("Latin1_General_BIN2")?;
+            let key = FunctionColumn::new("key", SqlType::NVarChar(Length::Limit(4000)));
+            described.push(FunctionColumn { collation: binary, ..key });
+            let value = FunctionColumn::new("value", SqlType::NVarChar(Length::Max));
+            described.push(FunctionColumn { collation, ..value });
+            described.push(FunctionColumn { nullable: false, ..FunctionColumn::new("type", SqlType::Int) });
+            None
+        } else {
+            let mut with = Vec::with_capacity(columns.len());
+            for column in columns {
+                let bound = self.bind_json_column(column)?;
+                described.push(FunctionColumn { collation, ..FunctionColumn::new(&column.name, bound.ty) });
+                with.push(bound);
+            }
+            Some(with)
+        };
+        let call = OpenJson { json, path, columns: with };
+        self.add_function(TableFunction::OpenJson(Box::new(call)), described, "OPENJSON", alias, &[])
+    }
+
+    fn bind_json_column(&mut self, column: &OpenJsonColumn) -> SqlResult<JsonColumn> {
+        let ty = self.resolve_type(&column.data_type)?;
+        if column.as_json && ty != SqlType::NVarChar(Length::Max) {
+            return Err(SqlError::new(
+                13618,
+                "AS JSON option can be specified only for column of nvarchar(max) type in WITH clause.",
+            ));
+        }
+        if ty.is_binary() {
+            return Err(SqlError::not_supported("a binary column in OPENJSON … WITH"));
+        }
+        let path = match &column.path {
+            Some(path) => Path::parse(path)?,
+            None => Path::of_key(&column.name),
+        };
+        Ok(JsonColumn { path, ty, as_json: column.as_json })
+    }
+}
+
+pub fn rows(call: &OpenJson, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Vec<Value>>> {
+    let json = call.json.eval(run, frame)?;
+    let Some(text) = json.as_str() else { return Ok(Vec::new()) };
+    let path = match &call.path {
+        None => Path::default(),
+        Some(path) => match path.eval(run, frame)?.as_str() {
+            Some(path) => Path::parse(path)?,
+            None => return Ok(Vec::new()),
+        },
+    };
+    let Some(found) = json::follow(text, &path)? else { return Ok(Vec::new()) };
+    if !found.is_composite() {
+        if path.strict {
+            return Err(SqlError::new(
+                13611,
+                "Value referenced by JSON path is not an array or object and cannot be opened with OPENJSON.",
+            ));
+        }
+        return Ok(Vec::new());
+    }
+    let Some(columns) = &call.columns else { return default_rows(found) };
+    // Each element of an array is a row; an object is one row.
+    let items = match found.kind {
+        Kind::Array => found.children()?.into_iter().map(|(_, item)| item).collect(),
+        _ => vec![found],
+    };
+    let mut rows = Vec::with_capacity(items.len());
+    for item in items {
+        let mut row = Vec::with_capacity(columns.len());
+        for column in columns {
+            row.push(column_value(column, item)?);
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn default_rows(found: Item<'_>) -> SqlResult<Vec<Vec<Value>>> {
+    let mut rows = Vec::new();
+    for (position, (key, item)) in found.children()?.into_iter().enumerate() {
+        let key = key.unwrap_or_else(|| position.to_string());
+        let value = if item.is_composite() { Some(item.text.to_string()) } else { item.scalar() };
+        let kind = match item.kind {
+            Kind::Null => 0,
+            Kind::Text => 1,
+            Kind::Number => 2,
+            Kind::Boolean => 3,
+            Kind::Array => 4,
+            Kind::Object => 5,
+        };
+        let value = value.map_or(Value::Null, |value| Value::String(Arc::from(value)));
+        rows.push(vec![Value::String(Arc::from(key)), value, Value::Int(kind)]);
+    }
+    Ok(rows)
+}
+
+fn column_value(column: &JsonColumn, item: Item<'_>) -> SqlResult<Value> {
+    let Some(found) = json::follow_from(item, &column.path)? else { return Ok(Value::Null) };
+    if column.as_json {
+        if found.is_composite() {
+            return Ok(Value::String(Arc::from(found.text)));
+        }
+        return if column.path.strict { Err(json::no_composite()) } else { Ok(Value::Null) };
+    }
+    if found.is_composite() {
+        return if column.path.strict { Err(json::no_scalar()) } else { Ok(Value::Null) };
+    }
+    let Some(text) = found.scalar() else { return Ok(Value::Null) };
+    if let Some(limit) = column.ty.length().and_then(Length::limit)
+        && text.encode_utf16().count() > limit
+    {
+        return Err(SqlError::not_supported("OPENJSON … WITH a text that is longer than its column"));
+    }
+    let text = Value::String(Arc::from(text));
+    value::convert(text, SqlType::NVarChar(Length::Max), column.ty, None, true)
+}

@@ -1,0 +1,149 @@
+//! SELECT … INTO: makes a table of a query's columns and fills it.
+//!
+//! The table is made first, then the rows are inserted, each as a statement of its own: "if the inserts fail, they will
+//! all be rolled back, but the new (empty) table will remain".
+//!
+//! Source: "INTO Clause" (MicrosoftDocs/sql-docs, docs/t-sql/queries/select-into-clause-transact-sql.md).
+
+use std::sync::Arc;
+
+use crate::bind::query::{Block, BoundQuery};
+use crate::bind::source::Relation;
+use crate::error::{SqlError, SqlResult};
+use crate::execute::frame::{Flow, Frame, Run};
+use crate::execute::modify::StatementResult;
+use crate::execute::operator::run_query;
+use crate::execute::variables::Activation;
+use crate::plan::query::{OutputColumn, QueryPlan};
+use crate::session::session::Session;
+use crate::storage::{Column, Identity, Lifetime, ObjectId, TableSchema, fold};
+use crate::tsql::ast::{ObjectName, QueryBody, SelectStatement};
+use crate::value::{SqlType, Value};
+
+/// Where the rows of a SELECT go.
+#[derive(Debug)]
+pub struct IntoTable {
+    name: ObjectName,
+    /// The column that takes the identity property of the column it is selected from.
+    identity: Option<(usize, Identity)>,
+}
+
+/// The INTO of a SELECT: it stands in the first query of a set operation.
+fn into_name(body: &QueryBody) -> Option<&ObjectName> {
+    match body {
+        QueryBody::Select(select) => select.into.as_ref(),
+        QueryBody::SetOperation { left, .. } => into_name(left),
+    }
+}
+
+impl IntoTable {
+    pub fn bind(statement: &SelectStatement, bound: &BoundQuery) -> Option<IntoTable> {
+        let name = into_name(&statement.query.body)?.clone();
+        let identity = match bound {
+            BoundQuery::Block(block) => inherited_identity(block),
+            BoundQuery::Plan(_) => None,
+        };
+        Some(IntoTable { name, identity })
+    }
+
+    pub fn is_temporary(&self) -> bool {
+        self.name.name.starts_with('#')
+    }
+
+    /// What the new table looks like; 1038 for a column without name, 2705 for a name that is there twice.
+    fn schema(&self, columns: &[OutputColumn], schema: &str) -> SqlResult<TableSchema> {
+        let mut result: Vec<Column> = Vec::with_capacity(columns.len());
+        for (ordinal, column) in columns.iter().enumerate() {
+            if column.name.is_empty() {
+                return Err(SqlError::new(
+                    1038,
+                    "An object or column name is missing or empty. For SELECT INTO statements, verify each column has a \
+                     name. For other statements, look for empty alias names. Aliases defined as \"\" or [] are not \
+                     allowed. Change the alias to a valid name.",
+                )
+                .severity(15)
+                .state(5));
+            }
+            if column.ty == SqlType::Variant {
+                return Err(SqlError::not_supported("a column of the type sql_variant"));
+            }
+            if result.iter().any(|other| fold(&other.name) == fold(&column.name)) {
+                return Err(SqlError::new(
+                    2705,
+                    format!(
+                        "Column names in each table must be unique. Column name '{}' in table '{}' is specified more \
+                         than once.",
+                        column.name, self.name.name
+                    ),
+                )
+                .state(3));
+            }
+            result.push(Column {
+                name: Arc::clone(&column.name),
+                sql_type: column.ty,
+                nullable: column.nullable,
+                collation: column.collation,
+                identity: self.identity.filter(|(of, _)| *of == ordinal).map(|(_, identity)| identity),
+                default: None,
+                computed: None,
+                value_when_absent: Value::Null,
+            });
+        }
+        Ok(TableSchema { columns: result, ..TableSchema::new(schema, &self.name.name, Lifetime::Permanent) })
+    }
+}
+
+/// The identity property goes on if the column comes once, as it is, from the only table of the query.
+fn inherited_identity(block: &Block) -> Option<(usize, Identity)> {
+    let Relation::Table(table) = &block.relation else { return None };
+    if block.aggregation.is_some() || block.distinct {
+        return None;
+    }
+    let mut found = None;
+    for (position, item) in block.items.iter().enumerate() {
+        let Some((slot, ordinal)) = item.scalar.as_column().filter(|(slot, _)| *slot == table.slot) else { continue };
+        debug_assert_eq!(slot, table.slot);
+        let Some(identity) = table.table.schema.columns[ordinal].identity else { continue };
+        if found.replace((position, identity)).is_some() {
+            return None;
+        }
+    }
+    found
+}
+
+impl Session {
+    /// Makes the table; its number.
+    pub(crate) fn make_into(
+        &mut self,
+        into: &IntoTable,
+        columns: &[OutputColumn],
+        scope: &mut Activation,
+    ) -> SqlResult<ObjectId> {
+        self.store_table(&into.name, scope, |_, schema| into.schema(columns, schema))
+    }
+}
+
+/// Fills the table that [`Session::make_into`] made.
+pub fn fill(query: &QueryPlan, table: ObjectId, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
+    let mut rows = Vec::new();
+    run_query(query, run, frame, &mut |_, frame, row| {
+        frame.next_values.clear();
+        rows.push(row);
+        Ok(Flow::Continue)
+    })?;
+    let count = rows.len() as u64;
+    let storage = run.storage()?;
+    let schema = storage.latch.schema(table).cloned().ok_or_else(|| SqlError::new(208, "Invalid object name."))?;
+    for mut row in rows {
+        for (value, column) in row.iter_mut().zip(&schema.columns) {
+            if column.sql_type == SqlType::RowVersion {
+                *value = Value::Bytes(storage.latch.next_row_version().to_be_bytes().into());
+            }
+            if let (Some(_), Some(value)) = (column.identity, value.as_i64()) {
+                storage.latch.note_identity(table, value);
+            }
+        }
+        storage.latch.insert(&mut storage.tx, table, &row)?;
+    }
+    Ok(StatementResult { count, ..Default::default() })
+}

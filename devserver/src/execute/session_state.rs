@@ -1,0 +1,135 @@
+//! What a session remembers between statements: its SET options, who it is, and the results that the functions
+//! `@@ROWCOUNT`, `@@ERROR`, `ERROR_MESSAGE()` … ask for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::SqlError;
+use crate::session::cursor::SharedCursor;
+use crate::storage::{ObjectId, fold};
+use crate::tsql::ast::IsolationLevel;
+
+/// The session options that procedures restore when they end.
+///
+/// The defaults are those of ODBC, OLE DB and .NET clients, which set them at login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    pub no_count: bool,
+    /// SET NOEXEC ON: batches are compiled, and nothing in them is done until it is OFF again.
+    pub no_exec: bool,
+    pub xact_abort: bool,
+    pub isolation: IsolationLevel,
+    pub ansi_nulls: bool,
+    pub ansi_padding: bool,
+    pub ansi_warnings: bool,
+    pub arith_abort: bool,
+    pub cursor_close_on_commit: bool,
+    pub concat_null_yields_null: bool,
+    pub quoted_identifier: bool,
+    /// SET ROWCOUNT; 0 is no limit.
+    pub row_limit: u64,
+    pub lock_timeout: Option<Duration>,
+    pub deadlock_priority: i8,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            no_count: false,
+            no_exec: false,
+            xact_abort: false,
+            isolation: IsolationLevel::ReadCommitted,
+            ansi_nulls: true,
+            ansi_padding: true,
+            ansi_warnings: true,
+            arith_abort: true,
+            cursor_close_on_commit: false,
+            concat_null_yields_null: true,
+            quoted_identifier: true,
+            row_limit: 0,
+            lock_timeout: None,
+            deadlock_priority: 0,
+        }
+    }
+}
+
+impl Options {
+    /// `@@OPTIONS`.
+    ///
+    /// Source: "Configure the user options" (MicrosoftDocs/sql-docs,
+    /// docs/database-engine/configure-windows/configure-the-user-options-server-configuration-option.md).
+    pub fn bits(&self) -> i32 {
+        let flags = [
+            (self.ansi_warnings, 8),
+            (self.ansi_padding, 16),
+            (self.ansi_nulls, 32),
+            (self.arith_abort, 64),
+            (self.cursor_close_on_commit, 4),
+            (self.quoted_identifier, 256),
+            (self.no_count, 512),
+            // ANSI_NULL_DFLT_ON, which clients set at login too.
+            (true, 1024),
+            (self.concat_null_yields_null, 4096),
+            (self.xact_abort, 16384),
+        ];
+        flags.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum()
+    }
+}
+
+/// A `#temp` table and the procedure level that made it.
+#[derive(Debug, Clone)]
+pub struct TemporaryTable {
+    pub name: String,
+    pub id: ObjectId,
+    pub level: u32,
+}
+
+#[derive(Debug)]
+pub struct SessionState {
+    pub spid: i32,
+    pub login: Arc<str>,
+    /// The login may do everything on the server.
+    pub is_administrator: bool,
+    pub host_name: Arc<str>,
+    pub app_name: Arc<str>,
+    /// The user in the current database.
+    pub user: i32,
+    pub default_schema: Arc<str>,
+    pub options: Options,
+    pub row_count: i64,
+    pub error: i32,
+    /// `@@IDENTITY`.
+    pub identity: Option<i64>,
+    /// `@@TRANCOUNT`.
+    pub transaction_count: i32,
+    /// The transaction can only be rolled back: XACT_STATE() is -1.
+    pub doomed: bool,
+    /// The errors of the CATCH blocks that are running, the innermost last.
+    pub caught: Vec<SqlError>,
+    /// `@@NESTLEVEL`.
+    pub nest_level: u32,
+    /// How many triggers are running.
+    pub trigger_level: u32,
+    pub temporary_tables: Vec<TemporaryTable>,
+    /// SET IDENTITY_INSERT: the one table for which it is ON.
+    pub identity_insert: Option<ObjectId>,
+    pub context_info: Option<Arc<[u8]>>,
+    /// The global cursors by folded name.
+    pub cursors: Vec<(String, SharedCursor)>,
+    /// How many transactions have ended under SET CURSOR_CLOSE_ON_COMMIT ON: a cursor that was opened before is closed.
+    pub cursor_closing_transactions: u64,
+    /// `@@FETCH_STATUS`.
+    pub fetch_status: i32,
+    /// `@@CURSOR_ROWS`.
+    pub cursor_rows: i32,
+    /// INSERT … EXEC is running: it cannot nest, and nothing can be rolled back in it.
+    pub in_insert_exec: bool,
+}
+
+impl SessionState {
+    /// The `#temp` table that a name means: the one made last.
+    pub fn temporary_table(&self, name: &str) -> Option<ObjectId> {
+        let name = fold(name);
+        self.temporary_tables.iter().rev().find(|table| table.name == name).map(|table| table.id)
+    }
+}

@@ -1,0 +1,483 @@
+//! Chooses how a FROM clause is computed: the order of its tables, nested loops or tables of hashes, and, in
+//! [`crate::plan::access_path`], the index of each table.
+//!
+//! Inner joins are taken apart into their tables and conditions and put together again: in the order written if a hint
+//! asks for it, else always the table next of which the fewest rows are expected. Every condition is checked as soon as
+//! all the columns it needs are there.
+
+use crate::bind::binder::PlanOptions;
+use crate::bind::expression::compares_alike;
+use crate::bind::source::{BlockRelation, JoinRelation, Relation, TableRelation};
+use crate::error::{SqlError, SqlResult};
+use crate::plan::access_path::AccessPath;
+use crate::plan::query::{HashJoin, LoopKind, Operator, SortKey, TableScan};
+use crate::plan::scalar::{CompareOp, Condition, Scalar, SlotSet};
+use crate::storage::Latch;
+use crate::tsql::ast::{JoinHint, JoinKind};
+use crate::value::Collation;
+
+pub struct Planner<'a> {
+    pub latch: &'a Latch<'a>,
+    pub options: PlanOptions,
+    pub used_columns: &'a [Vec<bool>],
+}
+
+/// A table or other source of an inner join, with the hint of the join that brought it in.
+struct Leaf {
+    relation: Relation,
+    hint: Option<JoinHint>,
+    /// OUTER APPLY: its rows may be missing.
+    optional: bool,
+}
+
+/// An operator and what is known of it.
+struct Planned {
+    operator: Operator,
+    /// Its rows come in the order asked for.
+    ordered: bool,
+}
+
+/// The error of hints that no plan can follow.
+pub fn impossible_hints() -> SqlError {
+    SqlError::new(
+        8622,
+        "Query processor could not produce a query plan because of the hints defined in this query. Resubmit the query \
+         without specifying any hints and without using SET FORCEPLAN.",
+    )
+}
+
+impl Planner<'_> {
+    /// The operator for a FROM clause and its conditions, and whether its rows come in `order`.
+    pub fn plan(
+        &self,
+        relation: Relation,
+        conditions: Vec<Condition>,
+        order: &[SortKey],
+        limited: bool,
+    ) -> SqlResult<(Operator, bool)> {
+        let bound = !relation.slots();
+        let planned = self.plan_joins(relation, conditions, bound, order, limited)?;
+        Ok((planned.operator, planned.ordered || order.is_empty()))
+    }
+
+    fn plan_joins(
+        &self,
+        relation: Relation,
+        mut conditions: Vec<Condition>,
+        mut bound: SlotSet,
+        order: &[SortKey],
+        limited: bool,
+    ) -> SqlResult<Planned> {
+        let own = relation.slots();
+        let mut leaves = Vec::new();
+        let mut forced = self.options.force_order;
+        flatten(relation, None, &mut leaves, &mut conditions, &mut forced)?;
+
+        let mut result: Option<Planned> = None;
+        let startup = take_matching(&mut conditions, |slots| slots & own == 0);
+        if !startup.is_empty() {
+            let operator = Operator::Filter { input: Box::new(Operator::Unit), conditions: startup };
+            result = Some(Planned { operator, ordered: true });
+        }
+        let mut is_first = true;
+        let mut left_slots: SlotSet = 0;
+        while !leaves.is_empty() {
+            let next = if forced { 0 } else { self.best_leaf(&leaves, &conditions, bound, own)? };
+            let leaf = leaves.remove(next);
+            let slots = leaf.relation.slots();
+            let applicable = take_matching(&mut conditions, |read| read & own & !(bound | slots) == 0);
+            let leaf_order = if is_first { order } else { &[] };
+            result = Some(match result {
+                None => self.plan_leaf(leaf.relation, applicable, bound, leaf_order, limited && leaves.is_empty())?,
+                Some(left) => self.join(left, left_slots, leaf, applicable, bound, leaf_order, limited)?,
+            });
+            left_slots |= slots;
+            bound |= slots;
+            is_first = false;
+        }
+        let mut result = result.unwrap_or(Planned { operator: Operator::Unit, ordered: true });
+        if !conditions.is_empty() {
+            result.operator = Operator::Filter { input: Box::new(result.operator), conditions };
+        }
+        Ok(result)
+    }
+
+    /// The leaf of which the fewest rows are expected; of equals, the one written first.
+    fn best_leaf(&self, leaves: &[Leaf], conditions: &[Condition], bound: SlotSet, own: SlotSet) -> SqlResult<usize> {
+        let mut best: Option<(f64, usize)> = None;
+        for (position, leaf) in leaves.iter().enumerate() {
+            // An APPLY comes after what it reads.
+            if leaf.relation.outer_slots() & own & !bound != 0 || (leaf.optional && leaves.len() > 1) {
+                continue;
+            }
+            let rows = self.expected_rows(&leaf.relation, conditions, bound)?;
+            if best.is_none_or(|(fewest, _)| rows < fewest) {
+                best = Some((rows, position));
+            }
+        }
+        Ok(best.map_or(0, |(_, position)| position))
+    }
+
+    fn expected_rows(&self, relation: &Relation, conditions: &[Condition], bound: SlotSet) -> SqlResult<f64> {
+        Ok(match relation {
+            Relation::Unit => 0.5,
+            Relation::Table(table) => {
+                let usable = bound | relation.slots();
+                let usable: Vec<&Condition> =
+                    conditions.iter().filter(|condition| condition.slots() & !usable == 0).collect();
+                AccessPath::choose(self, table, &usable, &[], false)?.rows
+            }
+            Relation::Values { rows, .. } => rows.len() as f64,
+            Relation::Derived { .. } => 200.0,
+            Relation::View { .. } => 100.0,
+            Relation::Function { .. } | Relation::Working { .. } => 50.0,
+            Relation::Block(block) if !block.limit.is_none() => 20.0,
+            Relation::Join(_) | Relation::Apply { .. } | Relation::Block(_) => 2000.0,
+        })
+    }
+
+    /// Joins what has been planned so far with one more leaf.
+    #[allow(clippy::too_many_arguments)] // They are the state of the loop in `plan_joins`.
+    fn join(
+        &self,
+        left: Planned,
+        left_slots: SlotSet,
+        leaf: Leaf,
+        conditions: Vec<Condition>,
+        bound: SlotSet,
+        order: &[SortKey],
+        limited: bool,
+    ) -> SqlResult<Planned> {
+        let slots = leaf.relation.slots();
+        let mut right_slots = Vec::new();
+        leaf.relation.widths(&mut right_slots);
+        let depends = leaf.relation.outer_slots() & left_slots != 0;
+        let wants_loop = leaf.hint == Some(JoinHint::Loop) || (leaf.hint.is_none() && self.options.loop_joins);
+        let wants_hash = matches!(leaf.hint, Some(JoinHint::Hash | JoinHint::Merge))
+            || (leaf.hint.is_none() && self.options.hash_joins);
+        let has_keys = conditions.iter().any(|condition| join_key(condition, left_slots, slots).is_some());
+        if wants_hash && (!has_keys || depends) && left_slots != 0 {
+            return Err(impossible_hints());
+        }
+        let is_target = contains_target(&leaf.relation);
+        let use_hash = has_keys
+            && !depends
+            && !wants_loop
+            && !leaf.optional
+            && (wants_hash || !self.would_seek(&leaf.relation, &conditions, left_slots)?);
+        if !use_hash {
+            let kind = if leaf.optional { LoopKind::Left } else { LoopKind::Inner };
+            let right = self.plan_leaf(leaf.relation, conditions, bound, order, limited)?;
+            let ordered = if left_slots == 0 { right.ordered } else { left.ordered };
+            let operator = Operator::Loop {
+                kind,
+                left: Box::new(left.operator),
+                right: Box::new(right.operator),
+                on: Vec::new(),
+                right_slots,
+                target_on_right: is_target,
+            };
+            return Ok(Planned { operator, ordered });
+        }
+        let operator = self.hash_join(
+            LoopKind::Inner,
+            left.operator,
+            leaf.relation,
+            conditions,
+            left_slots,
+            right_slots,
+            is_target,
+        )?;
+        Ok(Planned { operator, ordered: left.ordered })
+    }
+
+    #[allow(clippy::too_many_arguments)] // The parts of one operator.
+    fn hash_join(
+        &self,
+        kind: LoopKind,
+        left: Operator,
+        right: Relation,
+        conditions: Vec<Condition>,
+        left_slots: SlotSet,
+        right_slots: Vec<(usize, usize)>,
+        target_on_right: bool,
+    ) -> SqlResult<Operator> {
+        let slots = right.slots();
+        let mut keys = Vec::new();
+        let mut on = Vec::new();
+        let mut own_conditions = Vec::new();
+        for condition in conditions {
+            if let Some(key) = join_key(&condition, left_slots, slots) {
+                keys.push(key);
+            } else if condition.slots() & left_slots == 0 {
+                own_conditions.push(condition);
+            } else {
+                on.push(condition);
+            }
+        }
+        let right = self.plan_joins(right, own_conditions, !(left_slots | slots), &[], false)?;
+        Ok(Operator::Hash(Box::new(HashJoin {
+            kind,
+            left,
+            right: right.operator,
+            keys,
+            on,
+            right_slots,
+            target_on_right,
+        })))
+    }
+
+    /// Whether a table would be read by seeking with columns of the tables before it.
+    fn would_seek(&self, relation: &Relation, conditions: &[Condition], left_slots: SlotSet) -> SqlResult<bool> {
+        let Relation::Table(table) = relation else { return Ok(false) };
+        let conditions: Vec<&Condition> = conditions.iter().collect();
+        let path = AccessPath::choose(self, table, &conditions, &[], false)?;
+        Ok(path.reads() & left_slots != 0)
+    }
+
+    fn plan_leaf(
+        &self,
+        relation: Relation,
+        conditions: Vec<Condition>,
+        bound: SlotSet,
+        order: &[SortKey],
+        limited: bool,
+    ) -> SqlResult<Planned> {
+        let (operator, rest) = match relation {
+            Relation::Table(table) => return self.plan_table(table, conditions, order, limited),
+            Relation::Unit => (Operator::Unit, conditions),
+            Relation::Values { slot, rows, .. } => (Operator::Values { slot, rows }, conditions),
+            Relation::Derived { slot, query } => (Operator::Derived { slot, query }, conditions),
+            Relation::View { slot, view } => (Operator::View { slot, view }, conditions),
+            Relation::Function { slot, function } => (Operator::Function { slot, function }, conditions),
+            Relation::Working { slot, working, .. } => (Operator::Working { slot, working }, conditions),
+            Relation::Join(join) => self.plan_outer_join(*join, conditions, bound)?,
+            Relation::Apply { outer, left, right } => {
+                debug_assert!(outer, "CROSS APPLY is taken apart by flatten");
+                self.plan_outer_apply(*left, *right, conditions, bound)?
+            }
+            Relation::Block(block) => (self.plan_block(*block)?, conditions),
+        };
+        let operator =
+            if rest.is_empty() { operator } else { Operator::Filter { input: Box::new(operator), conditions: rest } };
+        Ok(Planned { operator, ordered: order.is_empty() })
+    }
+
+    fn plan_block(&self, block: BlockRelation) -> SqlResult<Operator> {
+        let BlockRelation { input, conditions, window, mut sort, limit } = block;
+        let mut slots: Vec<(usize, usize)> = Vec::new();
+        input.widths(&mut slots);
+        let mut slots: Vec<usize> = slots.into_iter().map(|(slot, _)| slot).collect();
+        let order: &[SortKey] = if window.is_none() { &sort } else { &[] };
+        let (mut operator, ordered) = self.plan(input, conditions, order, !limit.is_none())?;
+        if ordered && window.is_none() {
+            sort.clear();
+        }
+        if let Some((slot, functions)) = window {
+            operator = Operator::Window { input: Box::new(operator), slots: slots.clone(), slot, functions };
+            slots.push(slot);
+        }
+        if limit.is_none() {
+            return Ok(operator);
+        }
+        Ok(Operator::Top { input: Box::new(operator), slots, sort, limit })
+    }
+
+    fn plan_table(
+        &self,
+        table: TableRelation,
+        conditions: Vec<Condition>,
+        order: &[SortKey],
+        limited: bool,
+    ) -> SqlResult<Planned> {
+        let references: Vec<&Condition> = conditions.iter().collect();
+        let path = AccessPath::choose(self, &table, &references, order, limited)?;
+        let ordered = path.ordered;
+        let mut residual = Vec::new();
+        for (position, condition) in conditions.iter().enumerate() {
+            if !path.consumed.contains(&position) {
+                residual.push(condition.clone());
+            }
+        }
+        let TableRelation { slot, table, hints, access } = table;
+        let scan = TableScan {
+            slot,
+            table,
+            index: path.index,
+            equal: path.equal,
+            any_of: path.any_of,
+            lower: path.lower,
+            upper: path.upper,
+            direction: path.direction,
+            residual,
+            hints,
+            access,
+            covering: path.covering,
+        };
+        Ok(Planned { operator: Operator::Table(Box::new(scan)), ordered })
+    }
+
+    /// LEFT, RIGHT and FULL JOIN; returns the conditions that are still to be checked on its result.
+    fn plan_outer_join(
+        &self,
+        join: JoinRelation,
+        mut conditions: Vec<Condition>,
+        bound: SlotSet,
+    ) -> SqlResult<(Operator, Vec<Condition>)> {
+        let JoinRelation { kind, hint, left, right, on } = join;
+        let (left, right) = if kind == JoinKind::Right { (right, left) } else { (left, right) };
+        let (left_slots, right_slots) = (left.slots(), right.slots());
+        let mut right_widths = Vec::new();
+        right.widths(&mut right_widths);
+        if kind == JoinKind::Full {
+            if contains_target(&left) || contains_target(&right) {
+                return Err(SqlError::not_supported("changing a table of a FULL JOIN"));
+            }
+            let mut left_widths = Vec::new();
+            left.widths(&mut left_widths);
+            let left = self.plan_joins(left, Vec::new(), bound, &[], false)?;
+            let right = self.plan_joins(right, Vec::new(), bound, &[], false)?;
+            let operator = Operator::Full {
+                left: Box::new(left.operator),
+                right: Box::new(right.operator),
+                on,
+                left_slots: left_widths,
+                right_slots: right_widths,
+            };
+            return Ok((operator, conditions));
+        }
+        let target_on_right = contains_target(&right);
+        let own_left = take_matching(&mut conditions, |slots| slots & right_slots == 0);
+        let left = self.plan_joins(left, own_left, bound, &[], false)?;
+        let has_keys = on.iter().any(|condition| join_key(condition, left_slots, right_slots).is_some());
+        let wants_loop = hint == Some(JoinHint::Loop) || (hint.is_none() && self.options.loop_joins);
+        let wants_hash = matches!(hint, Some(JoinHint::Hash | JoinHint::Merge));
+        if wants_hash && !has_keys {
+            return Err(impossible_hints());
+        }
+        let use_hash = has_keys && !wants_loop && (wants_hash || !self.would_seek(&right, &on, left_slots)?);
+        let operator = if use_hash {
+            self.hash_join(LoopKind::Left, left.operator, right, on, left_slots, right_widths, target_on_right)?
+        } else {
+            let right = self.plan_joins(right, on, bound | left_slots, &[], false)?;
+            Operator::Loop {
+                kind: LoopKind::Left,
+                left: Box::new(left.operator),
+                right: Box::new(right.operator),
+                on: Vec::new(),
+                right_slots: right_widths,
+                target_on_right,
+            }
+        };
+        Ok((operator, conditions))
+    }
+
+    fn plan_outer_apply(
+        &self,
+        left: Relation,
+        right: Relation,
+        mut conditions: Vec<Condition>,
+        bound: SlotSet,
+    ) -> SqlResult<(Operator, Vec<Condition>)> {
+        let (left_slots, right_slots) = (left.slots(), right.slots());
+        let mut widths = Vec::new();
+        right.widths(&mut widths);
+        let own_left = take_matching(&mut conditions, |slots| slots & right_slots == 0);
+        let left = self.plan_joins(left, own_left, bound, &[], false)?;
+        let right = self.plan_joins(right, Vec::new(), bound | left_slots, &[], false)?;
+        let operator = Operator::Loop {
+            kind: LoopKind::Left,
+            left: Box::new(left.operator),
+            right: Box::new(right.operator),
+            on: Vec::new(),
+            right_slots: widths,
+            target_on_right: false,
+        };
+        Ok((operator, conditions))
+    }
+}
+
+/// Takes the conditions out whose slots fulfil `test`.
+fn take_matching(conditions: &mut Vec<Condition>, test: impl Fn(SlotSet) -> bool) -> Vec<Condition> {
+    let mut taken = Vec::new();
+    let mut kept = Vec::new();
+    for condition in conditions.drain(..) {
+        if test(condition.slots()) {
+            taken.push(condition);
+        } else {
+            kept.push(condition);
+        }
+    }
+    *conditions = kept;
+    taken
+}
+
+/// Takes inner joins apart.
+fn flatten(
+    relation: Relation,
+    hint: Option<JoinHint>,
+    leaves: &mut Vec<Leaf>,
+    conditions: &mut Vec<Condition>,
+    forced: &mut bool,
+) -> SqlResult<()> {
+    match relation {
+        Relation::Join(join) if matches!(join.kind, JoinKind::Inner | JoinKind::Cross) => {
+            let JoinRelation { hint: own_hint, left, right, on, .. } = *join;
+            if own_hint.is_some() {
+                // A join hint fixes the order of all joins as written.
+                *forced = true;
+                if matches!(right, Relation::Join(_)) {
+                    return Err(SqlError::not_supported("a join hint before a join in parentheses"));
+                }
+            }
+            flatten(left, hint, leaves, conditions, forced)?;
+            flatten(right, own_hint, leaves, conditions, forced)?;
+            conditions.extend(on);
+        }
+        Relation::Apply { outer: false, left, right } => {
+            flatten(*left, hint, leaves, conditions, forced)?;
+            flatten(*right, None, leaves, conditions, forced)?;
+        }
+        Relation::Block(block) if block.window.is_none() && block.limit.is_none() => {
+            let BlockRelation { input, conditions: inner, .. } = *block;
+            flatten(input, hint, leaves, conditions, forced)?;
+            conditions.extend(inner);
+        }
+        other => leaves.push(Leaf { relation: other, hint, optional: false }),
+    }
+    Ok(())
+}
+
+/// The two sides of an equality between what stands to the left and the right relation.
+fn join_key(condition: &Condition, left_slots: SlotSet, right_slots: SlotSet) -> Option<(Scalar, Scalar, Collation)> {
+    let Condition::Compare { op: CompareOp::Equal, left, right, collation } = condition else { return None };
+    // Only values that are represented alike have the same key bytes when they are equal.
+    if !compares_alike(left.ty, right.ty) {
+        return None;
+    }
+    let (a, b) = (left.slots(), right.slots());
+    let from_left = |slots: SlotSet| slots & left_slots != 0 && slots & right_slots == 0;
+    let from_right = |slots: SlotSet| slots & right_slots != 0 && slots & left_slots == 0;
+    if from_left(a) && from_right(b) {
+        Some((left.clone(), right.clone(), *collation))
+    } else if from_left(b) && from_right(a) {
+        Some((right.clone(), left.clone(), *collation))
+    } else {
+        None
+    }
+}
+
+fn contains_target(relation: &Relation) -> bool {
+    match relation {
+        Relation::Table(table) => table.access == crate::plan::table_hints::Access::Change,
+        Relation::Join(join) => contains_target(&join.left) || contains_target(&join.right),
+        Relation::Apply { left, right, .. } => contains_target(left) || contains_target(right),
+        Relation::Block(block) => contains_target(&block.input),
+        Relation::Unit
+        | Relation::Values { .. }
+        | Relation::Derived { .. }
+        | Relation::View { .. }
+        | Relation::Function { .. }
+        | Relation::Working { .. } => false,
+    }
+}

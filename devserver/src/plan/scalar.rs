@@ -1,0 +1,493 @@
+//! Bound expressions: what the binder makes of the syntax tree. Every name is an ordinal, every type is known, and
+//! conversions that T-SQL makes implicitly stand in the tree. [`crate::execute::evaluate`] computes them.
+
+use std::sync::Arc;
+
+use crate::error::{SqlError, SqlResult};
+use crate::execute::system_function::SystemFunction;
+use crate::plan::query::QueryPlan;
+use crate::value::functions::digest::CHECKSUM_OF_NEWID;
+use crate::value::{BinaryOp, Collation, DatePart, Function, Pattern, SqlType, UnaryOp, Value};
+
+/// Where the collation of a string expression comes from; decides which side of a comparison wins.
+///
+/// Source: "Collation Precedence" (MicrosoftDocs/sql-docs, docs/t-sql/statements/collation-precedence-transact-sql.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CollationLabel {
+    /// A constant, a variable, or no string at all: gives way to everything.
+    Coercible,
+    /// A column.
+    Implicit(Collation),
+    /// COLLATE was written.
+    Explicit(Collation),
+    /// Two columns of different collations met: an error as soon as somebody compares with it.
+    Conflict,
+}
+
+impl CollationLabel {
+    /// The label of an expression made of two; 468 when both sides were written explicitly and differ.
+    pub fn combine(self, other: CollationLabel) -> SqlResult<CollationLabel> {
+        use CollationLabel::*;
+        Ok(match (self, other) {
+            (Explicit(a), Explicit(b)) if a != b => return Err(collation_conflict(a, b)),
+            (Explicit(a), _) | (_, Explicit(a)) => Explicit(a),
+            (Implicit(a), Implicit(b)) if a != b => Conflict,
+            (Conflict, _) | (_, Conflict) => Conflict,
+            (Implicit(a), _) | (_, Implicit(a)) => Implicit(a),
+            (Coercible, Coercible) => Coercible,
+        })
+    }
+}
+
+fn collation_conflict(a: Collation, b: Collation) -> SqlError {
+    SqlError::new(
+        468,
+        format!(
+            "Cannot resolve the collation conflict between \"{}\" and \"{}\" in the equal to operation.",
+            a.name(),
+            b.name()
+        ),
+    )
+}
+
+/// The collation two operands are compared with; 468 where there is none.
+pub fn comparison_collation(left: &Scalar, right: &Scalar) -> SqlResult<Collation> {
+    use CollationLabel::*;
+    if let (Implicit(a), Implicit(b)) = (left.label, right.label)
+        && a != b
+    {
+        return Err(collation_conflict(a, b));
+    }
+    match left.label.combine(right.label)? {
+        Implicit(collation) | Explicit(collation) => Ok(collation),
+        Coercible => Ok(Collation::default()),
+        Conflict => Err(SqlError::new(
+            451,
+            "Cannot resolve collation conflict occurring in the comparison operator of the statement.",
+        )),
+    }
+}
+
+/// An expression with what is known of its result.
+#[derive(Debug, Clone)]
+pub struct Scalar {
+    pub node: Node,
+    pub ty: SqlType,
+    pub nullable: bool,
+    pub label: CollationLabel,
+}
+
+#[derive(Debug, Clone)]
+pub enum Node {
+    Constant(Value),
+    /// A column of the row that stands in a slot of the statement.
+    Column {
+        slot: usize,
+        ordinal: usize,
+    },
+    /// A local variable or parameter, by its place in the scope.
+    Variable(usize),
+    Unary(UnaryOp, Box<Scalar>),
+    Binary(BinaryOp, Box<Scalar>, Box<Scalar>),
+    /// CAST, CONVERT and implicit conversions, to the type of the expression. `attempt`: NULL instead of an error.
+    Convert {
+        operand: Box<Scalar>,
+        style: Option<Box<Scalar>>,
+        explicit: bool,
+        attempt: bool,
+    },
+    /// CASE, IIF and NULLIF; the results have the type of the expression already.
+    Case {
+        branches: Vec<(Condition, Scalar)>,
+        otherwise: Option<Box<Scalar>>,
+    },
+    /// COALESCE; the arguments have the type of the expression already.
+    Coalesce(Vec<Scalar>),
+    Function(Box<FunctionNode>),
+    System(SystemFunction, Vec<Scalar>),
+    /// `(SELECT …)` as a value.
+    Subquery(Arc<QueryPlan>),
+    /// `NEXT VALUE FOR`: the number of the sequence.
+    NextValue(i32),
+}
+
+impl Node {
+    /// See [`Scalar::is_apart`].
+    pub fn is_apart(&self) -> bool {
+        !matches!(self, Node::System(..) | Node::NextValue(_) | Node::Subquery(_))
+    }
+
+    /// It gives another value each time it is asked.
+    pub fn is_volatile(&self) -> bool {
+        match self {
+            Node::NextValue(_) => true,
+            Node::Function(call) => matches!(call.function.name, "NEWID" | "NEWSEQUENTIALID" | CHECKSUM_OF_NEWID),
+            _ => false,
+        }
+    }
+}
+
+/// A call of a function that depends on its arguments (and the clock) only.
+#[derive(Clone)]
+pub struct FunctionNode {
+    pub function: &'static Function,
+    pub arguments: Vec<Scalar>,
+    pub types: Vec<SqlType>,
+    pub date_part: Option<DatePart>,
+    pub collation: Collation,
+}
+
+impl std::fmt::Debug for FunctionNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}({:?})", self.function.name, self.arguments)
+    }
+}
+
+/// A comparison's operator.
+pub use crate::tsql::ast::CompareOp;
+
+/// A bound search condition.
+#[derive(Debug, Clone)]
+pub enum Condition {
+    And(Vec<Condition>),
+    Or(Vec<Condition>),
+    Not(Box<Condition>),
+    /// Both sides have the same type.
+    Compare {
+        op: CompareOp,
+        left: Scalar,
+        right: Scalar,
+        collation: Collation,
+    },
+    /// All have the same type.
+    InList {
+        value: Scalar,
+        list: Vec<Scalar>,
+        collation: Collation,
+    },
+    /// `value IN (SELECT …)`; the value has the type of the query's column.
+    InQuery {
+        value: Scalar,
+        query: Arc<QueryPlan>,
+        collation: Collation,
+    },
+    Like(Box<LikeCondition>),
+    IsNull(Scalar),
+    Exists(Arc<QueryPlan>),
+}
+
+#[derive(Debug, Clone)]
+pub struct LikeCondition {
+    pub value: Scalar,
+    pub pattern: Scalar,
+    pub escape: Option<Scalar>,
+    /// One side is of a Unicode type, which changes how trailing blanks count.
+    pub unicode: bool,
+    pub collation: Collation,
+    /// The pattern, if it is a constant.
+    pub prepared: Option<Pattern>,
+}
+
+/// The slots an expression reads. A statement has at most 64.
+pub type SlotSet = u64;
+
+pub fn slot_bit(slot: usize) -> SlotSet {
+    1 << slot
+}
+
+impl Scalar {
+    pub fn constant(value: Value, ty: SqlType) -> Scalar {
+        let nullable = value == Value::Null;
+        Scalar { node: Node::Constant(value), ty, nullable, label: CollationLabel::Coercible }
+    }
+
+    pub fn null() -> Scalar {
+        Scalar::constant(Value::Null, SqlType::Int)
+    }
+
+    /// The value of a constant expression.
+    pub fn as_constant(&self) -> Option<&Value> {
+        match &self.node {
+            Node::Constant(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The slot and ordinal of a plain column.
+    pub fn as_column(&self) -> Option<(usize, usize)> {
+        match self.node {
+            Node::Column { slot, ordinal } => Some((slot, ordinal)),
+            _ => None,
+        }
+    }
+
+    pub fn collation(&self) -> Collation {
+        match self.label {
+            CollationLabel::Implicit(collation) | CollationLabel::Explicit(collation) => collation,
+            CollationLabel::Coercible | CollationLabel::Conflict => Collation::default(),
+        }
+    }
+
+    /// The slots the expression reads, those of subqueries included.
+    pub fn slots(&self) -> SlotSet {
+        let mut slots = 0;
+        self.visit(&mut |node| match node {
+            Node::Column { slot, .. } => slots |= slot_bit(*slot),
+            Node::Subquery(plan) => slots |= plan.outer_slots,
+            _ => {}
+        });
+        slots
+    }
+
+    /// It is computed from rows and variables alone, with nothing of the database.
+    pub fn is_apart(&self) -> bool {
+        let mut is_apart = true;
+        self.visit(&mut |node| is_apart &= node.is_apart());
+        is_apart
+    }
+
+    /// It has the same value for each row of a statement that sets no variables. The clock does not go on meanwhile.
+    pub fn is_constant_in_statement(&self) -> bool {
+        let mut is_constant = true;
+        self.visit(&mut |node| {
+            is_constant &= node.is_apart() && !node.is_volatile() && !matches!(node, Node::Column { .. });
+        });
+        is_constant
+    }
+
+    /// Calls `f` for this node and every node below it. Subqueries' own nodes are not visited, their outer columns are
+    /// in [`QueryPlan::outer_slots`]; the plans in conditions are passed as a subquery node.
+    pub fn visit(&self, f: &mut dyn FnMut(&Node)) {
+        f(&self.node);
+        match &self.node {
+            Node::Constant(_) | Node::Column { .. } | Node::Variable(_) | Node::Subquery(_) | Node::NextValue(_) => {}
+            Node::Unary(_, operand) => operand.visit(f),
+            Node::Binary(_, left, right) => {
+                left.visit(f);
+                right.visit(f);
+            }
+            Node::Convert { operand, style, .. } => {
+                operand.visit(f);
+                if let Some(style) = style {
+                    style.visit(f);
+                }
+            }
+            Node::Case { branches, otherwise } => {
+                for (condition, result) in branches {
+                    condition.visit(f);
+                    result.visit(f);
+                }
+                if let Some(otherwise) = otherwise {
+                    otherwise.visit(f);
+                }
+            }
+            Node::Coalesce(arguments) | Node::System(_, arguments) => {
+                for argument in arguments {
+                    argument.visit(f);
+                }
+            }
+            Node::Function(call) => {
+                for argument in &call.arguments {
+                    argument.visit(f);
+                }
+            }
+        }
+    }
+
+    /// Replaces nodes from the top down: where `f` gives a new expression, it stands in the place of the old one and
+    /// is not looked into again.
+    pub fn replace(&mut self, f: &mut dyn FnMut(&Scalar) -> SqlResult<Option<Scalar>>) -> SqlResult<()> {
+        if let Some(replacement) = f(self)? {
+            *self = replacement;
+            return Ok(());
+        }
+        match &mut self.node {
+            Node::Constant(_) | Node::Column { .. } | Node::Variable(_) | Node::Subquery(_) | Node::NextValue(_) => {}
+            Node::Unary(_, operand) => operand.replace(f)?,
+            Node::Binary(_, left, right) => {
+                left.replace(f)?;
+                right.replace(f)?;
+            }
+            Node::Convert { operand, style, .. } => {
+                operand.replace(f)?;
+                if let Some(style) = style {
+                    style.replace(f)?;
+                }
+            }
+            Node::Case { branches, otherwise } => {
+                for (condition, result) in branches {
+                    condition.replace(f)?;
+                    result.replace(f)?;
+                }
+                if let Some(otherwise) = otherwise {
+                    otherwise.replace(f)?;
+                }
+            }
+            Node::Coalesce(arguments) | Node::System(_, arguments) => {
+                for argument in arguments {
+                    argument.replace(f)?;
+                }
+            }
+            Node::Function(call) => {
+                for argument in &mut call.arguments {
+                    argument.replace(f)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether two expressions compute the same thing from the same columns: as GROUP BY recognises its expressions.
+    /// Subqueries and system functions are never the same.
+    pub fn same_as(&self, other: &Scalar) -> bool {
+        if self.ty != other.ty {
+            return false;
+        }
+        match (&self.node, &other.node) {
+            (Node::Constant(a), Node::Constant(b)) => a == b,
+            (Node::Column { slot: a, ordinal: b }, Node::Column { slot: c, ordinal: d }) => a == c && b == d,
+            (Node::Variable(a), Node::Variable(b)) => a == b,
+            (Node::Unary(op, a), Node::Unary(other_op, b)) => op == other_op && a.same_as(b),
+            (Node::Binary(op, a, b), Node::Binary(other_op, c, d)) => op == other_op && a.same_as(c) && b.same_as(d),
+            (Node::Convert { operand: a, style: None, .. }, Node::Convert { operand: b, style: None, .. }) => {
+                a.same_as(b)
+            }
+            (Node::Coalesce(a), Node::Coalesce(b)) => all_same(a, b),
+            (Node::Function(a), Node::Function(b)) => {
+                std::ptr::eq(a.function, b.function)
+                    && a.date_part == b.date_part
+                    && all_same(&a.arguments, &b.arguments)
+            }
+            (
+                Node::Case { branches: a, otherwise: otherwise_a },
+                Node::Case { branches: b, otherwise: otherwise_b },
+            ) => {
+                let same_otherwise = match (otherwise_a, otherwise_b) {
+                    (None, None) => true,
+                    (Some(a), Some(b)) => a.same_as(b),
+                    _ => false,
+                };
+                same_otherwise
+                    && a.len() == b.len()
+                    && a.iter()
+                        .zip(b)
+                        .all(|((when_a, then_a), (when_b, then_b))| when_a.same_as(when_b) && then_a.same_as(then_b))
+            }
+            _ => false,
+        }
+    }
+}
+
+fn all_same(a: &[Scalar], b: &[Scalar]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same_as(b))
+}
+
+impl Condition {
+    pub fn slots(&self) -> SlotSet {
+        let mut slots = 0;
+        self.visit(&mut |node| match node {
+            Node::Column { slot, .. } => slots |= slot_bit(*slot),
+            Node::Subquery(plan) => slots |= plan.outer_slots,
+            _ => {}
+        });
+        slots
+    }
+
+    /// See [`Scalar::visit`].
+    pub fn visit(&self, f: &mut dyn FnMut(&Node)) {
+        match self {
+            Condition::And(terms) | Condition::Or(terms) => {
+                for term in terms {
+                    term.visit(f);
+                }
+            }
+            Condition::Not(term) => term.visit(f),
+            Condition::Compare { left, right, .. } => {
+                left.visit(f);
+                right.visit(f);
+            }
+            Condition::InList { value, list, .. } => {
+                value.visit(f);
+                for item in list {
+                    item.visit(f);
+                }
+            }
+            Condition::InQuery { value, query, .. } => {
+                value.visit(f);
+                f(&Node::Subquery(Arc::clone(query)));
+            }
+            Condition::Like(like) => {
+                like.value.visit(f);
+                like.pattern.visit(f);
+                if let Some(escape) = &like.escape {
+                    escape.visit(f);
+                }
+            }
+            Condition::IsNull(value) => value.visit(f),
+            Condition::Exists(query) => f(&Node::Subquery(Arc::clone(query))),
+        }
+    }
+
+    /// See [`Scalar::replace`].
+    pub fn replace(&mut self, f: &mut dyn FnMut(&Scalar) -> SqlResult<Option<Scalar>>) -> SqlResult<()> {
+        match self {
+            Condition::And(terms) | Condition::Or(terms) => {
+                for term in terms {
+                    term.replace(f)?;
+                }
+            }
+            Condition::Not(term) => term.replace(f)?,
+            Condition::Compare { left, right, .. } => {
+                left.replace(f)?;
+                right.replace(f)?;
+            }
+            Condition::InList { value, list, .. } => {
+                value.replace(f)?;
+                for item in list {
+                    item.replace(f)?;
+                }
+            }
+            Condition::InQuery { value, .. } => value.replace(f)?,
+            Condition::Like(like) => {
+                like.value.replace(f)?;
+                like.pattern.replace(f)?;
+                if let Some(escape) = &mut like.escape {
+                    escape.replace(f)?;
+                }
+            }
+            Condition::IsNull(value) => value.replace(f)?,
+            Condition::Exists(_) => {}
+        }
+        Ok(())
+    }
+
+    fn same_as(&self, other: &Condition) -> bool {
+        match (self, other) {
+            (Condition::And(a), Condition::And(b)) | (Condition::Or(a), Condition::Or(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same_as(b))
+            }
+            (Condition::Not(a), Condition::Not(b)) => a.same_as(b),
+            (
+                Condition::Compare { op: op_a, left: a, right: b, .. },
+                Condition::Compare { op: op_b, left: c, right: d, .. },
+            ) => op_a == op_b && a.same_as(c) && b.same_as(d),
+            (Condition::IsNull(a), Condition::IsNull(b)) => a.same_as(b),
+            (Condition::InList { value: a, list: b, .. }, Condition::InList { value: c, list: d, .. }) => {
+                a.same_as(c) && all_same(b, d)
+            }
+            _ => false,
+        }
+    }
+
+    /// Splits conditions joined by AND.
+    pub fn into_conjuncts(self, out: &mut Vec<Condition>) {
+        match self {
+            Condition::And(terms) => {
+                for term in terms {
+                    term.into_conjuncts(out);
+                }
+            }
+            other => out.push(other),
+        }
+    }
+}

@@ -1,0 +1,1058 @@
+//! Runs compiled batches, procedures and dynamic text: control of flow, TRY and CATCH, and what an error ends.
+//!
+//! Which error ends what (there is no single page; "TRY...CATCH", "SET XACT_ABORT" and "Database Engine error
+//! severities" in MicrosoftDocs/sql-docs say most of it):
+//!
+//! | error | without TRY | within TRY |
+//! |---|---|---|
+//! | most | the statement; with XACT_ABORT the batch, and the transaction is rolled back | CATCH; with XACT_ABORT the transaction is doomed |
+//! | a name that turns out missing when the statement is reached | the procedure or batch it stands in | CATCH of a caller only |
+//! | failed conversions, deadlock victims | the batch, and the transaction is rolled back | CATCH, the transaction is doomed |
+//! | THROW | the batch; with XACT_ABORT also the transaction | CATCH |
+//! | RAISERROR | nothing | CATCH |
+//! | cancelled by the client | everything, at once | as without |
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::bind::binder::{PermissionNeed, Uses};
+use crate::bind::compile::{Cell, Surroundings};
+use crate::bind::insert::InsertPlan;
+use crate::bind::merge::MergePlan;
+use crate::bind::modify::{DeletePlan, UpdatePlan};
+use crate::catalog::catalog::UserType;
+use crate::error::{STALE_PLAN, SqlError, SqlResult};
+use crate::execute::frame::{Frame, Run, Storage};
+use crate::execute::merge;
+use crate::execute::modify::{self, SelectStatementPlan, StatementResult};
+use crate::execute::select_into;
+use crate::execute::variables::{Activation, Declarations, VariableType};
+use crate::plan::scalar::{Condition, Scalar};
+use crate::session::cursor::CursorStep;
+use crate::session::output::{CapturedRows, Output};
+use crate::session::session::Session;
+use crate::session::trigger::TriggerTarget;
+use crate::storage::TableSchema;
+use crate::tds::token::StatementKind as DoneKind;
+use crate::tsql::ast::{CursorName, Ident, IdentityCheck, IsolationLevel, ObjectName, SessionOption, StatementKind};
+use crate::value::{self, Length, SqlType, Value};
+
+/// A batch, procedure body or dynamic text, ready to run.
+#[derive(Debug)]
+pub struct CompiledBatch {
+    pub steps: Vec<Step>,
+    pub declarations: Declarations,
+    /// The table variables to be made before the first step.
+    pub table_variables: Vec<(usize, Arc<TableSchema>)>,
+    /// The user-defined types of table variables: they need a permission.
+    pub table_types: Vec<Arc<UserType>>,
+    /// Where names without schema are looked for first.
+    pub schema: Arc<str>,
+}
+
+#[derive(Debug)]
+pub struct Step {
+    pub line: u32,
+    pub kind: StepKind,
+}
+
+#[derive(Debug)]
+pub enum StepKind {
+    Query(Cell),
+    InsertExecute(Cell, Box<ExecuteStep>),
+    Set(usize, Cell),
+    Declare(Vec<(usize, Option<Cell>)>),
+    Block(Vec<Step>),
+    If {
+        condition: Cell,
+        then: Box<Step>,
+        otherwise: Option<Box<Step>>,
+    },
+    While {
+        condition: Cell,
+        body: Box<Step>,
+    },
+    Break,
+    Continue,
+    Goto(usize),
+    Label(usize),
+    Return(Option<Cell>),
+    TryCatch {
+        body: Vec<Step>,
+        handler: Vec<Step>,
+    },
+    Throw {
+        number: Cell,
+        message: Cell,
+        state: Cell,
+    },
+    Rethrow,
+    RaiseError {
+        message: Cell,
+        severity: Cell,
+        state: Cell,
+        arguments: Vec<Cell>,
+        set_error: bool,
+    },
+    Print(Cell),
+    SetLockTimeout(Cell),
+    SetDeadlockPriority(Cell),
+    SetContextInfo(Cell),
+    WaitForDelay(Cell),
+    WaitForTime(Cell),
+    SetRowCount(Cell),
+    CheckIdentity {
+        table: Cell,
+        check: IdentityCheck<Cell>,
+        silent: bool,
+    },
+    Cursor(Box<CursorStep>),
+    Execute(Box<ExecuteStep>),
+    /// DDL, SET, transactions, permissions: nothing in them has to be bound before.
+    Other(Arc<StatementKind>),
+    Nothing,
+}
+
+#[derive(Debug)]
+pub struct ExecuteStep {
+    pub return_place: Option<usize>,
+    pub target: ExecuteTarget,
+    pub arguments: Vec<Argument>,
+}
+
+#[derive(Debug)]
+pub enum ExecuteTarget {
+    Procedure(ObjectName),
+    Variable(usize),
+    Text(Box<Cell>),
+}
+
+#[derive(Debug)]
+pub struct Argument {
+    pub name: Option<Ident>,
+    pub value: ArgumentSource,
+}
+
+#[derive(Debug)]
+pub enum ArgumentSource {
+    Value(Box<Cell>),
+    Variable { place: usize, ty: SqlType, output: bool },
+    Table { place: usize, ty: VariableType },
+    Default,
+}
+
+/// The plan of one statement, condition or expression.
+#[derive(Debug)]
+pub struct BoundPlan {
+    pub plan: Plan,
+    pub slots: usize,
+    pub needs: Vec<PermissionNeed>,
+    /// If anything, a change of the catalog makes the plan stale.
+    pub uses: Uses,
+    /// The triggers that the statement fires.
+    pub triggers: Option<TriggerTarget>,
+    pub version: u64,
+}
+
+#[derive(Debug)]
+pub enum Plan {
+    Scalar(Scalar),
+    Condition(Condition),
+    Select(SelectStatementPlan),
+    Insert(Box<InsertPlan>),
+    Update(Box<UpdatePlan>),
+    Delete(Box<DeletePlan>),
+    Merge(Box<MergePlan>),
+}
+
+/// What comes after a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    Next,
+    Break,
+    Continue,
+    /// To the label of this number.
+    Goto(usize),
+    Return(Option<i32>),
+}
+
+/// How far an error reaches.
+#[derive(Debug)]
+pub enum Failure {
+    /// On its way to a CATCH.
+    Raised {
+        error: SqlError,
+        /// A name was missing when the statement was bound at the nesting level: TRY at that level does not catch it.
+        binding_level: Option<u32>,
+    },
+    /// The client knows of it already; the procedure or batch in which it happened ends.
+    EndScope,
+    /// The client knows of it already; everything ends.
+    EndBatch,
+}
+
+pub type StepResult = Result<Control, Failure>;
+
+/// What an error ends when nobody catches it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Statement,
+    Scope,
+    Batch,
+    /// And the transaction is rolled back.
+    BatchAndTransaction,
+}
+
+/// Where an error came from, as far as it changes what it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    Statement,
+    /// The statement could not be bound when it was reached.
+    Binding,
+    Throw,
+    RaiseError,
+}
+
+fn reach(error: &SqlError, origin: Origin) -> Reach {
+    match error.number {
+        // Failed conversions of text.
+        245 | 241 | 295 | 8114 | 8169 | 235 => Reach::BatchAndTransaction,
+        // Deadlock victim; what SNAPSHOT cannot go on with.
+        1205 | 3951 | 3960 | 3961 => Reach::BatchAndTransaction,
+        // Cancelled; the nesting limit; not supported: nothing good can come after it.
+        3617 | 596 | 217 | crate::error::NOT_SUPPORTED => Reach::Batch,
+        3915 | 3930 => Reach::Batch,
+        _ => match origin {
+            Origin::Statement | Origin::RaiseError => Reach::Statement,
+            Origin::Binding => Reach::Scope,
+            Origin::Throw => Reach::Batch,
+        },
+    }
+}
+
+/// The errors of a change that was taken back: SQL Server says so in a message of its own.
+fn ends_with_3621(error: &SqlError) -> bool {
+    matches!(error.number, 515 | 547 | 2601 | 2627 | 2628 | 8152)
+}
+
+/// The errors that CATCH does not get: the client has asked for the end.
+fn is_uncatchable(error: &SqlError) -> bool {
+    error.number == 3617 || error.severity >= 20
+}
+
+impl Session {
+    /// Runs a compiled batch with its variables; the table variables are made and dropped here.
+    pub fn run_compiled(
+        &mut self,
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> StepResult {
+        scope.grow(compiled.declarations.len());
+        if let Err(error) = self.make_table_variables(compiled, scope) {
+            return self.fail(error, Origin::Statement, scope, 0, out);
+        }
+        let result = self.run_steps(&compiled.steps, compiled, scope, out);
+        self.drop_table_variables(scope);
+        result
+    }
+
+    fn make_table_variables(&mut self, compiled: &CompiledBatch, scope: &mut Activation) -> SqlResult<()> {
+        for user_type in &compiled.table_types {
+            self.check_type(user_type, scope)?;
+        }
+        for (place, template) in &compiled.table_variables {
+            let id = self.create_table_variable(template)?;
+            scope.tables[*place] = Some(id);
+            scope.owned_tables.push(id);
+        }
+        Ok(())
+    }
+
+    pub fn run_steps(
+        &mut self,
+        steps: &[Step],
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> StepResult {
+        // A jump into a block begins at the step that holds the label.
+        let mut next = match self.jump {
+            Some(label) => steps.iter().position(|step| step.holds(label)).unwrap_or(0),
+            None => 0,
+        };
+        while let Some(step) = steps.get(next) {
+            match self.run_step(step, compiled, scope, out)? {
+                Control::Next => next += 1,
+                control @ Control::Goto(label) => match steps.iter().position(|step| step.holds(label)) {
+                    Some(place) => {
+                        self.jump = Some(label);
+                        next = place;
+                    }
+                    None => return Ok(control),
+                },
+                control => return Ok(control),
+            }
+        }
+        Ok(Control::Next)
+    }
+
+    fn run_step(
+        &mut self,
+        step: &Step,
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> StepResult {
+        let line = step.line;
+        self.engine.faults.gate().pass();
+        // Between statements is the moment to notice that nobody waits for the answer any more.
+        if self.is_cancelled() {
+            return self.fail(cancelled(), Origin::Statement, scope, line, out);
+        }
+        if self.state.options.no_exec && !step.ends_no_exec() {
+            return Ok(Control::Next);
+        }
+        match &step.kind {
+            StepKind::Block(steps) => self.run_steps(steps, compiled, scope, out),
+            StepKind::If { then, otherwise, .. } if self.jump.is_some() => match otherwise {
+                Some(otherwise) if self.jump.is_some_and(|label| otherwise.holds(label)) => {
+                    self.run_step(otherwise, compiled, scope, out)
+                }
+                _ => self.run_step(then, compiled, scope, out),
+            },
+            StepKind::If { condition, then, otherwise } => {
+                let holds = match self.eval_condition(condition, compiled, scope) {
+                    Ok(holds) => holds,
+                    Err((error, origin)) => return self.fail(error, origin, scope, line, out),
+                };
+                // IF is a statement of its own to @@ROWCOUNT and @@ERROR.
+                self.state.row_count = 0;
+                self.state.error = 0;
+                match (holds, otherwise) {
+                    (true, _) => self.run_step(then, compiled, scope, out),
+                    (false, Some(otherwise)) => self.run_step(otherwise, compiled, scope, out),
+                    (false, None) => Ok(Control::Next),
+                }
+            }
+            StepKind::While { condition, body } => loop {
+                // Who jumps into the body has not asked for the condition.
+                let holds =
+                    if self.jump.is_some() { Ok(true) } else { self.eval_condition(condition, compiled, scope) };
+                match holds {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(Control::Next),
+                    Err((error, origin)) => return self.fail(error, origin, scope, line, out),
+                }
+                match self.run_step(body, compiled, scope, out)? {
+                    Control::Next | Control::Continue => {}
+                    Control::Break => return Ok(Control::Next),
+                    control @ (Control::Return(_) | Control::Goto(_)) => return Ok(control),
+                }
+                if self.is_cancelled() {
+                    return self.fail(cancelled(), Origin::Statement, scope, line, out);
+                }
+            },
+            StepKind::Label(label) => {
+                if self.jump == Some(*label) {
+                    self.jump = None;
+                }
+                Ok(Control::Next)
+            }
+            StepKind::Goto(label) => Ok(Control::Goto(*label)),
+            StepKind::Break => Ok(Control::Break),
+            StepKind::Continue => Ok(Control::Continue),
+            StepKind::Return(None) => Ok(Control::Return(None)),
+            StepKind::Return(Some(cell)) => match self.eval_cell(cell, compiled, scope) {
+                Ok(value) => Ok(Control::Return(Some(value.as_i64().unwrap_or(0) as i32))),
+                Err((error, origin)) => self.fail(error, origin, scope, line, out),
+            },
+            StepKind::TryCatch { body, handler } => self.run_try(body, handler, compiled, scope, out),
+            StepKind::Rethrow => {
+                let error = self.state.caught.last().cloned().expect("THROW without arguments stands in CATCH only");
+                self.fail(error, Origin::Throw, scope, line, out)
+            }
+            _ => {
+                let result = self.run_simple(step, compiled, scope, out);
+                match result {
+                    Ok(control) => Ok(control),
+                    Err(SimpleFailure::Error(error, origin)) => self.fail(error, origin, scope, line, out),
+                    Err(SimpleFailure::Passed(failure)) => Err(failure),
+                }
+            }
+        }
+    }
+
+    fn run_try(
+        &mut self,
+        body: &[Step],
+        handler: &[Step],
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> StepResult {
+        let level = self.state.nest_level;
+        self.try_levels.push(level);
+        let result = self.run_steps(body, compiled, scope, out);
+        self.try_levels.pop();
+        let error = match result {
+            Err(Failure::Raised { error, binding_level }) if binding_level != Some(level) => error,
+            other => return other,
+        };
+        self.state.error = error.number;
+        self.state.caught.push(error);
+        let result = self.run_steps(handler, compiled, scope, out);
+        self.state.caught.pop();
+        result
+    }
+
+    /// Decides what becomes of an error.
+    pub fn fail(
+        &mut self,
+        mut error: SqlError,
+        origin: Origin,
+        scope: &Activation,
+        line: u32,
+        out: &mut Output<'_>,
+    ) -> StepResult {
+        error = error.at_line(line);
+        if error.procedure.is_none() {
+            error.procedure = scope.procedure.as_ref().map(|procedure| Arc::clone(&procedure.full_name));
+        }
+        self.state.error = error.number;
+        self.state.row_count = 0;
+        let reach = reach(&error, origin);
+        let level = self.state.nest_level;
+        let aborts = self.state.options.xact_abort && origin != Origin::RaiseError;
+        let binding_level = (origin == Origin::Binding).then_some(level);
+        let is_caught = !is_uncatchable(&error)
+            && self.try_levels.iter().any(|&try_level| binding_level.is_none_or(|level| try_level < level));
+        if is_caught {
+            if self.state.transaction_count > 0 && (aborts || reach == Reach::BatchAndTransaction) {
+                self.state.doomed = true;
+            }
+            return Err(Failure::Raised { error, binding_level });
+        }
+        out.error(&error);
+        if ends_with_3621(&error) {
+            out.info(3621, 0, 0, "The statement has been terminated.", error.procedure.as_deref(), error.line);
+        }
+        if let Some(worst) = &mut self.worst_severity {
+            *worst = (*worst).max(error.severity);
+        }
+        if aborts || reach == Reach::BatchAndTransaction {
+            self.rollback_everything(out);
+            return Err(Failure::EndBatch);
+        }
+        match reach {
+            Reach::Statement => {
+                out.done_statement(DoneKind::Other, None);
+                Ok(Control::Next)
+            }
+            Reach::Scope => Err(Failure::EndScope),
+            Reach::Batch | Reach::BatchAndTransaction => Err(Failure::EndBatch),
+        }
+    }
+
+    /// Runs what is a single statement.
+    fn run_simple(
+        &mut self,
+        step: &Step,
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<Control, SimpleFailure> {
+        match &step.kind {
+            StepKind::Query(cell) => self.run_query_step(cell, None, step.line, compiled, scope, out)?,
+            StepKind::InsertExecute(cell, execute) => {
+                return self.run_insert_execute(cell, execute, step.line, compiled, scope, out);
+            }
+            StepKind::Set(place, cell) => {
+                let value = self.eval_cell(cell, compiled, scope)?;
+                scope.values[*place] = value;
+                self.statement_done(out, DoneKind::Other, None);
+                self.state.row_count = 1;
+            }
+            StepKind::Declare(values) => {
+                for (place, cell) in values {
+                    if let Some(cell) = cell {
+                        scope.values[*place] = self.eval_cell(cell, compiled, scope)?;
+                        self.state.row_count = 1;
+                    }
+                }
+            }
+            StepKind::Throw { number, message, state } => {
+                let number = self.eval_cell(number, compiled, scope)?.as_i64().unwrap_or(0);
+                let message = self.eval_cell(message, compiled, scope)?;
+                let state = self.eval_cell(state, compiled, scope)?.as_i64().unwrap_or(0);
+                if !(50_000..=i64::from(i32::MAX)).contains(&number) {
+                    return Err(SimpleFailure::Error(
+                        SqlError::new(
+                            35100,
+                            format!(
+                                "Error number {number} in the THROW statement is outside the valid range. Specify an \
+                                 error number in the valid range of 50000 to 2147483647."
+                            ),
+                        )
+                        .state(10),
+                        Origin::Statement,
+                    ));
+                }
+                let text = message.as_str().unwrap_or_default().to_string();
+                let error = SqlError::new(number as i32, text).state(state as u8);
+                return Err(SimpleFailure::Error(error, Origin::Throw));
+            }
+            StepKind::RaiseError { message, severity, state, arguments, set_error } => {
+                self.raise_error(message, severity, state, arguments, *set_error, step.line, compiled, scope, out)?;
+            }
+            StepKind::Print(cell) => {
+                let message = self.eval_cell(cell, compiled, scope)?;
+                let procedure = scope.procedure.as_ref().map(|procedure| Arc::clone(&procedure.full_name));
+                out.info(0, 0, 1, message.as_str().unwrap_or(" "), procedure.as_deref(), step.line);
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::SetLockTimeout(cell) => {
+                let value = self.eval_cell(cell, compiled, scope)?.as_i64().unwrap_or(-1);
+                self.state.options.lock_timeout = u64::try_from(value).ok().map(Duration::from_millis);
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::SetDeadlockPriority(cell) => {
+                let value = self.eval_cell(cell, compiled, scope)?.as_i64().unwrap_or(0);
+                if !(-10..=10).contains(&value) {
+                    let error = SqlError::new(155, format!("'{value}' is not a recognized DEADLOCK_PRIORITY option."));
+                    return Err(SimpleFailure::Error(error.severity(15), Origin::Statement));
+                }
+                self.state.options.deadlock_priority = value as i8;
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::SetContextInfo(cell) => {
+                self.state.context_info = match self.eval_cell(cell, compiled, scope)? {
+                    Value::Bytes(bytes) => Some(bytes),
+                    _ => None,
+                };
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::WaitForDelay(cell) => {
+                let delay = self.eval_cell(cell, compiled, scope)?;
+                self.wait_for(&delay, cell_type(cell, self.version()))?;
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::Cursor(step) => self.run_cursor_step(step, compiled, scope, out)?,
+            StepKind::WaitForTime(cell) => {
+                let time = self.eval_cell(cell, compiled, scope)?;
+                self.wait_until_time(&time, cell_type(cell, self.version()))?;
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::CheckIdentity { table, check, silent } => {
+                let table = self.eval_cell(table, compiled, scope)?;
+                let check = match check {
+                    IdentityCheck::Report => IdentityCheck::Report,
+                    IdentityCheck::Correct => IdentityCheck::Correct,
+                    IdentityCheck::Reseed(cell) => IdentityCheck::Reseed(self.eval_cell(cell, compiled, scope)?),
+                };
+                self.check_identity(table.as_str().unwrap_or_default(), check, *silent, step.line, scope, out)?;
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::SetRowCount(cell) => {
+                let limit = self.eval_cell(cell, compiled, scope)?.as_i64().unwrap_or(0);
+                self.state.options.row_limit = u64::try_from(limit).unwrap_or(0);
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::Execute(execute) => {
+                return self.run_execute(execute, step.line, compiled, scope, out).map_err(SimpleFailure::Passed);
+            }
+            StepKind::Other(statement) => self.run_other(statement, scope, out)?,
+            StepKind::Nothing => self.statement_done(out, DoneKind::Other, None),
+            StepKind::Block(_)
+            | StepKind::If { .. }
+            | StepKind::While { .. }
+            | StepKind::Break
+            | StepKind::Continue
+            | StepKind::Goto(_)
+            | StepKind::Label(_)
+            | StepKind::Return(_)
+            | StepKind::TryCatch { .. }
+            | StepKind::Rethrow => unreachable!("run_step has seen to it"),
+        }
+        Ok(Control::Next)
+    }
+
+    /// The end of a successful statement. What is no query sets @@ROWCOUNT to 0.
+    ///
+    /// Source: "@@ROWCOUNT" (MicrosoftDocs/sql-docs, docs/t-sql/functions/rowcount-transact-sql.md).
+    pub fn statement_done(&mut self, out: &mut Output<'_>, kind: DoneKind, count: Option<u64>) {
+        self.state.error = 0;
+        if kind == DoneKind::Other {
+            self.state.row_count = 0;
+        }
+        let counted = count.filter(|_| !self.state.options.no_count);
+        out.done_statement(kind, counted);
+    }
+
+    fn run_query_step(
+        &mut self,
+        cell: &Cell,
+        executed: Option<CapturedRows>,
+        line: u32,
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(), SimpleFailure> {
+        let is_repeatable = executed.is_none();
+        let mut executed = executed;
+        loop {
+            let version = self.version();
+            let bound = self.bound(cell, compiled).map_err(binding_failure)?;
+            let result = self.run_bound(&bound, cell, executed.take(), line, scope, out);
+            match result {
+                // Another session has changed a table between the binding and the table's lock: SQL Server compiles
+                // such a statement again. It has been taken back as a whole.
+                Err(SimpleFailure::Error(error, _))
+                    if error.number == STALE_PLAN && is_repeatable && self.version() != version => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn run_bound(
+        &mut self,
+        bound: &BoundPlan,
+        cell: &Cell,
+        executed: Option<CapturedRows>,
+        line: u32,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(), SimpleFailure> {
+        self.check_permissions(&bound.needs, scope)?;
+        let kind = match &bound.plan {
+            Plan::Select(_) => DoneKind::Select,
+            Plan::Insert(_) => DoneKind::Insert,
+            Plan::Update(_) => DoneKind::Update,
+            Plan::Delete(_) => DoneKind::Delete,
+            Plan::Merge(_) => DoneKind::Merge,
+            Plan::Scalar(_) | Plan::Condition(_) => unreachable!("a query step holds a statement"),
+        };
+        self.check_set_options(&bound.plan)?;
+        if let Some(cursor) = cell.current_of() {
+            self.stand_on_cursor(cursor, &bound.plan, scope)?;
+            let result = self.run_change(bound, kind, executed, line, scope, out);
+            self.step_off(cursor, scope);
+            return result;
+        }
+        self.run_change(bound, kind, executed, line, scope, out)
+    }
+
+    fn stand_on_cursor(&mut self, cursor: &CursorName, plan: &Plan, scope: &mut Activation) -> SqlResult<()> {
+        let (schema, updated) = match plan {
+            Plan::Update(plan) => {
+                let columns = plan.assignments.iter().filter_map(|assignment| assignment.column);
+                let names = columns.map(|column| Arc::clone(&plan.table.schema.columns[column].name));
+                (&plan.table.schema, names.collect())
+            }
+            Plan::Delete(plan) => (&plan.table.schema, Vec::new()),
+            _ => unreachable!("only UPDATE and DELETE have WHERE CURRENT OF"),
+        };
+        self.stand_on(cursor, schema.id, &updated, scope)
+    }
+
+    /// Runs a query or change, with the triggers it fires.
+    fn run_change(
+        &mut self,
+        bound: &BoundPlan,
+        kind: DoneKind,
+        executed: Option<CapturedRows>,
+        line: u32,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(), SimpleFailure> {
+        let Some(target) = &bound.triggers else {
+            let result = self.run_query_plan(bound, executed, scope)?;
+            self.finish_query(result, kind, &bound.plan, out);
+            return Ok(());
+        };
+        let result = self.with_triggers(target, out, line, scope, |session, scope| {
+            let result = session.run_query_plan(bound, executed, scope)?;
+            let count = result.count;
+            Ok((result, count))
+        })?;
+        self.finish_query(result, kind, &bound.plan, out);
+        Ok(())
+    }
+
+    /// 1934: a table with filtered indexes can be changed under certain settings only.
+    ///
+    /// Source: "CREATE INDEX", required SET options for filtered indexes (MicrosoftDocs/sql-docs,
+    /// docs/t-sql/statements/create-index-transact-sql.md).
+    fn check_set_options(&self, plan: &Plan) -> SqlResult<()> {
+        if self.state.options.ansi_padding {
+            return Ok(());
+        }
+        let (verb, schema) = match plan {
+            Plan::Insert(plan) => ("INSERT", &plan.target.table.schema),
+            Plan::Update(plan) => ("UPDATE", &plan.table.schema),
+            Plan::Delete(plan) => ("DELETE", &plan.table.schema),
+            Plan::Merge(plan) => ("MERGE", &plan.table.schema),
+            Plan::Scalar(_) | Plan::Condition(_) | Plan::Select(_) => return Ok(()),
+        };
+        if schema.indexes.iter().all(|index| index.filter.is_none()) {
+            return Ok(());
+        }
+        Err(wrong_set_options(verb, "ANSI_PADDING"))
+    }
+
+    fn run_query_plan(
+        &mut self,
+        bound: &BoundPlan,
+        executed: Option<CapturedRows>,
+        scope: &mut Activation,
+    ) -> SqlResult<StatementResult> {
+        let into = match &bound.plan {
+            Plan::Select(SelectStatementPlan { into: Some(into), query, .. }) => {
+                self.check_ddl_allowed(into.is_temporary())?;
+                Some(self.make_into(into, &query.columns, scope)?)
+            }
+            _ => None,
+        };
+        self.with_run(bound.uses, scope, |run| {
+            let mut frame = Frame::new(bound.slots);
+            match &bound.plan {
+                Plan::Select(plan) => match into {
+                    Some(table) => select_into::fill(&plan.query, table, run, &mut frame),
+                    None => modify::run_select(plan, run, &mut frame),
+                },
+                Plan::Insert(plan) => modify::run_insert(plan, executed, run, &mut frame),
+                Plan::Update(plan) => modify::run_update(plan, run, &mut frame),
+                Plan::Delete(plan) => modify::run_delete(plan, run, &mut frame),
+                Plan::Merge(plan) => merge::run_merge(plan, run, &mut frame),
+                Plan::Scalar(_) | Plan::Condition(_) => unreachable!("a query step holds a statement"),
+            }
+        })
+    }
+
+    fn finish_query(&mut self, result: StatementResult, kind: DoneKind, plan: &Plan, out: &mut Output<'_>) {
+        let StatementResult { rows, count, ignored_duplicates } = result;
+        if ignored_duplicates {
+            out.info(3604, 0, 1, "Duplicate key was ignored.", None, 0);
+        }
+        if let Some((columns, rows)) = rows {
+            out.result_set(&columns, rows);
+        }
+        self.state.row_count = count as i64;
+        let assigns = matches!(plan, Plan::Select(SelectStatementPlan { variables: Some(_), .. }));
+        self.statement_done(out, kind, if assigns { None } else { Some(count) });
+    }
+
+    /// The plan of a cell, bound anew if the catalog has changed.
+    pub fn bound(&mut self, cell: &Cell, compiled: &CompiledBatch) -> SqlResult<Arc<BoundPlan>> {
+        let version = self.version();
+        if let Some(bound) = cell.kept(version) {
+            return Ok(bound);
+        }
+        let database = Arc::clone(&self.database);
+        let latch = database.storage.latch();
+        let surroundings =
+            Surroundings { database: &database, latch: &latch, state: &self.state, schema: &compiled.schema };
+        cell.bind(surroundings, &compiled.declarations, version)
+    }
+
+    /// Runs `f` with what it needs. With tables it is a statement: with a transaction of its own if none is open, and
+    /// taken back if it fails.
+    pub fn with_run<T>(
+        &mut self,
+        uses: Uses,
+        scope: &mut Activation,
+        f: impl FnOnce(&mut Run<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
+        let database = Arc::clone(&self.database);
+        let now = self.engine.faults.now();
+        if uses == Uses::Nothing {
+            let mut run = Run { storage: None, database: &database, state: &mut self.state, scope, now };
+            return f(&mut run);
+        }
+        let is_autocommit = self.tx.is_none();
+        let mut tx = match self.tx.take() {
+            Some(tx) => tx,
+            None => self.new_transaction(),
+        };
+        tx.lock_timeout = self.state.options.lock_timeout;
+        tx.deadlock_priority = self.state.options.deadlock_priority;
+        tx.under_snapshot = self.state.options.isolation == IsolationLevel::Snapshot;
+        let mut latch = database.storage.statement_latch(&mut self.own_tables);
+        if uses == Uses::Database {
+            latch.take();
+        }
+        let mark = latch.begin_statement(&mut tx);
+        let storage = Storage { latch, tx };
+        let mut run = Run { storage: Some(storage), database: &database, state: &mut self.state, scope, now };
+        let result = f(&mut run);
+        let storage = run.storage.take().expect("it was put in above");
+        drop(run);
+        let Storage { mut latch, mut tx } = storage;
+        match &result {
+            Ok(_) => latch.end_statement(&mut tx, mark),
+            Err(_) => latch.rollback_statement(&mut tx, mark),
+        }
+        if !is_autocommit {
+            self.tx = Some(tx);
+        } else if !latch.was_taken() {
+            // It has left nothing that could be committed.
+        } else if result.is_ok() {
+            latch.commit(tx);
+        } else {
+            latch.rollback(tx);
+        }
+        result
+    }
+
+    pub fn eval_cell(
+        &mut self,
+        cell: &Cell,
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+    ) -> Result<Value, (SqlError, Origin)> {
+        let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
+        self.check_permissions(&bound.needs, scope).map_err(|error| (error, Origin::Statement))?;
+        let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the cell was made for an expression") };
+        self.with_run(bound.uses, scope, |run| scalar.eval(run, &mut Frame::new(bound.slots)))
+            .map_err(|error| (error, Origin::Statement))
+    }
+
+    fn eval_condition(
+        &mut self,
+        cell: &Cell,
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+    ) -> Result<bool, (SqlError, Origin)> {
+        let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
+        self.check_permissions(&bound.needs, scope).map_err(|error| (error, Origin::Statement))?;
+        let Plan::Condition(condition) = &bound.plan else { unreachable!("the cell was made for a condition") };
+        self.with_run(bound.uses, scope, |run| condition.holds(run, &mut Frame::new(bound.slots)))
+            .map_err(|error| (error, Origin::Statement))
+    }
+
+    /// The value of an EXEC argument with its type.
+    pub fn eval_typed(
+        &mut self,
+        cell: &Cell,
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+    ) -> Result<(Value, SqlType), (SqlError, Origin)> {
+        let value = self.eval_cell(cell, compiled, scope)?;
+        let ty = cell_type(cell, self.version()).unwrap_or(SqlType::Int);
+        Ok((value, ty))
+    }
+
+    #[allow(clippy::too_many_arguments)] // The parts of RAISERROR.
+    fn raise_error(
+        &mut self,
+        message: &Cell,
+        severity: &Cell,
+        state: &Cell,
+        arguments: &[Cell],
+        set_error: bool,
+        line: u32,
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(), SimpleFailure> {
+        let text = self.eval_cell(message, compiled, scope)?;
+        let severity = self.eval_cell(severity, compiled, scope)?.as_i64().unwrap_or(0).clamp(0, 25) as u8;
+        let state = self.eval_cell(state, compiled, scope)?.as_i64().unwrap_or(0);
+        let mut values = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            values.push(self.eval_cell(argument, compiled, scope)?);
+        }
+        let Some(text) = text.as_str() else {
+            return Err(SimpleFailure::Error(
+                SqlError::not_supported("RAISERROR with a message number or NULL"),
+                Origin::Statement,
+            ));
+        };
+        if severity > 18 {
+            return Err(SimpleFailure::Error(
+                SqlError::new(
+                    2754,
+                    "Error severity levels greater than 18 can only be specified by members of the sysadmin role, using \
+                     the WITH LOG option.",
+                ),
+                Origin::Statement,
+            ));
+        }
+        let text = value::functions::format_message::format_message(text, &values)?;
+        // "Values … negative … or larger than 255 … default to 1": see RAISERROR, *state*.
+        let state = u8::try_from(state).unwrap_or(1);
+        if severity <= 10 {
+            let procedure = scope.procedure.as_ref().map(|procedure| Arc::clone(&procedure.full_name));
+            out.info(50000, severity, state, &text, procedure.as_deref(), line);
+            self.statement_done(out, DoneKind::Other, None);
+            if set_error {
+                self.state.error = 50000;
+            }
+            return Ok(());
+        }
+        let error = SqlError::new(50000, text).severity(severity).state(state);
+        Err(SimpleFailure::Error(error, Origin::RaiseError))
+    }
+
+    /// WAITFOR TIME: until the clock of the server says so, which may be tomorrow. A date is not allowed.
+    fn wait_until_time(&mut self, time: &Value, ty: Option<SqlType>) -> SqlResult<()> {
+        let target = time_of_day(time, ty)?;
+        let (_, now) = self.engine.faults.now();
+        self.sleep(Duration::from_nanos(ticks_until(target, now) * 100))
+    }
+
+    /// WAITFOR DELAY: the session waits without the latch, and can be cancelled.
+    fn wait_for(&mut self, delay: &Value, ty: Option<SqlType>) -> SqlResult<()> {
+        let ticks = time_of_day(delay, ty)?;
+        self.sleep(Duration::from_nanos(ticks * 100))
+    }
+
+    fn sleep(&mut self, duration: Duration) -> SqlResult<()> {
+        let now = Instant::now();
+        let mut nothing = Activation::default();
+        self.note_waitfor(Some(now));
+        let slept = self.with_run(Uses::Database, &mut nothing, |run| {
+            let storage = run.storage()?;
+            storage.latch.wait_until(&storage.tx, now + duration)
+        });
+        self.note_waitfor(None);
+        slept
+    }
+
+    fn run_insert_execute(
+        &mut self,
+        cell: &Cell,
+        execute: &ExecuteStep,
+        line: u32,
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<Control, SimpleFailure> {
+        if self.state.in_insert_exec {
+            let error = SqlError::new(8164, "An INSERT EXEC statement cannot be nested.");
+            return Err(SimpleFailure::Error(error, Origin::Statement));
+        }
+        // Bound before the procedure runs: a wrong target must not be noticed only afterwards.
+        self.bound(cell, compiled).map_err(binding_failure)?;
+        // Everything the procedure does belongs to the INSERT: it runs in a transaction, and can commit only its own.
+        let began = self.tx.is_none();
+        if began {
+            self.tx = Some(self.new_transaction());
+            self.state.transaction_count = 1;
+        }
+        self.state.in_insert_exec = true;
+        out.begin_capture();
+        let executed = self.run_execute(execute, line, compiled, scope, out);
+        let rows = out.end_capture();
+        self.state.in_insert_exec = false;
+        let result = match executed {
+            Ok(_) => self.run_query_step(cell, Some(rows), line, compiled, scope, out),
+            Err(failure) => Err(SimpleFailure::Passed(failure)),
+        };
+        if began && self.tx.is_some() {
+            let keep = result.is_ok() && !self.state.doomed;
+            self.end_inner_transaction(keep);
+        }
+        result.map(|()| Control::Next)
+    }
+}
+
+/// Why a single statement did not succeed.
+pub enum SimpleFailure {
+    /// It is still to be decided what the error ends.
+    Error(SqlError, Origin),
+    /// That was decided further down.
+    Passed(Failure),
+}
+
+impl From<SqlError> for SimpleFailure {
+    fn from(error: SqlError) -> Self {
+        SimpleFailure::Error(error, Origin::Statement)
+    }
+}
+
+impl From<(SqlError, Origin)> for SimpleFailure {
+    fn from((error, origin): (SqlError, Origin)) -> Self {
+        SimpleFailure::Error(error, origin)
+    }
+}
+
+fn binding_failure(error: SqlError) -> SimpleFailure {
+    // These depend on a SET option, not on names: SQL Server finds them while the statement runs.
+    let origin = if matches!(error.number, 544 | 545) { Origin::Statement } else { Origin::Binding };
+    SimpleFailure::Error(error, origin)
+}
+
+pub fn wrong_set_options(verb: &str, option: &str) -> SqlError {
+    SqlError::new(
+        1934,
+        format!(
+            "{verb} failed because the following SET options have incorrect settings: '{option}'. Verify that SET options \
+             are correct for use with indexed views and/or indexes on computed columns and/or filtered indexes and/or query \
+             notifications and/or XML data type methods and/or spatial index operations."
+        ),
+    )
+}
+
+/// From one time of the day to the next moment at which it is another.
+fn ticks_until(target: u64, now: u64) -> u64 {
+    const DAY: u64 = 24 * 60 * 60 * 10_000_000;
+    if target >= now { target - now } else { DAY - now + target }
+}
+
+/// The time that WAITFOR was given, in ticks since midnight; 148 if it is none.
+fn time_of_day(time: &Value, ty: Option<SqlType>) -> SqlResult<u64> {
+    let invalid = || SqlError::new(148, "Incorrect time syntax in time string used with WAITFOR.").severity(15);
+    let from = ty.unwrap_or(SqlType::VarChar(Length::Max));
+    match value::convert(time.clone(), from, SqlType::Time(7), None, true).map_err(|_| invalid())? {
+        Value::Time(ticks) => Ok(ticks),
+        _ => Err(invalid()),
+    }
+}
+
+impl Step {
+    /// `SET NOEXEC OFF`, the one statement that is done while NOEXEC is ON; inside of no other statement.
+    fn ends_no_exec(&self) -> bool {
+        let StepKind::Other(statement) = &self.kind else { return false };
+        matches!(&**statement, StatementKind::SetOptions { options, on: false } if options.contains(&SessionOption::NoExec))
+    }
+
+    /// Whether the label stands in it, however deep.
+    fn holds(&self, label: usize) -> bool {
+        match &self.kind {
+            StepKind::Label(own) => *own == label,
+            StepKind::Block(steps) => steps.iter().any(|step| step.holds(label)),
+            StepKind::If { then, otherwise, .. } => {
+                then.holds(label) || otherwise.as_ref().is_some_and(|otherwise| otherwise.holds(label))
+            }
+            StepKind::While { body, .. } => body.holds(label),
+            StepKind::TryCatch { body, handler } => body.iter().chain(handler).any(|step| step.holds(label)),
+            _ => false,
+        }
+    }
+}
+
+fn cell_type(cell: &Cell, version: u64) -> Option<SqlType> {
+    match &cell.kept(version)?.plan {
+        Plan::Scalar(scalar) => Some(scalar.ty),
+        _ => None,
+    }
+}
+
+/// The client has asked for the end of what runs.
+pub fn cancelled() -> SqlError {
+    SqlError::new(3617, "The attention was received from the client: the statement was cancelled.").severity(11)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ticks_until;
+
+    #[test]
+    fn a_time_of_the_day_that_is_over_is_tomorrows() {
+        let hour = 60 * 60 * 10_000_000;
+        assert_eq!(ticks_until(13 * hour, 12 * hour), hour);
+        assert_eq!(ticks_until(11 * hour, 12 * hour), 23 * hour);
+        assert_eq!(ticks_until(12 * hour, 12 * hour), 0);
+    }
+}

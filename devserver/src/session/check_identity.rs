@@ -1,0 +1,88 @@
+//! DBCC CHECKIDENT: reports the identity counter of a table, and sets it.
+//!
+//! Sources: "DBCC CHECKIDENT" (MicrosoftDocs/sql-docs,
+//! docs/t-sql/database-console-commands/dbcc-checkident-transact-sql.md), and its "Database engine events and errors"
+//! for 2501, 2528, 2560, 7997 and 7998.
+
+use crate::catalog::object_name::ParsedName;
+use crate::error::{SqlError, SqlResult};
+use crate::execute::variables::Activation;
+use crate::session::output::Output;
+use crate::session::session::Session;
+use crate::tsql::ast::IdentityCheck;
+use crate::value::{SqlType, Value, convert};
+
+impl Session {
+    pub(crate) fn check_identity(
+        &mut self,
+        table: &str,
+        check: IdentityCheck<Value>,
+        silent: bool,
+        line: u32,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> SqlResult<()> {
+        let not_found = || {
+            SqlError::new(
+                2501,
+                format!("Cannot find a table or object with the name \"{table}\". Check the system catalog."),
+            )
+            .state(45)
+        };
+        let name = ParsedName::parse(table).ok_or_else(not_found)?.to_object_name();
+        let id = self.lookup_table(&name)?.ok_or_else(not_found)?;
+        let schema = self.stored_schema(id)?;
+        if !self.is_owner() {
+            return Err(SqlError::not_supported("DBCC CHECKIDENT by others than the database's owners"));
+        }
+        self.check_ddl_allowed(table.starts_with('#'))?;
+        let Some(column) = schema.columns.iter().position(|column| column.identity.is_some()) else {
+            return Err(SqlError::new(7997, format!("'{}' does not contain an identity column.", schema.name)));
+        };
+        let identity = schema.columns[column].identity.expect("the column was found by it");
+        // Which end of the values is the "maximum" of a counter that goes down is not documented.
+        if identity.increment < 0 && !matches!(check, IdentityCheck::Reseed(_)) {
+            return Err(SqlError::not_supported("DBCC CHECKIDENT without a value on a counter that goes down"));
+        }
+        let value = match &check {
+            IdentityCheck::Reseed(value) => Some(reseed_value(value, schema.columns[column].sql_type)?),
+            _ => None,
+        };
+        let (before, greatest) = self.table_change(scope, |latch, tx| {
+            let (before, greatest) = latch.identity_report(tx, id, column)?;
+            match (&check, value, greatest) {
+                (IdentityCheck::Reseed(_), Some(value), _) => latch.reseed_identity(tx, id, value)?,
+                (IdentityCheck::Correct, _, Some(greatest)) if before.is_some_and(|before| before < greatest) => {
+                    latch.reseed_identity(tx, id, greatest)?;
+                }
+                _ => {}
+            }
+            Ok((before, greatest))
+        })?;
+        if silent {
+            return Ok(());
+        }
+        let shown = |value: Option<i64>| value.map_or("NULL".to_owned(), |value| value.to_string());
+        let mut message = format!("Checking identity information: current identity value '{}'", shown(before));
+        if value.is_none() {
+            message.push_str(&format!(", current column value '{}'", shown(greatest)));
+        }
+        message.push('.');
+        out.info(7998, 0, 1, &message, None, line);
+        let completed = "DBCC execution completed. If DBCC printed error messages, contact your system administrator.";
+        out.info(2528, 0, 1, completed, None, line);
+        Ok(())
+    }
+}
+
+/// The new value as the column's type has it; 2560 if it is no integer of that range.
+fn reseed_value(value: &Value, column: SqlType) -> SqlResult<i64> {
+    let wrong = || SqlError::new(2560, "Parameter 3 is incorrect for this DBCC statement.").state(9);
+    let whole = match value {
+        Value::Decimal(decimal) if decimal.scale == 0 => i64::try_from(decimal.mantissa).map_err(|_| wrong())?,
+        Value::Bit(_) => return Err(wrong()),
+        _ => value.as_i64().ok_or_else(wrong)?,
+    };
+    convert(Value::BigInt(whole), SqlType::BigInt, column, None, false).map_err(|_| wrong())?;
+    Ok(whole)
+}

@@ -1,0 +1,122 @@
+//! The connections of the server: what the dynamic management views tell of them, and how KILL ends one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::catalog::database::Database;
+use crate::session::session::CancelHandle;
+use crate::tsql::ast::IsolationLevel;
+
+/// What a session is doing, for others to see.
+#[derive(Default)]
+pub struct Activity {
+    running: AtomicBool,
+    transaction_count: AtomicI32,
+    isolation: AtomicU8,
+    /// Since when it sleeps in WAITFOR.
+    waits_for: Mutex<Option<Instant>>,
+    /// Closes the client's connection.
+    close: Mutex<Option<Box<dyn Fn() + Send>>>,
+}
+
+impl Activity {
+    /// A request begins or has ended.
+    pub fn note(&self, running: bool, transaction_count: i32, isolation: IsolationLevel) {
+        self.running.store(running, Ordering::Relaxed);
+        self.transaction_count.store(transaction_count, Ordering::Relaxed);
+        self.isolation.store(isolation_number(isolation), Ordering::Relaxed);
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.running.load(Ordering::Relaxed)
+    }
+
+    pub fn transaction_count(&self) -> i32 {
+        self.transaction_count.load(Ordering::Relaxed)
+    }
+
+    /// As in sys.dm_exec_sessions.
+    pub fn isolation(&self) -> u8 {
+        self.isolation.load(Ordering::Relaxed)
+    }
+
+    /// WAITFOR begins or has ended.
+    pub fn note_waitfor(&self, since: Option<Instant>) {
+        *self.waits_for.lock() = since;
+    }
+
+    /// Since when the session sleeps in WAITFOR.
+    pub fn waits_for(&self) -> Option<Instant> {
+        *self.waits_for.lock()
+    }
+
+    pub fn on_kill(&self, close: impl Fn() + Send + 'static) {
+        *self.close.lock() = Some(Box::new(close));
+    }
+}
+
+/// transaction_isolation_level in sys.dm_exec_sessions.
+///
+/// Source: "sys.dm_exec_sessions" (MicrosoftDocs/sql-docs,
+/// docs/relational-databases/system-dynamic-management-views/sys-dm-exec-sessions-transact-sql.md).
+fn isolation_number(isolation: IsolationLevel) -> u8 {
+    match isolation {
+        IsolationLevel::ReadUncommitted => 1,
+        IsolationLevel::ReadCommitted => 2,
+        IsolationLevel::RepeatableRead => 3,
+        IsolationLevel::Serializable => 4,
+        IsolationLevel::Snapshot => 5,
+    }
+}
+
+/// A connection.
+#[derive(Clone)]
+pub struct Connection {
+    pub spid: i32,
+    pub login: Arc<str>,
+    pub host_name: Arc<str>,
+    pub app_name: Arc<str>,
+    pub login_time: (u32, u64),
+    pub activity: Arc<Activity>,
+    pub(crate) cancel: CancelHandle,
+}
+
+impl Connection {
+    pub fn database(&self) -> Arc<Database> {
+        self.cancel.database()
+    }
+
+    /// Ends the session: what runs in it fails, its transaction is rolled back, its connection closed.
+    pub fn kill(&self) {
+        self.cancel.kill();
+        if let Some(close) = &*self.activity.close.lock() {
+            close();
+        }
+    }
+}
+
+/// Everybody who is connected, by session number.
+#[derive(Default)]
+pub struct Connections(Mutex<BTreeMap<i32, Connection>>);
+
+impl Connections {
+    pub fn add(&self, connection: Connection) {
+        self.0.lock().insert(connection.spid, connection);
+    }
+
+    pub fn remove(&self, spid: i32) {
+        self.0.lock().remove(&spid);
+    }
+
+    pub fn all(&self) -> Vec<Connection> {
+        self.0.lock().values().cloned().collect()
+    }
+
+    pub fn get(&self, spid: i32) -> Option<Connection> {
+        self.0.lock().get(&spid).cloned()
+    }
+}

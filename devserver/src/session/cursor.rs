@@ -1,0 +1,702 @@
+//! Cursors: DECLARE, OPEN, FETCH, CLOSE, DEALLOCATE, and the row that WHERE CURRENT OF means.
+//!
+//! A static cursor keeps its rows, a keyset cursor the clustered keys of its rows, a dynamic cursor only the place in
+//! the index where it is: each FETCH opens the scan anew and goes on from there, with the locks of a SELECT. Which of
+//! the three it is follows from the options and from the query.
+//!
+//! Source: "DECLARE CURSOR" and "FETCH" (MicrosoftDocs/sql-docs, docs/t-sql/language-elements/), "Using implicit cursor
+//! conversions" (SQL Server 2005 Books Online), and for the errors docs/relational-databases/errors-events/
+//! database-engine-events-and-errors-16000-to-17999.md. SCROLL_LOCKS is refused, and so are cursors over several tables
+//! that are neither STATIC nor FAST_FORWARD.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::bind::binder::Uses;
+use crate::bind::compile::{Cell, Surroundings};
+use crate::error::{SqlError, SqlResult};
+use crate::execute::evaluate::all_hold;
+use crate::execute::frame::{Flow, Frame, Run, SlotRow};
+use crate::execute::modify::SelectStatementPlan;
+use crate::execute::operator::{compare_keys, eval_keys, limit_values, open_scan, run_operator, run_query};
+use crate::execute::variables::{Activation, Declarations};
+use crate::plan::query::{Body, Operator, OutputColumn, SelectPlan, TableScan};
+use crate::session::batch::{BoundPlan, CompiledBatch, Plan, SimpleFailure};
+use crate::session::output::Output;
+use crate::session::session::Session;
+use crate::storage::{CLUSTERED, Key, ObjectId, ScanPlace, SeekRange, fold};
+use crate::tds::token::StatementKind as DoneKind;
+use crate::tsql::ast::{CursorDefinition, CursorName};
+use crate::value::{self, SqlType, Value};
+
+/// A cursor that names and variables can share.
+pub type SharedCursor = Arc<Mutex<Cursor>>;
+
+/// The query of a cursor as the batch was compiled.
+#[derive(Debug)]
+pub struct CursorSource {
+    pub cell: Cell,
+    pub declarations: Declarations,
+    pub schema: Arc<str>,
+    pub definition: CursorDefinition,
+}
+
+/// A statement about cursors.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "each is made once, and most are FETCH")]
+pub enum CursorStep {
+    Declare {
+        name: Arc<str>,
+        source: Arc<CursorSource>,
+    },
+    /// `SET @c = CURSOR …`.
+    Set {
+        variable: Arc<str>,
+        source: Arc<CursorSource>,
+    },
+    /// `SET @c = cursor`.
+    Assign {
+        variable: Arc<str>,
+        from: CursorName,
+    },
+    Open(CursorName),
+    Close(CursorName),
+    Deallocate(CursorName),
+    Fetch {
+        motion: Motion,
+        cursor: CursorName,
+        into: Vec<(usize, SqlType)>,
+    },
+}
+
+#[derive(Debug)]
+pub enum Motion {
+    Next,
+    Prior,
+    First,
+    Last,
+    Absolute(Cell),
+    Relative(Cell),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Model {
+    Static,
+    Keyset,
+    Dynamic,
+    FastForward,
+}
+
+/// What the options of a declaration come to.
+#[derive(Debug, Clone, Copy)]
+struct Options {
+    local: bool,
+    model: Model,
+    forward_only: bool,
+    read_only: bool,
+}
+
+#[derive(Debug)]
+pub struct Cursor {
+    source: Arc<CursorSource>,
+    options: Options,
+    /// The variables of the query as they were when the cursor was declared.
+    values: Vec<Value>,
+    tables: Vec<Option<ObjectId>>,
+    open: Option<OpenCursor>,
+}
+
+#[derive(Debug)]
+struct OpenCursor {
+    bound: Arc<BoundPlan>,
+    rows: Rows,
+    /// 0 is before the first row.
+    position: usize,
+    /// The row that was fetched last, where a table can be changed through the cursor.
+    current: Option<CurrentRow>,
+    /// `cursor_closing_transactions` when it was opened: one more of them, and it is closed.
+    transactions_before: u64,
+}
+
+#[derive(Debug)]
+enum Rows {
+    Static(Vec<Vec<Value>>),
+    /// The values of the clustered key.
+    Keyset(Vec<Vec<Value>>),
+    Dynamic(Option<ScanPlace>),
+}
+
+/// The row under a cursor.
+#[derive(Debug, Clone)]
+pub struct CurrentRow {
+    pub table: ObjectId,
+    pub key: Key,
+    pub values: Vec<Value>,
+}
+
+fn conflict(a: &str, b: &str) -> SqlError {
+    SqlError::new(1048, format!("Conflicting cursor options {a} and {b}.")).severity(15)
+}
+
+fn options(definition: &CursorDefinition) -> SqlResult<Options> {
+    let has = |word: &str| definition.options.iter().any(|option| &**option == word);
+    const CONFLICTS: &[&[&str]] = &[
+        &["LOCAL", "GLOBAL"],
+        &["FORWARD_ONLY", "SCROLL"],
+        &["STATIC", "KEYSET", "DYNAMIC", "FAST_FORWARD"],
+        &["FAST_FORWARD", "SCROLL"],
+        &["READ_ONLY", "SCROLL_LOCKS", "OPTIMISTIC"],
+        &["FAST_FORWARD", "SCROLL_LOCKS"],
+        &["FAST_FORWARD", "OPTIMISTIC"],
+        &["STATIC", "SCROLL_LOCKS"],
+    ];
+    for group in CONFLICTS {
+        let found: Vec<&&str> = group.iter().filter(|word| has(word)).collect();
+        if let [a, b, ..] = found[..] {
+            return Err(conflict(a, b));
+        }
+    }
+    if has("SCROLL_LOCKS") {
+        return Err(SqlError::not_supported("SCROLL_LOCKS"));
+    }
+    let model = if has("STATIC") || has("INSENSITIVE") {
+        Model::Static
+    } else if has("FAST_FORWARD") {
+        Model::FastForward
+    } else if has("KEYSET") || (has("SCROLL") && !has("DYNAMIC")) {
+        Model::Keyset
+    } else {
+        Model::Dynamic
+    };
+    let scrolls = has("SCROLL") || has("STATIC") || has("KEYSET") || has("DYNAMIC");
+    let read_only = has("READ_ONLY") || matches!(model, Model::Static | Model::FastForward);
+    if read_only && definition.for_update.is_some() {
+        return Err(SqlError::new(16957, "FOR UPDATE cannot be specified on a READ ONLY cursor."));
+    }
+    Ok(Options { local: has("LOCAL"), model, forward_only: !scrolls || has("FORWARD_ONLY"), read_only })
+}
+
+fn display(name: &CursorName) -> &str {
+    match name {
+        CursorName::Name { name, .. } | CursorName::Variable(name) => name,
+    }
+}
+
+fn not_open() -> SqlError {
+    SqlError::new(16917, "Cursor is not open.")
+}
+
+fn select_of(bound: &BoundPlan) -> &SelectStatementPlan {
+    match &bound.plan {
+        Plan::Select(plan) => plan,
+        _ => unreachable!("a cursor's cell holds a SELECT"),
+    }
+}
+
+/// The SELECT over one table that a keyset or dynamic cursor goes through.
+fn single_table(bound: &BoundPlan) -> Option<(&SelectPlan, &TableScan)> {
+    match &select_of(bound).query.body {
+        Body::Select(select) => match &select.input {
+            Operator::Table(scan) => Some((select, scan)),
+            _ => None,
+        },
+        Body::Set(_) | Body::Recursive(_) => None,
+    }
+}
+
+/// What the cursor becomes with this query.
+fn effective(wanted: Model, bound: &BoundPlan) -> SqlResult<Model> {
+    let Body::Select(select) = &select_of(bound).query.body else { return Ok(Model::Static) };
+    let needs_all = select.distinct || matches!(select.input, Operator::Unit | Operator::Aggregate(_));
+    if wanted == Model::Static || needs_all {
+        return Ok(Model::Static);
+    }
+    let Some((select, scan)) = single_table(bound) else {
+        if wanted == Model::FastForward {
+            return Ok(Model::Static);
+        }
+        return Err(SqlError::not_supported(
+            "a cursor over several tables, views or derived tables that is neither STATIC nor FAST_FORWARD",
+        ));
+    };
+    let in_index_order = select.sort.is_empty() && select.limit.is_none() && scan.any_of.is_none();
+    match wanted {
+        Model::FastForward if !in_index_order => Ok(Model::Static),
+        Model::Dynamic | Model::FastForward if in_index_order => Ok(Model::Dynamic),
+        _ => {
+            let schema = &scan.table.schema;
+            if schema.clustered().is_some_and(crate::storage::Index::is_unique) {
+                Ok(Model::Keyset)
+            } else if schema.indexes.iter().any(crate::storage::Index::is_unique) {
+                Err(SqlError::not_supported("a KEYSET cursor over a table without a unique clustered index"))
+            } else {
+                Ok(Model::Static)
+            }
+        }
+    }
+}
+
+impl Cursor {
+    /// CURSOR_STATUS: 1 open with rows, 0 open and empty, -1 closed. `transactions`: the session's
+    /// `cursor_closing_transactions`.
+    pub fn status(&self, transactions: u64) -> i16 {
+        match self.open.as_ref().filter(|open| open.transactions_before == transactions) {
+            None => -1,
+            Some(OpenCursor { rows: Rows::Static(rows) | Rows::Keyset(rows), .. }) if rows.is_empty() => 0,
+            Some(_) => 1,
+        }
+    }
+
+    fn is_local(&self) -> bool {
+        self.options.local
+    }
+
+    /// The variables of the query, for running it.
+    fn activation(&self) -> Activation {
+        Activation { values: self.values.clone(), tables: self.tables.clone(), ..Activation::default() }
+    }
+}
+
+/// The cursor of a name; local ones come first.
+pub fn find(name: &CursorName, scope: &Activation, globals: &[(String, SharedCursor)]) -> Option<SharedCursor> {
+    let folded = fold(display(name));
+    let of = |list: &[(String, SharedCursor)]| {
+        list.iter().find(|(name, _)| *name == folded).map(|(_, cursor)| Arc::clone(cursor))
+    };
+    match name {
+        CursorName::Name { global: true, .. } => of(globals),
+        CursorName::Name { .. } => of(&scope.cursors).or_else(|| of(globals)),
+        CursorName::Variable(_) => of(&scope.cursors),
+    }
+}
+
+impl Session {
+    /// The cursor of a name, closed if a transaction's end has closed it meanwhile.
+    fn cursor(&self, name: &CursorName, scope: &Activation) -> SqlResult<SharedCursor> {
+        let cursor = find(name, scope, &self.state.cursors).ok_or_else(|| match name {
+            CursorName::Variable(name) => {
+                SqlError::new(16950, format!("The variable '{name}' does not currently have a cursor allocated to it."))
+                    .state(2)
+            }
+            CursorName::Name { name, .. } => {
+                SqlError::new(16916, format!("A cursor with the name '{name}' does not exist."))
+            }
+        })?;
+        let transactions = self.state.cursor_closing_transactions;
+        cursor.lock().open.take_if(|open| open.transactions_before != transactions);
+        Ok(cursor)
+    }
+
+    fn new_cursor(source: &Arc<CursorSource>, scope: &Activation) -> SqlResult<Cursor> {
+        Ok(Cursor {
+            source: Arc::clone(source),
+            options: options(&source.definition)?,
+            values: scope.values.clone(),
+            tables: scope.tables.clone(),
+            open: None,
+        })
+    }
+
+    pub(crate) fn run_cursor_step(
+        &mut self,
+        step: &CursorStep,
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(), SimpleFailure> {
+        match step {
+            CursorStep::Declare { name, source } => {
+                let cursor = Session::new_cursor(source, scope)?;
+                let list = if cursor.is_local() { &mut scope.cursors } else { &mut self.state.cursors };
+                let folded = fold(name);
+                if list.iter().any(|(other, _)| *other == folded) {
+                    return Err(SqlError::new(16915, format!("A cursor with the name '{name}' already exists.")).into());
+                }
+                list.push((folded, Arc::new(Mutex::new(cursor))));
+            }
+            CursorStep::Set { variable, source } => {
+                let cursor = Session::new_cursor(source, scope)?;
+                scope.set_cursor(variable, Arc::new(Mutex::new(cursor)));
+            }
+            CursorStep::Assign { variable, from } => {
+                let cursor = self.cursor(from, scope)?;
+                scope.set_cursor(variable, cursor);
+            }
+            CursorStep::Open(name) => {
+                let cursor = self.cursor(name, scope)?;
+                self.open_cursor(&mut cursor.lock(), scope)?;
+            }
+            CursorStep::Close(name) => {
+                let cursor = self.cursor(name, scope)?;
+                cursor.lock().open.take().ok_or_else(not_open)?;
+            }
+            CursorStep::Deallocate(name) => {
+                self.cursor(name, scope)?;
+                let folded = fold(display(name));
+                let is_local = !matches!(name, CursorName::Name { global: true, .. })
+                    && scope.cursors.iter().any(|(other, _)| *other == folded);
+                let list = if is_local { &mut scope.cursors } else { &mut self.state.cursors };
+                list.retain(|(other, _)| *other != folded);
+            }
+            CursorStep::Fetch { motion, cursor, into } => {
+                return self.fetch(motion, cursor, into, compiled, scope, out);
+            }
+        }
+        self.statement_done(out, DoneKind::Other, None);
+        Ok(())
+    }
+
+    fn bind_cursor(&mut self, source: &CursorSource) -> SqlResult<Arc<BoundPlan>> {
+        let version = self.version();
+        if let Some(bound) = source.cell.kept(version) {
+            return Ok(bound);
+        }
+        let database = Arc::clone(&self.database);
+        let latch = database.storage.latch();
+        let surroundings =
+            Surroundings { database: &database, latch: &latch, state: &self.state, schema: &source.schema };
+        source.cell.bind(surroundings, &source.declarations, version)
+    }
+
+    /// Something was created, changed or dropped since the cursor was opened: 16943 if it was the cursor's table.
+    fn bind_again(&mut self, before: &BoundPlan, source: &CursorSource) -> SqlResult<Arc<BoundPlan>> {
+        let after = self.bind_cursor(source).map_err(|_| schema_changed())?;
+        match (single_table(before), single_table(&after)) {
+            (Some((_, a)), Some((_, b))) if Arc::ptr_eq(&a.table.schema, &b.table.schema) && a.index == b.index => {
+                Ok(after)
+            }
+            _ => Err(schema_changed()),
+        }
+    }
+
+    fn open_cursor(&mut self, cursor: &mut Cursor, scope: &Activation) -> SqlResult<()> {
+        if cursor.open.is_some() {
+            return Err(SqlError::new(16905, "The cursor is already open."));
+        }
+        let bound = self.bind_cursor(&cursor.source)?;
+        self.check_permissions(&bound.needs, scope)?;
+        let model = effective(cursor.options.model, &bound)?;
+        let mut own = cursor.activation();
+        let rows = match model {
+            Model::Dynamic | Model::FastForward => Rows::Dynamic(None),
+            Model::Static => Rows::Static(self.with_run(Uses::Database, &mut own, |run| {
+                let mut rows = Vec::new();
+                run_query(&select_of(&bound).query, run, &mut Frame::new(bound.slots), &mut |_, _, row| {
+                    rows.push(row);
+                    Ok(Flow::Continue)
+                })?;
+                Ok(rows)
+            })?),
+            Model::Keyset => Rows::Keyset(self.with_run(Uses::Database, &mut own, |run| keyset(&bound, run))?),
+        };
+        self.state.cursor_rows = match &rows {
+            Rows::Static(rows) | Rows::Keyset(rows) => rows.len() as i32,
+            Rows::Dynamic(_) => -1,
+        };
+        let transactions_before = self.state.cursor_closing_transactions;
+        cursor.open = Some(OpenCursor { bound, rows, position: 0, current: None, transactions_before });
+        Ok(())
+    }
+
+    fn fetch(
+        &mut self,
+        motion: &Motion,
+        name: &CursorName,
+        into: &[(usize, SqlType)],
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(), SimpleFailure> {
+        let amount = match motion {
+            Motion::Absolute(cell) | Motion::Relative(cell) => {
+                self.eval_cell(cell, compiled, scope)?.as_i64().unwrap_or(0)
+            }
+            _ => 0,
+        };
+        self.state.fetch_status = -1;
+        let shared = self.cursor(name, scope)?;
+        let mut cursor = shared.lock();
+        let cursor = &mut *cursor;
+        let mut own = cursor.activation();
+        let forward_only = cursor.options.forward_only;
+        let open = cursor.open.as_mut().ok_or_else(not_open)?;
+        let columns = select_of(&open.bound).query.columns.clone();
+        check_into(&columns, into)?;
+        let fetched = self.fetch_row(open, &cursor.source, motion, amount, forward_only, &mut own)?;
+        let (row, status) = match fetched {
+            Fetched::Row(row) => (Some(row), 0),
+            Fetched::End => (None, -1),
+            Fetched::Gone => (None, -2),
+        };
+        let count = u64::from(row.is_some());
+        if into.is_empty() {
+            out.result_set(&columns, row.into_iter().collect());
+        } else if let Some(row) = row {
+            for ((value, column), (place, ty)) in row.into_iter().zip(&columns).zip(into) {
+                scope.values[*place] = value::convert(value, column.ty, *ty, None, false)?;
+            }
+        }
+        self.state.fetch_status = status;
+        self.state.row_count = count as i64;
+        self.statement_done(out, DoneKind::Select, into.is_empty().then_some(count));
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)] // A FETCH, its cursor and the variables of its query.
+    fn fetch_row(
+        &mut self,
+        open: &mut OpenCursor,
+        source: &CursorSource,
+        motion: &Motion,
+        amount: i64,
+        forward_only: bool,
+        own: &mut Activation,
+    ) -> SqlResult<Fetched> {
+        let word = match motion {
+            Motion::Next => "next",
+            Motion::Prior => "prior",
+            Motion::First => "first",
+            Motion::Last => "last",
+            Motion::Absolute(_) => "absolute",
+            Motion::Relative(_) => "relative",
+        };
+        if forward_only && word != "next" {
+            return Err(SqlError::new(
+                16911,
+                format!("fetch: The fetch type {word} cannot be used with forward only cursors."),
+            ));
+        }
+        open.current = None;
+        if open.bound.version != self.version() && !matches!(open.rows, Rows::Static(_)) {
+            open.bound = self.bind_again(&open.bound, source)?;
+        }
+        let bound = Arc::clone(&open.bound);
+        let count = match &mut open.rows {
+            Rows::Dynamic(place) => {
+                match motion {
+                    Motion::Next => {}
+                    Motion::First => *place = None,
+                    Motion::Absolute(_) => {
+                        return Err(SqlError::new(
+                            16925,
+                            "The fetch type absolute cannot be used with dynamic cursors.",
+                        ));
+                    }
+                    _ => return Err(SqlError::not_supported(format!("FETCH {word} of a DYNAMIC cursor"))),
+                }
+                let (fetched, current) = self.with_run(Uses::Database, own, |run| next_dynamic(&bound, place, run))?;
+                open.current = current;
+                return Ok(fetched);
+            }
+            Rows::Static(rows) | Rows::Keyset(rows) => rows.len(),
+        };
+        let (last, at) = (count as i64, open.position as i64);
+        let wanted = match motion {
+            Motion::Next => at + 1,
+            Motion::Prior => at - 1,
+            Motion::First => 1,
+            Motion::Last => last,
+            Motion::Absolute(_) if amount < 0 => last + 1 + amount,
+            Motion::Absolute(_) => amount,
+            Motion::Relative(_) => at.saturating_add(amount),
+        };
+        open.position = usize::try_from(wanted.clamp(0, last + 1)).unwrap_or(0);
+        let Some(row) = open.position.checked_sub(1).filter(|row| *row < count) else { return Ok(Fetched::End) };
+        match &open.rows {
+            Rows::Static(rows) => Ok(Fetched::Row(rows[row].clone())),
+            Rows::Keyset(keys) => {
+                let key = keys[row].clone();
+                let (fetched, current) = self.with_run(Uses::Database, own, |run| read_by_key(&bound, key, run))?;
+                open.current = current;
+                Ok(fetched)
+            }
+            Rows::Dynamic(_) => unreachable!("it was seen to above"),
+        }
+    }
+
+    /// WHERE CURRENT OF: puts the row under the cursor where the plan finds it.
+    pub(crate) fn stand_on(
+        &mut self,
+        name: &CursorName,
+        table: ObjectId,
+        updated: &[Arc<str>],
+        scope: &mut Activation,
+    ) -> SqlResult<()> {
+        let shared = self.cursor(name, scope)?;
+        let cursor = shared.lock();
+        let open = cursor.open.as_ref().ok_or_else(not_open)?;
+        if cursor.options.read_only || matches!(open.rows, Rows::Static(_)) {
+            return Err(SqlError::new(16929, "The cursor is READ ONLY."));
+        }
+        if let Some(list) = cursor.source.definition.for_update.as_ref().filter(|list| !list.is_empty())
+            && updated.iter().any(|column| !list.iter().any(|listed| fold(listed) == fold(column)))
+        {
+            return Err(SqlError::new(
+                16932,
+                "The cursor has a FOR UPDATE list and the requested column to be updated is not in this list.",
+            ));
+        }
+        let scanned = single_table(&open.bound).map(|(_, scan)| scan.table.schema.id);
+        if scanned != Some(table) {
+            return Err(SqlError::new(
+                16933,
+                "The cursor does not include the table being modified or the table is not updatable through the cursor.",
+            ));
+        }
+        let current = open.current.clone();
+        scope.current_row =
+            Some(current.ok_or_else(|| SqlError::new(16931, "There are no rows in the current fetch buffer."))?);
+        Ok(())
+    }
+
+    /// After a change through the cursor: what the row holds now is what the next change expects.
+    pub(crate) fn step_off(&mut self, name: &CursorName, scope: &mut Activation) {
+        scope.current_row = None;
+        let Ok(shared) = self.cursor(name, scope) else { return };
+        let database = Arc::clone(&self.database);
+        let mut cursor = shared.lock();
+        let Some(open) = cursor.open.as_mut() else { return };
+        if let Some(current) = &mut open.current {
+            let latch = database.storage.latch();
+            let row = latch
+                .schema(current.table)
+                .and_then(|schema| latch.read(current.table, &current.key).map(|row| row.values(schema)));
+            match row {
+                Some(values) => current.values = values,
+                None => open.current = None,
+            }
+        }
+    }
+}
+
+enum Fetched {
+    Row(Vec<Value>),
+    /// Before the first or behind the last row: -1.
+    End,
+    /// A row of the keyset that is not there any more: -2.
+    Gone,
+}
+
+fn schema_changed() -> SqlError {
+    SqlError::new(
+        16943,
+        "Could not complete cursor operation because the table schema changed after the cursor was declared.",
+    )
+}
+
+fn check_into(columns: &[OutputColumn], into: &[(usize, SqlType)]) -> SqlResult<()> {
+    if into.is_empty() {
+        return Ok(());
+    }
+    if into.len() != columns.len() {
+        return Err(SqlError::new(
+            16924,
+            "Cursorfetch: The number of variables declared in the INTO list must match that of selected columns.",
+        ));
+    }
+    for (column, (_, ty)) in columns.iter().zip(into) {
+        value::check_conversion(column.ty, *ty, false).map_err(|_| {
+            SqlError::new(
+                16922,
+                format!(
+                    "Cursor Fetch: Implicit conversion from data type {} to {} is not allowed.",
+                    column.ty.name(),
+                    ty.name()
+                ),
+            )
+        })?;
+    }
+    Ok(())
+}
+
+fn project(select: &SelectPlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Value>> {
+    select.items.iter().map(|item| item.eval(run, frame)).collect()
+}
+
+/// The clustered keys of the rows that belong to the cursor, in its order.
+fn keyset(bound: &BoundPlan, run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
+    let (select, scan) = single_table(bound).expect("a keyset cursor reads one table");
+    let key: Vec<usize> =
+        scan.table.schema.clustered().map_or(&[][..], |index| &index.key).iter().map(|key| key.column).collect();
+    let mut frame = Frame::new(bound.slots);
+    let (skip, take) = limit_values(&select.limit, run, &mut frame)?;
+    let mut rows: Vec<(Vec<Value>, Vec<Value>)> = Vec::new();
+    let enough = if select.sort.is_empty() { skip.saturating_add(take) } else { usize::MAX };
+    run_operator(&select.input, run, &mut frame, &mut |run, frame| {
+        let order = eval_keys(&select.sort, run, frame)?;
+        let row = frame.rows[scan.slot].to_vec();
+        rows.push((order, key.iter().map(|column| row[*column].clone()).collect()));
+        Ok(if rows.len() < enough { Flow::Continue } else { Flow::Stop })
+    })?;
+    if !select.sort.is_empty() {
+        rows.sort_by(|(a, _), (b, _)| compare_keys(&select.sort, a, b));
+    }
+    Ok(rows.into_iter().skip(skip).take(take).map(|(_, key)| key).collect())
+}
+
+/// The next row of the scan that fulfils the conditions.
+fn next_dynamic(
+    bound: &BoundPlan,
+    place: &mut Option<ScanPlace>,
+    run: &mut Run<'_>,
+) -> SqlResult<(Fetched, Option<CurrentRow>)> {
+    let (select, scan) = single_table(bound).expect("a dynamic cursor reads one table");
+    let mut frame = Frame::new(bound.slots);
+    let Some(range) = crate::execute::operator::seek_range(scan, run, &mut frame)? else {
+        return Ok((Fetched::End, None));
+    };
+    let mut reader = open_scan(scan, scan.index, &range, scan.covering, run)?;
+    if let Some(place) = place.as_ref() {
+        reader.go_on_from(place);
+    }
+    loop {
+        let storage = run.storage()?;
+        let found = reader.next(&mut storage.latch, &mut storage.tx)?;
+        *place = Some(reader.place());
+        let Some(found) = found else { return Ok((Fetched::End, None)) };
+        let values = found.row.values(&scan.table.schema);
+        frame.rows[scan.slot] = SlotRow::Stored(found.row, Arc::clone(&scan.table.schema));
+        if !all_hold(&scan.residual, run, &mut frame)? {
+            let storage = run.storage()?;
+            reader.release_last(&mut storage.latch, &mut storage.tx);
+            continue;
+        }
+        let row = project(select, run, &mut frame)?;
+        let current = CurrentRow { table: scan.table.schema.id, key: found.key, values };
+        return Ok((Fetched::Row(row), Some(current)));
+    }
+}
+
+/// The row of a keyset as it is now, whether it still fulfils the conditions or not.
+fn read_by_key(bound: &BoundPlan, key: Vec<Value>, run: &mut Run<'_>) -> SqlResult<(Fetched, Option<CurrentRow>)> {
+    let (select, scan) = single_table(bound).expect("a keyset cursor reads one table");
+    let range = SeekRange { equal: key, ..SeekRange::default() };
+    let mut reader = open_scan(scan, CLUSTERED, &range, false, run)?;
+    let storage = run.storage()?;
+    let Some(found) = reader.next(&mut storage.latch, &mut storage.tx)? else { return Ok((Fetched::Gone, None)) };
+    let mut frame = Frame::new(bound.slots);
+    let values = found.row.values(&scan.table.schema);
+    frame.rows[scan.slot] = SlotRow::Stored(found.row, Arc::clone(&scan.table.schema));
+    let row = project(select, run, &mut frame)?;
+    Ok((Fetched::Row(row), Some(CurrentRow { table: scan.table.schema.id, key: found.key, values })))
+}
+
+/// The row under the cursor, locked for a change: 16947 if it is gone, 16934 if somebody has changed it.
+pub fn read_current(run: &mut Run<'_>) -> SqlResult<(Key, Vec<Value>)> {
+    let current = run.scope.current_row.clone().expect("the statement stands on a row");
+    let storage = run.storage()?;
+    let row = storage.latch.lock_row(&mut storage.tx, current.table, &current.key)?;
+    let schema = storage.latch.schema(current.table).cloned();
+    let (Some(row), Some(schema)) = (row, schema) else {
+        return Err(SqlError::new(16947, "No rows were updated or deleted."));
+    };
+    let values = row.values(&schema);
+    if values != current.values {
+        return Err(SqlError::new(
+            16934,
+            "Optimistic concurrency check failed. The row was modified outside of this cursor.",
+        ));
+    }
+    Ok((current.key, values))
+}

@@ -1,0 +1,360 @@
+//! Roles, users, logins, and GRANT, DENY and REVOKE.
+
+use std::sync::Arc;
+
+use crate::catalog::catalog::{DBO, Object};
+use crate::catalog::principal::{DBO_USER, PrincipalKind, SecurableId};
+use crate::error::{SqlError, SqlResult};
+use crate::session::ddl::object::cannot_find_principal;
+use crate::session::session::Session;
+use crate::storage::fold;
+use crate::tsql::ast::{
+    CreateUser, DropKind, ObjectName, Permission, PermissionAction, Securable, SecurableClass, UserSource,
+};
+
+/// What a permission in GRANT, DENY or REVOKE is on, with its name for messages.
+struct ResolvedSecurable {
+    id: SecurableId,
+    /// The permissions that exist on this class of things.
+    permissions: &'static [&'static str],
+}
+
+const TABLE_PERMISSIONS: &[&str] = &[
+    "SELECT",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "REFERENCES",
+    "ALTER",
+    "CONTROL",
+    "VIEW DEFINITION",
+    "TAKE OWNERSHIP",
+    "VIEW CHANGE TRACKING",
+];
+const PROCEDURE_PERMISSIONS: &[&str] = &["EXECUTE", "ALTER", "CONTROL", "VIEW DEFINITION", "TAKE OWNERSHIP"];
+const SEQUENCE_PERMISSIONS: &[&str] =
+    &["UPDATE", "REFERENCES", "ALTER", "CONTROL", "VIEW DEFINITION", "TAKE OWNERSHIP"];
+const TYPE_PERMISSIONS: &[&str] = &["EXECUTE", "REFERENCES", "CONTROL", "VIEW DEFINITION", "TAKE OWNERSHIP"];
+const SCHEMA_PERMISSIONS: &[&str] = &[
+    "SELECT",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "EXECUTE",
+    "REFERENCES",
+    "ALTER",
+    "CONTROL",
+    "VIEW DEFINITION",
+    "TAKE OWNERSHIP",
+    "VIEW CHANGE TRACKING",
+    "CREATE SEQUENCE",
+];
+const DATABASE_PERMISSIONS: &[&str] = &[
+    "SELECT",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "EXECUTE",
+    "REFERENCES",
+    "ALTER",
+    "CONTROL",
+    "VIEW DEFINITION",
+    "CONNECT",
+    "CREATE TABLE",
+    "CREATE PROCEDURE",
+    "CREATE TYPE",
+    "CREATE VIEW",
+    "CREATE SCHEMA",
+    "CREATE ROLE",
+    "ALTER ANY USER",
+    "ALTER ANY ROLE",
+    "ALTER ANY SCHEMA",
+    "VIEW DATABASE STATE",
+];
+
+impl Session {
+    pub(crate) fn create_role(&mut self, name: &Arc<str>, owner: Option<&str>) -> SqlResult<()> {
+        if owner.is_some_and(|owner| fold(owner) != DBO) {
+            return Err(SqlError::not_supported("a role that does not belong to dbo"));
+        }
+        self.check_create("CREATE ROLE")?;
+        let kind = PrincipalKind::Role { fixed: false };
+        let undo = self.database.catalog.write().principals.add(Arc::clone(name), kind)?;
+        self.keep_undo(undo);
+        Ok(())
+    }
+
+    pub(crate) fn create_user(&mut self, create: &CreateUser) -> SqlResult<()> {
+        self.check_create("ALTER ANY USER")?;
+        let login = match &create.source {
+            UserSource::SameLogin => Some(&create.name),
+            UserSource::Login(login) => Some(login),
+            UserSource::ExternalProvider => {
+                // Azure SQL's users need no login. Here the session's database is the only one that it opens.
+                if self.engine.find_login(&create.name).is_none() {
+                    self.create_login(&create.name, None, None)?;
+                }
+                Some(&create.name)
+            }
+            UserSource::WithoutLogin => None,
+            UserSource::Password(_) => return Err(SqlError::not_supported("users with a password of their own")),
+        };
+        if let Some(login) = login {
+            if self.engine.find_login(login).is_none() {
+                let message = format!("'{login}' is not a valid login or you do not have permission.");
+                return Err(SqlError::new(15007, message));
+            }
+            if self.database.catalog.read().principals.user_of_login(login).is_some() {
+                return Err(SqlError::new(15063, "The login already has an account under a different user name."));
+            }
+        }
+        let default_schema = create.default_schema.clone().unwrap_or_else(|| DBO.into());
+        let kind = PrincipalKind::User { login: login.cloned(), default_schema };
+        let undo = self.database.catalog.write().principals.add(Arc::clone(&create.name), kind)?;
+        self.keep_undo(undo);
+        Ok(())
+    }
+
+    fn resolve_securable(&self, on: Option<&Securable>) -> SqlResult<ResolvedSecurable> {
+        let Some(Securable { class, name }) = on else {
+            return Ok(ResolvedSecurable { id: SecurableId::Database, permissions: DATABASE_PERMISSIONS });
+        };
+        let missing = |word: &str| {
+            SqlError::new(
+                15151,
+                format!(
+                    "Cannot find the {word} '{}', because it does not exist or you do not have permission.",
+                    name.name
+                ),
+            )
+        };
+        match class {
+            SecurableClass::Database => {
+                if fold(&name.name) != fold(&self.database.name) {
+                    return Err(missing("database"));
+                }
+                Ok(ResolvedSecurable { id: SecurableId::Database, permissions: DATABASE_PERMISSIONS })
+            }
+            SecurableClass::Schema => {
+                let catalog = self.database.catalog.read();
+                let schema = catalog.schema(&name.name).ok_or_else(|| missing("schema"))?;
+                Ok(ResolvedSecurable { id: SecurableId::Schema(schema.id), permissions: SCHEMA_PERMISSIONS })
+            }
+            SecurableClass::Type => {
+                let found = self.with_binder(|binder| binder.find_user_type(name))?.ok_or_else(|| missing("type"))?;
+                let catalog = self.database.catalog.read();
+                let schema = catalog.schema(&found.schema).ok_or_else(|| missing("type"))?.id;
+                Ok(ResolvedSecurable { id: SecurableId::Type { id: found.id, schema }, permissions: TYPE_PERMISSIONS })
+            }
+            SecurableClass::Object => {
+                let table = self.lookup_table(name)?;
+                let (id, schema_name, permissions) = match table {
+                    Some(table) => {
+                        let schema = self.stored_schema(table)?;
+                        (table, Arc::clone(&schema.schema), TABLE_PERMISSIONS)
+                    }
+                    None => {
+                        let found = self.with_binder(|binder| binder.find_object(name))?;
+                        let found = found.ok_or_else(|| missing("object"))?;
+                        let permissions = match &found {
+                            Object::Procedure(_) => PROCEDURE_PERMISSIONS,
+                            Object::View(_) => TABLE_PERMISSIONS,
+                            Object::Function(function) if function.returns.is_some() => PROCEDURE_PERMISSIONS,
+                            Object::Function(_) | Object::Synonym(_) => TABLE_PERMISSIONS,
+                            Object::Trigger(_) => &[],
+                            Object::Sequence(_) => SEQUENCE_PERMISSIONS,
+                        };
+                        (found.id(), Arc::clone(found.schema()), permissions)
+                    }
+                };
+                let catalog = self.database.catalog.read();
+                let schema = catalog.schema(&schema_name).ok_or_else(|| missing("object"))?.id;
+                Ok(ResolvedSecurable { id: SecurableId::Object { id, schema }, permissions })
+            }
+            SecurableClass::Role | SecurableClass::User => {
+                Err(SqlError::not_supported("permissions on roles and users"))
+            }
+        }
+    }
+
+    pub(crate) fn change_permission(&mut self, change: &Permission) -> SqlResult<()> {
+        if change.with_grant_option || change.grant_option_for {
+            return Err(SqlError::not_supported("the grant option"));
+        }
+        let securable = self.resolve_securable(change.on.as_ref())?;
+        let may_grant = {
+            let catalog = self.database.catalog.read();
+            catalog.principals.has(self.state.user, "CONTROL", securable.id)
+        };
+        if !may_grant {
+            return Err(SqlError::new(
+                15151,
+                "Cannot find the object, because it does not exist or you do not have permission.",
+            ));
+        }
+        for permission in &change.permissions {
+            if !securable.permissions.contains(&&**permission) {
+                return Err(SqlError::new(
+                    4606,
+                    format!("Granted or revoked privilege {permission} is not compatible with object."),
+                ));
+            }
+        }
+        let mut undos = Vec::new();
+        {
+            let mut catalog = self.database.catalog.write();
+            for principal in &change.principals {
+                let grantee = catalog.principals.find(principal).ok_or_else(|| cannot_find_principal(principal))?;
+                let fixed = matches!(grantee.kind, PrincipalKind::Role { fixed: true }) && grantee.id != 0;
+                if fixed || grantee.id == DBO_USER {
+                    return Err(SqlError::new(
+                        4617,
+                        "Cannot grant, deny or revoke permissions to or from special roles.",
+                    ));
+                }
+                let grantee = grantee.id;
+                for permission in &change.permissions {
+                    let deny = match change.action {
+                        PermissionAction::Grant => Some(false),
+                        PermissionAction::Deny => Some(true),
+                        PermissionAction::Revoke => None,
+                    };
+                    undos.push(catalog.principals.set_permission(securable.id, permission, grantee, deny));
+                }
+            }
+        }
+        for undo in undos {
+            self.keep_undo(undo);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn alter_role(&mut self, role: &str, member: &str, add: bool) -> SqlResult<()> {
+        if !self.is_owner() {
+            return Err(SqlError::new(
+                15151,
+                format!("Cannot alter the role '{role}', because it does not exist or you do not have permission."),
+            ));
+        }
+        let undo = {
+            let mut catalog = self.database.catalog.write();
+            let role_id = match catalog.principals.find(role) {
+                Some(principal) if principal.is_role() => principal.id,
+                _ => {
+                    return Err(SqlError::new(
+                        15151,
+                        format!(
+                            "Cannot alter the role '{role}', because it does not exist or you do not have permission."
+                        ),
+                    ));
+                }
+            };
+            let member_id = match catalog.principals.find(member) {
+                Some(principal) => principal.id,
+                None => {
+                    let verb = if add { "add" } else { "drop" };
+                    return Err(SqlError::new(
+                        15151,
+                        format!(
+                            "Cannot {verb} the principal '{member}', because it does not exist or you do not have permission."
+                        ),
+                    ));
+                }
+            };
+            if catalog.principals.is_member(role_id, member_id) {
+                return Err(SqlError::new(15413, "Cannot make a role a member of itself."));
+            }
+            catalog.principals.set_member(role_id, member_id, add)
+        };
+        self.keep_undo(undo);
+        Ok(())
+    }
+
+    pub(crate) fn drop_principal(&mut self, kind: DropKind, name: &ObjectName, if_exists: bool) -> SqlResult<()> {
+        let word = if kind == DropKind::Role { "role" } else { "user" };
+        let missing = || {
+            SqlError::new(
+                15151,
+                format!(
+                    "Cannot drop the {word} '{}', because it does not exist or you do not have permission.",
+                    name.name
+                ),
+            )
+        };
+        if !self.is_owner() {
+            return Err(missing());
+        }
+        let undo = {
+            let mut catalog = self.database.catalog.write();
+            let id = match catalog.principals.find(&name.name) {
+                Some(principal)
+                    if principal.is_role() == (kind == DropKind::Role) && principal.id > 4 && principal.id < 16384 =>
+                {
+                    principal.id
+                }
+                Some(_) => return Err(missing()),
+                None if if_exists => return Ok(()),
+                None => return Err(missing()),
+            };
+            catalog.principals.remove(id)?
+        };
+        self.keep_undo(undo);
+        Ok(())
+    }
+
+    pub(crate) fn create_login(
+        &mut self,
+        name: &Arc<str>,
+        password: Option<&Arc<str>>,
+        default_database: Option<&str>,
+    ) -> SqlResult<()> {
+        if !self.is_administrator() {
+            return Err(SqlError::new(15247, "User does not have permission to perform this action."));
+        }
+        if self.engine.find_login(name).is_some() {
+            return Err(SqlError::new(15025, format!("The server principal '{name}' already exists.")));
+        }
+        let default_database = match default_database {
+            Some(database) => database.into(),
+            None => Arc::clone(&self.database.name),
+        };
+        self.engine.logins.write().push(crate::session::engine::Login {
+            name: Arc::clone(name),
+            password: password.cloned(),
+            default_database,
+            is_administrator: false,
+        });
+        Ok(())
+    }
+
+    pub(crate) fn alter_login(&mut self, name: &str, password: &Arc<str>) -> SqlResult<()> {
+        let mut logins = self.engine.logins.write();
+        let login = logins.iter_mut().find(|login| fold(&login.name) == fold(name) && login.password.is_some());
+        match login {
+            Some(login) if self.is_administrator() => {
+                login.password = Some(Arc::clone(password));
+                Ok(())
+            }
+            _ => Err(SqlError::new(
+                15151,
+                format!("Cannot alter the login '{name}', because it does not exist or you do not have permission."),
+            )),
+        }
+    }
+
+    pub(crate) fn drop_login(&mut self, name: &str) -> SqlResult<()> {
+        let missing = || {
+            SqlError::new(
+                15151,
+                format!("Cannot drop the login '{name}', because it does not exist or you do not have permission."),
+            )
+        };
+        if !self.is_administrator() || fold(name) == "sa" {
+            return Err(missing());
+        }
+        let mut logins = self.engine.logins.write();
+        let before = logins.len();
+        logins.retain(|login| fold(&login.name) != fold(name));
+        if logins.len() == before { Err(missing()) } else { Ok(()) }
+    }
+}

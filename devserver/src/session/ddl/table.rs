@@ -1,0 +1,154 @@
+//! CREATE and DROP TABLE, and SET IDENTITY_INSERT.
+
+use crate::bind::binder::display_name;
+use crate::bind::table_definition;
+use crate::catalog::catalog::{DBO, already_there};
+use crate::error::{SqlError, SqlResult};
+use crate::execute::session_state::TemporaryTable;
+use crate::execute::variables::Activation;
+use crate::session::ddl::foreign_key;
+use crate::session::ddl::object::cannot_find;
+use crate::session::session::Session;
+use crate::storage::{Lifetime, ObjectId, TableSchema, fold};
+use crate::tsql::ast::{CreateTable, ObjectName};
+
+impl Session {
+    pub(crate) fn create_table(&mut self, create: &CreateTable, scope: &mut Activation) -> SqlResult<()> {
+        self.store_table(&create.name, scope, |session, schema| {
+            session.with_binder(|binder| {
+                let mut table = table_definition::template(binder, &create.name.name, schema, &create.definition)?;
+                if !create.name.name.starts_with('#') {
+                    table.foreign_keys = foreign_key::foreign_keys(binder, &table, &create.definition.constraints)
+                        .map_err(table_definition::constraint_failed)?;
+                }
+                Ok(table)
+            })
+        })?;
+        Ok(())
+    }
+
+    /// Makes a permanent or temporary table; `template` gets the name of its schema.
+    pub(crate) fn store_table(
+        &mut self,
+        name: &ObjectName,
+        scope: &mut Activation,
+        template: impl FnOnce(&Session, &str) -> SqlResult<TableSchema>,
+    ) -> SqlResult<ObjectId> {
+        if name.name.starts_with("##") {
+            return Err(SqlError::not_supported("global temporary tables"));
+        }
+        if name.name.starts_with('#') {
+            let taken = self
+                .state
+                .temporary_tables
+                .iter()
+                .any(|table| table.name == fold(&name.name) && table.level == self.state.nest_level);
+            if taken {
+                return Err(already_there(&name.name));
+            }
+            let mut schema = template(self, DBO)?;
+            schema.lifetime = Lifetime::Temporary;
+            let id = self.table_change(scope, |latch, tx| latch.create_table(tx, schema))?;
+            let level = self.state.nest_level;
+            self.state.temporary_tables.push(TemporaryTable { name: fold(&name.name), id, level });
+            return Ok(id);
+        }
+        self.check_create("CREATE TABLE")?;
+        let schema_name = self.schema_for(name)?;
+        self.check_free(&schema_name, &name.name)?;
+        let mut schema = template(self, &schema_name)?;
+        schema.lifetime = Lifetime::Permanent;
+        self.check_constraint_names(&schema, None).map_err(table_definition::constraint_failed)?;
+        let id = self.table_change(scope, |latch, tx| latch.create_table(tx, schema))?;
+        self.note_table_change(id);
+        Ok(id)
+    }
+
+    /// Constraints are objects: their names are unique in a schema; 2714. `existing`: the table itself, if it is there.
+    pub(crate) fn check_constraint_names(&self, schema: &TableSchema, existing: Option<ObjectId>) -> SqlResult<()> {
+        let names = crate::catalog::system_view::constraint_names(schema);
+        for (position, name) in names.iter().enumerate() {
+            let folded = fold(name);
+            let repeated = names[..position].iter().any(|other| fold(other) == folded) || fold(&schema.name) == folded;
+            let elsewhere = {
+                let latch = self.database.storage.latch();
+                latch.find_table(&schema.schema, name).is_some()
+                    || latch.tables().iter().any(|table| {
+                        Some(table.id) != existing
+                            && fold(&table.schema) == fold(&schema.schema)
+                            && crate::catalog::system_view::constraint_id(table, name).is_some()
+                    })
+            };
+            if repeated || elsewhere || self.database.catalog.read().object(&schema.schema, name).is_some() {
+                return Err(already_there(name));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn drop_table(&mut self, name: &ObjectName, if_exists: bool, scope: &mut Activation) -> SqlResult<()> {
+        let Some(table) = self.lookup_table(name)? else {
+            return if if_exists { Ok(()) } else { Err(cannot_find("drop the table", name)) };
+        };
+        if name.name.starts_with('#') {
+            self.state.temporary_tables.retain(|temporary| temporary.id != table);
+        } else {
+            self.check_not_within_trigger(table)?;
+            let schema = self.stored_schema(table)?;
+            self.check_alter_object(table, &schema.schema, cannot_find("drop the table", name))?;
+            foreign_key::check_not_referenced(&self.database.storage.latch(), &schema, || {
+                SqlError::new(
+                    3726,
+                    format!(
+                        "Could not drop object '{}' because it is referenced by a FOREIGN KEY constraint.",
+                        display_name(name)
+                    ),
+                )
+            })?;
+        }
+        self.atomically(|session| {
+            session.drop_triggers_of(table);
+            session.table_change(scope, |latch, tx| latch.drop_table(tx, table))
+        })
+    }
+
+    pub(crate) fn set_identity_insert(&mut self, table: &ObjectName, on: bool) -> SqlResult<()> {
+        let id = match self.lookup_table(table)? {
+            Some(id) => id,
+            None => {
+                return Err(SqlError::new(
+                    1088,
+                    format!(
+                        "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
+                        display_name(table)
+                    ),
+                )
+                .state(11));
+            }
+        };
+        let schema = self.stored_schema(id)?;
+        if !schema.columns.iter().any(|column| column.identity.is_some()) {
+            return Err(SqlError::new(
+                8106,
+                format!("Table '{}' does not have the identity property. Cannot perform SET operation.", schema.name),
+            ));
+        }
+        match (self.state.identity_insert, on) {
+            (Some(other), true) if other != id => {
+                return Err(SqlError::new(
+                    8107,
+                    format!(
+                        "IDENTITY_INSERT is already ON for another table. Cannot perform SET operation for table '{}'.",
+                        schema.name
+                    ),
+                ));
+            }
+            (_, true) => self.state.identity_insert = Some(id),
+            (Some(current), false) if current == id => self.state.identity_insert = None,
+            _ => {}
+        }
+        // Plans made for INSERT know whether the identity column takes a value.
+        self.database.changed();
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! The server: its logins and databases.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::catalog::database::{Database, DatabaseNames};
+use crate::error::{SqlError, SqlResult};
+use crate::session::batch::CompiledBatch;
+use crate::session::connections::Connections;
+use crate::session::fault::Faults;
+use crate::session::session::Session;
+use crate::storage::fold;
+use crate::tds::login::LoginRequest;
+
+/// The session ids up to 50 are the system's.
+const FIRST_SPID: i32 = 51;
+/// How many there are before numbers are used again: as many connections as SQL Server allows.
+const SPIDS: i32 = 32_000;
+
+/// What a new server starts with.
+#[derive(Clone)]
+pub struct EngineOptions {
+    /// A login that may do everything, like `sa`, which is always there.
+    pub user: String,
+    /// The password of both.
+    pub password: String,
+    /// The name of the database that is there from the start, and the default of every login.
+    pub database: String,
+}
+
+impl Default for EngineOptions {
+    /// User `sa` with an empty password, and a database `readpast`.
+    fn default() -> Self {
+        EngineOptions { user: "sa".to_string(), password: String::new(), database: "readpast".to_string() }
+    }
+}
+
+/// Compiled batches by database, schema of unqualified names, and text.
+pub(crate) type BatchKey = (i32, Arc<str>, String);
+
+/// How many compiled batches are kept; then all are forgotten, which costs no more than compiling them again.
+pub(crate) const KEPT_BATCHES: usize = 1000;
+
+/// A login of the server.
+#[derive(Clone)]
+pub(crate) struct Login {
+    pub(crate) name: Arc<str>,
+    /// `None`: somebody else says who the client is, Windows or an external provider.
+    pub(crate) password: Option<Arc<str>>,
+    pub(crate) default_database: Arc<str>,
+    /// As a member of the server role sysadmin.
+    pub(crate) is_administrator: bool,
+}
+
+/// A server: its logins and databases.
+pub struct Engine {
+    pub(crate) logins: RwLock<Vec<Login>>,
+    pub(crate) databases: RwLock<Vec<Arc<Database>>>,
+    next_spid: AtomicI32,
+    pub(crate) connections: Arc<Connections>,
+    names: Arc<DatabaseNames>,
+    pub(crate) batches: Mutex<HashMap<BatchKey, (u64, Arc<CompiledBatch>)>>,
+    /// In databases that are gone.
+    entries_read_before: AtomicU64,
+    /// What tests of clients want to go wrong.
+    pub faults: Faults,
+}
+
+impl Engine {
+    pub fn new(options: EngineOptions) -> Arc<Engine> {
+        let connections = Arc::default();
+        let names = Arc::default();
+        let database = Arc::new(Database::new(5, &options.database, &connections, &names));
+        let faults = Faults::default();
+        faults.add_database(&database);
+        let administrator = |name: &str| Login {
+            name: name.into(),
+            password: Some(options.password.as_str().into()),
+            default_database: options.database.as_str().into(),
+            is_administrator: true,
+        };
+        let mut logins = vec![administrator("sa")];
+        if fold(&options.user) != "sa" {
+            logins.push(administrator(&options.user));
+        }
+        Arc::new(Engine {
+            logins: RwLock::new(logins),
+            databases: RwLock::new(vec![database]),
+            next_spid: AtomicI32::new(0),
+            connections,
+            names,
+            batches: Mutex::new(HashMap::new()),
+            entries_read_before: AtomicU64::new(0),
+            faults,
+        })
+    }
+
+    /// Opens a session.
+    ///
+    /// # Errors
+    ///
+    /// 18456 for a wrong name or password, 4060 for a database that is not there or that the login may not use.
+    pub fn login(self: &Arc<Engine>, request: &LoginRequest) -> SqlResult<Session> {
+        let refused = || SqlError::new(18456, format!("Login failed for user '{}'.", request.user)).severity(14);
+        let login = self.find_login(&request.user).ok_or_else(refused)?;
+        if login.password.as_deref() != request.password.as_deref() {
+            return Err(refused());
+        }
+        let wanted = if request.database.is_empty() { &*login.default_database } else { &request.database };
+        let no_database = || {
+            SqlError::new(4060, format!("Cannot open database \"{wanted}\" requested by the login. The login failed."))
+                .severity(11)
+        };
+        // A session lives in a user database; `master` and its like are not imitated.
+        let database = self.find_database(wanted).ok_or_else(no_database)?;
+        // @@SPID is a smallint.
+        let spid = FIRST_SPID + self.next_spid.fetch_add(1, Ordering::Relaxed).rem_euclid(SPIDS);
+        Session::open(Arc::clone(self), database, &login, request, spid).ok_or_else(no_database)
+    }
+
+    /// Ends every wait in every database: the server stops.
+    pub fn stop(&self) {
+        for database in self.databases.read().iter() {
+            database.storage.stop();
+        }
+    }
+
+    /// How many sessions wait for a lock.
+    pub fn waiting_count(&self) -> usize {
+        self.databases.read().iter().map(|database| database.storage.latch().waiting_count()).sum()
+    }
+
+    /// See [`crate::DevServer::entries_read`].
+    pub fn entries_read(&self) -> u64 {
+        let databases = self.databases.read();
+        let here: u64 = databases.iter().map(|database| database.storage.entries_read()).sum();
+        self.entries_read_before.load(Ordering::Relaxed) + here
+    }
+
+    pub(crate) fn find_login(&self, name: &str) -> Option<Login> {
+        let name = fold(name);
+        self.logins.read().iter().find(|login| fold(&login.name) == name).cloned()
+    }
+
+    pub(crate) fn find_database(&self, name: &str) -> Option<Arc<Database>> {
+        let name = fold(name);
+        self.databases.read().iter().find(|database| fold(&database.name) == name).cloned()
+    }
+
+    /// Adds a database; 1801 if there is one of that name.
+    pub(crate) fn create_database(&self, name: &str) -> SqlResult<()> {
+        let mut databases = self.databases.write();
+        if self.names.id(name).is_some() {
+            return Err(SqlError::new(
+                1801,
+                format!("Database '{name}' already exists. Choose a different database name."),
+            )
+            .state(3));
+        }
+        let id = databases.iter().map(|database| database.id).max().unwrap_or(4) + 1;
+        let database = Arc::new(Database::new(id, name, &self.connections, &self.names));
+        self.faults.add_database(&database);
+        databases.push(database);
+        Ok(())
+    }
+
+    /// Returns whether there was such a database.
+    ///
+    /// # Errors
+    ///
+    /// 3702 while any session uses it.
+    pub(crate) fn drop_database(&self, name: &str) -> SqlResult<bool> {
+        let mut databases = self.databases.write();
+        let Some(position) = databases.iter().position(|database| fold(&database.name) == fold(name)) else {
+            return Ok(false);
+        };
+        // The list holds one reference; every other belongs to a session.
+        if Arc::strong_count(&databases[position]) > 1 {
+            let message = format!("Cannot drop database \"{name}\" because it is currently in use.");
+            return Err(SqlError::new(3702, message).state(4));
+        }
+        let dropped = databases.remove(position);
+        self.entries_read_before.fetch_add(dropped.storage.entries_read(), Ordering::Relaxed);
+        self.names.0.write().remove(&dropped.id);
+        Ok(true)
+    }
+}

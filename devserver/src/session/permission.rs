@@ -1,0 +1,117 @@
+//! Permission checks: 229 for objects, 262 and 2760 for creating things.
+
+use crate::bind::binder::PermissionNeed;
+use crate::catalog::catalog::UserType;
+use crate::catalog::principal::SecurableId;
+use crate::error::{SqlError, SqlResult};
+use crate::execute::variables::Activation;
+use crate::session::session::Session;
+use crate::storage::fold;
+
+impl Session {
+    /// Checks what a statement needs, unless it runs under ownership chaining: the objects of one owner may use each
+    /// other, and everything in a database of the dev server belongs to `dbo`.
+    pub(crate) fn check_permissions(&self, needs: &[PermissionNeed], scope: &Activation) -> SqlResult<()> {
+        if !scope.check_permissions || needs.is_empty() || self.state.user == crate::catalog::principal::DBO_USER {
+            return Ok(());
+        }
+        let catalog = self.database.catalog.read();
+        for need in needs {
+            if !catalog.principals.has(self.state.user, need.permission, need.on) {
+                return Err(denied(need.permission, &need.name, &self.database.name, &need.schema));
+            }
+        }
+        Ok(())
+    }
+
+    /// EXECUTE on a procedure.
+    pub(crate) fn check_execute(&self, schema: &str, name: &str, id: i32, scope: &Activation) -> SqlResult<()> {
+        if !scope.check_permissions || self.state.user == crate::catalog::principal::DBO_USER {
+            return Ok(());
+        }
+        let catalog = self.database.catalog.read();
+        let Some(schema_entry) = catalog.schema(schema) else { return Ok(()) };
+        let on = SecurableId::Object { id, schema: schema_entry.id };
+        if catalog.principals.has(self.state.user, "EXECUTE", on) {
+            return Ok(());
+        }
+        Err(denied("EXECUTE", name, &self.database.name, schema))
+    }
+
+    /// EXECUTE on a table type, which declaring a variable of it or passing a table needs.
+    pub(crate) fn check_type(&self, user_type: &UserType, scope: &Activation) -> SqlResult<()> {
+        if !scope.check_permissions || self.state.user == crate::catalog::principal::DBO_USER {
+            return Ok(());
+        }
+        let catalog = self.database.catalog.read();
+        let Some(schema) = catalog.schema(&user_type.schema) else { return Ok(()) };
+        let on = SecurableId::Type { id: user_type.id, schema: schema.id };
+        if catalog.principals.has(self.state.user, "EXECUTE", on) {
+            return Ok(());
+        }
+        Err(denied("EXECUTE", &user_type.name, &self.database.name, &user_type.schema))
+    }
+
+    /// A permission on the database such as CREATE TABLE; 262. Ownership chaining does not extend to DDL: the user's
+    /// own permissions count in procedures too.
+    pub(crate) fn check_create(&self, permission: &str) -> SqlResult<()> {
+        let catalog = self.database.catalog.read();
+        if catalog.principals.has(self.state.user, permission, SecurableId::Database) {
+            return Ok(());
+        }
+        let message = format!("{permission} permission denied in database '{}'.", self.database.name);
+        Err(SqlError::new(262, message).severity(14))
+    }
+
+    /// ALTER on a schema, without which nothing can be created in it; 2760.
+    pub(crate) fn check_alter_schema(&self, schema: &str) -> SqlResult<()> {
+        let catalog = self.database.catalog.read();
+        let missing = || {
+            SqlError::new(
+                2760,
+                format!(
+                    "The specified schema name \"{schema}\" either does not exist or you do not have permission to use \
+                     it."
+                ),
+            )
+        };
+        let Some(entry) = catalog.schema(schema) else { return Err(missing()) };
+        if fold(schema) == "sys" || fold(schema) == "information_schema" {
+            return Err(missing());
+        }
+        let owns = entry.owner == self.state.user;
+        if owns || catalog.principals.has(self.state.user, "ALTER", SecurableId::Schema(entry.id)) {
+            return Ok(());
+        }
+        Err(missing())
+    }
+
+    /// ALTER on an object, or membership in db_owner: `error` otherwise.
+    pub(crate) fn check_alter_object(&self, id: i32, schema: &str, error: SqlError) -> SqlResult<()> {
+        let catalog = self.database.catalog.read();
+        let Some(entry) = catalog.schema(schema) else { return Err(error) };
+        let on = SecurableId::Object { id, schema: entry.id };
+        if catalog.principals.has(self.state.user, "ALTER", on) { Ok(()) } else { Err(error) }
+    }
+
+    /// Whether the user may do everything in the database.
+    pub(crate) fn is_owner(&self) -> bool {
+        self.database.catalog.read().principals.is_owner(self.state.user)
+    }
+
+    /// Whether the login may do everything on the server.
+    pub(crate) fn is_administrator(&self) -> bool {
+        self.state.is_administrator
+    }
+}
+
+fn denied(permission: &str, name: &str, database: &str, schema: &str) -> SqlError {
+    SqlError::new(
+        229,
+        format!(
+            "The {permission} permission was denied on the object '{name}', database '{database}', schema '{schema}'."
+        ),
+    )
+    .severity(14)
+    .state(5)
+}

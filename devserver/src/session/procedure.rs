@@ -1,0 +1,528 @@
+//! EXEC: procedures, dynamic text, and what a call costs and restores.
+
+use std::sync::Arc;
+
+use crate::bind::binder::display_name;
+use crate::catalog::catalog::{DBO, Object, Procedure};
+use crate::catalog::object_name::ParsedName;
+use crate::error::{SqlError, SqlResult};
+use crate::execute::variables::{Activation, Declarations, Parameter, VariableType};
+use crate::session::batch::{
+    Argument, ArgumentSource, CompiledBatch, Control, ExecuteStep, ExecuteTarget, Failure, Origin, StepResult,
+};
+use crate::session::output::Output;
+use crate::session::session::Session;
+use crate::session::system_procedure;
+use crate::session::unknown_procedure::not_found;
+use crate::storage::{ObjectId, fold};
+use crate::tsql::ast::ObjectName;
+use crate::value::{self, SqlType, Value};
+
+/// Procedures, triggers and functions can nest this deep.
+pub const MAX_NESTING: u32 = 32;
+
+/// What a call passes for one parameter.
+#[derive(Debug)]
+pub enum Passed {
+    Value {
+        value: Value,
+        ty: SqlType,
+    },
+    /// A table with its type, for messages.
+    Table {
+        table: ObjectId,
+        ty: VariableType,
+    },
+    Default,
+}
+
+/// An argument, evaluated.
+#[derive(Debug)]
+pub struct PassedArgument {
+    /// With its `@`, if passed by name.
+    pub name: Option<Arc<str>>,
+    pub value: Passed,
+    pub output: bool,
+}
+
+/// What comes back from a call.
+#[derive(Debug, Default)]
+pub struct Returned {
+    pub status: i32,
+    /// For each argument passed with OUTPUT: its position and the value with its type.
+    pub outputs: Vec<(usize, Value, SqlType)>,
+}
+
+impl Session {
+    pub(crate) fn run_execute(
+        &mut self,
+        execute: &ExecuteStep,
+        line: u32,
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> StepResult {
+        match &execute.target {
+            ExecuteTarget::Text(cell) => {
+                let text = match self.eval_cell(cell, compiled, scope) {
+                    Ok(text) => text,
+                    Err((error, origin)) => return self.fail(error, origin, scope, line, out),
+                };
+                let Some(text) = text.as_str() else { return Ok(Control::Next) };
+                let text = text.to_string();
+                out.enter_procedure();
+                let result = self.run_text(&text, "", Declarations::default(), Activation::default(), line, scope, out);
+                out.leave_procedure();
+                match result {
+                    Ok(_) => Ok(Control::Next),
+                    Err(Failure::EndScope) => Ok(Control::Next),
+                    Err(failure) => Err(failure),
+                }
+            }
+            ExecuteTarget::Variable(place) => {
+                let name = scope.values[*place].as_str().and_then(ParsedName::parse);
+                match name {
+                    Some(name) => {
+                        let name = name.to_object_name();
+                        self.run_call(&name, execute, line, compiled, scope, out)
+                    }
+                    None => self.fail(not_found(""), Origin::Statement, scope, line, out),
+                }
+            }
+            ExecuteTarget::Procedure(name) => self.run_call(name, execute, line, compiled, scope, out),
+        }
+    }
+
+    fn run_call(
+        &mut self,
+        name: &ObjectName,
+        execute: &ExecuteStep,
+        line: u32,
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> StepResult {
+        let mut arguments = Vec::with_capacity(execute.arguments.len());
+        for argument in &execute.arguments {
+            match self.pass(argument, compiled, scope) {
+                Ok(argument) => arguments.push(argument),
+                Err((error, origin)) => return self.fail(error, origin, scope, line, out),
+            }
+        }
+        out.enter_procedure();
+        let result = self.call_procedure(name, arguments, &compiled.schema.clone(), scope, line, out);
+        let returned = match result {
+            Ok(returned) => {
+                out.leave_procedure();
+                returned
+            }
+            Err(failure) => {
+                out.leave_procedure();
+                return Err(failure);
+            }
+        };
+        let Some(returned) = returned else { return Ok(Control::Next) };
+        for (position, value, from) in returned.outputs {
+            let ArgumentSource::Variable { place, ty, .. } = &execute.arguments[position].value else { continue };
+            match value::convert(value, from, *ty, None, false) {
+                Ok(value) => scope.values[*place] = value,
+                Err(error) => return self.fail(error, Origin::Statement, scope, line, out),
+            }
+        }
+        if let Some(place) = execute.return_place {
+            let ty = match &compiled.declarations.get(place).ty {
+                VariableType::Scalar(ty) => *ty,
+                _ => SqlType::Int,
+            };
+            match value::convert(Value::Int(returned.status), SqlType::Int, ty, None, false) {
+                Ok(value) => scope.values[place] = value,
+                Err(error) => return self.fail(error, Origin::Statement, scope, line, out),
+            }
+        }
+        Ok(Control::Next)
+    }
+
+    fn pass(
+        &mut self,
+        argument: &Argument,
+        compiled: &CompiledBatch,
+        scope: &mut Activation,
+    ) -> Result<PassedArgument, (SqlError, Origin)> {
+        let mut output = false;
+        let value = match &argument.value {
+            ArgumentSource::Value(cell) => {
+                let (value, ty) = self.eval_typed(cell, compiled, scope)?;
+                Passed::Value { value, ty }
+            }
+            ArgumentSource::Variable { place, ty, output: is_output } => {
+                output = *is_output;
+                Passed::Value { value: scope.values[*place].clone(), ty: *ty }
+            }
+            ArgumentSource::Table { place, ty } => Passed::Table { table: scope.table(*place), ty: ty.clone() },
+            ArgumentSource::Default => Passed::Default,
+        };
+        Ok(PassedArgument { name: argument.name.clone(), value, output })
+    }
+
+    /// The procedure that a name means.
+    pub(crate) fn find_procedure(&self, name: &ObjectName, schema: &Arc<str>) -> Option<Arc<Procedure>> {
+        if name.server.is_some() || name.database.as_ref().is_some_and(|name| fold(name) != fold(&self.database.name)) {
+            return None;
+        }
+        let catalog = self.database.catalog.read();
+        let found = match &name.schema {
+            Some(schema) => catalog.object(schema, &name.name),
+            None => catalog.object(schema, &name.name).or_else(|| catalog.object(DBO, &name.name)),
+        };
+        match found? {
+            Object::Procedure(procedure) => Some(Arc::clone(procedure)),
+            Object::Synonym(synonym) => {
+                let target = &synonym.target;
+                catalog.procedure(target.schema.as_deref().unwrap_or(DBO), &target.name).cloned()
+            }
+            _ => None,
+        }
+    }
+
+    /// Calls a procedure of the user or of the system. `None`: it failed, which the client was told, and the caller
+    /// goes on.
+    pub(crate) fn call_procedure(
+        &mut self,
+        name: &ObjectName,
+        arguments: Vec<PassedArgument>,
+        schema: &Arc<str>,
+        scope: &mut Activation,
+        line: u32,
+        out: &mut Output<'_>,
+    ) -> Result<Option<Returned>, Failure> {
+        if let Some(system) = system_procedure::find(name) {
+            return self.call_system_procedure(system, arguments, scope, line, out);
+        }
+        let Some(procedure) = self.find_procedure(name, schema) else {
+            return none(self.fail(not_found(&display_name(name)), Origin::Statement, scope, line, out));
+        };
+        if let Some(mut error) = self.engine.faults.at_call(&procedure.full_name) {
+            error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
+            return none(self.fail(error, Origin::Statement, scope, line, out));
+        }
+        let prepared = self
+            .check_execute(&procedure.schema, &procedure.name, procedure.id, scope)
+            .and_then(|()| self.check_nesting())
+            .and_then(|()| self.compiled_procedure(&procedure))
+            .and_then(|compiled| {
+                let callee = self.bind_arguments(&procedure, &arguments)?;
+                Ok((compiled, callee))
+            });
+        let (compiled, callee) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return none(self.fail(error, Origin::Statement, scope, line, out)),
+        };
+        self.run_procedure(&procedure, &compiled, callee, &arguments, scope, line, out)
+    }
+
+    pub(crate) fn check_nesting(&self) -> SqlResult<()> {
+        if self.state.nest_level < MAX_NESTING {
+            return Ok(());
+        }
+        Err(SqlError::new(
+            217,
+            format!(
+                "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit {MAX_NESTING})."
+            ),
+        ))
+    }
+
+    #[allow(clippy::too_many_arguments)] // A call, its caller and its answer.
+    fn run_procedure(
+        &mut self,
+        procedure: &Arc<Procedure>,
+        compiled: &CompiledBatch,
+        mut callee: Activation,
+        arguments: &[PassedArgument],
+        scope: &mut Activation,
+        line: u32,
+        out: &mut Output<'_>,
+    ) -> Result<Option<Returned>, Failure> {
+        callee.procedure = Some(Arc::clone(procedure));
+        let options = self.state.options;
+        let transactions = self.state.transaction_count;
+        let outer_worst = self.worst_severity.replace(0);
+        self.state.nest_level += 1;
+        let result = self.run_compiled(compiled, &mut callee, out);
+        self.drop_temporary_tables(self.state.nest_level);
+        self.state.nest_level -= 1;
+        let worst = std::mem::replace(&mut self.worst_severity, outer_worst).unwrap_or(0);
+        if let Some(outer) = &mut self.worst_severity {
+            *outer = (*outer).max(worst);
+        }
+        let status = match result {
+            Ok(Control::Return(Some(status))) => status,
+            Ok(_) | Err(Failure::EndScope) => status_of_errors(worst),
+            Err(failure) => {
+                self.state.options = options;
+                return Err(failure);
+            }
+        };
+        if self.state.transaction_count != transactions {
+            let error = SqlError::new(
+                266,
+                format!(
+                    "Transaction count after EXECUTE indicates a mismatching number of BEGIN and COMMIT statements. \
+                     Previous count = {transactions}, current count = {}.",
+                    self.state.transaction_count
+                ),
+            )
+            .state(2);
+            let mut error = error;
+            error.procedure = Some(Arc::clone(&procedure.full_name));
+            // It never ends the batch by itself: the caller's XACT_ABORT does not apply to it.
+            if let Err(failure) = self.fail(error, Origin::RaiseError, scope, line, out) {
+                self.state.options = options;
+                return Err(failure);
+            }
+        }
+        self.state.options = options;
+        let mut outputs = Vec::new();
+        for (position, argument) in arguments.iter().enumerate() {
+            if !argument.output {
+                continue;
+            }
+            let place = match &argument.name {
+                Some(name) => parameter_named(&procedure.parameters, name),
+                None => Some(position),
+            };
+            let Some(place) = place else { continue };
+            if let VariableType::Scalar(ty) = procedure.parameters[place].ty {
+                outputs.push((position, callee.values[place].clone(), ty));
+            }
+        }
+        Ok(Some(Returned { status, outputs }))
+    }
+
+    /// The compiled body, made anew if the catalog has changed since.
+    fn compiled_procedure(&mut self, procedure: &Arc<Procedure>) -> SqlResult<Arc<CompiledBatch>> {
+        let version = self.version();
+        if let Some((made_under, compiled)) = &*procedure.compiled.lock()
+            && *made_under == version
+        {
+            return Ok(Arc::clone(compiled));
+        }
+        let mut declarations = Declarations::default();
+        for parameter in &procedure.parameters {
+            let is_table = parameter.ty.template().is_some();
+            declarations.declare(Arc::clone(&parameter.name), parameter.ty.clone(), is_table)?;
+        }
+        let compiled = self.compile(&procedure.body, declarations, &procedure.schema).map_err(|mut error| {
+            error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
+            error
+        })?;
+        let compiled = Arc::new(compiled);
+        // A #temp table of this session must not be found in another's plan; such cells are not kept anyway.
+        *procedure.compiled.lock() = Some((version, Arc::clone(&compiled)));
+        Ok(compiled)
+    }
+
+    /// Gives the parameters their values: 201, 8144, 8145, 119, 8162.
+    fn bind_arguments(&mut self, procedure: &Procedure, arguments: &[PassedArgument]) -> SqlResult<Activation> {
+        let parameters = &procedure.parameters;
+        let mut callee = Activation::default();
+        callee.grow(parameters.len());
+        let mut given = vec![false; parameters.len()];
+        let mut by_name = false;
+        for (position, argument) in arguments.iter().enumerate() {
+            let place = match &argument.name {
+                Some(name) => {
+                    by_name = true;
+                    parameter_named(parameters, name).ok_or_else(|| {
+                        SqlError::new(8145, format!("{name} is not a parameter for procedure {}.", procedure.name))
+                            .state(1)
+                    })?
+                }
+                None => {
+                    if by_name {
+                        return Err(SqlError::new(
+                            119,
+                            format!(
+                                "Must pass parameter number {} and subsequent parameters as '@name = value'. After the \
+                                 form '@name = value' has been used, all subsequent parameters must be passed in the \
+                                 form '@name = value'.",
+                                position + 1
+                            ),
+                        )
+                        .severity(15));
+                    }
+                    if position >= parameters.len() {
+                        return Err(SqlError::new(
+                            8144,
+                            format!("Procedure or function {} has too many arguments specified.", procedure.name),
+                        )
+                        .state(2));
+                    }
+                    position
+                }
+            };
+            let parameter = &parameters[place];
+            if given[place] {
+                return Err(SqlError::new(
+                    8143,
+                    format!("Parameter '{}' was supplied multiple times.", parameter.name),
+                ));
+            }
+            if argument.output && !parameter.output {
+                return Err(SqlError::new(
+                    8162,
+                    format!(
+                        "The formal parameter \"{}\" was not declared as an OUTPUT parameter, but the actual parameter \
+                         passed in requested output.",
+                        parameter.name
+                    ),
+                )
+                .state(2));
+            }
+            given[place] = self.take_argument(parameter, &argument.value, place, &mut callee)?;
+        }
+        for (place, parameter) in parameters.iter().enumerate() {
+            if given[place] {
+                continue;
+            }
+            match (&parameter.ty, &parameter.default) {
+                (VariableType::Scalar(_), Some(default)) => callee.values[place] = default.clone(),
+                (VariableType::Scalar(_), None) => {
+                    return Err(SqlError::new(
+                        201,
+                        format!(
+                            "Procedure or function '{}' expects parameter '{}', which was not supplied.",
+                            procedure.name, parameter.name
+                        ),
+                    )
+                    .state(4));
+                }
+                (VariableType::Table(template) | VariableType::TableType { template, .. }, _) => {
+                    // A table-valued parameter that is not passed is empty.
+                    let table = self.create_table_variable(&Arc::clone(template))?;
+                    callee.tables[place] = Some(table);
+                    callee.owned_tables.push(table);
+                }
+            }
+        }
+        Ok(callee)
+    }
+
+    /// False for DEFAULT: the declared default is taken then.
+    fn take_argument(
+        &mut self,
+        parameter: &Parameter,
+        passed: &Passed,
+        place: usize,
+        callee: &mut Activation,
+    ) -> SqlResult<bool> {
+        match (&parameter.ty, passed) {
+            (_, Passed::Default) => Ok(false),
+            (VariableType::Scalar(ty), Passed::Value { value, ty: from }) => {
+                callee.values[place] = convert_parameter(value.clone(), *from, *ty)?;
+                Ok(true)
+            }
+            (VariableType::Scalar(ty), Passed::Table { ty: from, .. }) => Err(SqlError::new(
+                206,
+                format!("Operand type clash: {} is incompatible with {}", type_name(from), ty.name()),
+            )
+            .state(2)),
+            (VariableType::Table(_) | VariableType::TableType { .. }, Passed::Value { ty, .. }) => Err(SqlError::new(
+                206,
+                format!("Operand type clash: {} is incompatible with {}", ty.name(), type_name(&parameter.ty)),
+            )
+            .state(2)),
+            (wanted, Passed::Table { table, ty }) => {
+                let same = match (wanted.template(), ty.template()) {
+                    (Some(a), Some(b)) => {
+                        Arc::ptr_eq(a, b) || a.columns == b.columns && type_name(wanted) == type_name(ty)
+                    }
+                    _ => false,
+                };
+                if !same {
+                    return Err(SqlError::new(
+                        206,
+                        format!("Operand type clash: {} is incompatible with {}", type_name(ty), type_name(wanted)),
+                    )
+                    .state(2));
+                }
+                callee.tables[place] = Some(*table);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Runs dynamic text (EXEC and sp_executesql) with its own variables.
+    #[allow(clippy::too_many_arguments)] // A text, its parameters, its caller and its answer.
+    pub(crate) fn run_text(
+        &mut self,
+        text: &str,
+        declared: &str,
+        parameters: Declarations,
+        mut callee: Activation,
+        line: u32,
+        scope: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(Control, Activation), Failure> {
+        if let Err(error) = self.check_nesting() {
+            return Err(ended(self.fail(error, Origin::Statement, scope, line, out)));
+        }
+        // Ownership chaining ends at dynamic text: it runs with the user's own permissions.
+        callee.check_permissions = true;
+        let schema = Arc::clone(&self.state.default_schema);
+        let compiled = match self.compiled_text(text, declared, parameters, &schema) {
+            Ok(compiled) => compiled,
+            Err(error) => return Err(ended(self.fail(error, Origin::Statement, scope, line, out))),
+        };
+        let options = self.state.options;
+        self.state.nest_level += 1;
+        let result = self.run_compiled(&compiled, &mut callee, out);
+        self.drop_temporary_tables(self.state.nest_level);
+        self.state.nest_level -= 1;
+        self.state.options = options;
+        result.map(|control| (control, callee))
+    }
+}
+
+/// A failure that was already decided: the callee has nothing to return, and the caller goes on if it may.
+fn none(result: StepResult) -> Result<Option<Returned>, Failure> {
+    result.map(|_| None)
+}
+
+fn ended(result: StepResult) -> Failure {
+    match result {
+        Ok(_) => Failure::EndScope,
+        Err(failure) => failure,
+    }
+}
+
+/// The value of a parameter; text that is too long is cut, as SQL Server does.
+pub fn convert_parameter(value: Value, from: SqlType, to: SqlType) -> SqlResult<Value> {
+    if value.is_null() || from == to {
+        return Ok(value);
+    }
+    value::convert(value, from, to, None, false).map_err(|error| match error.number {
+        245 | 241 | 8114 => {
+            SqlError::new(8114, format!("Error converting data type {} to {}.", from.name(), to.name())).state(5)
+        }
+        _ => error,
+    })
+}
+
+fn type_name(ty: &VariableType) -> String {
+    match ty {
+        VariableType::Scalar(ty) => ty.name().to_string(),
+        VariableType::TableType { user_type, .. } => user_type.name.to_string(),
+        VariableType::Table(_) => "table".to_string(),
+    }
+}
+
+pub fn parameter_named(parameters: &[Parameter], name: &str) -> Option<usize> {
+    let name = fold(name);
+    parameters.iter().position(|parameter| fold(&parameter.name) == name)
+}
+
+/// The status of a procedure without RETURN: 0, or 10 less the severity of its worst error.
+fn status_of_errors(worst: u8) -> i32 {
+    if worst > 10 { 10 - i32::from(worst) } else { 0 }
+}

@@ -1,0 +1,239 @@
+//! The catalog as tools ask it. Source: "Catalog views" and "Information schema views" (MicrosoftDocs/sql-docs,
+//! docs/relational-databases/system-catalog-views/ and docs/relational-databases/system-information-schema-views/).
+
+use crate::session::session::Session;
+use crate::session::tests::harness::{errors, ok, rows, script, session};
+
+fn tables(s: &mut Session) {
+    script(
+        s,
+        "CREATE TABLE parent (id int NOT NULL CONSTRAINT pk_parent PRIMARY KEY, code varchar(10) COLLATE Latin1_General_BIN2 NULL CONSTRAINT uq_code UNIQUE)
+GO
+CREATE TABLE child (
+    id bigint NOT NULL IDENTITY (5, 2) CONSTRAINT pk_child PRIMARY KEY NONCLUSTERED,
+    parent_id int NOT NULL CONSTRAINT fk_parent REFERENCES parent (id) ON DELETE CASCADE,
+    amount decimal(9, 2) NOT NULL CONSTRAINT df_amount DEFAULT (0) CONSTRAINT ck_amount CHECK (amount >= 0),
+    twice AS amount * 2,
+    at datetime2(3) NULL)
+GO
+CREATE INDEX ix_at ON child (at DESC) INCLUDE (amount) WHERE at IS NOT NULL
+GO
+INSERT parent VALUES (1, 'a'), (2, 'b'); INSERT child (parent_id) VALUES (1), (1), (2)
+GO
+CREATE VIEW v AS SELECT id FROM parent
+GO
+CREATE PROCEDURE p @a int, @b nvarchar(20) = N'x' OUTPUT AS SELECT 1
+GO
+CREATE TRIGGER tr ON child AFTER INSERT, DELETE AS SELECT 1 AS one
+GO
+CREATE TYPE ids AS TABLE (id int NOT NULL PRIMARY KEY)
+GO
+CREATE TYPE money_like FROM decimal(9, 2) NOT NULL
+GO
+CREATE SYNONYM s FOR dbo.parent",
+    );
+}
+
+#[test]
+fn objects_and_constraints() {
+    let (_e, mut s) = session();
+    tables(&mut s);
+    assert_eq!(
+        rows(&mut s, "SELECT RTRIM(type), COUNT(*) FROM sys.objects GROUP BY type ORDER BY type"),
+        [
+            "ROW(String(\"C\"), Int(1))",
+            "ROW(String(\"D\"), Int(1))",
+            "ROW(String(\"F\"), Int(1))",
+            "ROW(String(\"P\"), Int(1))",
+            "ROW(String(\"PK\"), Int(2))",
+            "ROW(String(\"SN\"), Int(1))",
+            "ROW(String(\"TR\"), Int(1))",
+            "ROW(String(\"TT\"), Int(1))",
+            "ROW(String(\"U\"), Int(2))",
+            "ROW(String(\"UQ\"), Int(1))",
+            "ROW(String(\"V\"), Int(1))",
+        ]
+    );
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT definition FROM sys.check_constraints WHERE is_not_trusted = 0 AND OBJECT_NAME(parent_object_id) = 'child'"
+        ),
+        ["ROW(String(\"(amount >= 0)\"))"]
+    );
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT c.name, d.definition FROM sys.default_constraints d JOIN sys.columns c ON c.object_id = d.parent_object_id AND c.column_id = d.parent_column_id"
+        ),
+        ["ROW(String(\"amount\"), String(\"((0))\"))"]
+    );
+    let keys = "SELECT k.name, p.name, r.name, k.delete_referential_action_desc FROM sys.foreign_keys k
+                JOIN sys.foreign_key_columns c ON c.constraint_object_id = k.object_id
+                JOIN sys.columns p ON p.object_id = c.parent_object_id AND p.column_id = c.parent_column_id
+                JOIN sys.columns r ON r.object_id = c.referenced_object_id AND r.column_id = c.referenced_column_id";
+    assert_eq!(
+        rows(&mut s, keys),
+        ["ROW(String(\"fk_parent\"), String(\"parent_id\"), String(\"id\"), String(\"CASCADE\"))"]
+    );
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT k.name, i.type_desc FROM sys.key_constraints k JOIN sys.indexes i ON i.object_id = k.parent_object_id AND i.index_id = k.unique_index_id ORDER BY k.name"
+        ),
+        [
+            "ROW(String(\"pk_child\"), String(\"NONCLUSTERED\"))",
+            "ROW(String(\"pk_parent\"), String(\"CLUSTERED\"))",
+            "ROW(String(\"uq_code\"), String(\"NONCLUSTERED\"))"
+        ]
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT IIF(create_date <= modify_date AND create_date > '20200101', 1, 0) FROM sys.tables"),
+        ["ROW(Int(1))", "ROW(Int(1))"]
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT name, is_disabled FROM sys.triggers WHERE parent_id = OBJECT_ID('child')"),
+        ["ROW(String(\"tr\"), Bit(false))"]
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT type_desc FROM sys.trigger_events ORDER BY type"),
+        ["ROW(String(\"INSERT\"))", "ROW(String(\"DELETE\"))"]
+    );
+    assert_eq!(rows(&mut s, "SELECT base_object_name FROM sys.synonyms"), ["ROW(String(\"[dbo].[parent]\"))"]);
+    assert_eq!(
+        rows(&mut s, "SELECT COUNT(*) FROM sys.sql_modules m JOIN sys.all_objects o ON o.object_id = m.object_id"),
+        ["ROW(Int(3))"]
+    );
+    assert_eq!(rows(&mut s, "SELECT xtype FROM sysobjects WHERE name = 'parent'"), ["ROW(String(\"U \"))"]);
+    assert_eq!(
+        rows(&mut s, "SELECT OBJECT_ID('fk_parent', 'PK'), OBJECT_NAME(OBJECT_ID('dbo.fk_parent', 'F'))"),
+        ["ROW(Null, String(\"fk_parent\"))"]
+    );
+}
+
+#[test]
+fn columns_indexes_and_their_rows() {
+    let (_e, mut s) = session();
+    tables(&mut s);
+    let columns = "SELECT c.name, t.name, c.max_length, c.precision, c.scale, c.is_nullable, c.is_identity, c.is_computed
+                   FROM sys.columns c JOIN sys.types t ON t.user_type_id = c.user_type_id WHERE c.object_id = OBJECT_ID('child') ORDER BY c.column_id";
+    assert_eq!(
+        rows(&mut s, columns)[2],
+        "ROW(String(\"amount\"), String(\"decimal\"), SmallInt(5), TinyInt(9), TinyInt(2), Bit(false), Bit(false), Bit(false))"
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT seed_value, increment_value, last_value FROM sys.identity_columns"),
+        ["ROW(BigInt(5), BigInt(2), BigInt(9))"]
+    );
+    assert_eq!(rows(&mut s, "SELECT definition FROM sys.computed_columns"), ["ROW(String(\"(amount * 2)\"))"]);
+    let index = "SELECT i.filter_definition, c.name, ic.is_descending_key, ic.is_included_column FROM sys.indexes i
+                 JOIN sys.index_columns ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id
+                 JOIN sys.columns c ON c.object_id = ic.object_id AND c.column_id = ic.column_id WHERE i.name = 'ix_at' ORDER BY ic.index_column_id";
+    assert_eq!(
+        rows(&mut s, index),
+        [
+            "ROW(String(\"(at IS NOT NULL)\"), String(\"at\"), Bit(true), Bit(false))",
+            "ROW(String(\"(at IS NOT NULL)\"), String(\"amount\"), Bit(false), Bit(true))"
+        ]
+    );
+    // The usual way to count rows without reading them.
+    let count = "SELECT SUM(row_count) FROM sys.dm_db_partition_stats WHERE object_id = OBJECT_ID('child') AND index_id IN (0, 1)";
+    assert_eq!(rows(&mut s, count), ["ROW(BigInt(3))"]);
+    assert_eq!(
+        rows(&mut s, "SELECT rows FROM sys.partitions WHERE object_id = OBJECT_ID('parent') ORDER BY index_id"),
+        ["ROW(BigInt(2))", "ROW(BigInt(2))"]
+    );
+    ok(&mut s, "ALTER INDEX ix_at ON child DISABLE");
+    assert_eq!(rows(&mut s, "SELECT name FROM sys.indexes WHERE is_disabled = 1"), ["ROW(String(\"ix_at\"))"]);
+    assert_eq!(
+        rows(&mut s, "SELECT name, max_length, is_nullable FROM sys.types WHERE is_user_defined = 1 ORDER BY name"),
+        ["ROW(String(\"ids\"), SmallInt(-1), Bit(false))", "ROW(String(\"money_like\"), SmallInt(5), Bit(false))"]
+    );
+    assert_eq!(errors(&mut s, "SELECT * FROM sys.dm_db_index_usage_stats"), [crate::error::NOT_SUPPORTED]);
+}
+
+#[test]
+fn information_schema() {
+    let (_e, mut s) = session();
+    tables(&mut s);
+    assert_eq!(
+        rows(&mut s, "SELECT TABLE_NAME, TABLE_TYPE FROM INFORMATION_SCHEMA.TABLES ORDER BY TABLE_NAME"),
+        [
+            "ROW(String(\"child\"), String(\"BASE TABLE\"))",
+            "ROW(String(\"parent\"), String(\"BASE TABLE\"))",
+            "ROW(String(\"v\"), String(\"VIEW\"))"
+        ]
+    );
+    let columns = "SELECT COLUMN_NAME, COLUMN_DEFAULT, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, CHARACTER_MAXIMUM_LENGTH
+                   FROM INFORMATION_SCHEMA.COLUMNS WHERE COLUMN_NAME IN ('amount', 'at', 'code') ORDER BY COLUMN_NAME";
+    assert_eq!(
+        rows(&mut s, columns),
+        [
+            "ROW(String(\"amount\"), String(\"((0))\"), TinyInt(9), Int(2), Null, Null)",
+            "ROW(String(\"at\"), Null, Null, Null, SmallInt(3), Null)",
+            "ROW(String(\"code\"), Null, Null, Null, Null, Int(10))"
+        ]
+    );
+    let keys = "SELECT t.CONSTRAINT_TYPE, k.COLUMN_NAME FROM INFORMATION_SCHEMA.TABLE_CONSTRAINTS t
+                JOIN INFORMATION_SCHEMA.KEY_COLUMN_USAGE k ON k.CONSTRAINT_NAME = t.CONSTRAINT_NAME WHERE t.TABLE_NAME = 'child' ORDER BY 1";
+    assert_eq!(
+        rows(&mut s, keys),
+        ["ROW(String(\"FOREIGN KEY\"), String(\"parent_id\"))", "ROW(String(\"PRIMARY KEY\"), String(\"id\"))"]
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT DELETE_RULE FROM INFORMATION_SCHEMA.REFERENTIAL_CONSTRAINTS"),
+        ["ROW(String(\"CASCADE\"))"]
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT ROUTINE_NAME, ROUTINE_TYPE FROM INFORMATION_SCHEMA.ROUTINES"),
+        ["ROW(String(\"p\"), String(\"PROCEDURE\"))"]
+    );
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT PARAMETER_NAME, PARAMETER_MODE, DATA_TYPE FROM INFORMATION_SCHEMA.PARAMETERS ORDER BY ORDINAL_POSITION"
+        ),
+        [
+            "ROW(String(\"@a\"), String(\"IN\"), String(\"int\"))",
+            "ROW(String(\"@b\"), String(\"INOUT\"), String(\"nvarchar\"))"
+        ]
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT name, is_output FROM sys.parameters ORDER BY parameter_id"),
+        ["ROW(String(\"@a\"), Bit(false))", "ROW(String(\"@b\"), Bit(true))"]
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT SCHEMA_OWNER FROM INFORMATION_SCHEMA.SCHEMATA WHERE SCHEMA_NAME = 'dbo'"),
+        ["ROW(String(\"dbo\"))"]
+    );
+}
+
+// The views have fewer columns here: 207 would say that SQL Server has none of that name.
+#[test]
+fn a_column_that_is_missing_here_is_no_wrong_name() {
+    let (_e, mut s) = session();
+    for query in [
+        "SELECT is_replicated FROM sys.tables",
+        "SELECT t.is_replicated FROM sys.tables AS t JOIN sys.columns AS c ON c.object_id = t.object_id",
+        "SELECT 1 FROM sys.indexes AS i WHERE EXISTS (SELECT 1 WHERE i.fill_factor = nothing)",
+        "SELECT name FROM sys.databases ORDER BY is_broker_enabled",
+    ] {
+        assert_eq!(errors(&mut s, query), [59000], "{query}");
+    }
+    ok(&mut s, "CREATE TABLE t (a int NULL)");
+    assert_eq!(errors(&mut s, "SELECT t.nothing FROM t, sys.tables AS s"), [207]);
+    assert_eq!(errors(&mut s, "SELECT x.nothing FROM sys.tables AS s"), [4104]);
+}
+
+// docs/t-sql/functions/db-id-transact-sql.md, db-name-transact-sql.md; the usual guard before CREATE DATABASE.
+#[test]
+fn other_databases_have_their_ids_and_names() {
+    let (_e, mut s) = session();
+    ok(&mut s, "IF DB_ID(N'other') IS NULL CREATE DATABASE other");
+    ok(&mut s, "IF DB_ID(N'OTHER') IS NULL CREATE DATABASE other");
+    assert_eq!(rows(&mut s, "SELECT DB_NAME(DB_ID(N'other'))"), ["ROW(String(\"other\"))"]);
+    assert_eq!(rows(&mut s, "SELECT DB_ID(N'tempdb')"), ["ROW(SmallInt(2))"]);
+    assert_eq!(errors(&mut s, "CREATE DATABASE master"), [1801]);
+    ok(&mut s, "DROP DATABASE other");
+    assert_eq!(rows(&mut s, "SELECT DB_ID(N'other')"), ["ROW(Null)"]);
+}

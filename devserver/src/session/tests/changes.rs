@@ -1,0 +1,195 @@
+//! INSERT, UPDATE and DELETE, and what OUTPUT says of them.
+
+use crate::session::session::Session;
+use crate::session::tests::harness::{errors, ok, rows, run, session};
+
+fn items(s: &mut Session) {
+    ok(
+        s,
+        "CREATE TABLE items (id int NOT NULL IDENTITY(1, 1) PRIMARY KEY, name varchar(10) NOT NULL CONSTRAINT items_name UNIQUE,
+             price decimal(9, 2) NOT NULL DEFAULT 1.5, total AS price * 2, CONSTRAINT items_price CHECK (price > 0));
+         INSERT items (name) VALUES ('a'), ('b'), ('c')",
+    );
+}
+
+#[test]
+fn defaults_identities_and_computed_columns_are_filled_in() {
+    let (_e, mut s) = session();
+    items(&mut s);
+    let found =
+        rows(&mut s, "SELECT id, CAST(price AS varchar(10)), CAST(total AS varchar(10)) FROM items ORDER BY id");
+    assert_eq!(found[2], "ROW(Int(3), String(\"1.50\"), String(\"3.00\"))");
+    let identity =
+        rows(&mut s, "INSERT items (name) VALUES ('d'); SELECT CAST(SCOPE_IDENTITY() AS int), CAST(@@IDENTITY AS int)");
+    assert_eq!(identity, ["ROW(Int(4), Int(4))"]);
+    assert_eq!(errors(&mut s, "INSERT items (id, name) VALUES (9, 'x')"), [544]);
+    ok(
+        &mut s,
+        "SET IDENTITY_INSERT items ON; INSERT items (id, name) VALUES (9, 'x'); SET IDENTITY_INSERT items OFF; INSERT items (name) VALUES ('y')",
+    );
+    assert_eq!(rows(&mut s, "SELECT MAX(id) FROM items"), ["ROW(Int(10))"]);
+}
+
+#[test]
+fn a_failed_statement_leaves_nothing_behind() {
+    let (_e, mut s) = session();
+    items(&mut s);
+    assert_eq!(errors(&mut s, "INSERT items (name) VALUES ('x'), ('y'), ('a')"), [2627]);
+    assert_eq!(errors(&mut s, "UPDATE items SET price = id - 2"), [547]);
+    assert_eq!(errors(&mut s, "INSERT items (name) VALUES (NULL)"), [515]);
+    assert_eq!(errors(&mut s, "INSERT items (name) VALUES ('much too long a name')"), [2628]);
+    assert_eq!(
+        rows(&mut s, "SELECT COUNT(*), CAST(SUM(price) AS varchar(10)) FROM items"),
+        ["ROW(Int(3), String(\"4.50\"))"]
+    );
+}
+
+#[test]
+fn output_shows_the_old_and_the_new_row() {
+    let (_e, mut s) = session();
+    items(&mut s);
+    assert_eq!(
+        rows(&mut s, "UPDATE items SET name = name + 'x' OUTPUT deleted.name, inserted.name WHERE id = 2"),
+        ["ROW(String(\"b\"), String(\"bx\"))"]
+    );
+    assert_eq!(
+        rows(
+            &mut s,
+            "DECLARE @o TABLE (id int, what char(3)); DELETE items OUTPUT deleted.id, 'del' INTO @o WHERE id > 1; SELECT * FROM @o ORDER BY id"
+        ),
+        ["ROW(Int(2), String(\"del\"))", "ROW(Int(3), String(\"del\"))"]
+    );
+    assert_eq!(
+        rows(&mut s, "INSERT items (name) OUTPUT inserted.id, inserted.name VALUES ('p'), ('q')"),
+        ["ROW(Int(4), String(\"p\"))", "ROW(Int(5), String(\"q\"))"]
+    );
+}
+
+#[test]
+fn changes_go_through_ctes_and_joins() {
+    let (_e, mut s) = session();
+    items(&mut s);
+    ok(&mut s, "WITH newest AS (SELECT TOP (2) id, price FROM items ORDER BY id DESC) UPDATE newest SET price = 7");
+    assert_eq!(rows(&mut s, "SELECT id FROM items WHERE price = 7 ORDER BY id"), ["ROW(Int(2))", "ROW(Int(3))"]);
+    ok(
+        &mut s,
+        "DECLARE @l TABLE (id int PRIMARY KEY, p int); INSERT @l VALUES (1, 10), (3, 30), (9, 90);
+                UPDATE i SET price = l.p FROM @l AS l INNER LOOP JOIN items AS i ON i.id = l.id",
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT id FROM items WHERE price IN (10, 30) ORDER BY id"),
+        ["ROW(Int(1))", "ROW(Int(3))"]
+    );
+    ok(
+        &mut s,
+        "WITH numbered AS (SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS n FROM items) DELETE numbered WHERE n > 1",
+    );
+    assert_eq!(rows(&mut s, "SELECT id FROM items"), ["ROW(Int(1))"]);
+    ok(&mut s, "DELETE FROM items FROM (VALUES (1), (2)) AS v (id) WHERE v.id = items.id");
+    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM items"), ["ROW(Int(0))"]);
+}
+
+#[test]
+fn a_row_that_matches_twice_changes_once() {
+    let (_e, mut s) = session();
+    items(&mut s);
+    let count = run(&mut s, "UPDATE i SET price += 1 FROM items i JOIN (VALUES (1), (1)) AS v (id) ON v.id = i.id");
+    assert!(count.contains(&"DONE(count=1)".to_string()), "{count:?}");
+    assert_eq!(rows(&mut s, "SELECT CAST(price AS varchar(9)) FROM items WHERE id = 1"), ["ROW(String(\"2.50\"))"]);
+}
+
+#[test]
+fn a_statement_does_not_meet_its_own_changes() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE n (n int NOT NULL PRIMARY KEY); INSERT n VALUES (1), (2), (3)");
+    ok(&mut s, "UPDATE n SET n = n + 1");
+    ok(&mut s, "INSERT n SELECT n + 10 FROM n");
+    assert_eq!(rows(&mut s, "SELECT COUNT(*), MAX(n) FROM n"), ["ROW(Int(6), Int(14))"]);
+}
+
+#[test]
+fn table_variables_survive_a_rollback() {
+    let (_e, mut s) = session();
+    let sql = "DECLARE @t TABLE (a int); CREATE TABLE #t (a int); BEGIN TRAN; INSERT @t VALUES (1); INSERT #t VALUES (1); ROLLBACK;
+               SELECT (SELECT COUNT(*) FROM @t), (SELECT COUNT(*) FROM #t)";
+    assert_eq!(rows(&mut s, sql), ["ROW(Int(1), Int(0))"]);
+}
+
+#[test]
+fn a_procedure_fills_a_table() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE PROCEDURE two AS SELECT 1, 'a' UNION ALL SELECT 2, 'b'");
+    ok(
+        &mut s,
+        "DECLARE @t TABLE (n int, c char(1)); INSERT @t EXEC two; IF (SELECT SUM(n) FROM @t) <> 3 THROW 50000, 'wrong', 1",
+    );
+    assert_eq!(errors(&mut s, "DECLARE @t TABLE (n int); INSERT @t EXEC two"), [213]);
+}
+
+// "Modify data through a view" (MicrosoftDocs/sql-docs, docs/relational-databases/views/modify-data-through-a-view.md).
+#[test]
+fn rows_are_inserted_through_views_and_ctes() {
+    let (_e, mut s) = session();
+    items(&mut s);
+    ok(&mut s, "CREATE VIEW cheap AS SELECT id, name AS label, price FROM dbo.items WHERE price < 5");
+    ok(&mut s, "INSERT cheap (label, price) VALUES ('v', 9); INSERT INTO cheap SELECT 'w', 4");
+    ok(&mut s, "WITH c AS (SELECT name, price FROM items) INSERT INTO c (name) VALUES ('x')");
+    assert_eq!(
+        rows(&mut s, "SELECT id, name FROM items WHERE id > 3 ORDER BY id"),
+        ["ROW(Int(4), String(\"v\"))", "ROW(Int(5), String(\"w\"))", "ROW(Int(6), String(\"x\"))"]
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT label FROM cheap WHERE id > 3 ORDER BY id"),
+        ["ROW(String(\"w\"))", "ROW(String(\"x\"))"]
+    );
+    ok(&mut s, "UPDATE cheap SET label = 'u' WHERE id = 5; DELETE cheap WHERE id = 6");
+    ok(&mut s, "CREATE VIEW summed AS SELECT name, price + 1 AS more FROM dbo.items");
+    assert_eq!(errors(&mut s, "INSERT summed (name, more) VALUES ('y', 1)"), [4406]);
+    ok(&mut s, "INSERT summed (name) VALUES ('y')");
+    ok(&mut s, "CREATE VIEW both AS SELECT a.name FROM dbo.items AS a JOIN dbo.items AS b ON a.id = b.id");
+    assert_eq!(errors(&mut s, "INSERT both (name) VALUES ('z')"), [4405]);
+    assert_eq!(errors(&mut s, "INSERT missing (name) VALUES ('z')"), [208]);
+}
+
+#[test]
+fn a_table_variable_is_as_it_is_under_every_isolation_level() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE DATABASE versions");
+    ok(&mut s, "USE versions; CREATE TABLE t (n int NOT NULL)");
+    ok(&mut s, "ALTER DATABASE versions SET ALLOW_SNAPSHOT_ISOLATION ON");
+    ok(&mut s, "ALTER DATABASE versions SET READ_COMMITTED_SNAPSHOT ON");
+    for level in ["READ UNCOMMITTED", "READ COMMITTED", "SNAPSHOT", "SERIALIZABLE"] {
+        let found = rows(
+            &mut s,
+            &format!(
+                "SET TRANSACTION ISOLATION LEVEL {level};
+                 DECLARE @v TABLE (n int NOT NULL PRIMARY KEY, INDEX by_n UNIQUE (n));
+                 BEGIN TRANSACTION;
+                 DECLARE @n int = (SELECT COUNT(*) FROM t);
+                 INSERT @v VALUES (1), (2), (3);
+                 UPDATE @v SET n = n + 1 OUTPUT inserted.n;
+                 DELETE @v WHERE n = 2;
+                 ROLLBACK;
+                 IF EXISTS (SELECT 1 FROM @v WHERE n = 4) SELECT n FROM @v ORDER BY n"
+            ),
+        );
+        assert_eq!(found[3..], ["ROW(Int(3))", "ROW(Int(4))"], "{level}: {found:?}");
+    }
+}
+
+#[test]
+fn output_computes_of_large_values_what_it_is_asked_for() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE t (id int NOT NULL PRIMARY KEY, payload varbinary(max) NULL); INSERT t VALUES (1, 0x0102), (2, NULL)",
+    );
+    let change = |wanted: u8| {
+        format!(
+            "DECLARE @wanted bit = {wanted}; UPDATE t SET id = id
+             OUTPUT inserted.id, DATALENGTH(inserted.payload) AS bytes, CASE WHEN @wanted = 1 THEN inserted.payload END AS payload"
+        )
+    };
+    assert_eq!(rows(&mut s, &change(1)), ["ROW(Int(1), BigInt(2), Bytes([1, 2]))", "ROW(Int(2), Null, Null)"]);
+    assert_eq!(rows(&mut s, &change(0)), ["ROW(Int(1), BigInt(2), Null)", "ROW(Int(2), Null, Null)"]);
+}

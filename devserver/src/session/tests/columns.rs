@@ -1,0 +1,64 @@
+//! What columns do by themselves: rowversion, identity, NEWSEQUENTIALID.
+
+use crate::session::tests::harness::{errors, ok, rows, session};
+
+// "rowversion" (docs/t-sql/data-types/rowversion-transact-sql.md) and "@@DBTS"
+// (docs/t-sql/functions/dbts-transact-sql.md).
+#[test]
+fn a_row_version_grows_with_each_change() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (id int PRIMARY KEY, n int, v rowversion); INSERT t (id, n) VALUES (1, 1), (2, 2)");
+    ok(
+        &mut s,
+        "DECLARE @seen rowversion = (SELECT MAX(v) FROM t), @old rowversion = (SELECT v FROM t WHERE id = 1);
+         IF @seen <> @@DBTS THROW 50000, 'not the last', 1;
+         UPDATE t SET n = n WHERE id = 1;
+         IF NOT EXISTS (SELECT * FROM t WHERE id = 1 AND v > @seen) THROW 50000, 'not greater', 1;
+         UPDATE t SET n = 9 WHERE id = 1 AND v = @old;
+         IF @@ROWCOUNT <> 0 THROW 50000, 'changed by an old version', 1;
+         IF (SELECT COUNT(*) FROM t WHERE v > @seen) <> 1 THROW 50000, 'too many', 1",
+    );
+    ok(&mut s, "INSERT t (id, v) VALUES (3, DEFAULT); INSERT t VALUES (4, 4, DEFAULT)");
+    assert_eq!(errors(&mut s, "INSERT t (id, v) VALUES (5, 0x01)"), [273]);
+    assert_eq!(errors(&mut s, "INSERT t (id, v) SELECT 5, v FROM t WHERE id = 1"), [273]);
+    assert_eq!(errors(&mut s, "UPDATE t SET v = 0x01"), [272]);
+    assert_eq!(
+        errors(
+            &mut s,
+            "MERGE t USING (SELECT 9 AS id) AS s ON s.id = t.id WHEN NOT MATCHED THEN INSERT (id, v) VALUES (9, 0x01);"
+        ),
+        [273]
+    );
+}
+
+// "SET IDENTITY_INSERT" (docs/t-sql/statements/set-identity-insert-transact-sql.md).
+#[test]
+fn identities_are_given_only_when_asked_for() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (id int IDENTITY PRIMARY KEY, n int)");
+    assert_eq!(errors(&mut s, "INSERT t VALUES (7, 1)"), [8101]);
+    assert_eq!(errors(&mut s, "INSERT t SELECT 7, 1"), [8101]);
+    assert_eq!(errors(&mut s, "INSERT t (id, n) VALUES (7, 1)"), [544]);
+    assert_eq!(errors(&mut s, "UPDATE t SET id = 1"), [8102]);
+    assert_eq!(errors(&mut s, "SET IDENTITY_INSERT t ON; INSERT t (n) VALUES (1)"), [545]);
+    ok(&mut s, "INSERT t (id, n) VALUES (7, 1); SET IDENTITY_INSERT t OFF; INSERT t (n) VALUES (2)");
+    assert_eq!(rows(&mut s, "SELECT id, n FROM t ORDER BY id"), ["ROW(Int(7), Int(1))", "ROW(Int(8), Int(2))"]);
+}
+
+// "NEWSEQUENTIALID" (docs/t-sql/functions/newsequentialid-transact-sql.md).
+#[test]
+fn sequential_ids_come_in_the_order_of_their_rows() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE t (id uniqueidentifier NOT NULL DEFAULT NEWSEQUENTIALID() PRIMARY KEY, n int);
+         INSERT t (n) VALUES (1), (2), (3), (4)",
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT n FROM t ORDER BY id"),
+        ["ROW(Int(1))", "ROW(Int(2))", "ROW(Int(3))", "ROW(Int(4))"]
+    );
+    assert_eq!(errors(&mut s, "SELECT NEWSEQUENTIALID()"), [302]);
+    // The usual way to a random number.
+    ok(&mut s, "IF ABS(CHECKSUM(NEWID())) % 10 NOT BETWEEN 0 AND 9 THROW 50000, 'out of range', 1");
+}

@@ -1,0 +1,144 @@
+//! What an error ends: the statement, the procedure, the batch, the transaction.
+
+use crate::session::tests::harness::{errors, ok, rows, run, session};
+
+#[test]
+fn most_errors_end_their_statement_only() {
+    let (_e, mut s) = session();
+    assert_eq!(rows_after(&mut s, "SELECT 1 / 0; SELECT 2"), ["ROW(Int(2))"]);
+    ok(&mut s, "CREATE TABLE t (a int NOT NULL PRIMARY KEY)");
+    assert_eq!(rows_after(&mut s, "INSERT t VALUES (1), (1); SELECT @@ERROR"), ["ROW(Int(2627))"]);
+    assert_eq!(rows_after(&mut s, "RAISERROR('no', 16, 1); SELECT 3"), ["ROW(Int(3))"]);
+}
+
+fn rows_after(s: &mut crate::session::session::Session, sql: &str) -> Vec<String> {
+    run(s, sql).into_iter().filter(|token| token.starts_with("ROW")).collect()
+}
+
+#[test]
+fn conversions_and_throw_end_the_batch() {
+    let (_e, mut s) = session();
+    assert!(rows_after(&mut s, "SELECT CAST('x' AS int); SELECT 2").iter().all(|row| row != "ROW(Int(2))"));
+    assert!(rows_after(&mut s, "THROW 50001, 'no', 1; SELECT 2").is_empty());
+    ok(&mut s, "CREATE PROCEDURE p AS THROW 50001, 'no', 1");
+    assert!(rows_after(&mut s, "EXEC p; SELECT 2").is_empty());
+}
+
+#[test]
+fn xact_abort_ends_the_batch_and_the_transaction() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int NOT NULL PRIMARY KEY)");
+    assert!(
+        rows_after(&mut s, "SET XACT_ABORT ON; BEGIN TRAN; INSERT t VALUES (1); INSERT t VALUES (1); SELECT 1")
+            .is_empty()
+    );
+    assert_eq!(rows(&mut s, "SELECT @@TRANCOUNT, COUNT(*) FROM t"), ["ROW(Int(0), Int(0))"]);
+    // RAISERROR does not heed it.
+    assert_eq!(
+        rows_after(&mut s, "SET XACT_ABORT ON; BEGIN TRAN; RAISERROR('no', 16, 1); SELECT @@TRANCOUNT; ROLLBACK"),
+        ["ROW(Int(1))"]
+    );
+}
+
+#[test]
+fn catch_knows_the_error() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE PROCEDURE p AS\nSET NOCOUNT ON;\nTHROW 50123, 'message', 7");
+    let sql = "BEGIN TRY EXEC p END TRY BEGIN CATCH
+               SELECT ERROR_NUMBER(), ERROR_MESSAGE(), ERROR_SEVERITY(), ERROR_STATE(), ERROR_LINE(), ERROR_PROCEDURE() END CATCH";
+    assert_eq!(rows(&mut s, sql), ["ROW(Int(50123), String(\"message\"), Int(16), Int(7), Int(3), String(\"dbo.p\"))"]);
+    assert_eq!(rows(&mut s, "SELECT ERROR_NUMBER()"), ["ROW(Null)"]);
+    let nested = "BEGIN TRY SELECT 1/0 END TRY BEGIN CATCH
+                  BEGIN TRY THROW 50001, 'inner', 1 END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH
+                  SELECT ERROR_NUMBER() END CATCH";
+    assert_eq!(rows_after(&mut s, nested), ["ROW(Int(50001))", "ROW(Int(8134))"]);
+    assert_eq!(errors(&mut s, "BEGIN TRY SELECT 1/0 END TRY BEGIN CATCH THROW END CATCH"), [8134]);
+    assert_eq!(errors(&mut s, "BEGIN TRY THROW 50009, 'again', 2 END TRY BEGIN CATCH; THROW; END CATCH"), [50009]);
+}
+
+#[test]
+fn a_missing_table_is_caught_by_the_caller_only() {
+    let (_e, mut s) = session();
+    assert_eq!(errors(&mut s, "BEGIN TRY SELECT * FROM missing END TRY BEGIN CATCH SELECT 1 END CATCH"), [208]);
+    ok(&mut s, "CREATE PROCEDURE p AS SELECT * FROM missing");
+    assert_eq!(rows(&mut s, "BEGIN TRY EXEC p END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH"), ["ROW(Int(208))"]);
+}
+
+#[test]
+fn a_doomed_transaction_can_only_be_rolled_back() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int NOT NULL PRIMARY KEY)");
+    let sql = "SET XACT_ABORT ON; BEGIN TRAN; BEGIN TRY INSERT t VALUES (1); INSERT t VALUES (1) END TRY
+               BEGIN CATCH SELECT XACT_STATE(); INSERT t VALUES (2) END CATCH";
+    let tokens = run(&mut s, sql);
+    assert!(tokens.contains(&"ROW(SmallInt(-1))".to_string()), "{tokens:?}");
+    assert!(tokens.iter().any(|token| token.starts_with("ERROR(3930")), "{tokens:?}");
+    assert_eq!(rows(&mut s, "SELECT COUNT(*), @@TRANCOUNT FROM t"), ["ROW(Int(0), Int(0))"]);
+    let left_open = "SET XACT_ABORT ON; BEGIN TRAN; BEGIN TRY SELECT 1/0 END TRY BEGIN CATCH END CATCH";
+    assert_eq!(errors(&mut s, left_open), [3998]);
+}
+
+#[test]
+fn the_depth_of_procedures_is_limited() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE PROCEDURE deep AS SELECT @@NESTLEVEL; EXEC deep");
+    let tokens = run(&mut s, "EXEC deep");
+    assert_eq!(tokens.iter().filter(|token| token.starts_with("ROW")).count(), 32);
+    assert!(tokens.iter().any(|token| token.starts_with("ERROR(217")));
+}
+
+#[test]
+fn return_status_tells_of_errors() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE PROCEDURE fails AS RAISERROR('no', 16, 1)");
+    assert_eq!(rows_after(&mut s, "DECLARE @r int; EXEC @r = fails; SELECT @r"), ["ROW(Int(-6))"]);
+    ok(&mut s, "CREATE PROCEDURE fine AS SELECT 1");
+    assert_eq!(rows_after(&mut s, "DECLARE @r int; EXEC @r = fine; SELECT @r"), ["ROW(Int(1))", "ROW(Int(0))"]);
+}
+
+#[test]
+fn raiserror_formats_its_message() {
+    let (_e, mut s) = session();
+    let tokens = run(&mut s, "RAISERROR('%s has %d%%', 16, 1, N'Bob', 5)");
+    assert!(tokens[0].starts_with("ERROR(50000, Bob has 5%"), "{tokens:?}");
+    let tokens = run(&mut s, "RAISERROR('only said', 10, 1); PRINT 'and printed'");
+    assert!(tokens[0].starts_with("INFO(50000"), "{tokens:?}");
+    assert!(tokens.iter().any(|token| token.starts_with("INFO(0, and printed")), "{tokens:?}");
+}
+
+#[test]
+fn every_failed_statement_has_a_done_of_its_own() {
+    let (_e, mut s) = session();
+    assert_eq!(
+        run(&mut s, "SELECT 1 WHERE 1 = 1 / 0; RAISERROR('no', 16, 1); PRINT 'on'"),
+        [
+            "ERROR(8134, Divide by zero error encountered.)",
+            "DONE(error, more)",
+            "ERROR(50000, no)",
+            "DONE(error, more)",
+            "INFO(0, on)",
+            "DONE()",
+        ]
+    );
+}
+
+/// How scripts for clients that go on after an error end themselves. Source:
+/// docs/t-sql/statements/set-noexec-transact-sql.md.
+#[test]
+fn under_noexec_batches_are_compiled_and_nothing_is_done() {
+    let (_e, mut s) = session();
+    let guard = "IF @@ERROR <> 0 SET NOEXEC ON";
+    ok(&mut s, "CREATE TABLE t (a int NOT NULL)");
+    ok(&mut s, guard);
+    ok(&mut s, "INSERT t VALUES (1)");
+    assert_eq!(errors(&mut s, "THROW 50001, 'no', 1"), [50001]);
+    ok(&mut s, guard);
+    for skipped in
+        ["INSERT t VALUES (2)", "CREATE PROCEDURE p AS SELECT 1", "THROW 50002, 'no', 1", "DROP TABLE t", guard]
+    {
+        assert!(errors(&mut s, skipped).is_empty(), "{skipped}");
+    }
+    assert_eq!(errors(&mut s, "SELECT FROM").len(), 1, "it is still parsed");
+    assert_eq!(rows(&mut s, "SELECT 1; SET NOEXEC OFF; SELECT 2"), ["ROW(Int(2))"]);
+    assert_eq!(rows(&mut s, "SELECT COUNT(*), OBJECT_ID('p') FROM t"), ["ROW(Int(1), Null)"]);
+}

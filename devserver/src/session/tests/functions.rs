@@ -1,0 +1,111 @@
+//! User-defined functions and synonyms. Source: "CREATE FUNCTION" and "CREATE SYNONYM" (MicrosoftDocs/sql-docs,
+//! docs/t-sql/statements/create-function-transact-sql.md, create-synonym-transact-sql.md).
+
+use crate::session::tests::harness::{errors, ok, rows, script, session};
+
+#[test]
+fn scalar_functions_are_computed_where_they_stand() {
+    let (_e, mut s) = session();
+    script(
+        &mut s,
+        "CREATE TABLE jobs (id int NOT NULL PRIMARY KEY, tries int NOT NULL, queue varchar(10) NOT NULL); INSERT jobs VALUES (1, 1, 'a'), (2, 3, 'a'), (3, 9, 'b')
+GO
+CREATE FUNCTION dbo.delay_after (@tries int, @base int) RETURNS int WITH SCHEMABINDING AS BEGIN RETURN @base * POWER(2, @tries - 1) END
+GO
+CREATE FUNCTION dbo.depth (@queue varchar(10)) RETURNS int AS BEGIN RETURN (SELECT COUNT(*) FROM dbo.jobs WHERE queue = @queue) END
+GO
+CREATE FUNCTION twice (@n tinyint) RETURNS int AS BEGIN RETURN @n + dbo.delay_after(1, @n) END",
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT id, dbo.delay_after(tries, 10), dbo.depth(queue) FROM jobs"),
+        ["ROW(Int(1), Int(10), Int(2))", "ROW(Int(2), Int(40), Int(2))", "ROW(Int(3), Int(2560), Int(1))"]
+    );
+    assert_eq!(
+        rows(&mut s, "DECLARE @t int = 3; SELECT dbo.delay_after(@t, 1), dbo.twice('4')"),
+        ["ROW(Int(4), Int(8))"]
+    );
+    ok(&mut s, "UPDATE jobs SET tries = dbo.depth('b') WHERE dbo.depth(queue) = 2");
+    assert_eq!(rows(&mut s, "SELECT tries FROM jobs"), ["ROW(Int(1))", "ROW(Int(1))", "ROW(Int(9))"]);
+    assert_eq!(errors(&mut s, "SELECT dbo.twice(256)"), [220]);
+    assert_eq!(errors(&mut s, "SELECT dbo.nothing(1)"), [4121]);
+    assert_eq!(errors(&mut s, "SELECT dbo.twice()"), [313]);
+    assert_eq!(errors(&mut s, "SELECT dbo.twice(1, 2)"), [8144]);
+    assert_eq!(errors(&mut s, "CREATE FUNCTION f (@a int) RETURNS int AS BEGIN RETURN @b END"), [137]);
+    assert_eq!(errors(&mut s, "CREATE FUNCTION f (@a int) RETURNS int AS BEGIN SELECT 1 END"), [455]);
+    ok(&mut s, "DROP FUNCTION twice");
+    assert_eq!(errors(&mut s, "SELECT dbo.twice(1)"), [4121]);
+}
+
+#[test]
+fn inline_functions_are_queries_with_parameters() {
+    let (_e, mut s) = session();
+    script(
+        &mut s,
+        "CREATE TABLE jobs (id int NOT NULL PRIMARY KEY, queue varchar(10) NOT NULL); INSERT jobs VALUES (1, 'a'), (2, 'a'), (3, 'b')
+GO
+CREATE FUNCTION dbo.jobs_of (@queue varchar(10), @most int) RETURNS TABLE AS
+RETURN (WITH j AS (SELECT id, queue FROM dbo.jobs WHERE queue = @queue) SELECT TOP (@most) id, queue AS q FROM j ORDER BY id)",
+    );
+    assert_eq!(rows(&mut s, "SELECT * FROM dbo.jobs_of('a', 1)"), ["ROW(Int(1), String(\"a\"))"]);
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT v.q, f.id FROM (VALUES ('b'), ('a')) v (q) CROSS APPLY dbo.jobs_of(v.q, 10) f ORDER BY f.id"
+        ),
+        ["ROW(String(\"a\"), Int(1))", "ROW(String(\"a\"), Int(2))", "ROW(String(\"b\"), Int(3))"]
+    );
+    // A variable of the caller's is not the function's, and a column beside it is not seen without APPLY.
+    assert_eq!(errors(&mut s, "SELECT * FROM jobs j JOIN dbo.jobs_of(j.queue, 1) f ON f.id = j.id"), [4104]);
+    assert_eq!(errors(&mut s, "SELECT * FROM dbo.nothing(1)"), [208]);
+    script(
+        &mut s,
+        "ALTER FUNCTION dbo.jobs_of (@queue varchar(10)) RETURNS TABLE AS RETURN SELECT id FROM jobs WHERE queue <> @queue",
+    );
+    assert_eq!(rows(&mut s, "SELECT id FROM dbo.jobs_of('a')"), ["ROW(Int(3))"]);
+}
+
+#[test]
+fn synonyms_stand_for_tables_views_and_procedures() {
+    let (_e, mut s) = session();
+    script(
+        &mut s,
+        "CREATE SYNONYM q FOR dbo.jobs
+GO
+CREATE TABLE jobs (id int NOT NULL PRIMARY KEY)
+GO
+CREATE PROCEDURE p AS SELECT COUNT(*) FROM q
+GO
+CREATE SYNONYM count_them FOR dbo.p
+GO
+INSERT q VALUES (1), (2); DELETE TOP (1) FROM q; UPDATE q SET id = 7",
+    );
+    assert_eq!(rows(&mut s, "SELECT id FROM jobs; EXEC count_them"), ["ROW(Int(7))", "ROW(Int(1))"]);
+    assert_eq!(errors(&mut s, "CREATE SYNONYM q FOR dbo.x"), [2714]);
+    ok(&mut s, "DROP SYNONYM q");
+    assert_eq!(errors(&mut s, "SELECT * FROM q"), [208]);
+}
+
+/// How a payload is told to be text: nothing in it but printable ASCII, by a comparison of bytes.
+#[test]
+fn a_class_of_bytes_finds_what_is_not_printable() {
+    let (_e, mut s) = session();
+    let is_text =
+        "SELECT CASE WHEN CAST(@v AS varchar(max)) COLLATE Latin1_General_100_BIN2 LIKE '%[^ -~]%' THEN 0 ELSE 1 END,
+         PATINDEX('%[^ -~]%', CAST(@v AS varchar(max)) COLLATE Latin1_General_100_BIN2)";
+    for (bytes, expected) in [
+        ("0x", "ROW(Int(1), BigInt(0))"),
+        ("0x41207E", "ROW(Int(1), BigInt(0))"),
+        ("0x41097E", "ROW(Int(0), BigInt(2))"),
+        ("0x4141E9", "ROW(Int(0), BigInt(3))"),
+        ("0x00", "ROW(Int(0), BigInt(1))"),
+        ("0x7F", "ROW(Int(0), BigInt(1))"),
+    ] {
+        let sql = format!("DECLARE @v varbinary(max) = {bytes}; {is_text}");
+        assert_eq!(rows(&mut s, &sql), [expected], "{bytes}");
+    }
+    assert_eq!(
+        rows(&mut s, "DECLARE @v varbinary(max) = 0x6800AC20; SELECT CAST(@v AS nvarchar(max)), DATALENGTH(@v)"),
+        ["ROW(String(\"h€\"), BigInt(4))"]
+    );
+    assert_eq!(rows(&mut s, "SELECT COUNT(DISTINCT CHECKSUM(NEWID())) FROM GENERATE_SERIES(1, 20)"), ["ROW(Int(20))"]);
+}

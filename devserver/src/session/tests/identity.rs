@@ -1,0 +1,105 @@
+//! DBCC CHECKIDENT and the IDENT functions: "DBCC CHECKIDENT" (MicrosoftDocs/sql-docs,
+//! docs/t-sql/database-console-commands/dbcc-checkident-transact-sql.md), "IDENT_SEED" and "IDENT_INCR"
+//! (docs/t-sql/functions/ident-seed-transact-sql.md, ident-incr-transact-sql.md).
+
+use crate::session::session::Session;
+use crate::session::tests::harness::{errors, ok, rows, run, session};
+
+const TABLE: &str = "CREATE TABLE jobs (id int IDENTITY (1, 1) NOT NULL, v int NOT NULL)";
+const DONE: &str = "DBCC execution completed. If DBCC printed error messages, contact your system administrator.";
+
+/// The messages of a statement.
+fn messages(s: &mut Session, sql: &str) -> Vec<String> {
+    run(s, sql).into_iter().filter(|token| token.starts_with("INFO")).collect()
+}
+
+/// The number that the next row gets.
+fn next(s: &mut Session) -> String {
+    rows(s, "INSERT jobs (v) OUTPUT inserted.id VALUES (1)").concat()
+}
+
+#[test]
+fn the_counter_is_reported() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    let reported = messages(&mut s, "DBCC CHECKIDENT (jobs, NORESEED)");
+    assert!(reported[0].contains("current identity value 'NULL', current column value 'NULL'."), "{reported:?}");
+    ok(&mut s, "INSERT jobs (v) VALUES (1), (1), (1); DELETE jobs WHERE id = 3");
+    let reported = messages(&mut s, "DBCC CHECKIDENT ('dbo.jobs', NORESEED)");
+    assert!(reported[0].contains("7998"), "{reported:?}");
+    assert!(reported[0].contains("current identity value '3', current column value '2'."), "{reported:?}");
+    assert!(reported[1].contains("2528") && reported[1].contains(DONE), "{reported:?}");
+    let reported = messages(&mut s, "DBCC CHECKIDENT ([dbo.jobs], RESEED, 10)");
+    assert!(reported[0].contains("current identity value '3'."), "{reported:?}");
+    assert!(messages(&mut s, "DBCC CHECKIDENT (N'dbo.jobs', RESEED, 20) WITH NO_INFOMSGS").is_empty());
+    assert_eq!(next(&mut s), "ROW(Int(21))");
+}
+
+#[test]
+fn a_new_value_is_the_first_of_an_unused_table_and_the_last_of_a_used_one() {
+    let cases = [
+        ("DBCC CHECKIDENT (jobs, RESEED, 10); DBCC CHECKIDENT (jobs, RESEED, 7)", 7),
+        ("INSERT jobs (v) VALUES (1); DBCC CHECKIDENT (jobs, RESEED, 10)", 11),
+        ("INSERT jobs (v) VALUES (1); DELETE jobs; DBCC CHECKIDENT (jobs, RESEED, 0)", 1),
+        ("INSERT jobs (v) VALUES (1); TRUNCATE TABLE jobs; DBCC CHECKIDENT (jobs, RESEED, 0)", 0),
+        ("INSERT jobs (v) VALUES (1); DBCC CHECKIDENT (jobs, RESEED, -5)", -4),
+        ("DECLARE @t nvarchar(20) = N'jobs', @v int = 30; DBCC CHECKIDENT (@t, RESEED, @v)", 30),
+        ("DBCC CHECKIDENT (jobs, RESEED, 9); TRUNCATE TABLE jobs", 1),
+    ];
+    for (sql, expected) in cases {
+        let (_e, mut s) = session();
+        ok(&mut s, TABLE);
+        ok(&mut s, sql);
+        assert_eq!(next(&mut s), format!("ROW(Int({expected}))"), "{sql}");
+    }
+}
+
+#[test]
+fn a_counter_behind_its_column_catches_up() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    ok(&mut s, "INSERT jobs (v) VALUES (1), (1), (1); DBCC CHECKIDENT (jobs, RESEED, 1)");
+    let reported = messages(&mut s, "DBCC CHECKIDENT (jobs, NORESEED)");
+    assert!(reported[0].contains("current identity value '1', current column value '3'."), "{reported:?}");
+    assert_eq!(rows(&mut s, "SELECT CAST(IDENT_CURRENT('jobs') AS int)"), ["ROW(Int(1))"]);
+    ok(&mut s, "DBCC CHECKIDENT (jobs)");
+    assert_eq!(next(&mut s), "ROW(Int(4))");
+    // One that is ahead stays.
+    ok(&mut s, "DELETE jobs WHERE id > 1; DBCC CHECKIDENT (jobs, RESEED)");
+    assert_eq!(next(&mut s), "ROW(Int(5))");
+}
+
+#[test]
+fn a_new_value_goes_back_with_its_transaction() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    ok(&mut s, "INSERT jobs (v) VALUES (1)");
+    ok(&mut s, "BEGIN TRAN; DBCC CHECKIDENT (jobs, RESEED, 50); ROLLBACK");
+    assert_eq!(next(&mut s), "ROW(Int(2))");
+}
+
+#[test]
+fn what_has_no_counter_is_refused() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE plain (id int NOT NULL); CREATE TABLE small (id tinyint IDENTITY NOT NULL, v int)");
+    assert_eq!(errors(&mut s, "DBCC CHECKIDENT ('nowhere')"), [2501]);
+    assert_eq!(errors(&mut s, "DBCC CHECKIDENT (plain)"), [7997]);
+    assert_eq!(errors(&mut s, "DBCC CHECKIDENT (small, RESEED, 256)"), [2560]);
+    assert_eq!(errors(&mut s, "DBCC CHECKDB"), [59000]);
+    // Two parts must be delimited.
+    assert_eq!(errors(&mut s, "DBCC CHECKIDENT (dbo.small)"), [102]);
+}
+
+#[test]
+fn seed_and_increment() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (id int IDENTITY (10, 5) NOT NULL, v int); CREATE TABLE plain (id int)");
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT CAST(IDENT_SEED('t') AS int), CAST(IDENT_INCR(N'dbo.t') AS int), CAST(IDENT_CURRENT('t') AS int)"
+        ),
+        ["ROW(Int(10), Int(5), Int(10))"]
+    );
+    assert_eq!(rows(&mut s, "SELECT IDENT_SEED('plain'), IDENT_INCR('nowhere')"), ["ROW(Null, Null)"]);
+}

@@ -1,0 +1,72 @@
+//! The WITH options of indexes, as the catalog shows them, and what is asked of the locks to change them.
+//!
+//! Sources: "ALTER INDEX" (MicrosoftDocs/sql-docs, docs/t-sql/statements/alter-index-transact-sql.md), "sys.indexes",
+//! "sys.stats", "sys.tables" (docs/relational-databases/system-catalog-views/).
+
+use crate::session::tests::harness::{engine, errors, login, ok, rows, session};
+
+const TABLE: &str = "CREATE TABLE t (id bigint NOT NULL, k varchar(10) NULL,
+        CONSTRAINT t_pk PRIMARY KEY CLUSTERED (id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF));
+    CREATE UNIQUE NONCLUSTERED INDEX t_k ON t (k) WHERE k IS NOT NULL
+        WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
+    CREATE INDEX usual ON t (k)";
+
+const OPTIONS: &str =
+    "SELECT i.name, i.allow_row_locks, i.allow_page_locks, i.optimize_for_sequential_key, s.no_recompute
+    FROM sys.indexes AS i JOIN sys.stats AS s ON s.object_id = i.object_id AND s.stats_id = i.index_id
+    WHERE i.object_id = OBJECT_ID(N't') ORDER BY i.index_id";
+
+fn row(name: &str, page_locks: bool, sequential: bool, no_recompute: bool) -> String {
+    format!("ROW(String(\"{name}\"), Bit(true), Bit({page_locks}), Bit({sequential}), Bit({no_recompute}))")
+}
+
+#[test]
+fn the_catalog_shows_them() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    let [pk, k, usual] =
+        [row("t_pk", false, false, true), row("t_k", false, false, true), row("usual", true, false, false)];
+    assert_eq!(rows(&mut s, OPTIONS), [pk.clone(), k.clone(), usual]);
+    // Options that are not named stay as they are, but for what sys.indexes does not hold.
+    ok(&mut s, "ALTER INDEX usual ON t SET (ALLOW_PAGE_LOCKS = OFF, OPTIMIZE_FOR_SEQUENTIAL_KEY = ON)");
+    ok(&mut s, "ALTER INDEX usual ON t SET (STATISTICS_NORECOMPUTE = ON)");
+    assert_eq!(rows(&mut s, OPTIONS), [pk.clone(), k.clone(), row("usual", false, true, true)]);
+    ok(&mut s, "ALTER INDEX usual ON t REBUILD");
+    assert_eq!(rows(&mut s, OPTIONS), [pk, k, row("usual", false, true, false)]);
+}
+
+#[test]
+fn an_index_without_page_locks_cannot_be_reorganized() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    ok(&mut s, "ALTER INDEX usual ON t REORGANIZE");
+    assert_eq!(errors(&mut s, "ALTER INDEX t_k ON t REORGANIZE"), [2552]);
+    assert_eq!(errors(&mut s, "ALTER INDEX ALL ON t REORGANIZE"), [2552]);
+}
+
+#[test]
+fn setting_a_disabled_index_is_refused() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    ok(&mut s, "ALTER INDEX usual ON t DISABLE");
+    assert_eq!(errors(&mut s, "ALTER INDEX usual ON t SET (ALLOW_PAGE_LOCKS = OFF)"), [1973]);
+}
+
+/// What an install script does to a table that is in use: it ends with a clear error instead of holding up everybody.
+#[test]
+fn setting_options_waits_for_readers_within_the_lock_timeout() {
+    let engine = engine();
+    let mut reader = login(&engine, "sa", "secret");
+    let mut installer = login(&engine, "sa", "secret");
+    ok(&mut reader, TABLE);
+    ok(&mut reader, "BEGIN TRAN; SELECT COUNT(*) FROM t WITH (HOLDLOCK)");
+    assert_eq!(rows(&mut installer, "SET LOCK_TIMEOUT 20; SELECT @@LOCK_TIMEOUT"), ["ROW(Int(20))"]);
+    let escalation = "SELECT lock_escalation, lock_escalation_desc FROM sys.tables WHERE object_id = OBJECT_ID(N't')";
+    assert_eq!(errors(&mut installer, "ALTER TABLE t SET (LOCK_ESCALATION = DISABLE)"), [1222]);
+    assert_eq!(errors(&mut installer, "ALTER INDEX usual ON t SET (ALLOW_PAGE_LOCKS = OFF)"), [1222]);
+    assert_eq!(rows(&mut installer, escalation), ["ROW(TinyInt(0), String(\"TABLE\"))"]);
+    ok(&mut reader, "COMMIT");
+    ok(&mut installer, "ALTER TABLE t SET (LOCK_ESCALATION = DISABLE)");
+    assert_eq!(rows(&mut installer, escalation), ["ROW(TinyInt(1), String(\"DISABLE\"))"]);
+    assert_eq!(rows(&mut reader, "SELECT @@LOCK_TIMEOUT"), ["ROW(Int(-1))"]);
+}

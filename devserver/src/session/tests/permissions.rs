@@ -1,0 +1,87 @@
+//! Who may do what.
+
+use std::sync::Arc;
+
+use crate::session::engine::Engine;
+use crate::session::session::Session;
+use crate::session::tests::harness::{engine, errors, login, ok, rows};
+
+/// A database with a table, a procedure over it, and a user who may run the procedure only.
+fn guarded() -> (Arc<Engine>, Session, Session) {
+    let engine = engine();
+    let mut owner = login(&engine, "sa", "secret");
+    for sql in [
+        "CREATE SCHEMA app",
+        "CREATE TABLE app.t (a int); INSERT app.t VALUES (1)",
+        "CREATE TYPE app.list AS TABLE (a int)",
+        "CREATE PROCEDURE app.read_all AS SELECT a FROM app.t",
+        "CREATE PROCEDURE app.read_dynamic AS EXEC ('SELECT a FROM app.t')",
+        "CREATE LOGIN u WITH PASSWORD = 'p'; CREATE USER u FOR LOGIN u; CREATE ROLE runner; ALTER ROLE runner ADD MEMBER u",
+        "GRANT EXECUTE ON OBJECT::app.read_all TO runner; GRANT EXECUTE ON app.read_dynamic TO runner",
+    ] {
+        ok(&mut owner, sql);
+    }
+    let user = login(&engine, "u", "p");
+    (engine, owner, user)
+}
+
+#[test]
+fn a_procedure_opens_what_its_owner_owns() {
+    let (_e, _owner, mut user) = guarded();
+    assert_eq!(rows(&mut user, "EXEC app.read_all"), ["ROW(Int(1))"]);
+    assert_eq!(errors(&mut user, "SELECT a FROM app.t"), [229]);
+    assert_eq!(errors(&mut user, "EXEC app.read_dynamic"), [229]);
+}
+
+#[test]
+fn deny_beats_grant() {
+    let (_e, mut owner, mut user) = guarded();
+    ok(&mut owner, "GRANT SELECT ON SCHEMA::app TO u");
+    assert_eq!(rows(&mut user, "SELECT a FROM app.t"), ["ROW(Int(1))"]);
+    assert_eq!(errors(&mut user, "DELETE app.t"), [229]);
+    ok(&mut owner, "DENY SELECT ON app.t TO runner");
+    assert_eq!(errors(&mut user, "SELECT a FROM app.t"), [229]);
+    ok(&mut owner, "REVOKE SELECT ON app.t TO runner; ALTER ROLE db_owner ADD MEMBER u");
+    ok(&mut user, "DELETE app.t");
+}
+
+#[test]
+fn creating_needs_permission() {
+    let (_e, _owner, mut user) = guarded();
+    assert_eq!(errors(&mut user, "CREATE TABLE x (a int)"), [262]);
+    assert_eq!(errors(&mut user, "CREATE SCHEMA x"), [262]);
+    assert_eq!(errors(&mut user, "DROP TABLE app.t"), [3701]);
+    assert_eq!(errors(&mut user, "GRANT SELECT ON app.t TO u"), [15151]);
+    ok(&mut user, "CREATE TABLE #mine (a int); INSERT #mine VALUES (1)");
+}
+
+#[test]
+fn a_table_type_needs_execute() {
+    let (_e, mut owner, mut user) = guarded();
+    assert_eq!(errors(&mut user, "DECLARE @l app.list"), [229]);
+    ok(&mut owner, "GRANT EXECUTE ON TYPE::app.list TO u");
+    ok(&mut user, "DECLARE @l app.list; INSERT @l VALUES (1)");
+}
+
+#[test]
+fn only_what_one_may_use_can_be_seen() {
+    let (_e, _owner, mut user) = guarded();
+    assert_eq!(
+        rows(
+            &mut user,
+            "SELECT OBJECT_ID('app.t'), TYPE_ID('app.list'), HAS_PERMS_BY_NAME('app.read_all', 'OBJECT', 'EXECUTE'), IS_MEMBER('runner'), USER_NAME()"
+        ),
+        ["ROW(Null, Null, Int(1), Int(1), String(\"u\"))"]
+    );
+}
+
+#[test]
+fn a_read_only_database_takes_no_changes() {
+    let (_e, mut owner, user) = guarded();
+    drop(user);
+    ok(&mut owner, "ALTER DATABASE CURRENT SET READ_ONLY");
+    assert_eq!(errors(&mut owner, "INSERT app.t VALUES (2)"), [3906]);
+    assert_eq!(errors(&mut owner, "CREATE TABLE x (a int)"), [3906]);
+    ok(&mut owner, "DECLARE @t TABLE (a int); INSERT @t VALUES (1)");
+    ok(&mut owner, "ALTER DATABASE CURRENT SET READ_WRITE; INSERT app.t VALUES (2)");
+}

@@ -1,0 +1,208 @@
+//! What queries give.
+
+use crate::session::session::Session;
+use crate::session::tests::harness::{errors, ok, rows, session};
+
+fn people(s: &mut Session) {
+    ok(
+        s,
+        "CREATE TABLE people (id int NOT NULL PRIMARY KEY, name nvarchar(20) NULL, town varchar(10) NULL, age int NULL);
+         INSERT people VALUES (1, N'Ann', 'Bonn', 30), (2, N'Bob', 'Bonn', 20), (3, N'Cid', 'Rome', 40), (4, NULL, NULL, NULL)",
+    );
+}
+
+fn ints(s: &mut Session, sql: &str) -> Vec<String> {
+    rows(s, sql)
+        .into_iter()
+        .map(|row| row.replace("Int(", "").replace("Big", "").replace("ROW(", "").replace(')', ""))
+        .collect()
+}
+
+#[test]
+fn conditions_with_null_are_unknown() {
+    let (_e, mut s) = session();
+    people(&mut s);
+    assert_eq!(ints(&mut s, "SELECT id FROM people WHERE age > 25"), ["1", "3"]);
+    assert_eq!(ints(&mut s, "SELECT id FROM people WHERE NOT age > 25"), ["2"]);
+    assert_eq!(ints(&mut s, "SELECT id FROM people WHERE age IS NULL"), ["4"]);
+    assert_eq!(ints(&mut s, "SELECT id FROM people WHERE age IN (20, NULL)"), ["2"]);
+    assert!(ints(&mut s, "SELECT id FROM people WHERE age NOT IN (20, NULL)").is_empty());
+    assert!(ints(&mut s, "SELECT id FROM people WHERE id NOT IN (SELECT age FROM people)").is_empty());
+    assert_eq!(ints(&mut s, "SELECT id FROM people WHERE name LIKE N'%b'"), ["2"]);
+    assert_eq!(ints(&mut s, "SELECT id FROM people WHERE age BETWEEN 30 AND 40"), ["1", "3"]);
+}
+
+#[test]
+fn groups_and_aggregates() {
+    let (_e, mut s) = session();
+    people(&mut s);
+    let sql = "SELECT town, COUNT(*), COUNT(age), SUM(age), MIN(age), MAX(age), AVG(age) FROM people GROUP BY town ORDER BY town";
+    assert_eq!(
+        rows(&mut s, sql),
+        [
+            "ROW(Null, Int(1), Int(0), Null, Null, Null, Null)",
+            "ROW(String(\"Bonn\"), Int(2), Int(2), Int(50), Int(20), Int(30), Int(25))",
+            "ROW(String(\"Rome\"), Int(1), Int(1), Int(40), Int(40), Int(40), Int(40))",
+        ]
+    );
+    assert_eq!(ints(&mut s, "SELECT COUNT(*) FROM people WHERE id > 100"), ["0"]);
+    assert_eq!(rows(&mut s, "SELECT MAX(id) FROM people WHERE id > 100"), ["ROW(Null)"]);
+    assert!(rows(&mut s, "SELECT COUNT(*) FROM people WHERE id > 100 GROUP BY town").is_empty());
+    assert_eq!(ints(&mut s, "SELECT COUNT(*) FROM people GROUP BY town HAVING COUNT(*) > 1"), ["2"]);
+    assert_eq!(ints(&mut s, "SELECT COUNT(DISTINCT town) FROM people"), ["2"]);
+    assert_eq!(ints(&mut s, "SELECT age / 10 * 2 + COUNT(*) FROM people WHERE id = 1 GROUP BY age / 10"), ["7"]);
+    assert_eq!(
+        rows(&mut s, "SELECT STRING_AGG(name, ', ') WITHIN GROUP (ORDER BY name DESC) FROM people"),
+        ["ROW(String(\"Cid, Bob, Ann\"))"]
+    );
+}
+
+#[test]
+fn joins_of_all_kinds() {
+    let (_e, mut s) = session();
+    people(&mut s);
+    ok(
+        &mut s,
+        "CREATE TABLE towns (town varchar(10) NOT NULL, land int); INSERT towns VALUES ('bonn', 1), ('Oslo', 2)",
+    );
+    let inner = "SELECT p.id, t.land FROM people p JOIN towns t ON t.town = p.town ORDER BY p.id";
+    assert_eq!(ints(&mut s, inner), ["1, 1", "2, 1"]);
+    let left = "SELECT p.id, t.land FROM people p LEFT JOIN towns t ON t.town = p.town ORDER BY p.id";
+    assert_eq!(ints(&mut s, left), ["1, 1", "2, 1", "3, Null", "4, Null"]);
+    let anti = "SELECT p.id FROM people p LEFT JOIN towns t ON t.town = p.town WHERE t.town IS NULL ORDER BY p.id";
+    assert_eq!(ints(&mut s, anti), ["3", "4"]);
+    let right = "SELECT p.id, t.land FROM people p RIGHT JOIN towns t ON t.town = p.town ORDER BY t.land, p.id";
+    assert_eq!(ints(&mut s, right), ["1, 1", "2, 1", "Null, 2"]);
+    let full = "SELECT p.id, t.land FROM people p FULL JOIN towns t ON t.town = p.town ORDER BY p.id, t.land";
+    assert_eq!(ints(&mut s, full), ["Null, 2", "1, 1", "2, 1", "3, Null", "4, Null"]);
+    assert_eq!(ints(&mut s, "SELECT COUNT(*) FROM people CROSS JOIN towns"), ["8"]);
+    for hint in ["LOOP", "HASH", "MERGE"] {
+        let hinted = format!("SELECT p.id FROM people p INNER {hint} JOIN towns t ON t.town = p.town ORDER BY p.id");
+        assert_eq!(ints(&mut s, &hinted), ["1", "2"], "{hint}");
+    }
+    let apply = "SELECT p.id, a.n FROM people p OUTER APPLY (SELECT COUNT(*) AS n FROM towns t WHERE t.town = p.town) a ORDER BY p.id";
+    assert_eq!(ints(&mut s, apply), ["1, 1", "2, 1", "3, 0", "4, 0"]);
+    let outer_apply = "SELECT p.id, a.land FROM people p OUTER APPLY (SELECT t.land FROM towns t WHERE t.town = p.town) a ORDER BY p.id";
+    assert_eq!(ints(&mut s, outer_apply), ["1, 1", "2, 1", "3, Null", "4, Null"]);
+    let constant = "SELECT p.id, d.one FROM people p LEFT JOIN (SELECT town, 1 AS one FROM towns) d ON d.town = p.town ORDER BY p.id";
+    assert_eq!(ints(&mut s, constant), ["1, 1", "2, 1", "3, Null", "4, Null"]);
+}
+
+#[test]
+fn order_top_and_offset() {
+    let (_e, mut s) = session();
+    people(&mut s);
+    assert_eq!(ints(&mut s, "SELECT TOP (2) id FROM people ORDER BY age DESC"), ["3", "1"]);
+    assert_eq!(ints(&mut s, "SELECT id FROM people ORDER BY id DESC"), ["4", "3", "2", "1"]);
+    assert_eq!(ints(&mut s, "SELECT id AS x FROM people ORDER BY x OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY"), ["2", "3"]);
+    assert_eq!(ints(&mut s, "SELECT id FROM people ORDER BY town, 1 DESC"), ["4", "2", "1", "3"]);
+    assert_eq!(
+        ints(
+            &mut s,
+            "SELECT TOP (1) WITH TIES town_length FROM (SELECT LEN(town) AS town_length FROM people) d ORDER BY town_length DESC"
+        ),
+        ["4", "4", "4"]
+    );
+    assert_eq!(ints(&mut s, "DECLARE @n int = 0; SELECT TOP (@n) id FROM people"), Vec::<String>::new());
+    assert_eq!(ints(&mut s, "SELECT DISTINCT LEN(town) FROM people ORDER BY LEN(town)"), ["Null", "4"]);
+}
+
+#[test]
+fn set_operations() {
+    let (_e, mut s) = session();
+    people(&mut s);
+    assert_eq!(ints(&mut s, "SELECT id FROM people WHERE id < 3 UNION ALL SELECT 2 ORDER BY 1"), ["1", "2", "2"]);
+    assert_eq!(ints(&mut s, "SELECT id FROM people WHERE id < 3 UNION SELECT 2 ORDER BY id"), ["1", "2"]);
+    assert_eq!(ints(&mut s, "SELECT id FROM people EXCEPT SELECT 2 ORDER BY id"), ["1", "3", "4"]);
+    assert_eq!(ints(&mut s, "SELECT id FROM people INTERSECT SELECT 2"), ["2"]);
+    assert_eq!(rows(&mut s, "SELECT 1 UNION ALL SELECT NULL"), ["ROW(Int(1))", "ROW(Null)"]);
+    assert_eq!(rows(&mut s, "SELECT NULL UNION ALL SELECT 'x'"), ["ROW(Null)", "ROW(String(\"x\"))"]);
+}
+
+#[test]
+fn windows_number_rows_within_partitions() {
+    let (_e, mut s) = session();
+    people(&mut s);
+    let sql = "SELECT id, ROW_NUMBER() OVER (PARTITION BY town ORDER BY age DESC) AS n FROM people ORDER BY id";
+    assert_eq!(ints(&mut s, sql), ["1, 1", "2, 2", "3, 1", "4, 1"]);
+    let filtered = "WITH n AS (SELECT id, ROW_NUMBER() OVER (ORDER BY id DESC) AS n FROM people) SELECT id FROM n WHERE n <= 2 ORDER BY n";
+    assert_eq!(ints(&mut s, filtered), ["4", "3"]);
+    let rank = "SELECT RANK() OVER (ORDER BY town), DENSE_RANK() OVER (ORDER BY town), COUNT(*) OVER () FROM people ORDER BY id";
+    assert_eq!(ints(&mut s, rank), ["2, 2, 4", "2, 2, 4", "4, 3, 4", "1, 1, 4"]);
+}
+
+#[test]
+fn subqueries_see_the_row_around_them() {
+    let (_e, mut s) = session();
+    people(&mut s);
+    let scalar = "SELECT id, (SELECT COUNT(*) FROM people AS o WHERE o.town = p.town) FROM people AS p ORDER BY id";
+    assert_eq!(ints(&mut s, scalar), ["1, 2", "2, 2", "3, 1", "4, 0"]);
+    let exists =
+        "SELECT id FROM people AS p WHERE EXISTS (SELECT 1 FROM people AS o WHERE o.town = p.town AND o.id <> p.id)";
+    assert_eq!(ints(&mut s, exists), ["1", "2"]);
+    assert_eq!(ints(&mut s, "SELECT id FROM people WHERE age = (SELECT MAX(age) FROM people)"), ["3"]);
+    assert_eq!(ints(&mut s, "SELECT id FROM people WHERE id IN (SELECT id FROM people WHERE age < 35)"), ["1", "2"]);
+    assert_eq!(ints(&mut s, "SELECT v.n FROM (VALUES (1), (2)) AS v (n) WHERE v.n > 1"), ["2"]);
+    assert_eq!(ints(&mut s, "SELECT CASE WHEN EXISTS (SELECT 1 FROM people) THEN 1 ELSE 0 END"), ["1"]);
+}
+
+#[test]
+fn variables_take_values_in_order() {
+    let (_e, mut s) = session();
+    people(&mut s);
+    assert_eq!(ints(&mut s, "DECLARE @a int, @b int; SELECT @a = 1, @b = @a + 1; SELECT @a, @b"), ["1, 2"]);
+    assert_eq!(
+        rows(
+            &mut s,
+            "DECLARE @all nvarchar(100) = N''; SELECT @all += name FROM people WHERE name IS NOT NULL; SELECT @all"
+        ),
+        ["ROW(String(\"AnnBobCid\"))"]
+    );
+    assert_eq!(ints(&mut s, "DECLARE @a int = 5; SELECT @a = id FROM people WHERE id = 99; SELECT @a"), ["5"]);
+    assert_eq!(
+        ints(&mut s, "DECLARE @i int = 0; WHILE @i < 5 BEGIN SET @i += 1; IF @i = 3 BREAK; END; SELECT @i"),
+        ["3"]
+    );
+}
+
+#[test]
+fn views_are_part_of_the_query_that_uses_them() {
+    let (_e, mut s) = session();
+    people(&mut s);
+    ok(&mut s, "CREATE VIEW adults AS SELECT id, name, age FROM people WHERE age >= 30");
+    assert_eq!(ints(&mut s, "SELECT id FROM adults WHERE age < 40"), ["1"]);
+    assert_eq!(ints(&mut s, "SELECT COUNT(*) FROM adults"), ["2"]);
+}
+
+#[test]
+fn the_number_of_rows_is_known_to_the_next_statement() {
+    let (_e, mut s) = session();
+    people(&mut s);
+    assert_eq!(rows(&mut s, "SELECT id FROM people WHERE id < 3; SELECT @@ROWCOUNT")[2], "ROW(Int(2))");
+    assert_eq!(rows(&mut s, "UPDATE people SET age = 1; SELECT @@ROWCOUNT"), ["ROW(Int(4))"]);
+    assert_eq!(rows(&mut s, "DECLARE @a int; SET @a = 2; SELECT @@ROWCOUNT"), ["ROW(Int(1))"]);
+    // IF is a statement too.
+    assert_eq!(rows(&mut s, "DELETE people WHERE id = 4; IF @@ROWCOUNT = 1 SELECT @@ROWCOUNT"), ["ROW(Int(0))"]);
+}
+
+#[test]
+fn subqueries_read_the_columns_of_group_by() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE j (id int PRIMARY KEY, q char(1), n int); INSERT j VALUES (1, 'a', 5), (2, 'a', 7), (3, 'b', 1), (4, NULL, 2);
+         CREATE TABLE q (name char(1), most int); INSERT q VALUES ('a', 10), ('b', 20)",
+    );
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT j.q, COUNT(*), (SELECT q.most FROM q WHERE q.name = j.q) FROM j GROUP BY j.q
+             HAVING SUM(j.n) < (SELECT MAX(most) FROM q WHERE name >= j.q) OR j.q IS NULL ORDER BY j.q"
+        ),
+        ["ROW(Null, Int(1), Null)", "ROW(String(\"a\"), Int(2), Int(10))", "ROW(String(\"b\"), Int(1), Int(20))"]
+    );
+    assert_eq!(
+        errors(&mut s, "SELECT q, (SELECT most FROM q WHERE q.name = j.q AND most > j.n) FROM j GROUP BY q"),
+        [8120]
+    );
+}

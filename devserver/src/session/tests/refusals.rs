@@ -1,0 +1,254 @@
+//! What SQL Server refuses, the dev server refuses too, by the same numbers.
+//!
+//! Source of numbers and wordings: "Database Engine events and errors" (MicrosoftDocs/sql-docs,
+//! docs/relational-databases/errors-events/database-engine-events-and-errors.md). The rules stand on the pages of the
+//! statements, which are named beside the tests.
+
+use crate::error::NOT_SUPPORTED;
+use crate::session::session::Session;
+use crate::session::tests::harness::{errors, ok, rows, run, session};
+
+fn refused(session: &mut Session, cases: &[(&str, &[i32])]) {
+    for (sql, numbers) in cases {
+        assert_eq!(errors(session, sql), *numbers, "{sql}");
+    }
+}
+
+/// docs/t-sql/queries/top-transact-sql.md: "References to columns of the inner table are not allowed";
+/// docs/t-sql/queries/select-order-by-clause-transact-sql.md, OFFSET and FETCH.
+#[test]
+fn a_number_of_rows_is_an_integer_of_no_row() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int NOT NULL PRIMARY KEY, b int); INSERT t VALUES (1, 1), (2, 2)");
+    refused(
+        &mut s,
+        &[
+            ("SELECT TOP (a) b FROM t", &[4115]),
+            ("SELECT TOP (1 + a) b FROM t", &[4115]),
+            ("UPDATE TOP (a) t SET b = 1", &[4115]),
+            ("DELETE TOP (b) FROM t", &[4115]),
+            ("SELECT b FROM t ORDER BY a OFFSET a ROWS", &[4115]),
+            ("SELECT TOP (1.5) b FROM t", &[1060]),
+            ("DECLARE @n float = 1; SELECT TOP (@n) b FROM t", &[1060]),
+            ("SELECT TOP (-1) b FROM t", &[127]),
+            ("DECLARE @n int = -1; SELECT TOP (@n) b FROM t", &[127]),
+            ("SELECT b FROM t ORDER BY a OFFSET 1.5 ROWS", &[10743]),
+            ("SELECT b FROM t ORDER BY a OFFSET -1 ROWS", &[10742]),
+            ("SELECT b FROM t ORDER BY a OFFSET 0 ROWS FETCH NEXT 0 ROWS ONLY", &[10744]),
+            ("DECLARE @n int = 0; SELECT b FROM t ORDER BY a OFFSET 0 ROWS FETCH NEXT @n ROWS ONLY", &[10744]),
+        ],
+    );
+    let outer = "SELECT x.a, y.b FROM t AS x CROSS APPLY (SELECT TOP (x.a) b FROM t ORDER BY b) AS y ORDER BY 1, 2";
+    assert_eq!(rows(&mut s, outer).len(), 3);
+}
+
+/// docs/t-sql/functions/next-value-for-transact-sql.md, limitations and restrictions.
+#[test]
+fn next_value_for_stands_where_its_values_can_be_counted() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE SEQUENCE s AS int START WITH 1");
+    ok(
+        &mut s,
+        "CREATE TABLE t (a int NOT NULL PRIMARY KEY, n int NOT NULL DEFAULT (NEXT VALUE FOR s)); INSERT t (a) VALUES (1)",
+    );
+    refused(
+        &mut s,
+        &[
+            ("SELECT (SELECT NEXT VALUE FOR s)", &[11719]),
+            ("SELECT x FROM (SELECT NEXT VALUE FOR s AS x) AS d", &[11719]),
+            ("WITH c AS (SELECT NEXT VALUE FOR s AS x) SELECT x FROM c", &[11719]),
+            ("CREATE VIEW v AS SELECT NEXT VALUE FOR s AS x", &[11719]),
+            ("CREATE TABLE u (a int CHECK (a > NEXT VALUE FOR s))", &[11719]),
+            ("CREATE TABLE u (a int, b AS NEXT VALUE FOR s)", &[11719]),
+            ("SELECT a FROM t WHERE a = NEXT VALUE FOR s", &[11720]),
+            ("SELECT a FROM t ORDER BY NEXT VALUE FOR s", &[11720]),
+            ("DELETE t WHERE a = NEXT VALUE FOR s", &[11720]),
+            ("SELECT DISTINCT NEXT VALUE FOR s FROM t", &[11721]),
+            ("SELECT NEXT VALUE FOR s UNION ALL SELECT 1", &[11721]),
+            ("SELECT NEXT VALUE FOR s FROM t ORDER BY a", &[11723]),
+            ("SELECT COUNT(NEXT VALUE FOR s) FROM t", &[11725]),
+            ("SELECT TOP (1) NEXT VALUE FOR s FROM t", &[11739]),
+            ("UPDATE TOP (1) t SET n = NEXT VALUE FOR s", &[11739]),
+            ("SET ROWCOUNT 1; SELECT NEXT VALUE FOR s FROM t", &[11739]),
+            ("SET ROWCOUNT 0", &[]),
+            ("INSERT t (a) SELECT TOP (1) a + 1 FROM t", &[11740]),
+            ("SELECT CASE WHEN 1 = 1 THEN NEXT VALUE FOR s END", &[11741]),
+            ("SELECT COALESCE(NEXT VALUE FOR s, 1)", &[11741]),
+            ("SELECT ISNULL(NEXT VALUE FOR s, 1)", &[11741]),
+            (
+                "MERGE t USING (VALUES (1)) AS v (a) ON t.a = v.a WHEN MATCHED THEN UPDATE SET n = NEXT VALUE FOR s;",
+                &[11742],
+            ),
+            ("CREATE SEQUENCE r AS float", &[11702]),
+            ("CREATE SEQUENCE r AS int INCREMENT BY 0", &[11700]),
+            ("CREATE SEQUENCE r AS tinyint MAXVALUE 1000", &[11708]),
+            ("CREATE SEQUENCE r AS int MINVALUE 5 MAXVALUE 5", &[11705]),
+        ],
+    );
+    // None of that took a value.
+    assert_eq!(rows(&mut s, "SELECT NEXT VALUE FOR s"), ["ROW(Int(2))"]);
+    ok(&mut s, "SELECT NEXT VALUE FOR s OVER (ORDER BY a), a FROM t ORDER BY a");
+    ok(&mut s, "UPDATE t SET n = NEXT VALUE FOR s; INSERT t (a, n) SELECT a + 10, NEXT VALUE FOR s FROM t");
+    ok(&mut s, "MERGE t USING (VALUES (77)) AS v (a) ON t.a = v.a WHEN NOT MATCHED THEN INSERT (a) VALUES (v.a);");
+}
+
+/// docs/t-sql/statements/create-view-transact-sql.md, docs/t-sql/statements/create-function-transact-sql.md.
+#[test]
+fn a_module_names_its_columns_and_has_no_side_effects() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int, b int); CREATE TABLE #t (a int)");
+    refused(
+        &mut s,
+        &[
+            ("CREATE VIEW v AS SELECT 1", &[4511]),
+            ("CREATE VIEW v AS SELECT a, b + 1 FROM t", &[4511]),
+            ("CREATE VIEW v AS SELECT a, b AS A FROM t", &[4506]),
+            ("CREATE VIEW v (x, x) AS SELECT a, b FROM t", &[4506]),
+            ("CREATE VIEW v (x) AS SELECT a, b FROM t", &[8158]),
+            ("CREATE VIEW v (x, y) AS SELECT a FROM t", &[8159]),
+            ("CREATE VIEW v AS SELECT a FROM #t", &[4508]),
+            ("CREATE FUNCTION f() RETURNS TABLE AS RETURN SELECT 1", &[4514]),
+            ("CREATE FUNCTION f() RETURNS TABLE AS RETURN SELECT a, b AS a FROM t", &[4506]),
+            ("CREATE FUNCTION f() RETURNS uniqueidentifier AS BEGIN RETURN NEWID() END", &[443]),
+            ("WITH c AS (SELECT 1 AS a), C AS (SELECT 2 AS a) SELECT a FROM c", &[239]),
+            ("SELECT a FROM t OPTION (MAXRECURSION 32768)", &[310]),
+            ("RETURN 1", &[178]),
+            ("EXEC (N'RETURN 1')", &[178]),
+        ],
+    );
+    ok(&mut s, "CREATE PROCEDURE p AS RETURN 1");
+    ok(&mut s, "RETURN");
+}
+
+/// docs/t-sql/language-elements/coalesce-transact-sql.md ("At least one of the null values must be a typed NULL"),
+/// nullif-transact-sql.md; docs/t-sql/queries/update-transact-sql.md.
+#[test]
+fn null_has_no_type() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int, b int)");
+    refused(
+        &mut s,
+        &[
+            ("SELECT COALESCE(NULL, NULL)", &[4127]),
+            ("SELECT NULLIF(NULL, 1)", &[4151]),
+            ("SELECT SUM(NULL)", &[8117]),
+            ("SELECT MAX(NULL)", &[8117]),
+            ("SELECT STRING_AGG(NULL, N',')", &[8116]),
+            ("UPDATE t SET a = MAX(b)", &[157]),
+            ("SELECT a FROM t GROUP BY a HAVING b > 1", &[8121]),
+            ("SELECT a FROM t GROUP BY a ORDER BY b", &[8127]),
+        ],
+    );
+    assert_eq!(rows(&mut s, "SELECT COALESCE(NULL, CAST(NULL AS int)), MAX(CAST(NULL AS int))"), ["ROW(Null, Null)"]);
+}
+
+/// docs/t-sql/statements/create-table-transact-sql.md: constraints, computed columns, IDENTITY;
+/// docs/t-sql/statements/create-index-transact-sql.md: filtered indexes;
+/// docs/t-sql/statements/set-identity-insert-transact-sql.md.
+#[test]
+fn a_definition_that_contradicts_itself() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE t (a int NOT NULL PRIMARY KEY, b int, c AS b * 2); CREATE TABLE i (id int IDENTITY, v int)",
+    );
+    refused(
+        &mut s,
+        &[
+            ("CREATE TABLE x (a int PRIMARY KEY, b int PRIMARY KEY)", &[8110]),
+            ("CREATE TABLE x (a int IDENTITY DEFAULT 5)", &[1754, 1750]),
+            ("ALTER TABLE i ADD DEFAULT 5 FOR id", &[1754, 1750]),
+            ("CREATE TABLE x (a rowversion DEFAULT 5)", &[1755, 1750]),
+            ("CREATE TABLE x (a int CHECK (b > 1), b int)", &[8141, 1750]),
+            ("CREATE TABLE x (a int, b AS a * 2 PRIMARY KEY)", &[1711, 1750]),
+            ("CREATE TABLE x (a int CHECK (a IN (SELECT 1)))", &[1046]),
+            ("CREATE TABLE x (a int DEFAULT (SELECT 1))", &[1046]),
+            ("CREATE TABLE x (a int, b AS (SELECT 1))", &[1046]),
+            ("CREATE TABLE x (a int, b AS a + 1, c AS b + 1)", &[1759]),
+            ("ALTER TABLE t ADD d AS c + 1", &[1759]),
+            ("CREATE INDEX x ON t (b) WHERE c > 1", &[10609]),
+            ("SET IDENTITY_INSERT i ON; EXEC (N'INSERT i VALUES (5, 1)')", &[8101]),
+            ("EXEC (N'INSERT i VALUES (1)')", &[545]),
+            ("INSERT i (v) VALUES (1)", &[545]),
+        ],
+    );
+    ok(
+        &mut s,
+        "CREATE TABLE x (a int CHECK (a > 1), b int, CHECK (a > b), d datetime2(3) CHECK (DATEPART(year, d) > 2000))",
+    );
+}
+
+/// 5074 and 4922, 1767 and 1750: the reason comes first, and CATCH and @@ERROR know the last message only
+/// (docs/t-sql/language-elements/try-catch-transact-sql.md shows it for 5074 and its like).
+#[test]
+fn what_failed_is_told_after_its_reason() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE t (a int NOT NULL CONSTRAINT pk PRIMARY KEY, b int CONSTRAINT df DEFAULT 1 CONSTRAINT ck CHECK (b > 0),
+                         c AS b + 1, INDEX ix (b))",
+    );
+    assert_eq!(errors(&mut s, "ALTER TABLE t DROP COLUMN b"), [5074, 5074, 5074, 5074, 4922]);
+    let tokens = run(&mut s, "ALTER TABLE t DROP COLUMN a").concat();
+    assert!(tokens.contains("The object 'pk' is dependent on column 'a'."), "{tokens}");
+    let tokens = run(&mut s, "ALTER TABLE t ALTER COLUMN b bigint").concat();
+    for dependent in ["object 'df'", "index 'ix'", "object 'ck'", "column 'c'"] {
+        assert!(tokens.contains(&format!("The {dependent} is dependent on column 'b'.")), "{dependent}: {tokens}");
+    }
+    assert_eq!(errors(&mut s, "CREATE TABLE u (a int REFERENCES nothing (a))"), [1767, 1750]);
+    assert_eq!(errors(&mut s, "CREATE TABLE u (a int CONSTRAINT pk PRIMARY KEY)"), [2714, 1750]);
+    assert_eq!(errors(&mut s, "ALTER TABLE t ADD CONSTRAINT u UNIQUE (nothing)"), [1911, 1750]);
+    let caught = "BEGIN TRY EXEC (N'ALTER TABLE t DROP COLUMN a') END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH";
+    assert_eq!(rows(&mut s, caught), ["ROW(Int(4922))"]);
+    let number = run(&mut s, "ALTER TABLE t DROP COLUMN a; SELECT @@ERROR").concat();
+    assert!(number.contains("ROW(Int(4922))"), "{number}");
+}
+
+/// docs/t-sql/statements/alter-database-transact-sql-set-options.md, "Setting options" and the termination clause.
+#[test]
+fn read_only_needs_the_database_for_itself() {
+    let (e, mut s) = session();
+    let mut other = crate::session::tests::harness::login(&e, "sa", "secret");
+    assert_eq!(errors(&mut s, "ALTER DATABASE CURRENT SET READ_ONLY WITH NO_WAIT"), [5070, 5069]);
+    ok(&mut s, "SELECT 1");
+    ok(&mut other, "SELECT 1");
+    drop(other);
+    ok(&mut s, "ALTER DATABASE CURRENT SET READ_ONLY WITH NO_WAIT");
+    assert_eq!(errors(&mut s, "CREATE TABLE t (a int)"), [3906]);
+    ok(&mut s, "ALTER DATABASE CURRENT SET READ_WRITE WITH ROLLBACK IMMEDIATE");
+    for unclear in [
+        "RECOVERY SIMPLE WITH NO_WAIT",
+        "RECOVERY FULL",
+        "MULTI_USER WITH ROLLBACK IMMEDIATE",
+        "ALLOW_SNAPSHOT_ISOLATION ON WITH NO_WAIT",
+        "READ_COMMITTED_SNAPSHOT ON, RECOVERY SIMPLE",
+    ] {
+        assert_eq!(errors(&mut s, &format!("ALTER DATABASE CURRENT SET {unclear}")), [NOT_SUPPORTED], "{unclear}");
+    }
+    refused(
+        &mut s,
+        &[
+            ("BEGIN TRANSACTION; ALTER DATABASE CURRENT SET READ_ONLY", &[226]),
+            ("CREATE DATABASE d", &[226]),
+            ("ROLLBACK", &[]),
+        ],
+    );
+    // docs/t-sql/statements/create-trigger-transact-sql.md, the statements that a trigger cannot have.
+    ok(&mut s, "CREATE TABLE t (a int)");
+    ok(&mut s, "CREATE TRIGGER tr ON t AFTER INSERT AS CREATE DATABASE d");
+    assert_eq!(errors(&mut s, "INSERT t VALUES (1)"), [287]);
+    ok(&mut s, "ALTER TRIGGER tr ON t AFTER INSERT AS ALTER DATABASE CURRENT SET READ_ONLY");
+    assert_eq!(errors(&mut s, "INSERT t VALUES (1)"), [287]);
+}
+
+/// docs/t-sql/functions/databasepropertyex-transact-sql.md.
+#[test]
+fn a_property_of_a_database_is_known_refused_or_null() {
+    let (_e, mut s) = session();
+    assert_eq!(
+        rows(&mut s, "SELECT DATABASEPROPERTYEX(DB_NAME(), 'nothing'), DATABASEPROPERTYEX(NULL, 'Status')"),
+        ["ROW(Null, Null)"]
+    );
+    assert_eq!(errors(&mut s, "SELECT DATABASEPROPERTYEX(DB_NAME(), 'IsAnsiNullsEnabled')"), [NOT_SUPPORTED]);
+    assert_eq!(errors(&mut s, "SELECT DATABASEPROPERTYEX('master', 'Status')"), [NOT_SUPPORTED]);
+}

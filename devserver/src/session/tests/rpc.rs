@@ -1,0 +1,150 @@
+//! Remote procedure calls.
+
+use crate::session::session::Session;
+use crate::session::tests::harness::{ok, rows, session};
+use crate::tds::request::{RpcCall, RpcParameter, RpcProcedure, RpcValue, TableColumn};
+use crate::tds::token::ResponseWriter;
+use crate::value::{Length, SqlType, Value};
+
+fn call(s: &mut Session, procedure: RpcProcedure, parameters: Vec<RpcParameter>) -> Vec<String> {
+    let mut writer = ResponseWriter::for_test();
+    s.run_rpc(RpcCall { procedure, parameters, no_metadata: false }, &mut writer);
+    writer.tokens()
+}
+
+fn named(name: &str) -> RpcProcedure {
+    RpcProcedure::Name(name.into())
+}
+
+fn parameter(name: &str, by_ref: bool, sql_type: SqlType, value: Value) -> RpcParameter {
+    let name = (!name.is_empty()).then(|| name.to_string());
+    RpcParameter { name, by_ref, value: RpcValue::Scalar { sql_type, value } }
+}
+
+fn text(value: &str) -> RpcParameter {
+    parameter("", false, SqlType::NVarChar(Length::Limit(4000)), Value::String(value.into()))
+}
+
+fn int(name: &str, by_ref: bool, value: Value) -> RpcParameter {
+    parameter(name, by_ref, SqlType::Int, value)
+}
+
+#[test]
+fn outputs_and_status_come_back() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE PROCEDURE p @a int, @b int OUTPUT AS SELECT @a; SET @b = @a * 2; RETURN 3");
+    let parameters = vec![int("@b", true, Value::Null), int("@a", false, Value::Int(21))];
+    assert_eq!(
+        call(&mut s, named("dbo.p"), parameters),
+        [
+            "COLMETADATA( Int)",
+            "ROW(Int(21))",
+            "DONEINPROC(count=1, more)",
+            "RETURNSTATUS(3)",
+            "RETURNVALUE(0 @b Int(42))",
+            "DONEPROC()"
+        ]
+    );
+    let unknown = call(&mut s, named("dbo.nobody"), Vec::new());
+    assert!(unknown[0].starts_with("ERROR(2812"), "{unknown:?}");
+}
+
+#[test]
+fn text_runs_with_parameters() {
+    let (_e, mut s) = session();
+    let parameters = vec![
+        text("SET @r = @x + 1; SELECT @x"),
+        text("@x int, @r int OUTPUT"),
+        int("@x", false, Value::Int(1)),
+        int("@r", true, Value::Null),
+    ];
+    let tokens = call(&mut s, RpcProcedure::Id(10), parameters);
+    assert!(tokens.contains(&"ROW(Int(1))".to_string()), "{tokens:?}");
+    assert!(tokens.contains(&"RETURNVALUE(3 @r Int(2))".to_string()), "{tokens:?}");
+    let missing = call(&mut s, RpcProcedure::Id(10), vec![text("SELECT @x"), text("@x int")]);
+    assert!(missing[0].starts_with("ERROR(8178"), "{missing:?}");
+}
+
+#[test]
+fn a_prepared_text_runs_until_it_is_unprepared() {
+    let (_e, mut s) = session();
+    let prepare = vec![int("", true, Value::Null), text("@x int"), text("SELECT @x"), int("", false, Value::Int(5))];
+    let tokens = call(&mut s, RpcProcedure::Id(13), prepare);
+    assert!(tokens.contains(&"ROW(Int(5))".to_string()), "{tokens:?}");
+    assert!(tokens.contains(&"RETURNVALUE(0  Int(1))".to_string()), "{tokens:?}");
+    let execute = || vec![int("", false, Value::Int(1)), int("", false, Value::Int(6))];
+    assert!(call(&mut s, RpcProcedure::Id(12), execute()).contains(&"ROW(Int(6))".to_string()));
+    call(&mut s, RpcProcedure::Id(15), vec![int("", false, Value::Int(1))]);
+    let gone = call(&mut s, RpcProcedure::Id(12), execute());
+    assert!(gone[0].starts_with("ERROR(8179"), "{gone:?}");
+}
+
+#[test]
+fn a_table_parameter_obeys_its_type() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TYPE list AS TABLE (a int NOT NULL PRIMARY KEY, b varchar(3) NULL DEFAULT 'def')");
+    ok(&mut s, "CREATE PROCEDURE p @l list READONLY AS SELECT a, b FROM @l ORDER BY a");
+    let table = |rows: Vec<Vec<Value>>, default: bool| {
+        let columns = vec![
+            TableColumn { sql_type: SqlType::BigInt, default: false },
+            TableColumn { sql_type: SqlType::NVarChar(Length::Limit(10)), default },
+        ];
+        let value = RpcValue::Table { type_schema: Some("dbo".into()), type_name: "list".into(), columns, rows };
+        vec![RpcParameter { name: Some("@l".into()), by_ref: false, value }]
+    };
+    let row = |a: i64, b: &str| vec![Value::BigInt(a), Value::String(b.into())];
+    let tokens = call(&mut s, named("p"), table(vec![row(2, "x"), row(1, "y")], false));
+    let found: Vec<&String> = tokens.iter().filter(|token| token.starts_with("ROW")).collect();
+    assert_eq!(found, ["ROW(Int(1), String(\"y\"))", "ROW(Int(2), String(\"x\"))"]);
+    let tokens = call(&mut s, named("p"), table(vec![vec![Value::BigInt(1), Value::Null]], true));
+    assert!(tokens.contains(&"ROW(Int(1), String(\"def\"))".to_string()), "{tokens:?}");
+    for (rows, number) in [
+        (vec![row(1, "x"), row(1, "y")], "ERROR(2627"),
+        (vec![row(1, "long")], "ERROR(2628"),
+        (vec![vec![Value::Null, Value::Null]], "ERROR(515"),
+    ] {
+        let tokens = call(&mut s, named("p"), table(rows, false));
+        assert!(tokens[0].starts_with(number), "{tokens:?}");
+    }
+    assert!(rows(&mut s, "EXEC p").is_empty());
+}
+
+#[test]
+fn several_results_come_before_the_outputs_and_the_status() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE t (id int NOT NULL PRIMARY KEY, payload varbinary(max) NULL); INSERT t VALUES (1, 0x0102), (2, 0x03)",
+    );
+    ok(
+        &mut s,
+        "CREATE PROCEDURE p @more bit OUTPUT, @bytes bigint OUTPUT AS
+         SET NOCOUNT ON;
+         DECLARE @found TABLE (id int, bytes bigint);
+         UPDATE t SET payload = 0x040506
+         OUTPUT inserted.id, DATALENGTH(inserted.payload) INTO @found (id, bytes)
+         OUTPUT deleted.id, DATALENGTH(deleted.payload) AS bytes;
+         SELECT id FROM @found ORDER BY id;
+         SELECT @more = 1, @bytes = SUM(bytes) FROM @found;
+         RETURN 2",
+    );
+    let big = parameter("@bytes", true, SqlType::BigInt, Value::Null);
+    let bit = parameter("@more", true, SqlType::Bit, Value::Null);
+    assert_eq!(
+        call(&mut s, named("p"), vec![bit, big]),
+        [
+            "COLMETADATA(id Int, bytes BigInt)",
+            "ROW(Int(1), BigInt(2))",
+            "ROW(Int(2), BigInt(1))",
+            "DONEINPROC(more)",
+            "COLMETADATA(id Int)",
+            "ROW(Int(1))",
+            "ROW(Int(2))",
+            "DONEINPROC(more)",
+            "RETURNSTATUS(2)",
+            "RETURNVALUE(0 @more Bit(true))",
+            "RETURNVALUE(1 @bytes BigInt(6))",
+            "DONEPROC()"
+        ]
+    );
+}

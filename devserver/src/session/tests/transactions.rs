@@ -1,0 +1,90 @@
+//! Transactions, savepoints, and what a rollback takes back.
+
+use crate::session::tests::harness::{errors, ok, rows, run, session};
+
+#[test]
+fn transactions_nest_by_counting() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int)");
+    assert_eq!(
+        rows(
+            &mut s,
+            "BEGIN TRAN; BEGIN TRAN; INSERT t VALUES (1); COMMIT; SELECT @@TRANCOUNT; ROLLBACK; SELECT COUNT(*) FROM t"
+        ),
+        ["ROW(Int(1))", "ROW(Int(0))"]
+    );
+    assert_eq!(errors(&mut s, "COMMIT"), [3902]);
+    assert_eq!(errors(&mut s, "ROLLBACK"), [3903]);
+    assert_eq!(errors(&mut s, "BEGIN TRAN; ROLLBACK TRAN nobody; ROLLBACK"), [6401]);
+}
+
+#[test]
+fn a_savepoint_takes_back_what_came_after_it() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int)");
+    ok(
+        &mut s,
+        "BEGIN TRAN; INSERT t VALUES (1); SAVE TRAN here; INSERT t VALUES (2); ROLLBACK TRAN here; INSERT t VALUES (3); COMMIT",
+    );
+    assert_eq!(rows(&mut s, "SELECT SUM(a) FROM t"), ["ROW(Int(4))"]);
+}
+
+#[test]
+fn definitions_are_transactional() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "BEGIN TRAN; CREATE TABLE t (a int); EXEC ('CREATE PROCEDURE p AS SELECT 1'); EXEC ('CREATE SCHEMA x'); CREATE TYPE list AS TABLE (a int); CREATE ROLE r",
+    );
+    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM t"), ["ROW(Int(0))"]);
+    ok(&mut s, "ROLLBACK");
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT OBJECT_ID('t'), OBJECT_ID('p'), SCHEMA_ID('x'), TYPE_ID('list'), DATABASE_PRINCIPAL_ID('r')"
+        ),
+        ["ROW(Null, Null, Null, Null, Null)"]
+    );
+    assert_eq!(errors(&mut s, "SELECT * FROM t"), [208]);
+    assert_eq!(errors(&mut s, "EXEC p"), [2812]);
+}
+
+#[test]
+fn a_procedure_must_leave_the_count_as_it_was() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE PROCEDURE opens AS BEGIN TRAN");
+    assert_eq!(errors(&mut s, "EXEC opens"), [266]);
+    assert_eq!(rows(&mut s, "SELECT @@TRANCOUNT"), ["ROW(Int(1))"]);
+    ok(&mut s, "ROLLBACK; EXEC ('CREATE PROCEDURE closes AS ROLLBACK')");
+    assert_eq!(errors(&mut s, "BEGIN TRAN; EXEC closes"), [266]);
+}
+
+#[test]
+fn the_client_hears_of_outermost_transactions() {
+    let (_e, mut s) = session();
+    let tokens = run(&mut s, "BEGIN TRAN; BEGIN TRAN; COMMIT; COMMIT; BEGIN TRAN; ROLLBACK");
+    let changes: Vec<&String> = tokens.iter().filter(|token| token.starts_with("ENVCHANGE")).collect();
+    assert_eq!(changes, ["ENVCHANGE(8)", "ENVCHANGE(9)", "ENVCHANGE(8)", "ENVCHANGE(10)"]);
+}
+
+#[test]
+fn insert_exec_is_one_transaction() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int NOT NULL PRIMARY KEY); CREATE TABLE log (a int)");
+    ok(&mut s, "CREATE PROCEDURE p AS INSERT log VALUES (1); SELECT 1 UNION ALL SELECT 1");
+    assert_eq!(errors(&mut s, "INSERT t EXEC p"), [2627]);
+    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM log"), ["ROW(Int(0))"]);
+    ok(&mut s, "CREATE PROCEDURE rolls AS ROLLBACK");
+    assert_eq!(errors(&mut s, "BEGIN TRAN; INSERT t EXEC rolls"), [3915]);
+    ok(&mut s, "IF @@TRANCOUNT > 0 ROLLBACK");
+}
+
+#[test]
+fn options_set_in_a_procedure_end_with_it() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE PROCEDURE p AS SET NOCOUNT ON; SET XACT_ABORT ON; SET LOCK_TIMEOUT 5; SELECT @@LOCK_TIMEOUT");
+    assert_eq!(
+        rows(&mut s, "EXEC p; SELECT @@LOCK_TIMEOUT, @@OPTIONS & 16384"),
+        ["ROW(Int(5))", "ROW(Int(-1), Int(0))"]
+    );
+}

@@ -1,0 +1,254 @@
+//! BEGIN, COMMIT, ROLLBACK and SAVE TRANSACTION, by T-SQL and by request; the changes of the catalog go with them.
+
+use crate::catalog::catalog::Undo;
+use crate::error::{SqlError, SqlResult};
+use crate::session::output::Output;
+use crate::session::session::Session;
+use crate::storage::fold;
+use crate::tds::request::{self, BeginTransaction, TransactionRequest};
+use crate::tsql::ast::IsolationLevel;
+
+/// The longest name that counts; the rest is cut.
+const MAX_TRANSACTION_NAME: usize = 32;
+
+fn shortened(name: &str) -> String {
+    fold(&name.chars().take(MAX_TRANSACTION_NAME).collect::<String>())
+}
+
+impl Session {
+    pub(crate) fn begin_transaction(&mut self, name: Option<&str>, out: &mut Output<'_>) {
+        if self.tx.is_none() {
+            let tx = self.new_transaction();
+            out.writer().transaction_begun(tx.id());
+            self.transaction_announced = true;
+            self.transaction_name = name.map(shortened);
+            self.tx = Some(tx);
+        }
+        self.state.transaction_count += 1;
+    }
+
+    pub(crate) fn commit_transaction(&mut self, out: &mut Output<'_>) -> SqlResult<()> {
+        if self.state.transaction_count == 0 {
+            return Err(SqlError::new(3902, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION."));
+        }
+        if self.state.doomed {
+            return Err(SqlError::new(
+                3930,
+                "The current transaction cannot be committed and cannot support operations that write to the log file. \
+                 Roll back the transaction.",
+            ));
+        }
+        // The transaction of INSERT … EXEC is the INSERT's to commit.
+        if self.state.transaction_count == 1 && self.state.in_insert_exec && !self.transaction_announced {
+            return Err(SqlError::new(
+                3916,
+                "Cannot use the COMMIT statement within an INSERT-EXEC statement unless BEGIN TRANSACTION is used first.",
+            ));
+        }
+        self.state.transaction_count -= 1;
+        if self.state.transaction_count > 0 {
+            return Ok(());
+        }
+        if let Some(tx) = self.tx.take() {
+            let id = tx.id();
+            self.database.storage.latch().commit(tx);
+            if self.transaction_announced {
+                out.writer().transaction_committed(id);
+            }
+        }
+        self.close_cursors();
+        self.forget_transaction();
+        Ok(())
+    }
+
+    fn forget_transaction(&mut self) {
+        self.catalog_undo.clear();
+        self.has_changed_schema = false;
+        self.savepoints.clear();
+        self.transaction_name = None;
+        self.transaction_announced = false;
+        self.state.transaction_count = 0;
+        self.state.doomed = false;
+    }
+
+    pub(crate) fn rollback_transaction(&mut self, name: Option<&str>, out: &mut Output<'_>) -> SqlResult<()> {
+        if self.state.transaction_count == 0 {
+            return Err(SqlError::new(
+                3903,
+                "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION.",
+            ));
+        }
+        if self.state.in_insert_exec {
+            return Err(SqlError::new(3915, "Cannot use the ROLLBACK statement within an INSERT-EXEC statement."));
+        }
+        if let Some(name) = name {
+            let folded = shortened(name);
+            if let Some(position) = self.savepoints.iter().rposition(|(savepoint, ..)| *savepoint == folded) {
+                if self.state.doomed {
+                    return Err(SqlError::new(
+                        3931,
+                        "The current transaction cannot be committed and cannot be rolled back to a savepoint. Roll \
+                         back the entire transaction.",
+                    ));
+                }
+                let (_, mark, catalog_changes) = self.savepoints[position];
+                self.savepoints.truncate(position + 1);
+                if let Some(tx) = &mut self.tx {
+                    self.database.storage.latch().rollback_to(tx, mark);
+                }
+                self.undo_catalog_to(catalog_changes);
+                return Ok(());
+            }
+            if self.transaction_name.as_deref() != Some(&folded) {
+                return Err(SqlError::new(
+                    6401,
+                    format!("Cannot roll back {name}. No transaction or savepoint of that name was found."),
+                ));
+            }
+        }
+        self.rollback_everything(out);
+        Ok(())
+    }
+
+    /// Rolls the open transaction back, if there is one.
+    pub(crate) fn rollback_everything(&mut self, out: &mut Output<'_>) {
+        let Some(tx) = self.tx.take() else {
+            self.state.doomed = false;
+            return;
+        };
+        let id = tx.id();
+        self.database.storage.latch().rollback(tx);
+        self.undo_catalog();
+        if self.transaction_announced {
+            out.writer().transaction_rolled_back(id);
+        }
+        self.close_cursors();
+        self.forget_transaction();
+    }
+
+    /// SET CURSOR_CLOSE_ON_COMMIT ON: commit and rollback close every open cursor; a rollback to a savepoint does not.
+    fn close_cursors(&mut self) {
+        self.state.cursor_closing_transactions += u64::from(self.state.options.cursor_close_on_commit);
+    }
+
+    /// Rolls back without telling anybody: the client is gone or starts anew.
+    pub(crate) fn abandon_transaction(&mut self) {
+        if let Some(tx) = self.tx.take() {
+            self.database.storage.latch().rollback(tx);
+            self.undo_catalog();
+        }
+        self.forget_transaction();
+    }
+
+    /// Ends the transaction that INSERT … EXEC began for itself.
+    pub(crate) fn end_inner_transaction(&mut self, keep: bool) {
+        if !keep {
+            self.abandon_transaction();
+            return;
+        }
+        if let Some(tx) = self.tx.take() {
+            self.database.storage.latch().commit(tx);
+        }
+        self.forget_transaction();
+    }
+
+    /// Runs a statement of several steps as one: what was done is taken back if a step fails.
+    pub(crate) fn atomically<T>(&mut self, f: impl FnOnce(&mut Session) -> SqlResult<T>) -> SqlResult<T> {
+        let Some(tx) = &self.tx else {
+            self.tx = Some(self.new_transaction());
+            let result = f(self);
+            self.end_inner_transaction(result.is_ok());
+            return result;
+        };
+        let mark = tx.mark();
+        let catalog_changes = self.catalog_undo.len();
+        let result = f(self);
+        if result.is_err()
+            && let Some(tx) = &mut self.tx
+        {
+            self.database.storage.latch().rollback_to(tx, mark);
+            self.undo_catalog_to(catalog_changes);
+        }
+        result
+    }
+
+    pub(crate) fn save_transaction(&mut self, name: &str) -> SqlResult<()> {
+        let Some(tx) = self.tx.as_ref().filter(|_| self.state.transaction_count > 0) else {
+            return Err(SqlError::new(628, "Cannot issue SAVE TRANSACTION when there is no active transaction."));
+        };
+        if self.state.doomed {
+            return Err(SqlError::new(
+                3930,
+                "The current transaction cannot be committed and cannot support operations that write to the log file. \
+                 Roll back the transaction.",
+            ));
+        }
+        self.savepoints.push((shortened(name), tx.mark(), self.catalog_undo.len()));
+        Ok(())
+    }
+
+    /// Notes how to take a change of the catalog back. Outside of a transaction the change is final at once.
+    pub(crate) fn keep_undo(&mut self, undo: Undo) {
+        if self.tx.is_some() {
+            self.catalog_undo.push(undo);
+        }
+        self.schema_changed();
+    }
+
+    /// A table or the catalog has changed: plans are stale, and will be once more if the transaction is rolled back.
+    pub(crate) fn schema_changed(&mut self) {
+        self.has_changed_schema = self.tx.is_some();
+        self.database.changed();
+    }
+
+    /// Takes the latest changes of the catalog back, until there are `keep` left.
+    fn undo_catalog_to(&mut self, keep: usize) {
+        if !self.has_changed_schema {
+            return;
+        }
+        let mut catalog = self.database.catalog.write();
+        while self.catalog_undo.len() > keep {
+            if let Some(undo) = self.catalog_undo.pop() {
+                undo(&mut catalog);
+            }
+        }
+        drop(catalog);
+        self.database.changed();
+    }
+
+    fn undo_catalog(&mut self) {
+        self.undo_catalog_to(0);
+    }
+
+    /// BEGIN, COMMIT, ROLLBACK and SAVE as clients send them outside of T-SQL.
+    pub(crate) fn transaction_request(&mut self, request: TransactionRequest, out: &mut Output<'_>) -> SqlResult<()> {
+        let then_begin = match request {
+            TransactionRequest::Begin(begin) => Some(begin),
+            TransactionRequest::Commit { then_begin, .. } => {
+                self.commit_transaction(out)?;
+                then_begin
+            }
+            TransactionRequest::Rollback { name, then_begin } => {
+                self.rollback_transaction((!name.is_empty()).then_some(name.as_str()), out)?;
+                then_begin
+            }
+            TransactionRequest::Save { name } => {
+                self.save_transaction(&name)?;
+                None
+            }
+        };
+        if let Some(BeginTransaction { isolation, name }) = then_begin {
+            if let Some(isolation) = isolation {
+                self.state.options.isolation = match isolation {
+                    request::IsolationLevel::ReadUncommitted => IsolationLevel::ReadUncommitted,
+                    request::IsolationLevel::ReadCommitted => IsolationLevel::ReadCommitted,
+                    request::IsolationLevel::RepeatableRead => IsolationLevel::RepeatableRead,
+                    request::IsolationLevel::Serializable => IsolationLevel::Serializable,
+                    request::IsolationLevel::Snapshot => IsolationLevel::Snapshot,
+                };
+            }
+            self.begin_transaction((!name.is_empty()).then_some(name.as_str()), out);
+        }
+        Ok(())
+    }
+}

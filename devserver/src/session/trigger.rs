@@ -1,0 +1,471 @@
+//! AFTER triggers.
+//!
+//! A statement changes its rows first. What it changed is read back from the transaction's own record of changes
+//! ([`crate::storage::Latch::changed_rows`]), so that INSERT, UPDATE, DELETE and MERGE need to know nothing of
+//! triggers. Then each trigger of the statement's kind runs as a procedure whose `inserted` and `deleted` are table
+//! variables with those rows. Statement and triggers are one transaction; without one of the caller's it is begun for
+//! them.
+//!
+//! Source: "CREATE TRIGGER" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-trigger-transact-sql.md). INSTEAD OF
+//! triggers are refused.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::bind::binder::{Binder, Uses};
+use crate::bind::expression::compare_condition;
+use crate::catalog::catalog::{Object, Procedure, Trigger, already_there};
+use crate::error::{SqlError, SqlResult};
+use crate::execute::system_function::SystemFunction;
+use crate::execute::variables::{Activation, Declarations, VariableType};
+use crate::plan::scalar::{CollationLabel, Condition, Node, Scalar};
+use crate::session::batch::{CompiledBatch, Failure, Origin, SimpleFailure, StepResult};
+use crate::session::ddl::object::cannot_find;
+use crate::session::output::Output;
+use crate::session::session::Session;
+use crate::storage::{ChangedRow, Lifetime, Mark, ObjectId, TableSchema, fold};
+use crate::tsql::ast::{CompareOp, CreateTrigger, Creation, Ident, ObjectName, SwitchTriggers, TriggerEvent};
+use crate::value::{SqlType, Value, now_utc};
+
+/// The names of the tables that a trigger sees; no variable of the user's can be called so, for they begin with `@`.
+pub const INSERTED: &str = "inserted";
+pub const DELETED: &str = "deleted";
+
+/// What the statement that fired a trigger was about.
+#[derive(Debug, Clone)]
+pub struct TriggerTarget {
+    pub table: ObjectId,
+    pub triggers: Vec<Arc<Trigger>>,
+    /// The columns that the statement sets, for UPDATE(): all of them in an INSERT.
+    pub updated: Arc<[bool]>,
+    /// What the statement does: MERGE can do several things, and fires for each of them on its own.
+    pub events: Vec<TriggerEvent>,
+}
+
+/// A trigger that is running.
+#[derive(Debug, Clone, Copy)]
+pub struct RunningTrigger {
+    pub trigger: ObjectId,
+    pub table: ObjectId,
+}
+
+impl Binder<'_> {
+    /// The triggers that a change of the table fires, in the order of their creation. 334 if the statement would send
+    /// rows by OUTPUT beside them.
+    pub fn bind_triggers(
+        &self,
+        schema: &TableSchema,
+        events: &[TriggerEvent],
+        updated: Arc<[bool]>,
+        sends_output: bool,
+    ) -> SqlResult<Option<TriggerTarget>> {
+        if schema.lifetime != Lifetime::Permanent {
+            return Ok(None);
+        }
+        let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
+        let triggers: Vec<_> = triggers
+            .into_iter()
+            .filter(|trigger| !trigger.disabled && trigger.events.iter().any(|event| events.contains(event)))
+            .collect();
+        if triggers.is_empty() {
+            return Ok(None);
+        }
+        if sends_output {
+            return Err(SqlError::new(
+                334,
+                format!(
+                    "The target table '{}' of the DML statement cannot have any enabled triggers if the statement \
+                     contains an OUTPUT clause without INTO clause.",
+                    schema.name
+                ),
+            ));
+        }
+        Ok(Some(TriggerTarget { table: schema.id, triggers, updated, events: events.to_vec() }))
+    }
+
+    /// What a table has enabled triggers for.
+    pub fn trigger_events(&self, schema: &TableSchema) -> Vec<TriggerEvent> {
+        let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
+        let enabled = triggers.iter().filter(|trigger| !trigger.disabled);
+        enabled.flat_map(|trigger| trigger.events.iter().copied()).collect()
+    }
+
+    /// `UPDATE(column)`.
+    pub fn bind_updated(&mut self, column: &Ident) -> SqlResult<Condition> {
+        let Ok((_, variable)) = self.declarations.table(INSERTED) else {
+            return Err(SqlError::new(
+                421,
+                "The UPDATE() function can only be used in a trigger: this statement is in none of a table.",
+            ));
+        };
+        let template = variable.ty.template().expect("it was declared as a table");
+        let Some(ordinal) = template.column_named(column) else {
+            return Err(SqlError::new(207, format!("Invalid column name '{column}'.")));
+        };
+        let ordinal = Scalar::constant(Value::Int(ordinal as i32), SqlType::Int);
+        let updated = Scalar {
+            node: Node::System(SystemFunction::ColumnUpdated, vec![ordinal]),
+            ty: SqlType::Int,
+            nullable: false,
+            label: CollationLabel::Coercible,
+        };
+        compare_condition(CompareOp::Equal, updated, Scalar::constant(Value::Int(1), SqlType::Int))
+    }
+
+    /// 331: OUTPUT … INTO a table with triggers.
+    pub fn check_no_triggers(&self, schema: &TableSchema) -> SqlResult<()> {
+        let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
+        if schema.lifetime != Lifetime::Permanent || triggers.iter().all(|trigger| trigger.disabled) {
+            return Ok(());
+        }
+        Err(SqlError::new(
+            331,
+            format!("The target table '{}' of the OUTPUT INTO clause cannot have any enabled triggers.", schema.name),
+        ))
+    }
+}
+
+fn triggers_of(objects: &[&Object], table: ObjectId) -> Vec<Arc<Trigger>> {
+    let mut triggers: Vec<Arc<Trigger>> = objects
+        .iter()
+        .filter_map(|object| match object {
+            Object::Trigger(trigger) if trigger.table == table => Some(Arc::clone(trigger)),
+            _ => None,
+        })
+        .collect();
+    triggers.sort_by_key(|trigger| trigger.procedure.id);
+    triggers
+}
+
+/// What `inserted` and `deleted` look like: the table's columns and nothing that it does to new rows.
+fn template(schema: &TableSchema) -> Arc<TableSchema> {
+    let mut template = schema.clone();
+    template.lifetime = Lifetime::Variable;
+    template.indexes.clear();
+    template.disabled_indexes.clear();
+    template.checks.clear();
+    for column in &mut template.columns {
+        column.identity = None;
+        column.default = None;
+        column.computed = None;
+    }
+    Arc::new(template)
+}
+
+fn declarations(schema: &TableSchema) -> SqlResult<Declarations> {
+    let mut declarations = Declarations::default();
+    let template = template(schema);
+    for name in [INSERTED, DELETED] {
+        declarations.declare(name.into(), VariableType::Table(Arc::clone(&template)), true)?;
+    }
+    Ok(declarations)
+}
+
+impl Session {
+    pub(crate) fn create_trigger(&mut self, create: &CreateTrigger) -> SqlResult<()> {
+        if create.instead_of {
+            return Err(SqlError::not_supported("INSTEAD OF triggers"));
+        }
+        let no_table = || {
+            SqlError::new(
+                8197,
+                format!(
+                    "The object '{}' does not exist or is invalid for this operation.",
+                    crate::bind::binder::display_name(&create.table)
+                ),
+            )
+            .state(4)
+        };
+        let table = self.lookup_table(&create.table)?.ok_or_else(no_table)?;
+        let schema = self.stored_schema(table)?;
+        if schema.lifetime != Lifetime::Permanent {
+            return Err(SqlError::new(
+                8197,
+                format!("The object '{}' does not exist or is invalid for this operation.", schema.name),
+            )
+            .state(6));
+        }
+        self.check_alter_object(table, &schema.schema, no_table())?;
+        let name = &create.name.name;
+        if create.name.schema.as_ref().is_some_and(|written| fold(written) != fold(&schema.schema)) {
+            return Err(SqlError::new(
+                2103,
+                format!(
+                    "Cannot create trigger '{}' because its schema is different from the schema of the target table or \
+                     view.",
+                    crate::bind::binder::display_name(&create.name)
+                ),
+            ));
+        }
+        let existing = self.database.catalog.read().object(&schema.schema, name).cloned();
+        let existing = match (existing, create.creation) {
+            (Some(Object::Trigger(trigger)), Creation::Alter | Creation::CreateOrAlter) => {
+                if trigger.table != table {
+                    return Err(SqlError::new(
+                        2110,
+                        format!(
+                            "Cannot alter trigger '{name}' on '{}' because this trigger does not belong to this object.",
+                            crate::bind::binder::display_name(&create.table)
+                        ),
+                    ));
+                }
+                Some(trigger)
+            }
+            (Some(_), _) => return Err(already_there(name)),
+            (None, Creation::Alter) => return Err(crate::bind::binder::invalid_object(&create.name)),
+            (None, _) => {
+                self.check_free(&schema.schema, name)?;
+                None
+            }
+        };
+        let full_name: Arc<str> = format!("{}.{name}", schema.schema).into();
+        self.compile(&create.body, declarations(&schema)?, &schema.schema).map_err(|mut error| {
+            error.procedure.get_or_insert_with(|| Arc::clone(&full_name));
+            error
+        })?;
+        let now = now_utc();
+        let procedure = Procedure {
+            id: existing.as_ref().map_or_else(|| self.new_object_id(), |trigger| trigger.procedure.id),
+            schema: Arc::clone(&schema.schema),
+            name: Arc::clone(name),
+            full_name,
+            parameters: Vec::new(),
+            body: Arc::clone(&create.body),
+            text: Arc::clone(&create.text),
+            created_at: existing.as_ref().map_or(now, |trigger| trigger.procedure.created_at),
+            modified_at: now,
+            compiled: Mutex::new(None),
+        };
+        let trigger = Trigger {
+            procedure: Arc::new(procedure),
+            table,
+            events: create.events.clone(),
+            disabled: existing.is_some_and(|trigger| trigger.disabled),
+        };
+        let undo = self.database.catalog.write().put_object(Object::Trigger(Arc::new(trigger)));
+        self.keep_undo(undo);
+        Ok(())
+    }
+
+    pub(crate) fn switch_triggers(&mut self, switch: &SwitchTriggers) -> SqlResult<()> {
+        let table = self.lookup_table(&switch.table)?.ok_or_else(|| cannot_find("find the object", &switch.table))?;
+        let schema = self.stored_schema(table)?;
+        self.check_alter_object(table, &schema.schema, cannot_find("find the object", &switch.table))?;
+        let all = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), table);
+        for name in &switch.names {
+            if !all.iter().any(|trigger| fold(&trigger.procedure.name) == fold(name)) {
+                let word = ObjectName { server: None, database: None, schema: None, name: Arc::clone(name) };
+                return Err(cannot_find("find the object", &word));
+            }
+        }
+        for trigger in all {
+            let is_meant =
+                switch.names.is_empty() || switch.names.iter().any(|name| fold(name) == fold(&trigger.procedure.name));
+            if is_meant && trigger.disabled == switch.enable {
+                let switched = Trigger { disabled: !switch.enable, ..Trigger::clone(&trigger) };
+                let undo = self.database.catalog.write().put_object(Object::Trigger(Arc::new(switched)));
+                self.keep_undo(undo);
+            }
+        }
+        Ok(())
+    }
+
+    /// "The following … statements aren't allowed inside the body of a DML trigger when it's used against the table …
+    /// that's the target of the triggering action."
+    pub(crate) fn check_not_within_trigger(&self, table: ObjectId) -> SqlResult<()> {
+        if self.running_triggers.iter().any(|running| running.table == table) {
+            return Err(SqlError::not_supported("changing the definition of a table within its own trigger"));
+        }
+        Ok(())
+    }
+
+    /// 287: the statements that no trigger may have.
+    ///
+    /// Source: "CREATE TRIGGER", remarks (MicrosoftDocs/sql-docs,
+    /// docs/t-sql/statements/create-trigger-transact-sql.md).
+    pub(crate) fn check_not_in_trigger(&self, command: &str) -> SqlResult<()> {
+        if self.running_triggers.is_empty() {
+            return Ok(());
+        }
+        Err(SqlError::new(287, format!("The {command} command is not allowed within a trigger.")).state(2))
+    }
+
+    /// The triggers of a table go with it.
+    pub(crate) fn drop_triggers_of(&mut self, table: ObjectId) {
+        let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), table);
+        for trigger in triggers {
+            let procedure = &trigger.procedure;
+            let undo = self.database.catalog.write().remove_object(&procedure.schema, &procedure.name);
+            if let Some(undo) = undo {
+                self.keep_undo(undo);
+            }
+        }
+    }
+
+    /// Runs a statement and its triggers, all in one transaction.
+    pub(crate) fn with_triggers<T>(
+        &mut self,
+        target: &TriggerTarget,
+        out: &mut Output<'_>,
+        line: u32,
+        scope: &mut Activation,
+        statement: impl FnOnce(&mut Session, &mut Activation) -> SqlResult<(T, u64)>,
+    ) -> Result<T, SimpleFailure> {
+        let began = self.tx.is_none();
+        if began {
+            self.tx = Some(self.new_transaction());
+            self.state.transaction_count = 1;
+        }
+        let result = self.statement_and_triggers(target, out, line, scope, statement);
+        if began && self.tx.is_some() {
+            self.end_inner_transaction(result.is_ok());
+        }
+        result
+    }
+
+    fn statement_and_triggers<T>(
+        &mut self,
+        target: &TriggerTarget,
+        out: &mut Output<'_>,
+        line: u32,
+        scope: &mut Activation,
+        statement: impl FnOnce(&mut Session, &mut Activation) -> SqlResult<(T, u64)>,
+    ) -> Result<T, SimpleFailure> {
+        let mark = self.tx.as_ref().map(|tx| tx.mark()).expect("a transaction was begun");
+        let (result, count) = statement(self, scope)?;
+        let changes = self.rows_changed_since(mark, target.table);
+        for event in &target.events {
+            // A moved row looks like a deleted and an inserted one, which matters to MERGE only.
+            let is_merge = target.events.len() > 1;
+            let fired: Vec<&ChangedRow> =
+                changes.iter().filter(|change| !is_merge || event_of(change) == *event).collect();
+            for trigger in target.triggers.iter().filter(|trigger| trigger.events.contains(event)) {
+                // A trigger does not fire itself: RECURSIVE_TRIGGERS is OFF.
+                if self.running_triggers.last().is_some_and(|running| running.trigger == trigger.procedure.id) {
+                    continue;
+                }
+                self.state.row_count = count as i64;
+                self.fire(trigger, target, &fired, out, line, scope)?;
+            }
+        }
+        Ok(result)
+    }
+
+    fn rows_changed_since(&mut self, mark: Mark, table: ObjectId) -> Vec<ChangedRow> {
+        let database = Arc::clone(&self.database);
+        let latch = database.storage.latch();
+        self.tx.as_ref().map(|tx| latch.changed_rows(tx, mark, table)).unwrap_or_default()
+    }
+
+    fn fire(
+        &mut self,
+        trigger: &Trigger,
+        target: &TriggerTarget,
+        changes: &[&ChangedRow],
+        out: &mut Output<'_>,
+        line: u32,
+        scope: &mut Activation,
+    ) -> Result<(), SimpleFailure> {
+        self.check_nesting()?;
+        let compiled = self.compiled_trigger(trigger)?;
+        let mut callee = Activation { updated_columns: Some(Arc::clone(&target.updated)), ..Activation::default() };
+        callee.procedure = Some(Arc::clone(&trigger.procedure));
+        callee.grow(compiled.declarations.len());
+        self.fill_logical_tables(&compiled, changes, &mut callee)?;
+        let options = self.state.options;
+        // "SET XACT_ABORT … ON is the default setting in a trigger"
+        // (docs/t-sql/statements/set-xact-abort-transact-sql.md).
+        self.state.options.xact_abort = true;
+        let was_doomed = self.state.doomed;
+        let transaction = self.tx.as_ref().map(|tx| tx.id());
+        self.state.nest_level += 1;
+        self.state.trigger_level += 1;
+        self.running_triggers.push(RunningTrigger { trigger: trigger.procedure.id, table: trigger.table });
+        out.enter_procedure();
+        let result: StepResult = self.run_compiled(&compiled, &mut callee, out);
+        out.leave_procedure();
+        self.running_triggers.pop();
+        self.state.trigger_level -= 1;
+        self.drop_temporary_tables(self.state.nest_level);
+        self.state.nest_level -= 1;
+        self.state.options = options;
+        match result {
+            // A name was missing: the trigger ends there, and with it, under XACT_ABORT, everything.
+            Ok(_) | Err(Failure::EndScope) => {}
+            Err(failure) => return Err(SimpleFailure::Passed(failure)),
+        }
+        let error = if self.tx.as_ref().map(|tx| tx.id()) != transaction {
+            Some(SqlError::new(3609, "The transaction ended in the trigger. The batch has been aborted."))
+        } else if self.state.doomed && !was_doomed {
+            let message = "An error was raised during trigger execution. The batch has been aborted and the user \
+                           transaction, if any, has been rolled back.";
+            Some(SqlError::new(3616, message))
+        } else {
+            None
+        };
+        if let Some(error) = error {
+            if error.number == 3616 && self.try_levels.is_empty() {
+                self.rollback_everything(out);
+            }
+            return match self.fail(error, Origin::Throw, scope, line, out) {
+                Ok(_) => Err(SimpleFailure::Passed(Failure::EndBatch)),
+                Err(failure) => Err(SimpleFailure::Passed(failure)),
+            };
+        }
+        Ok(())
+    }
+
+    fn fill_logical_tables(
+        &mut self,
+        compiled: &CompiledBatch,
+        changes: &[&ChangedRow],
+        callee: &mut Activation,
+    ) -> SqlResult<()> {
+        for (name, is_inserted) in [(INSERTED, true), (DELETED, false)] {
+            let (place, variable) = compiled.declarations.table(name)?;
+            let template = Arc::clone(variable.ty.template().expect("it was declared as a table"));
+            let table = self.create_table_variable(&template)?;
+            callee.tables[place] = Some(table);
+            callee.owned_tables.push(table);
+            let side =
+                |change: &&'_ &ChangedRow| if is_inserted { change.after.clone() } else { change.before.clone() };
+            let rows: Vec<Vec<Value>> = changes.iter().filter_map(|change| side(&change)).collect();
+            self.with_run(Uses::OwnTables, &mut Activation::default(), |run| {
+                let storage = run.own_storage()?;
+                for row in &rows {
+                    storage.latch.insert(&mut storage.tx, table, row)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn compiled_trigger(&mut self, trigger: &Trigger) -> SqlResult<Arc<CompiledBatch>> {
+        let version = self.version();
+        let procedure = &trigger.procedure;
+        if let Some((made_under, compiled)) = &*procedure.compiled.lock()
+            && *made_under == version
+        {
+            return Ok(Arc::clone(compiled));
+        }
+        let schema = self.stored_schema(trigger.table)?;
+        let compiled =
+            self.compile(&procedure.body, declarations(&schema)?, &procedure.schema).map_err(|mut error| {
+                error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
+                error
+            })?;
+        let compiled = Arc::new(compiled);
+        *procedure.compiled.lock() = Some((version, Arc::clone(&compiled)));
+        Ok(compiled)
+    }
+}
+
+fn event_of(change: &ChangedRow) -> TriggerEvent {
+    match (&change.before, &change.after) {
+        (Some(_), Some(_)) => TriggerEvent::Update,
+        (None, _) => TriggerEvent::Insert,
+        (_, None) => TriggerEvent::Delete,
+    }
+}
