@@ -14,10 +14,11 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::recursion::Recursion;
 use crate::execute::session_state::SessionState;
 use crate::execute::variables::Declarations;
+use crate::plan::options::PlanOptions;
 use crate::plan::query::{AggregateCall, OutputColumn, TableHandle, TablePlace, WindowFunction};
 use crate::plan::scalar::{CollationLabel, Node, Scalar, SlotSet, slot_bit};
 use crate::storage::{Latch, ObjectId, TableSchema, fold};
-use crate::tsql::ast::{ColumnRef, Cte, Expr, Ident, ObjectName, QueryHint, TableHint, TypeArguments, TypeName};
+use crate::tsql::ast::{ColumnRef, Cte, Expr, Ident, ObjectName, TableHint, TypeArguments, TypeName};
 use crate::value::{Collation, Length, SqlType};
 
 /// A permission that a statement needs when it does not run under ownership chaining.
@@ -90,56 +91,6 @@ impl QueryScope {
             windows: Vec::new(),
             windows_allowed: false,
         }
-    }
-}
-
-/// Options of a statement that bear on its plan.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct PlanOptions {
-    pub force_order: bool,
-    pub loop_joins: bool,
-    pub hash_joins: bool,
-    pub max_recursion: Option<u32>,
-    /// OPTION (RECOMPILE): the values of variables are known to the plan.
-    pub recompile: bool,
-}
-
-impl PlanOptions {
-    pub fn of(hints: &[QueryHint]) -> SqlResult<PlanOptions> {
-        let mut options = PlanOptions::default();
-        for hint in hints {
-            match hint {
-                QueryHint::ForceOrder => options.force_order = true,
-                QueryHint::LoopJoin => options.loop_joins = true,
-                QueryHint::HashJoin => options.hash_joins = true,
-                QueryHint::Recompile => options.recompile = true,
-                // They bear on the cost of a plan, never on its result, and the dev server's plans are what they are.
-                QueryHint::MaxDop(_)
-                | QueryHint::Fast(_)
-                | QueryHint::KeepPlan
-                | QueryHint::KeepFixedPlan
-                | QueryHint::HashGroup
-                | QueryHint::OrderGroup
-                | QueryHint::ConcatUnion
-                | QueryHint::HashUnion
-                | QueryHint::MergeUnion
-                | QueryHint::OptimizeForUnknown
-                | QueryHint::OptimizeFor(_) => {}
-                QueryHint::MergeJoin => return Err(SqlError::not_supported("OPTION (MERGE JOIN)")),
-                QueryHint::RobustPlan => return Err(SqlError::not_supported("OPTION (ROBUST PLAN)")),
-                QueryHint::MaxRecursion(limit @ 32_768..) => {
-                    return Err(SqlError::new(
-                        310,
-                        format!(
-                            "The value {limit} specified for the MAXRECURSION option exceeds the allowed maximum of 32767."
-                        ),
-                    )
-                    .severity(15));
-                }
-                QueryHint::MaxRecursion(limit) => options.max_recursion = Some(*limit),
-            }
-        }
-        Ok(options)
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::bind::binder::{Binder, PlanOptions, Uses, system_type};
+use crate::bind::binder::{Binder, Uses, system_type};
 use crate::bind::expression::implicit;
 use crate::bind::label::Labels;
 use crate::bind::merge::BoundAction;
@@ -23,6 +23,7 @@ use crate::execute::modify::SelectStatementPlan;
 use crate::execute::select_into::IntoTable;
 use crate::execute::session_state::SessionState;
 use crate::execute::variables::{Declarations, VariableType};
+use crate::plan::options::PlanOptions;
 use crate::plan::scalar::Scalar;
 use crate::session::batch::{BoundPlan, CompiledBatch, ExecuteStep, Plan, Step, StepKind};
 use crate::session::cursor::{CursorSource, CursorStep, Motion};

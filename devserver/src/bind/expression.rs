@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::bind::binder::{Binder, Uses, system_type_for_cast};
 use crate::bind::next_value::Forbidden;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::scalar::{CollationLabel, CompareOp, Condition, LikeCondition, Node, Scalar, comparison_collation};
+use crate::plan::scalar::{
+    CollationLabel, CompareOp, Condition, LikeCondition, Node, Scalar, compares_alike, comparison_collation,
+};
 use crate::tsql::ast::{self, Expr, Literal, Predicate, TypeName};
 use crate::value::{self, BinaryOp, Collation, Length, Pattern, SqlType, UnaryOp, Value};
 
@@ -43,15 +45,6 @@ pub fn literal(literal: &Literal) -> SqlResult<Scalar> {
             Scalar::constant(Value::Bytes(Arc::clone(bytes)), SqlType::VarBinary(length))
         }
     })
-}
-
-/// Whether values of the two types can be compared as they are, because they are represented alike.
-pub fn compares_alike(a: SqlType, b: SqlType) -> bool {
-    use SqlType::*;
-    if a == b || (a.is_character() && b.is_character()) || (a.is_binary() && b.is_binary()) {
-        return true;
-    }
-    matches!((a, b), (Time(_), Time(_)) | (DateTime2(_), DateTime2(_)) | (DateTimeOffset(_), DateTimeOffset(_)))
 }
 
 /// The expression, converted implicitly to a type. Conversions of constants are made at once.

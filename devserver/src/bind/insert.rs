@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::{Binder, PlanOptions, QueryScope, ResolvedTable, Uses};
+use crate::bind::binder::{Binder, QueryScope, ResolvedTable, Uses};
 use crate::bind::expression::implicit;
 use crate::bind::modify::{OutputPlan, TableRules, assigned_twice, computed_column, read_only_table};
 use crate::bind::next_value::{Forbidden, takes_next_value};
-use crate::bind::source::{Relation, column_types};
+use crate::bind::source::column_types;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::foreign_key::{Changes, ForeignKeys};
+use crate::plan::options::PlanOptions;
 use crate::plan::query::{Limit, QueryPlan, TableHandle, TablePlace};
+use crate::plan::relation::Relation;
 use crate::plan::scalar::Scalar;
 use crate::plan::table_hints::TableHints;
 use crate::storage::{Lifetime, TableSchema};

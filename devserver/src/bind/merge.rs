@@ -2,15 +2,16 @@
 //!
 //! Source: "MERGE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/merge-transact-sql.md).
 
-use crate::bind::binder::{Binder, PlanOptions, QueryScope, Uses, VisibleSource};
+use crate::bind::binder::{Binder, QueryScope, Uses, VisibleSource};
 use crate::bind::insert::InsertTarget;
 use crate::bind::modify::{BoundAssignment, OutputPlan, TableRules};
 use crate::bind::next_value::Forbidden;
-use crate::bind::source::{JoinRelation, Relation, TableRelation};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::foreign_key::{Changes, ForeignKeys};
+use crate::plan::options::PlanOptions;
 use crate::plan::planner::Planner;
 use crate::plan::query::{Limit, Operator, TableHandle};
+use crate::plan::relation::{JoinRelation, Relation, TableRelation};
 use crate::plan::scalar::{CollationLabel, Condition, Node, Scalar};
 use crate::plan::table_hints::{Access, TableHints};
 use crate::storage::{Lifetime, fold};

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::{Binder, PlanOptions, QueryScope, Uses, VisibleColumn, VisibleSource};
+use crate::bind::binder::{Binder, QueryScope, Uses, VisibleColumn, VisibleSource};
 use crate::bind::expression::{binary_op, bind_binary, implicit};
 use crate::bind::insert::{InsertTarget, count_mismatch};
 use crate::bind::next_value::Forbidden;
 use crate::bind::query::Item;
-use crate::bind::source::Relation;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::foreign_key::{Changes, ForeignKeys};
+use crate::plan::options::PlanOptions;
 use crate::plan::planner::Planner;
 use crate::plan::query::{Limit, Operator, OutputColumn, TableHandle, TablePlace};
+use crate::plan::relation::Relation;
 use crate::plan::scalar::{Condition, Node, Scalar, SlotSet, slot_bit};
 use crate::plan::table_hints::{Access, TableHints};
 use crate::storage::{Column, Lifetime, TableSchema, fold};
@@ -313,7 +314,7 @@ impl Binder<'_> {
                             "a target that stands in the FROM clause under an alias: name the alias as the target",
                         ));
                     }
-                    relation = Relation::Join(Box::new(crate::bind::source::JoinRelation {
+                    relation = Relation::Join(Box::new(crate::plan::relation::JoinRelation {
                         kind: crate::tsql::ast::JoinKind::Cross,
                         hint: None,
                         left: target,

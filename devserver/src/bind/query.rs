@@ -8,13 +8,14 @@ use std::sync::Arc;
 use crate::bind::binder::{Binder, Clause, QueryScope, VisibleColumn, VisibleSource, names_source};
 use crate::bind::expression::{implicit, is_null};
 use crate::bind::next_value::Forbidden;
-use crate::bind::source::{Relation, output_collation};
+use crate::bind::source::output_collation;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::planner::Planner;
 use crate::plan::query::{
     AggregateCall, AggregateFunction, AggregateOperator, Body, Limit, Operator, OutputColumn, OutputSort, QueryPlan,
     SelectPlan, SetPlan, SortKey, WindowFunction,
 };
+use crate::plan::relation::Relation;
 use crate::plan::scalar::{Condition, Node, Scalar, SlotSet, slot_bit};
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, Literal, Offset, OrderItem, Query, QueryBody, Select, SelectItem, SetOperator, Top};

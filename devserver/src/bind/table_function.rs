@@ -1,92 +1,16 @@
-//! Functions in FROM: OPENJSON, STRING_SPLIT and GENERATE_SERIES. They compute their rows for each row to their left
-//! (CROSS APPLY), or once.
+//! Functions in FROM: STRING_SPLIT and GENERATE_SERIES. OPENJSON has a file of its own.
 
 use std::sync::Arc;
 
 use crate::bind::binder::{Binder, VisibleColumn, display_name};
 use crate::bind::expression::implicit;
-use crate::bind::source::Relation;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::frame::{Frame, Run};
-use crate::execute::index_activity;
-use crate::execute::open_json::{self, OpenJson};
-use crate::plan::scalar::{CollationLabel, Node, Scalar, SlotSet};
+use crate::plan::relation::Relation;
+use crate::plan::scalar::{CollationLabel, Node, Scalar};
+use crate::plan::table_function::{FunctionColumn, TableFunction};
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, Ident, ObjectName};
-use crate::value::{Collation, Length, SqlType, Value};
-
-/// A call in FROM, bound.
-#[derive(Debug)]
-pub enum TableFunction {
-    OpenJson(Box<OpenJson>),
-    /// The text and the separator, both as nvarchar(max); `ordinal`: a second column counts the parts.
-    StringSplit {
-        text: Scalar,
-        separator: Scalar,
-        ordinal: bool,
-    },
-    /// Start, stop and step as bigint, and the type of the values.
-    GenerateSeries {
-        bounds: [Scalar; 3],
-        ty: SqlType,
-    },
-    /// sys.dm_db_index_operational_stats.
-    IndexActivity(Box<[Scalar; 4]>),
-}
-
-impl TableFunction {
-    fn arguments(&self) -> Vec<&Scalar> {
-        match self {
-            TableFunction::OpenJson(call) => [Some(&call.json), call.path.as_ref()].into_iter().flatten().collect(),
-            TableFunction::StringSplit { text, separator, .. } => vec![text, separator],
-            TableFunction::GenerateSeries { bounds, .. } => bounds.iter().collect(),
-            TableFunction::IndexActivity(arguments) => arguments.iter().collect(),
-        }
-    }
-
-    /// The slots its arguments read.
-    pub fn slots(&self) -> SlotSet {
-        self.arguments().into_iter().fold(0, |slots, argument| slots | argument.slots())
-    }
-
-    /// How many columns it has.
-    pub fn width(&self) -> usize {
-        match self {
-            TableFunction::OpenJson(call) => call.width(),
-            TableFunction::StringSplit { ordinal, .. } => 1 + usize::from(*ordinal),
-            TableFunction::GenerateSeries { .. } => 1,
-            TableFunction::IndexActivity(_) => index_activity::WIDTH,
-        }
-    }
-
-    pub fn rows(&self, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Vec<Value>>> {
-        match self {
-            TableFunction::OpenJson(call) => open_json::rows(call, run, frame),
-            TableFunction::StringSplit { text, separator, ordinal } => {
-                split(&text.eval(run, frame)?, &separator.eval(run, frame)?, *ordinal)
-            }
-            TableFunction::GenerateSeries { bounds: [start, stop, step], ty } => {
-                let bounds = [start.eval(run, frame)?, stop.eval(run, frame)?, step.eval(run, frame)?];
-                series(&bounds, *ty)
-            }
-            TableFunction::IndexActivity(arguments) => index_activity::rows(arguments, run, frame),
-        }
-    }
-}
-
-/// A column of a function's result.
-pub struct FunctionColumn {
-    pub name: Arc<str>,
-    pub ty: SqlType,
-    pub collation: Collation,
-    pub nullable: bool,
-}
-
-impl FunctionColumn {
-    pub fn new(name: &str, ty: SqlType) -> FunctionColumn {
-        FunctionColumn { name: name.into(), ty, collation: Collation::default(), nullable: true }
-    }
-}
+use crate::value::{Length, SqlType, Value};
 
 impl Binder<'_> {
     /// A table-valued function that SQL Server brings with it.
@@ -250,37 +174,4 @@ fn check_arity(name: &str, count: usize, least: usize, most: usize) -> SqlResult
         return Ok(());
     }
     Err(SqlError::new(189, format!("The {name} function requires {least} to {most} arguments.")).severity(15))
-}
-
-fn split(text: &Value, separator: &Value, ordinal: bool) -> SqlResult<Vec<Vec<Value>>> {
-    let Some(separator) = separator.as_str().filter(|separator| separator.chars().count() == 1) else {
-        return Err(
-            SqlError::new(214, "Procedure expects parameter 'separator' of type 'nchar(1)/nvarchar(1)'.").state(11)
-        );
-    };
-    let Some(text) = text.as_str() else { return Ok(Vec::new()) };
-    let mut rows = Vec::new();
-    for (position, part) in text.split(separator).enumerate() {
-        let mut row = vec![Value::String(part.into())];
-        if ordinal {
-            row.push(Value::BigInt(position as i64 + 1));
-        }
-        rows.push(row);
-    }
-    Ok(rows)
-}
-
-fn series(bounds: &[Value; 3], ty: SqlType) -> SqlResult<Vec<Vec<Value>>> {
-    let (Some(start), Some(stop)) = (bounds[0].as_i64(), bounds[1].as_i64()) else { return Ok(Vec::new()) };
-    let step = bounds[2].as_i64().unwrap_or(if start > stop { -1 } else { 1 });
-    if step == 0 {
-        return Err(SqlError::new(4199, "Argument value 0 is invalid for argument 3 of generate_series function."));
-    }
-    let mut rows = Vec::new();
-    let mut next = Some(start);
-    while let Some(value) = next.filter(|value| if step > 0 { *value <= stop } else { *value >= stop }) {
-        rows.push(vec![crate::value::convert(Value::BigInt(value), SqlType::BigInt, ty, None, false)?]);
-        next = value.checked_add(step);
-    }
-    Ok(rows)
 }

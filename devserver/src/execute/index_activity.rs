@@ -7,41 +7,16 @@
 
 use crate::bind::binder::{Binder, Uses, display_name};
 use crate::bind::expression::implicit;
-use crate::bind::source::Relation;
-use crate::bind::table_function::{FunctionColumn, TableFunction};
 use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run};
+use crate::plan::index_activity::{COUNTS, NAME};
+use crate::plan::relation::Relation;
 use crate::plan::scalar::{Scalar, slot_bit};
-use crate::storage::{IndexActivity, ObjectId, fold};
+use crate::plan::table_function::{FunctionColumn, TableFunction};
+use crate::storage::{ObjectId, fold};
 use crate::tsql::ast::{Expr, Ident, ObjectName};
 use crate::value::{SqlType, Value};
-
-const NAME: &str = "dm_db_index_operational_stats";
-
-/// A column of type bigint.
-type Count = (&'static str, fn(&IndexActivity) -> u64);
-
-/// Beside the four columns that say which index it is.
-const COUNTS: &[Count] = &[
-    ("leaf_insert_count", |counts| counts.inserts),
-    ("leaf_delete_count", |counts| counts.deletes),
-    ("leaf_update_count", |counts| counts.updates),
-    ("leaf_ghost_count", |counts| counts.ghosts),
-    ("range_scan_count", |counts| counts.range_scans),
-    ("singleton_lookup_count", |counts| counts.singleton_lookups),
-    ("row_lock_count", |counts| counts.row_locks),
-    ("row_lock_wait_count", |counts| counts.row_lock_waits),
-    ("row_lock_wait_in_ms", |counts| counts.row_lock_wait_ms),
-    ("page_lock_count", |_| 0),
-    ("page_lock_wait_count", |_| 0),
-    ("page_lock_wait_in_ms", |_| 0),
-    ("index_lock_promotion_attempt_count", |counts| counts.promotion_attempts),
-    ("index_lock_promotion_count", |counts| counts.promotions),
-];
-
-/// How many columns it has.
-pub const WIDTH: usize = 4 + COUNTS.len();
 
 /// Whether a name in FROM means it.
 pub fn is_meant(name: &ObjectName) -> bool {

@@ -13,5 +13,6 @@ pub mod recursion;
 pub mod select_into;
 pub mod session_state;
 pub mod system_function;
+pub mod table_function;
 pub mod variables;
 pub mod window;

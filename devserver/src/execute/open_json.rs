@@ -6,38 +6,13 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::expression::implicit;
-use crate::bind::source::Relation;
-use crate::bind::table_function::{FunctionColumn, TableFunction};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run};
-use crate::plan::scalar::Scalar;
+use crate::plan::relation::Relation;
+use crate::plan::table_function::{FunctionColumn, JsonColumn, OpenJson, TableFunction};
 use crate::tsql::ast::{Expr, Ident, OpenJsonColumn};
 use crate::value::functions::json::{self, Item, Kind, Path};
 use crate::value::{self, Collation, Length, SqlType, Value};
-
-/// The columns without WITH: key, value, type.
-const DEFAULT_WIDTH: usize = 3;
-
-#[derive(Debug)]
-pub struct OpenJson {
-    pub json: Scalar,
-    pub path: Option<Scalar>,
-    /// `None` without WITH.
-    columns: Option<Vec<JsonColumn>>,
-}
-
-#[derive(Debug)]
-struct JsonColumn {
-    path: Path,
-    ty: SqlType,
-    as_json: bool,
-}
-
-impl OpenJson {
-    pub fn width(&self) -> usize {
-        self.columns.as_ref().map_or(DEFAULT_WIDTH, Vec::len)
-    }
-}
 
 impl Binder<'_> {
     pub fn bind_open_json(

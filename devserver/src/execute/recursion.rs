@@ -9,26 +9,16 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::query::BoundQuery;
-use crate::bind::source::Relation;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Flow, Frame, Run, Values};
 use crate::execute::operator::{EmitRow, run_query};
-use crate::plan::query::{Body, OutputColumn, QueryPlan};
+use crate::plan::query::{Body, OutputColumn, QueryPlan, RecursivePlan};
+use crate::plan::relation::Relation;
 use crate::storage::fold;
 use crate::tsql::ast::{Cte, Ident, JoinKind, QueryBody, Select, SetOperator, TableSource};
 
 /// How often the members run if MAXRECURSION does not say otherwise.
 pub const DEFAULT_LIMIT: u32 = 100;
-
-#[derive(Debug)]
-pub struct RecursivePlan {
-    anchors: Vec<QueryPlan>,
-    members: Vec<QueryPlan>,
-    /// Under which number the rows found last stand in [`Frame::derived`].
-    working: usize,
-    /// 0: without limit.
-    limit: u32,
-}
 
 /// The recursive CTE whose members are being bound.
 #[derive(Debug, Clone)]

@@ -8,13 +8,13 @@
 use std::sync::Arc;
 
 use crate::bind::query::{Block, BoundQuery};
-use crate::bind::source::Relation;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Flow, Frame, Run};
 use crate::execute::modify::StatementResult;
 use crate::execute::operator::run_query;
 use crate::execute::variables::Activation;
 use crate::plan::query::{OutputColumn, QueryPlan};
+use crate::plan::relation::Relation;
 use crate::session::session::Session;
 use crate::storage::{Column, Identity, Lifetime, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{ObjectName, QueryBody, SelectStatement};

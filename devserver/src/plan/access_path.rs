@@ -6,12 +6,11 @@
 
 use std::sync::Arc;
 
-use crate::bind::expression::compares_alike;
-use crate::bind::source::TableRelation;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::planner::{Planner, impossible_hints};
 use crate::plan::query::{AnyOf, SeekValue, SortKey, TablePlace};
-use crate::plan::scalar::{CompareOp, Condition, Node, Scalar, SlotSet, slot_bit};
+use crate::plan::relation::TableRelation;
+use crate::plan::scalar::{CompareOp, Condition, Node, Scalar, SlotSet, compares_alike, slot_bit};
 use crate::storage::{Direction, Filter, FilterOperator, FilterTerm, HEAP, Index, IndexId, TableSchema, fold};
 use crate::tsql::ast::IndexRef;
 use crate::value::{Collation, SqlType, Value, compare};

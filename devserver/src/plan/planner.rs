@@ -5,13 +5,12 @@
 //! asks for it, else always the table next of which the fewest rows are expected. Every condition is checked as soon as
 //! all the columns it needs are there.
 
-use crate::bind::binder::PlanOptions;
-use crate::bind::expression::compares_alike;
-use crate::bind::source::{BlockRelation, JoinRelation, Relation, TableRelation};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::access_path::AccessPath;
+use crate::plan::options::PlanOptions;
 use crate::plan::query::{HashJoin, LoopKind, Operator, SortKey, TableScan};
-use crate::plan::scalar::{CompareOp, Condition, Scalar, SlotSet};
+use crate::plan::relation::{BlockRelation, JoinRelation, Relation, TableRelation};
+use crate::plan::scalar::{CompareOp, Condition, Scalar, SlotSet, compares_alike};
 use crate::storage::Latch;
 use crate::tsql::ast::{JoinHint, JoinKind};
 use crate::value::Collation;

@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::bind::table_function::TableFunction;
 use crate::catalog::system_view::SystemView;
-use crate::execute::recursion::RecursivePlan;
 use crate::plan::scalar::{Condition, Scalar, SlotSet};
+use crate::plan::table_function::TableFunction;
 use crate::plan::table_hints::{Access, TableHints};
 use crate::storage::{Direction, IndexId, ObjectId, TableSchema};
 use crate::value::{Collation, SqlType};
@@ -329,4 +328,14 @@ pub enum AggregateFunction {
     Min,
     Max,
     StringAgg,
+}
+
+#[derive(Debug)]
+pub struct RecursivePlan {
+    pub anchors: Vec<QueryPlan>,
+    pub members: Vec<QueryPlan>,
+    /// Under which number the rows found last stand in [`crate::execute::frame::Frame::derived`].
+    pub working: usize,
+    /// 0: without limit.
+    pub limit: u32,
 }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
-use crate::execute::system_function::SystemFunction;
 use crate::plan::query::QueryPlan;
+use crate::plan::system_function::SystemFunction;
 use crate::value::functions::digest::CHECKSUM_OF_NEWID;
 use crate::value::{BinaryOp, Collation, DatePart, Function, Pattern, SqlType, UnaryOp, Value};
 
@@ -490,4 +490,13 @@ impl Condition {
             other => out.push(other),
         }
     }
+}
+
+/// Whether values of the two types can be compared as they are, because they are represented alike.
+pub fn compares_alike(a: SqlType, b: SqlType) -> bool {
+    use SqlType::*;
+    if a == b || (a.is_character() && b.is_character()) || (a.is_binary() && b.is_binary()) {
+        return true;
+    }
+    matches!((a, b), (Time(_), Time(_)) | (DateTime2(_), DateTime2(_)) | (DateTimeOffset(_), DateTimeOffset(_)))
 }

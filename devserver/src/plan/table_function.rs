@@ -1,0 +1,92 @@
+//! Functions in FROM as a plan has them: OPENJSON, STRING_SPLIT, GENERATE_SERIES and sys.dm_db_index_operational_stats.
+//! [`crate::execute::table_function`] computes their rows.
+
+use std::sync::Arc;
+
+use crate::plan::index_activity::WIDTH;
+use crate::plan::scalar::{Scalar, SlotSet};
+use crate::value::functions::json::Path;
+use crate::value::{Collation, SqlType};
+
+/// A call in FROM, bound.
+#[derive(Debug)]
+pub enum TableFunction {
+    OpenJson(Box<OpenJson>),
+    /// The text and the separator, both as nvarchar(max); `ordinal`: a second column counts the parts.
+    StringSplit {
+        text: Scalar,
+        separator: Scalar,
+        ordinal: bool,
+    },
+    /// Start, stop and step as bigint, and the type of the values.
+    GenerateSeries {
+        bounds: [Scalar; 3],
+        ty: SqlType,
+    },
+    /// sys.dm_db_index_operational_stats.
+    IndexActivity(Box<[Scalar; 4]>),
+}
+
+impl TableFunction {
+    fn arguments(&self) -> Vec<&Scalar> {
+        match self {
+            TableFunction::OpenJson(call) => [Some(&call.json), call.path.as_ref()].into_iter().flatten().collect(),
+            TableFunction::StringSplit { text, separator, .. } => vec![text, separator],
+            TableFunction::GenerateSeries { bounds, .. } => bounds.iter().collect(),
+            TableFunction::IndexActivity(arguments) => arguments.iter().collect(),
+        }
+    }
+
+    /// The slots its arguments read.
+    pub fn slots(&self) -> SlotSet {
+        self.arguments().into_iter().fold(0, |slots, argument| slots | argument.slots())
+    }
+
+    /// How many columns it has.
+    pub fn width(&self) -> usize {
+        match self {
+            TableFunction::OpenJson(call) => call.width(),
+            TableFunction::StringSplit { ordinal, .. } => 1 + usize::from(*ordinal),
+            TableFunction::GenerateSeries { .. } => 1,
+            TableFunction::IndexActivity(_) => WIDTH,
+        }
+    }
+}
+
+/// A column of a function's result.
+pub struct FunctionColumn {
+    pub name: Arc<str>,
+    pub ty: SqlType,
+    pub collation: Collation,
+    pub nullable: bool,
+}
+
+impl FunctionColumn {
+    pub fn new(name: &str, ty: SqlType) -> FunctionColumn {
+        FunctionColumn { name: name.into(), ty, collation: Collation::default(), nullable: true }
+    }
+}
+
+/// The columns without WITH: key, value, type.
+const DEFAULT_WIDTH: usize = 3;
+
+#[derive(Debug)]
+pub struct OpenJson {
+    pub json: Scalar,
+    pub path: Option<Scalar>,
+    /// `None` without WITH.
+    pub columns: Option<Vec<JsonColumn>>,
+}
+
+#[derive(Debug)]
+pub struct JsonColumn {
+    pub path: Path,
+    pub ty: SqlType,
+    pub as_json: bool,
+}
+
+impl OpenJson {
+    pub fn width(&self) -> usize {
+        self.columns.as_ref().map_or(DEFAULT_WIDTH, Vec::len)
+    }
+}
