@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use crate::bind::next_value::NextValues;
+use crate::bind::next_value_forbidden::NextValues;
+use crate::bind::recursion::Recursion;
 use crate::catalog::catalog::{DBO, Object, UserType, View};
 use crate::catalog::database::Database;
 use crate::catalog::principal::SecurableId;
 use crate::catalog::system_view::SystemView;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::recursion::Recursion;
 use crate::execute::session_state::SessionState;
 use crate::execute::variables::Declarations;
 use crate::plan::options::PlanOptions;

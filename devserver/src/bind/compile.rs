@@ -13,18 +13,16 @@ use parking_lot::Mutex;
 use crate::bind::binder::{Binder, Uses, system_type};
 use crate::bind::expression::implicit;
 use crate::bind::label::Labels;
-use crate::bind::merge::BoundAction;
-use crate::bind::modify::OutputPlan;
-use crate::bind::table_definition;
+use crate::bind::{select_into, table_definition};
 use crate::catalog::catalog::{UserType, UserTypeKind};
 use crate::catalog::database::Database;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::modify::SelectStatementPlan;
-use crate::execute::select_into::IntoTable;
 use crate::execute::session_state::SessionState;
 use crate::execute::variables::{Declarations, VariableType};
+use crate::plan::change::{BoundAction, OutputPlan};
 use crate::plan::options::PlanOptions;
 use crate::plan::scalar::Scalar;
+use crate::plan::select_statement::SelectStatementPlan;
 use crate::session::batch::{BoundPlan, CompiledBatch, ExecuteStep, Plan, Step, StepKind};
 use crate::session::cursor::{CursorSource, CursorStep, Motion};
 use crate::session::ddl::foreign_key;
@@ -193,7 +191,7 @@ fn bind_select_statement(binder: &mut Binder<'_>, select: &SelectStatement) -> S
         // Even `SELECT 1` takes its turn: a result must not be computed in the middle of another session's statement.
         binder.uses = Uses::Database;
     }
-    let into = IntoTable::bind(select, &bound);
+    let into = select_into::into_table(select, &bound);
     let variables = match &bound {
         crate::bind::query::BoundQuery::Block(block) => {
             let places: Vec<usize> = block.items.iter().filter_map(|item| item.variable).collect();

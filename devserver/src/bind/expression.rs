@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::bind::binder::{Binder, Uses, system_type_for_cast};
-use crate::bind::next_value::Forbidden;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::scalar::{
     CollationLabel, CompareOp, Condition, LikeCondition, Node, Scalar, compares_alike, comparison_collation,
 };
@@ -141,7 +141,7 @@ impl Binder<'_> {
             | Expr::SearchedCase { .. }
             | Expr::Iif { .. }
             | Expr::NullIf(..)
-            | Expr::Coalesce(_) => self.without_next_value(Forbidden::Conditional, |b| b.bind_conditional(expr)),
+            | Expr::Coalesce(_) => self.without_next_value(ForbiddenPlace::Conditional, |b| b.bind_conditional(expr)),
 
             Expr::Literal(constant) => literal(constant),
             Expr::Column(column) => self.resolve_column(column),

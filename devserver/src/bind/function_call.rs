@@ -3,9 +3,9 @@
 
 use crate::bind::binder::{Binder, Clause, QueryScope, Uses};
 use crate::bind::expression::{implicit, is_null};
-use crate::bind::next_value::Forbidden;
 use crate::bind::window::is_window_only;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::query::{AggregateCall, AggregateFunction, SortKey, WindowKind};
 use crate::plan::scalar::{CollationLabel, FunctionNode, Node, Scalar};
 use crate::plan::system_function::{self, SystemFunction};
@@ -153,7 +153,7 @@ impl Binder<'_> {
         }
         function.check_arity(arguments.len())?;
         let arguments = if matches!(name.as_str(), "isnull" | "choose") {
-            self.without_next_value(Forbidden::Conditional, |binder| binder.bind_list(arguments))?
+            self.without_next_value(ForbiddenPlace::Conditional, |binder| binder.bind_list(arguments))?
         } else {
             self.bind_list(arguments)?
         };
@@ -292,8 +292,9 @@ impl Binder<'_> {
         }
         // `SUM(COUNT(*)) OVER ()`: a window function is computed over the groups.
         let clause = if call.over.is_none() { Some(self.set_clause(Clause::InAggregate)) } else { None };
-        let bound = self
-            .without_next_value(Forbidden::AggregateArgument, |binder| binder.bind_aggregate_arguments(call, function));
+        let bound = self.without_next_value(ForbiddenPlace::AggregateArgument, |binder| {
+            binder.bind_aggregate_arguments(call, function)
+        });
         if let Some(clause) = clause {
             self.set_clause(clause);
         }

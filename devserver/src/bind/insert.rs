@@ -4,47 +4,21 @@ use std::sync::Arc;
 
 use crate::bind::binder::{Binder, QueryScope, ResolvedTable, Uses};
 use crate::bind::expression::implicit;
-use crate::bind::modify::{OutputPlan, TableRules, assigned_twice, computed_column, read_only_table};
-use crate::bind::next_value::{Forbidden, takes_next_value};
+use crate::bind::foreign_key::Changes;
+use crate::bind::modify::{assigned_twice, computed_column, read_only_table};
+use crate::bind::next_value_forbidden::takes_next_value;
 use crate::bind::source::column_types;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::foreign_key::{Changes, ForeignKeys};
+use crate::plan::change::{InsertPlan, InsertRows, InsertTarget};
+use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::options::PlanOptions;
-use crate::plan::query::{Limit, QueryPlan, TableHandle, TablePlace};
+use crate::plan::query::{TableHandle, TablePlace};
 use crate::plan::relation::Relation;
 use crate::plan::scalar::Scalar;
 use crate::plan::table_hints::TableHints;
 use crate::storage::{Lifetime, TableSchema};
 use crate::tsql::ast::{ColumnRef, Ident, Insert, InsertSource, NewValue, Query, QueryBody, TableSource, TargetName};
 use crate::value::{self, SqlType};
-
-/// Where rows are inserted.
-#[derive(Debug)]
-pub struct InsertTarget {
-    pub table: TableHandle,
-    /// The columns that are given a value, in the order of the values.
-    pub ordinals: Vec<usize>,
-    pub rules: TableRules,
-}
-
-#[derive(Debug)]
-pub enum InsertRows {
-    /// `None` is DEFAULT.
-    Values(Vec<Vec<Option<Scalar>>>),
-    Query(QueryPlan),
-    /// The rows come from a procedure.
-    Execute,
-}
-
-#[derive(Debug)]
-pub struct InsertPlan {
-    pub target: InsertTarget,
-    pub rows: InsertRows,
-    pub limit: Limit,
-    pub hints: TableHints,
-    pub foreign_keys: ForeignKeys,
-    pub output: Vec<OutputPlan>,
-}
 
 impl Binder<'_> {
     pub(crate) fn target_table(&mut self, name: &TargetName) -> SqlResult<TableHandle> {
@@ -270,13 +244,13 @@ impl Binder<'_> {
             return Ok(());
         }
         if self.next_values.all > 0 {
-            return Err(Forbidden::Limited.error());
+            return Err(ForbiddenPlace::Limited.error());
         }
         let mut defaults = target.rules.defaults.iter().enumerate();
         let takes_one = defaults.any(|(ordinal, default)| {
             !target.ordinals.contains(&ordinal) && default.as_ref().is_some_and(takes_next_value)
         });
-        if takes_one { Err(Forbidden::LimitedDefault.error()) } else { Ok(()) }
+        if takes_one { Err(ForbiddenPlace::LimitedDefault.error()) } else { Ok(()) }
     }
 
     fn bind_insert_values(

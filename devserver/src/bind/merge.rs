@@ -3,71 +3,22 @@
 //! Source: "MERGE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/merge-transact-sql.md).
 
 use crate::bind::binder::{Binder, QueryScope, Uses, VisibleSource};
-use crate::bind::insert::InsertTarget;
-use crate::bind::modify::{BoundAssignment, OutputPlan, TableRules};
-use crate::bind::next_value::Forbidden;
+use crate::bind::foreign_key::Changes;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::foreign_key::{Changes, ForeignKeys};
+use crate::plan::change::{BoundAction, BoundAssignment, BoundClause, InsertTarget, MergePlan};
+use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::options::PlanOptions;
 use crate::plan::planner::Planner;
-use crate::plan::query::{Limit, Operator, TableHandle};
+use crate::plan::query::TableHandle;
 use crate::plan::relation::{JoinRelation, Relation, TableRelation};
 use crate::plan::scalar::{CollationLabel, Condition, Node, Scalar};
 use crate::plan::table_hints::{Access, TableHints};
+use crate::plan::table_rules::TableRules;
 use crate::storage::{Lifetime, fold};
 use crate::tsql::ast::{
     Assignment, JoinKind, Merge, MergeAction, MergeClause, MergeWhen, NewValue, Predicate, TableSource, TargetName,
 };
 use crate::value::{self, Length, SqlType};
-
-#[derive(Debug)]
-pub struct MergePlan {
-    /// The source joined with the target; rows without partner in the target come too if they can be inserted.
-    pub input: Operator,
-    /// All rows of the target, for WHEN NOT MATCHED BY SOURCE.
-    pub by_source: Option<Operator>,
-    pub table: TableHandle,
-    /// The target's slot.
-    pub slot: usize,
-    /// The slots of the source with their widths.
-    pub source_slots: Vec<(usize, usize)>,
-    /// The slot of `$action`.
-    pub action_slot: usize,
-    pub clauses: Vec<BoundClause>,
-    pub rules: TableRules,
-    pub limit: Limit,
-    pub hints: TableHints,
-    pub foreign_keys: ForeignKeys,
-    pub output: Vec<OutputPlan>,
-    /// The slots that OUTPUT reads, the new row excepted.
-    pub output_slots: Vec<usize>,
-}
-
-#[derive(Debug)]
-pub struct BoundClause {
-    pub when: MergeWhen,
-    pub conditions: Vec<Condition>,
-    pub action: BoundAction,
-}
-
-#[derive(Debug)]
-pub enum BoundAction {
-    Update(Vec<BoundAssignment>),
-    Delete,
-    /// `None` is DEFAULT.
-    Insert(Box<InsertTarget>, Vec<Option<Scalar>>),
-}
-
-impl BoundAction {
-    /// What `$action` says.
-    pub fn name(&self) -> &'static str {
-        match self {
-            BoundAction::Update(_) => "UPDATE",
-            BoundAction::Delete => "DELETE",
-            BoundAction::Insert(..) => "INSERT",
-        }
-    }
-}
 
 /// The two sides of a MERGE by the names under which its clauses know them.
 struct Sides {
@@ -85,7 +36,7 @@ impl Binder<'_> {
         check_clauses(&merge.clauses)?;
 
         self.scopes.push(QueryScope::new());
-        let plan = self.without_next_value(Forbidden::Merge, |binder| binder.bind_merge_in_scope(merge));
+        let plan = self.without_next_value(ForbiddenPlace::Merge, |binder| binder.bind_merge_in_scope(merge));
         self.scopes.pop();
         plan
     }

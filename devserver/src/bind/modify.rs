@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use crate::bind::binder::{Binder, QueryScope, Uses, VisibleColumn, VisibleSource};
 use crate::bind::expression::{binary_op, bind_binary, implicit};
-use crate::bind::insert::{InsertTarget, count_mismatch};
-use crate::bind::next_value::Forbidden;
+use crate::bind::foreign_key::Changes;
+use crate::bind::insert::count_mismatch;
 use crate::bind::query::Item;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::foreign_key::{Changes, ForeignKeys};
+use crate::plan::change::{BoundAssignment, DeletePlan, OutputPlan, UpdatePlan};
+use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::options::PlanOptions;
 use crate::plan::planner::Planner;
 use crate::plan::query::{Limit, Operator, OutputColumn, TableHandle, TablePlace};
 use crate::plan::relation::Relation;
 use crate::plan::scalar::{Condition, Node, Scalar, SlotSet, slot_bit};
 use crate::plan::table_hints::{Access, TableHints};
+use crate::plan::table_rules::TableRules;
 use crate::storage::{Column, Lifetime, TableSchema, fold};
 use crate::tsql::ast::{
     AssignOp, Assignment, ColumnRef, Delete, DmlCondition, Expr, Ident, NewValue, ObjectName, Output, SelectItem,
@@ -22,81 +24,6 @@ use crate::tsql::ast::{
 };
 use crate::tsql::{parse_expression, parse_predicate};
 use crate::value::{self, SqlType};
-
-/// What a table does to each new row.
-#[derive(Debug)]
-pub struct TableRules {
-    /// The slot in which the new row stands for computed columns and checks.
-    pub slot: usize,
-    /// For each column its default, of the column's type.
-    pub defaults: Vec<Option<Scalar>>,
-    pub computed: Vec<(usize, Scalar)>,
-    pub checks: Vec<(Arc<str>, Condition)>,
-    /// The columns that get a value where the statement gives none: identity and defaults.
-    pub filled: Vec<usize>,
-    pub row_versions: Vec<usize>,
-    /// The columns that do not take NULL.
-    pub required: Vec<usize>,
-}
-
-#[derive(Debug)]
-pub struct OutputPlan {
-    pub items: Vec<Scalar>,
-    pub columns: Vec<OutputColumn>,
-    pub into: Option<InsertTarget>,
-    /// It is computed from the rows alone and goes to the client or into a table variable: without the latch.
-    pub is_apart: bool,
-}
-
-impl OutputPlan {
-    fn new(items: Vec<Scalar>, columns: Vec<OutputColumn>, into: Option<InsertTarget>) -> OutputPlan {
-        let is_own = |target: &InsertTarget| matches!(target.table.place, TablePlace::Variable(_));
-        let rules = into.iter().flat_map(|target| {
-            let defaults = target.rules.defaults.iter().flatten();
-            defaults.chain(target.rules.computed.iter().map(|(_, computed)| computed))
-        });
-        let is_apart = into.as_ref().is_none_or(is_own) && items.iter().chain(rules).all(Scalar::is_apart);
-        OutputPlan { items, columns, into, is_apart }
-    }
-}
-
-#[derive(Debug)]
-pub struct UpdatePlan {
-    pub input: Operator,
-    pub table: TableHandle,
-    pub slot: usize,
-    /// A row may be found several times; only the first counts.
-    pub may_repeat: bool,
-    pub assignments: Vec<BoundAssignment>,
-    pub rules: TableRules,
-    pub foreign_keys: ForeignKeys,
-    pub output: Vec<OutputPlan>,
-    /// The slots that SET and OUTPUT read, the new row excepted.
-    pub kept_slots: Vec<usize>,
-    /// The new rows are computed from the old ones alone: without the latch.
-    pub is_apart: bool,
-}
-
-#[derive(Debug)]
-pub struct BoundAssignment {
-    /// The column and the type of the value before it is assigned.
-    pub column: Option<usize>,
-    pub variable: Option<(usize, SqlType)>,
-    pub value: Scalar,
-    /// The value is the same for each row of the statement.
-    pub is_constant: bool,
-}
-
-#[derive(Debug)]
-pub struct DeletePlan {
-    pub input: Operator,
-    pub table: TableHandle,
-    pub slot: usize,
-    pub may_repeat: bool,
-    pub foreign_keys: ForeignKeys,
-    pub output: Vec<OutputPlan>,
-    pub output_slots: Vec<usize>,
-}
 
 /// The target of an UPDATE or DELETE in its FROM clause.
 struct Target {
@@ -233,7 +160,7 @@ impl Binder<'_> {
                         ));
                     }
                     let own_key = table.schema.foreign_keys.first().map(|key| Arc::clone(&key.name));
-                    let other = crate::execute::foreign_key::referring_keys(self.latch, &table.schema);
+                    let other = crate::bind::foreign_key::referring_keys(self.latch, &table.schema);
                     if let Some(key) = own_key.or_else(|| other.first().map(|(_, key)| Arc::clone(&key.name))) {
                         return Err(SqlError::new(
                             332,
@@ -293,7 +220,7 @@ impl Binder<'_> {
         } else {
             (from, None)
         };
-        let mut relation = self.without_next_value(Forbidden::Clause, |binder| binder.bind_from(sources))?;
+        let mut relation = self.without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_from(sources))?;
         let position = match position {
             Some(position) => position,
             None => match self.find_target_source(name)? {
@@ -444,7 +371,7 @@ impl Binder<'_> {
         match condition {
             None => {}
             Some(DmlCondition::Search(predicate)) => self
-                .without_next_value(Forbidden::Clause, |binder| binder.bind_condition(predicate))?
+                .without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_condition(predicate))?
                 .into_conjuncts(&mut conditions),
             // The plan reads the row under the cursor and no other.
             Some(DmlCondition::CurrentOf(_)) => {}
@@ -484,7 +411,7 @@ impl Binder<'_> {
             assignments.push(bound);
         }
         if update.top.is_some() && self.next_values.all > 0 {
-            return Err(Forbidden::Limited.error());
+            return Err(ForbiddenPlace::Limited.error());
         }
         // A variable that is set may have another value for the next row.
         if assignments.iter().all(|assignment| assignment.variable.is_none()) {

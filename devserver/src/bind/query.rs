@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use crate::bind::binder::{Binder, Clause, QueryScope, VisibleColumn, VisibleSource, names_source};
 use crate::bind::expression::{implicit, is_null};
-use crate::bind::next_value::Forbidden;
 use crate::bind::source::output_collation;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::planner::Planner;
 use crate::plan::query::{
-    AggregateCall, AggregateFunction, AggregateOperator, Body, Limit, Operator, OutputColumn, OutputSort, QueryPlan,
-    SelectPlan, SetPlan, SortKey, WindowFunction,
+    AggregateCall, AggregateFunction, AggregateOperator, Body, Limit, NEGATIVE_OFFSET, NEGATIVE_TOP, NO_FETCH,
+    Operator, OutputColumn, OutputSort, QueryPlan, SelectPlan, SetPlan, SortKey, WindowFunction,
 };
 use crate::plan::relation::Relation;
 use crate::plan::scalar::{Condition, Node, Scalar, SlotSet, slot_bit};
@@ -77,7 +77,7 @@ impl Binder<'_> {
         if outermost {
             return self.bind_any_query(query, true);
         }
-        self.without_next_value(Forbidden::Nested, |binder| binder.bind_any_query(query, false))
+        self.without_next_value(ForbiddenPlace::Nested, |binder| binder.bind_any_query(query, false))
     }
 
     fn bind_any_query(&mut self, query: &Query, outermost: bool) -> SqlResult<BoundQuery> {
@@ -98,8 +98,9 @@ impl Binder<'_> {
                 Ok(BoundQuery::Block(Box::new(block?)))
             }
             QueryBody::SetOperation { op, left, right } => {
-                let mut plan =
-                    self.without_next_value(Forbidden::Distinct, |binder| binder.bind_set_operation(*op, left, right))?;
+                let mut plan = self.without_next_value(ForbiddenPlace::Distinct, |binder| {
+                    binder.bind_set_operation(*op, left, right)
+                })?;
                 let columns = plan.columns.clone();
                 let sort = output_sort(&query.order_by, &columns)?;
                 let limit = self.bind_offset(query.offset.as_ref())?;
@@ -199,7 +200,7 @@ impl Binder<'_> {
 
     /// The number in TOP, OFFSET or FETCH, which the rows that it counts have no part in.
     fn bind_row_count(&mut self, expr: &Expr, clause: &RowCountClause) -> SqlResult<Scalar> {
-        let scalar = self.without_next_value(Forbidden::Clause, |binder| binder.bind_expr(expr))?;
+        let scalar = self.without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_expr(expr))?;
         if self.scopes.last().is_some() && scalar.slots() & self.own_slots() != 0 {
             return Err(SqlError::new(
                 4115,
@@ -233,7 +234,7 @@ impl Binder<'_> {
         offset: Option<&Offset>,
         outermost: bool,
     ) -> SqlResult<Block> {
-        let (relation, conditions) = self.without_next_value(Forbidden::Clause, |binder| {
+        let (relation, conditions) = self.without_next_value(ForbiddenPlace::Clause, |binder| {
             let relation = binder.bind_from(&select.from)?;
             let mut conditions = Vec::new();
             if let Some(condition) = &select.condition {
@@ -245,7 +246,7 @@ impl Binder<'_> {
 
         let mut group_by = Vec::with_capacity(select.group_by.len());
         for expr in &select.group_by {
-            let scalar = self.without_next_value(Forbidden::Clause, |binder| binder.bind_expr(expr))?;
+            let scalar = self.without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_expr(expr))?;
             let mut has_subquery = false;
             scalar.visit(&mut |node| has_subquery |= matches!(node, Node::Subquery(_)));
             if has_subquery {
@@ -275,11 +276,11 @@ impl Binder<'_> {
         if self.next_values != next_values {
             let is_ordered = !order_by.is_empty() && self.next_values.without_over != next_values.without_over;
             let forbidden = if select.distinct {
-                Some(Forbidden::Distinct)
+                Some(ForbiddenPlace::Distinct)
             } else if select.top.is_some() || offset.is_some() {
-                Some(Forbidden::Limited)
+                Some(ForbiddenPlace::Limited)
             } else {
-                is_ordered.then_some(Forbidden::Ordered)
+                is_ordered.then_some(ForbiddenPlace::Ordered)
             };
             if let Some(forbidden) = forbidden {
                 return Err(forbidden.error());
@@ -288,11 +289,12 @@ impl Binder<'_> {
         self.scope().windows_allowed = false;
         let mut having = Vec::new();
         if let Some(condition) = &select.having {
-            self.without_next_value(Forbidden::Clause, |binder| binder.bind_condition(condition))?
+            self.without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_condition(condition))?
                 .into_conjuncts(&mut having);
         }
         self.scope().windows_allowed = true;
-        let mut sort = self.without_next_value(Forbidden::Clause, |binder| binder.bind_order_by(order_by, &items))?;
+        let mut sort =
+            self.without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_order_by(order_by, &items))?;
         self.scope().windows_allowed = false;
         self.scope().clause = Clause::NoAggregates;
 
@@ -668,9 +670,6 @@ struct RowCountClause {
 
 const NOT_INTEGER: (i32, &str) =
     (1060, "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.");
-pub const NEGATIVE_TOP: (i32, &str) = (127, "A TOP N or FETCH rowcount value may not be negative.");
-pub const NEGATIVE_OFFSET: (i32, &str) = (10742, "The offset specified in a OFFSET clause may not be negative.");
-pub const NO_FETCH: (i32, &str) = (10744, "The number of rows provided for a FETCH clause must be greater then zero.");
 
 const TOP: RowCountClause = RowCountClause { not_integer: NOT_INTEGER, too_small: NEGATIVE_TOP, least: 0 };
 const FETCH: RowCountClause = RowCountClause { not_integer: NOT_INTEGER, too_small: NO_FETCH, least: 1 };

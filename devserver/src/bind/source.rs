@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use crate::bind::binder::{Binder, Clause, QueryScope, ResolvedTable, Uses, VisibleColumn, VisibleSource};
 use crate::bind::expression::implicit;
+use crate::bind::index_activity;
 use crate::bind::query::{Block, BoundQuery};
+use crate::bind::recursion::is_recursive;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::index_activity;
-use crate::execute::recursion::is_recursive;
 use crate::plan::query::{OutputColumn, QueryPlan, TableHandle, TablePlace};
 use crate::plan::relation::{BlockRelation, JoinRelation, Relation, TableRelation};
 use crate::plan::scalar::{Scalar, slot_bit};

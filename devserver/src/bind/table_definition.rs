@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::bind::binder::{Binder, QueryScope, VisibleSource};
 use crate::bind::expression::implicit;
-use crate::bind::next_value::Forbidden;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::scalar::{Node, slot_bit};
 use crate::storage::{
     CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, Identity, Index, IndexOptions,
@@ -203,7 +203,7 @@ pub fn computed_type(binder: &mut Binder<'_>, schema: &TableSchema, text: &str) 
     let slot = binder.new_slot()?;
     binder.scopes.push(table_scope(schema, slot));
     let scalar = crate::tsql::parse_expression(text).and_then(|expr| {
-        binder.without_next_value(Forbidden::Nested, |binder| {
+        binder.without_next_value(ForbiddenPlace::Nested, |binder| {
             binder.forbidding_subqueries(|binder| binder.bind_expr(&expr))
         })
     });
@@ -239,7 +239,7 @@ pub fn check_checks(binder: &mut Binder<'_>, schema: &TableSchema) -> SqlResult<
     for check in &schema.checks {
         binder.scopes.push(table_scope(schema, slot));
         let bound = crate::tsql::parse_predicate(&check.text).and_then(|predicate| {
-            binder.without_next_value(Forbidden::Nested, |binder| {
+            binder.without_next_value(ForbiddenPlace::Nested, |binder| {
                 binder.forbidding_subqueries(|binder| binder.bind_condition(&predicate))
             })
         });

@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::bind::next_value::Forbidden;
 use crate::error::{NOT_SUPPORTED, SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run, SlotRow};
 use crate::execute::operator;
 use crate::execute::system_function;
+use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::scalar::{CompareOp, Condition, FunctionNode, LikeCondition, Node, Scalar};
 use crate::value::{self, Call, Pattern, Value, compare};
 
@@ -89,7 +89,7 @@ impl Scalar {
                     Some(value) => value,
                     None => {
                         if run.state.options.row_limit > 0 {
-                            return Err(Forbidden::Limited.error());
+                            return Err(ForbiddenPlace::Limited.error());
                         }
                         let value = next_value(*id, run)?;
                         frame.next_values.push((*id, value));

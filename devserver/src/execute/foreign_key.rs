@@ -10,106 +10,16 @@
 //! Source: "Primary and foreign key constraints" (MicrosoftDocs/sql-docs,
 //! docs/relational-databases/tables/primary-and-foreign-key-constraints.md).
 
-use std::sync::Arc;
-
-use crate::bind::binder::Binder;
-use crate::bind::modify::TableRules;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run};
 use crate::execute::modify;
 use crate::plan::table_hints::{Access, TableHints};
-use crate::storage::{
-    Direction, ForeignKey, Found, IndexId, ReferentialAction, RowChange, Scan, SeekRange, TableSchema,
-};
+use crate::plan::table_rules::{ForeignKeys, Lookup, Reference, Referrer};
+use crate::storage::{Direction, Found, ReferentialAction, RowChange, Scan, SeekRange};
 use crate::tsql::ast::{IsolationLevel, TriggerEvent};
 use crate::value::{Value, compare};
 
-/// What a statement has to look after in the table that it changes.
-#[derive(Debug, Default)]
-pub struct ForeignKeys {
-    references: Vec<Reference>,
-    referrers: Vec<Referrer>,
-}
-
-/// A foreign key of the table.
-#[derive(Debug)]
-pub struct Reference {
-    name: Arc<str>,
-    columns: Vec<usize>,
-    partner: Lookup,
-    same_table: bool,
-}
-
-/// A foreign key that refers to the table.
-#[derive(Debug)]
-struct Referrer {
-    name: Arc<str>,
-    /// The columns that are referred to.
-    columns: Vec<usize>,
-    /// The same columns once more: a key can be there again.
-    partner: Lookup,
-    rows: Lookup,
-    on_delete: ReferentialAction,
-    on_update: ReferentialAction,
-    same_table: bool,
-    /// What the referring rows are subject to when they change along.
-    cascade: Option<Box<Cascade>>,
-}
-
-#[derive(Debug)]
-struct Cascade {
-    rules: TableRules,
-    keys: ForeignKeys,
-    /// What the table has enabled triggers for.
-    trigger_events: Vec<TriggerEvent>,
-}
-
-/// How the rows of a table are found by some of its columns.
-#[derive(Debug)]
-struct Lookup {
-    table: Arc<TableSchema>,
-    columns: Vec<usize>,
-    index: IndexId,
-    /// The places in `columns` of the key columns that are sought.
-    sought: Vec<usize>,
-}
-
-/// Which statements a plan can be: they bear on different keys.
-#[derive(Debug, Clone, Copy)]
-pub struct Changes<'c> {
-    pub inserts: bool,
-    pub deletes: bool,
-    /// The columns that are given a value.
-    pub updates: &'c [usize],
-}
-
-/// The ordinals of named columns, which are known to be there.
-fn ordinals(schema: &TableSchema, names: &[Arc<str>]) -> SqlResult<Vec<usize>> {
-    let find = |name: &Arc<str>| {
-        schema.column_named(name).ok_or_else(|| SqlError::new(207, format!("Invalid column name '{name}'.")))
-    };
-    names.iter().map(find).collect()
-}
-
 impl Lookup {
-    fn new(table: &Arc<TableSchema>, columns: Vec<usize>) -> Lookup {
-        let mut best = (table.row_index(), Vec::new());
-        for index in table.indexes.iter().filter(|index| index.filter.is_none()) {
-            let mut sought = Vec::new();
-            for key in &index.key {
-                match columns.iter().position(|column| *column == key.column) {
-                    Some(position) => sought.push(position),
-                    None => break,
-                }
-            }
-            if sought.len() > best.1.len() {
-                best = (index.id, sought);
-            }
-        }
-        let (index, sought) = best;
-        Lookup { table: Arc::clone(table), columns, index, sought }
-    }
-
     /// The rows with a key, at most `most` of them.
     fn find(&self, key: &[Value], access: Access, most: usize, run: &mut Run<'_>) -> SqlResult<Vec<Found>> {
         let level = match run.state.options.isolation {
@@ -258,14 +168,6 @@ impl Referrer {
 }
 
 impl ForeignKeys {
-    pub fn has_references(&self) -> bool {
-        !self.references.is_empty()
-    }
-
-    pub fn has_referrers(&self) -> bool {
-        !self.referrers.is_empty()
-    }
-
     /// A row is there that was not, or has other values: its partners must be there.
     pub fn check_row(&self, verb: &str, row: &[Value], run: &mut Run<'_>) -> SqlResult<()> {
         for reference in &self.references {
@@ -322,92 +224,4 @@ impl ForeignKeys {
         }
         Ok(())
     }
-}
-
-impl Binder<'_> {
-    /// The foreign keys that a statement has to look after.
-    pub fn bind_foreign_keys(&mut self, schema: &Arc<TableSchema>, changes: Changes<'_>) -> SqlResult<ForeignKeys> {
-        let mut keys = ForeignKeys::default();
-        for key in schema.foreign_keys.iter().filter(|key| !key.disabled) {
-            let reference = self.bind_reference(schema, key)?;
-            if changes.inserts || reference.columns.iter().any(|column| changes.updates.contains(column)) {
-                keys.references.push(reference);
-            }
-        }
-        if !changes.deletes && changes.updates.is_empty() {
-            return Ok(keys);
-        }
-        for (child, key) in referring_keys(self.latch, schema) {
-            if key.disabled {
-                continue;
-            }
-            let columns = ordinals(schema, &key.referenced_columns)?;
-            if !changes.deletes && !columns.iter().any(|column| changes.updates.contains(column)) {
-                continue;
-            }
-            keys.referrers.push(self.bind_referrer(schema, &child, &key, columns)?);
-        }
-        Ok(keys)
-    }
-
-    pub fn bind_reference(&mut self, schema: &Arc<TableSchema>, key: &ForeignKey) -> SqlResult<Reference> {
-        let partner = match key.referenced {
-            None => Arc::clone(schema),
-            Some(id) => self.table_handle(id)?.schema,
-        };
-        Ok(Reference {
-            name: Arc::clone(&key.name),
-            columns: ordinals(schema, &key.columns)?,
-            partner: Lookup::new(&partner, ordinals(&partner, &key.referenced_columns)?),
-            same_table: partner.id == schema.id,
-        })
-    }
-
-    fn bind_referrer(
-        &mut self,
-        schema: &Arc<TableSchema>,
-        child: &Arc<TableSchema>,
-        key: &ForeignKey,
-        columns: Vec<usize>,
-    ) -> SqlResult<Referrer> {
-        let child_columns = ordinals(child, &key.columns)?;
-        let changes_along =
-            key.on_delete != ReferentialAction::NoAction || key.on_update != ReferentialAction::NoAction;
-        let cascade = if changes_along {
-            let slot = self.new_slot()?;
-            let rules = self.bind_rules(child, slot)?;
-            // Cascades make no circles (1785), so this ends.
-            let changes = Changes { inserts: false, deletes: true, updates: &child_columns };
-            let keys = self.bind_foreign_keys(child, changes)?;
-            Some(Box::new(Cascade { rules, keys, trigger_events: self.trigger_events(child) }))
-        } else {
-            None
-        };
-        Ok(Referrer {
-            name: Arc::clone(&key.name),
-            partner: Lookup::new(schema, columns.clone()),
-            columns,
-            rows: Lookup::new(child, child_columns),
-            on_delete: key.on_delete,
-            on_update: key.on_update,
-            same_table: child.id == schema.id,
-            cascade,
-        })
-    }
-}
-
-/// The foreign keys that refer to a table, with the tables they belong to.
-pub fn referring_keys(latch: &crate::storage::Latch<'_>, schema: &TableSchema) -> Vec<(Arc<TableSchema>, ForeignKey)> {
-    let mut found = Vec::new();
-    if schema.lifetime != crate::storage::Lifetime::Permanent {
-        return found;
-    }
-    for table in latch.tables() {
-        for key in &table.foreign_keys {
-            if key.referenced.unwrap_or(table.id) == schema.id {
-                found.push((Arc::clone(&table), key.clone()));
-            }
-        }
-    }
-    found
 }

@@ -8,13 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::bind::insert::InsertTarget;
-use crate::bind::merge::{BoundAction, BoundClause, MergePlan};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::evaluate::all_hold;
 use crate::execute::frame::{Flow, Frame, Run, SavedRows, Values};
 use crate::execute::modify::{self, OnDuplicateKey, StatementResult};
 use crate::execute::operator::{limit_values, run_operator};
+use crate::plan::change::{BoundAction, BoundClause, InsertTarget, MergePlan};
 use crate::storage::{Key, LockMode, RowChange};
 use crate::tsql::ast::MergeWhen;
 use crate::value::{SqlType, Value};

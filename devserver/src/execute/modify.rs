@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use crate::bind::insert::{InsertPlan, InsertRows, InsertTarget};
-use crate::bind::modify::{BoundAssignment, DeletePlan, OutputPlan, TableRules, UpdatePlan};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Flow, Frame, Run, SavedRows, Values};
 use crate::execute::operator::{limit_values, run_operator, run_query};
-use crate::execute::select_into::IntoTable;
+use crate::plan::change::{BoundAssignment, DeletePlan, InsertPlan, InsertRows, InsertTarget, OutputPlan, UpdatePlan};
 use crate::plan::query::{Body, Operator, OutputColumn, QueryPlan};
+use crate::plan::select_statement::SelectStatementPlan;
+use crate::plan::table_rules::TableRules;
 use crate::session::output::CapturedRows;
 pub use crate::storage::OnDuplicateKey;
 use crate::storage::{Inserted, Key, Lifetime, LockMode, RowChange, TableSchema};
@@ -28,15 +28,6 @@ pub struct StatementResult {
     pub count: u64,
     /// An informational message: a row that a unique index ignored.
     pub ignored_duplicates: bool,
-}
-
-/// A SELECT statement.
-#[derive(Debug)]
-pub struct SelectStatementPlan {
-    pub query: QueryPlan,
-    /// `SELECT @a = …`: the variables.
-    pub variables: Option<Vec<usize>>,
-    pub into: Option<IntoTable>,
 }
 
 pub fn run_select(plan: &SelectStatementPlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {

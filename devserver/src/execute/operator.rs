@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::bind::query::{NEGATIVE_OFFSET, NEGATIVE_TOP, NO_FETCH};
 use crate::catalog::system_view;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::aggregate;
@@ -14,7 +13,8 @@ use crate::execute::frame::{Flow, Frame, Run, SavedRows, SubqueryResult, Values}
 use crate::execute::recursion;
 use crate::execute::window;
 use crate::plan::query::{
-    AnyOf, Body, HashJoin, Limit, LoopKind, Operator, QueryPlan, SelectPlan, SetPlan, SortKey, TableScan,
+    AnyOf, Body, HashJoin, Limit, LoopKind, NEGATIVE_OFFSET, NEGATIVE_TOP, NO_FETCH, Operator, QueryPlan, SelectPlan,
+    SetPlan, SortKey, TableScan,
 };
 use crate::plan::table_hints::Access;
 use crate::storage::{IndexId, Lifetime, Scan, SeekRange};

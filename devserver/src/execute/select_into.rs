@@ -7,51 +7,18 @@
 
 use std::sync::Arc;
 
-use crate::bind::query::{Block, BoundQuery};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Flow, Frame, Run};
 use crate::execute::modify::StatementResult;
 use crate::execute::operator::run_query;
-use crate::execute::variables::Activation;
 use crate::plan::query::{OutputColumn, QueryPlan};
-use crate::plan::relation::Relation;
-use crate::session::session::Session;
-use crate::storage::{Column, Identity, Lifetime, ObjectId, TableSchema, fold};
-use crate::tsql::ast::{ObjectName, QueryBody, SelectStatement};
+use crate::plan::select_statement::IntoTable;
+use crate::storage::{Column, Lifetime, ObjectId, TableSchema, fold};
 use crate::value::{SqlType, Value};
 
-/// Where the rows of a SELECT go.
-#[derive(Debug)]
-pub struct IntoTable {
-    name: ObjectName,
-    /// The column that takes the identity property of the column it is selected from.
-    identity: Option<(usize, Identity)>,
-}
-
-/// The INTO of a SELECT: it stands in the first query of a set operation.
-fn into_name(body: &QueryBody) -> Option<&ObjectName> {
-    match body {
-        QueryBody::Select(select) => select.into.as_ref(),
-        QueryBody::SetOperation { left, .. } => into_name(left),
-    }
-}
-
 impl IntoTable {
-    pub fn bind(statement: &SelectStatement, bound: &BoundQuery) -> Option<IntoTable> {
-        let name = into_name(&statement.query.body)?.clone();
-        let identity = match bound {
-            BoundQuery::Block(block) => inherited_identity(block),
-            BoundQuery::Plan(_) => None,
-        };
-        Some(IntoTable { name, identity })
-    }
-
-    pub fn is_temporary(&self) -> bool {
-        self.name.name.starts_with('#')
-    }
-
     /// What the new table looks like; 1038 for a column without name, 2705 for a name that is there twice.
-    fn schema(&self, columns: &[OutputColumn], schema: &str) -> SqlResult<TableSchema> {
+    pub fn schema(&self, columns: &[OutputColumn], schema: &str) -> SqlResult<TableSchema> {
         let mut result: Vec<Column> = Vec::with_capacity(columns.len());
         for (ordinal, column) in columns.iter().enumerate() {
             if column.name.is_empty() {
@@ -93,37 +60,7 @@ impl IntoTable {
     }
 }
 
-/// The identity property goes on if the column comes once, as it is, from the only table of the query.
-fn inherited_identity(block: &Block) -> Option<(usize, Identity)> {
-    let Relation::Table(table) = &block.relation else { return None };
-    if block.aggregation.is_some() || block.distinct {
-        return None;
-    }
-    let mut found = None;
-    for (position, item) in block.items.iter().enumerate() {
-        let Some((slot, ordinal)) = item.scalar.as_column().filter(|(slot, _)| *slot == table.slot) else { continue };
-        debug_assert_eq!(slot, table.slot);
-        let Some(identity) = table.table.schema.columns[ordinal].identity else { continue };
-        if found.replace((position, identity)).is_some() {
-            return None;
-        }
-    }
-    found
-}
-
-impl Session {
-    /// Makes the table; its number.
-    pub(crate) fn make_into(
-        &mut self,
-        into: &IntoTable,
-        columns: &[OutputColumn],
-        scope: &mut Activation,
-    ) -> SqlResult<ObjectId> {
-        self.store_table(&into.name, scope, |_, schema| into.schema(columns, schema))
-    }
-}
-
-/// Fills the table that [`Session::make_into`] made.
+/// Fills the table that [`crate::session::session::Session::make_into`] made.
 pub fn fill(query: &QueryPlan, table: ObjectId, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
     let mut rows = Vec::new();
     run_query(query, run, frame, &mut |_, frame, row| {

@@ -1,12 +1,16 @@
 //! Plans as plain data, and the access paths in them.
 
 pub mod access_path;
+pub mod change;
 pub mod index_activity;
+pub mod next_value_forbidden;
 pub mod options;
 pub mod planner;
 pub mod query;
 pub mod relation;
 pub mod scalar;
+pub mod select_statement;
 pub mod system_function;
 pub mod table_function;
 pub mod table_hints;
+pub mod table_rules;

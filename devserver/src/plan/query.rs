@@ -339,3 +339,9 @@ pub struct RecursivePlan {
     /// 0: without limit.
     pub limit: u32,
 }
+
+pub const NEGATIVE_TOP: (i32, &str) = (127, "A TOP N or FETCH rowcount value may not be negative.");
+
+pub const NEGATIVE_OFFSET: (i32, &str) = (10742, "The offset specified in a OFFSET clause may not be negative.");
+
+pub const NO_FETCH: (i32, &str) = (10744, "The number of rows provided for a FETCH clause must be greater then zero.");

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use crate::bind::binder::{Binder, Uses, display_name};
+use crate::bind::foreign_key::referring_keys;
 use crate::bind::table_definition::generated_name;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::foreign_key::referring_keys;
 use crate::execute::variables::Activation;
 use crate::session::session::Session;
 use crate::storage::{ForeignKey, Latch, Lifetime, ObjectId, ReferentialAction, TableSchema, Uniqueness, fold};

@@ -8,4 +8,5 @@ pub mod index;
 pub mod object;
 pub mod rename;
 pub mod security;
+pub mod select_into;
 pub mod table;

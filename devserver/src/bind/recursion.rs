@@ -1,0 +1,219 @@
+//! Binds recursive common table expressions: anchors, and members that refer to the rows found last.
+//!
+//! Source: "WITH common_table_expression" (MicrosoftDocs/sql-docs,
+//! docs/t-sql/queries/with-common-table-expression-transact-sql.md), "Guidelines for defining and using recursive
+//! common table expressions"; the errors are those of docs/relational-databases/errors-events/
+//! database-engine-events-and-errors-0-to-999.md.
+
+use std::sync::Arc;
+
+use crate::bind::binder::Binder;
+use crate::bind::query::BoundQuery;
+use crate::error::{SqlError, SqlResult};
+use crate::plan::query::{Body, OutputColumn, QueryPlan, RecursivePlan};
+use crate::plan::relation::Relation;
+use crate::storage::fold;
+use crate::tsql::ast::{Cte, Ident, JoinKind, QueryBody, Select, SetOperator, TableSource};
+
+/// How often the members run if MAXRECURSION does not say otherwise.
+pub const DEFAULT_LIMIT: u32 = 100;
+
+/// The recursive CTE whose members are being bound.
+#[derive(Debug, Clone)]
+pub struct Recursion {
+    pub place: usize,
+    name: Ident,
+    columns: Vec<OutputColumn>,
+    column_names: Vec<Ident>,
+    working: usize,
+}
+
+/// How a query mentions a CTE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Mention {
+    None,
+    /// In FROM.
+    Plain,
+    /// Where its rows may be missing: 462.
+    Optional,
+    /// In a derived table.
+    Nested,
+}
+
+fn mention_in(body: &QueryBody, name: &str) -> Mention {
+    match body {
+        QueryBody::Select(select) => {
+            select.from.iter().map(|source| mention_in_source(source, name)).max().unwrap_or(Mention::None)
+        }
+        QueryBody::SetOperation { left, right, .. } => mention_in(left, name).max(mention_in(right, name)),
+    }
+}
+
+fn mention_in_source(source: &TableSource, name: &str) -> Mention {
+    let optional = |mention: Mention| if mention == Mention::Plain { Mention::Optional } else { mention };
+    match source {
+        TableSource::Table { name: table, .. } if table.schema.is_none() && fold(&table.name) == name => Mention::Plain,
+        TableSource::Derived { query, .. } => {
+            if mention_in(&query.body, name) == Mention::None {
+                Mention::None
+            } else {
+                Mention::Nested
+            }
+        }
+        TableSource::Join { kind, left, right, .. } => {
+            let (mut left, mut right) = (mention_in_source(left, name), mention_in_source(right, name));
+            if matches!(kind, JoinKind::Right | JoinKind::Full) {
+                left = optional(left);
+            }
+            if matches!(kind, JoinKind::Left | JoinKind::Full) {
+                right = optional(right);
+            }
+            left.max(right)
+        }
+        TableSource::Apply { outer, left, right } => {
+            let right = mention_in_source(right, name);
+            mention_in_source(left, name).max(if *outer { optional(right) } else { right })
+        }
+        _ => Mention::None,
+    }
+}
+
+/// Whether a CTE refers to itself.
+pub fn is_recursive(cte: &Cte) -> bool {
+    mention_in(&cte.query.body, &fold(&cte.name)) != Mention::None
+}
+
+/// What UNION ALL joins, in the order written.
+fn members(body: &QueryBody) -> Vec<&QueryBody> {
+    match body {
+        QueryBody::SetOperation { op: SetOperator::UnionAll, left, right } => {
+            let mut all = members(left);
+            all.push(right);
+            all
+        }
+        other => vec![other],
+    }
+}
+
+impl Binder<'_> {
+    /// The query of a recursive CTE.
+    pub fn bind_recursive(&mut self, cte: &Cte, place: usize) -> SqlResult<BoundQuery> {
+        let name = fold(&cte.name);
+        let all = members(&cte.query.body);
+        if all.len() == 1 || !cte.query.order_by.is_empty() {
+            return Err(SqlError::new(
+                252,
+                format!(
+                    "Recursive common table expression '{}' does not contain a top-level UNION ALL operator.",
+                    cte.name
+                ),
+            ));
+        }
+        let first_member = all.iter().position(|body| mention_in(body, &name) != Mention::None).unwrap_or(all.len());
+        if first_member == 0 {
+            return Err(SqlError::new(
+                246,
+                format!("No anchor member was specified for recursive query \"{}\".", cte.name),
+            ));
+        }
+        let mut anchors = Vec::new();
+        for body in &all[..first_member] {
+            anchors.push(self.bind_operand(body)?);
+        }
+        let columns = anchors[0].columns.clone();
+        let types: Vec<_> = columns.iter().map(|column| column.ty).collect();
+        for anchor in &anchors {
+            let alike = anchor.columns.iter().map(|column| column.ty).eq(types.iter().copied());
+            if !alike {
+                return Err(SqlError::not_supported("anchors of different types in a recursive CTE"));
+            }
+        }
+        let columns: Vec<OutputColumn> =
+            columns.into_iter().map(|column| OutputColumn { nullable: true, identity: false, ..column }).collect();
+        let working = self.new_slot()?;
+        self.recursions.push(Recursion {
+            place,
+            name: Arc::clone(&cte.name),
+            columns: columns.clone(),
+            column_names: cte.columns.clone(),
+            working,
+        });
+        let members = self.bind_members(cte, &all[first_member..], &columns);
+        self.recursions.pop();
+        let limit = self.options.max_recursion.unwrap_or(DEFAULT_LIMIT);
+        let plan = RecursivePlan { anchors, members: members?, working, limit };
+        Ok(BoundQuery::Plan(Box::new(QueryPlan { columns, body: Body::Recursive(Box::new(plan)), outer_slots: 0 })))
+    }
+
+    fn bind_members(
+        &mut self,
+        cte: &Cte,
+        bodies: &[&QueryBody],
+        columns: &[OutputColumn],
+    ) -> SqlResult<Vec<QueryPlan>> {
+        let mut members = Vec::with_capacity(bodies.len());
+        for body in bodies {
+            let QueryBody::Select(select) = body else {
+                return Err(SqlError::not_supported("a set operation in the recursive part of a CTE"));
+            };
+            check_member(cte, select, mention_in(body, &fold(&cte.name)))?;
+            let plan = self.bind_operand(body)?;
+            if plan.columns.len() != columns.len() {
+                return Err(SqlError::new(
+                    205,
+                    "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an equal number of \
+                     expressions in their target lists.",
+                ));
+            }
+            for (position, (column, anchor)) in plan.columns.iter().zip(columns).enumerate() {
+                if column.ty != anchor.ty {
+                    let name = cte.columns.get(position).unwrap_or(&anchor.name);
+                    return Err(SqlError::new(
+                        240,
+                        format!(
+                            "Types don't match between the anchor and the recursive part in column \"{name}\" of \
+                             recursive query \"{}\".",
+                            cte.name
+                        ),
+                    ));
+                }
+            }
+            members.push(plan);
+        }
+        Ok(members)
+    }
+
+    /// The rows found last, as a table of the member that is being bound.
+    pub fn bind_recursive_reference(&mut self, recursion: &Recursion, alias: &Ident) -> SqlResult<Relation> {
+        let slot = self.add_result(&recursion.columns, &recursion.name, &recursion.column_names, alias)?;
+        Ok(Relation::Working { slot, working: recursion.working, width: recursion.columns.len() })
+    }
+}
+
+/// What the recursive part must not have.
+fn check_member(cte: &Cte, select: &Select, mention: Mention) -> SqlResult<()> {
+    let refused = |number: i32, what: &str| {
+        Err(SqlError::new(
+            number,
+            format!("{what} not allowed in the recursive part of a recursive common table expression '{}'.", cte.name),
+        ))
+    };
+    if select.distinct {
+        return refused(460, "DISTINCT operator is");
+    }
+    if select.top.is_some() {
+        return refused(461, "The TOP or OFFSET operator is");
+    }
+    if !select.group_by.is_empty() || select.having.is_some() {
+        return refused(467, "GROUP BY, HAVING, or aggregate functions are");
+    }
+    match mention {
+        Mention::Optional => refused(462, "Outer join is"),
+        Mention::Nested => Err(SqlError::not_supported("a recursive CTE that refers to itself in a derived table")),
+        Mention::None => Err(SqlError::new(
+            247,
+            format!("An anchor member was found in the recursive query \"{}\" recursive part.", cte.name),
+        )),
+        Mention::Plain => Ok(()),
+    }
+}

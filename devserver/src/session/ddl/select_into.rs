@@ -1,0 +1,20 @@
+//! SELECT … INTO: makes the table.
+
+use crate::error::SqlResult;
+use crate::execute::variables::Activation;
+use crate::plan::query::OutputColumn;
+use crate::plan::select_statement::IntoTable;
+use crate::session::session::Session;
+use crate::storage::ObjectId;
+
+impl Session {
+    /// Makes the table; its number.
+    pub(crate) fn make_into(
+        &mut self,
+        into: &IntoTable,
+        columns: &[OutputColumn],
+        scope: &mut Activation,
+    ) -> SqlResult<ObjectId> {
+        self.store_table(&into.name, scope, |_, schema| into.schema(columns, schema))
+    }
+}
