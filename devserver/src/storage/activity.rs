@@ -3,7 +3,7 @@
 //! Source: "sys.dm_db_index_operational_stats" (MicrosoftDocs/sql-docs,
 //! docs/relational-databases/system-dynamic-management-views/sys-dm-db-index-operational-stats-transact-sql.md).
 
-use super::schema::{IndexId, ObjectId};
+use super::locks::resource::{IndexId, ObjectId};
 
 /// The counts of one index, or of a table's rows, since the server started. A rollback takes none back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use super::database::Latch;
+use super::duplicate::duplicate_while_creating;
 use super::key::Key;
-use super::lock_mode::LockMode;
+use super::locks::mode::LockMode;
+use super::locks::resource::{IndexId, ObjectId};
 use super::row::Row;
-use super::schema::{Column, Index, IndexId, Lifetime, ObjectId, TableSchema, validate};
-use super::table::{IndexTree, Table};
-use super::transaction::{Change, Transaction};
-use super::write::duplicate_while_creating;
+use super::schema::{Column, Index, Lifetime, TableSchema, validate};
+use super::table::{Change, IndexTree, Table};
+use super::transaction::Transaction;
 use crate::error::{SqlError, SqlResult};
 use crate::value::Value;
 
@@ -71,45 +72,6 @@ impl Latch<'_> {
         let storage = self.table_mut(table)?;
         let before = std::mem::replace(storage, Table::new(Arc::clone(&schema)));
         tx.record(schema.lifetime, table, Change::Truncated(Box::new(before)));
-        Ok(())
-    }
-
-    /// The last identity value given, and the greatest value of the identity column. Nobody else is in the table then.
-    ///
-    /// # Errors
-    ///
-    /// As [`Latch::lock_table`].
-    pub fn identity_report(
-        &mut self,
-        tx: &mut Transaction,
-        table: ObjectId,
-        column: usize,
-    ) -> SqlResult<(Option<i64>, Option<i64>)> {
-        let schema = self.lock_for_change(tx, table)?;
-        let table = self.table_mut(table)?;
-        let live = table.rows.iter().filter(|(_, record)| !record.ghost);
-        let values = live.filter_map(|(_, record)| match record.row.get(&schema, column) {
-            Value::Decimal(decimal) => i64::try_from(decimal.mantissa).ok(),
-            value => value.as_i64(),
-        });
-        Ok((table.identity.last, values.max()))
-    }
-
-    /// The identity counter goes on from `value`, or begins with it if no value was given yet.
-    ///
-    /// # Errors
-    ///
-    /// As [`Latch::lock_table`].
-    pub fn reseed_identity(&mut self, tx: &mut Transaction, table: ObjectId, value: i64) -> SqlResult<()> {
-        let schema = self.lock_for_change(tx, table)?;
-        let storage = self.table_mut(table)?;
-        let before = storage.identity;
-        if before.last.is_some() || storage.row_count() > 0 {
-            storage.identity.last = Some(value);
-        } else {
-            storage.identity.first = Some(value);
-        }
-        tx.record(schema.lifetime, table, Change::IdentityReseeded(before));
         Ok(())
     }
 
@@ -267,7 +229,7 @@ impl Latch<'_> {
     }
 
     /// Sch-M, and the schema that can now be changed.
-    fn lock_for_change(&mut self, tx: &mut Transaction, table: ObjectId) -> SqlResult<Arc<TableSchema>> {
+    pub(super) fn lock_for_change(&mut self, tx: &mut Transaction, table: ObjectId) -> SqlResult<Arc<TableSchema>> {
         self.lock_table(tx, table, LockMode::SchemaModification, true)?;
         self.schema_of(table)
     }

@@ -11,24 +11,16 @@
 //! Source: "Ghost cleanup process guide" (MicrosoftDocs/sql-docs,
 //! docs/relational-databases/ghost-record-cleanup-process-guide.md).
 
-use super::database::{Database, Latch, State};
+use super::database::{Database, Latch};
+use super::entry_key::{EntryKey, entry_resource_of, row_resource};
 use super::key::Key;
-use super::lock_mode::LockMode;
-use super::locks::Resource;
-use super::schema::{FIRST_NONCLUSTERED, HEAP, Index, IndexId, Lifetime, ObjectId};
-use super::table::{EntryKey, Table};
-use super::transaction::{Change, Transaction};
-use super::write::{entry_resource_of, row_resource};
-
-/// Where ghosts are kept, and which wait for a lock to go.
-#[derive(Debug, Default)]
-pub(super) struct KeptGhosts {
-    keep: bool,
-    /// It was on at some time, so that there may be some.
-    ever: bool,
-    /// Those that were locked when they were to go.
-    locked: Vec<(ObjectId, IndexId, Key)>,
-}
+use super::locks::mode::LockMode;
+use super::locks::resource::{IndexId, ObjectId, Resource};
+use super::own_tables::is_own;
+use super::schema::{FIRST_NONCLUSTERED, HEAP, Index, Lifetime};
+use super::state::State;
+use super::table::{Change, Table};
+use super::transaction::Transaction;
 
 impl Database {
     /// Switches whether committed deletes leave ghosts; off at first.
@@ -140,7 +132,7 @@ impl Latch<'_> {
     /// A key is about to come into a unique index: what lies there of committed deletes makes place for it. Of one key
     /// SQL Server has one entry; here the row's key belongs to the entry, so that a new row's stands beside the ghost.
     pub(super) fn take_place_of_ghosts(&mut self, tx: &Transaction, table: ObjectId, index: &Index, entry: &EntryKey) {
-        if !index.is_unique() || super::own_tables::is_own(table) || !self.state_ref().ghosts.ever {
+        if !index.is_unique() || is_own(table) || !self.state_ref().ghosts.ever {
             return;
         }
         let Ok(storage) = self.table_mut(table) else { return };

@@ -11,50 +11,61 @@
 //! [`Latch::end_statement`], or [`Latch::rollback_statement`] if it failed → [`Latch::commit`] or [`Latch::rollback`].
 
 mod activity;
+mod application_lock;
 mod check;
 mod database;
 mod ddl;
+mod delete;
+mod duplicate;
+mod entry_key;
 mod ghosts;
+mod identity;
+mod insert;
 mod key;
-mod lock_mode;
+mod lock_plan;
 mod locks;
 mod own_tables;
+mod range;
 mod row;
 mod scan;
 mod schema;
 mod serializable;
+mod snapshot;
+mod state;
 mod table;
+mod table_lock;
+mod tables;
 mod transaction;
 mod tree;
+mod undo;
+mod update;
 mod versions;
+mod waiting;
 mod write;
 
 #[cfg(test)]
-mod fixture;
-#[cfg(test)]
-mod locking_tests;
-#[cfg(test)]
-mod range_tests;
-#[cfg(test)]
-mod table_tests;
-#[cfg(test)]
-mod version_tests;
+mod tests;
 
 pub use activity::IndexActivity;
 pub use check::{check_consistency, check_live};
-pub use database::{Database, Latch, Session, SessionHandle};
+pub use database::{Database, Latch, Session};
+pub use insert::{Inserted, OnDuplicateKey};
 pub use key::Key;
-pub use lock_mode::LockMode;
-pub use locks::{END_OF_INDEX, LockInfo, LockOwner, LockStatus, Resource, WaitInfo};
+pub use lock_plan::{LockPlan, RowLock};
+pub use locks::mode::LockMode;
+pub use locks::resource::{END_OF_INDEX, IndexId, LockOwner, ObjectId, Resource};
+pub use locks::session::SessionHandle;
+pub use locks::view::{LockInfo, LockStatus, WaitInfo};
 pub use own_tables::OwnTables;
+pub use range::{Direction, SeekRange};
 pub use row::Row;
-pub use scan::{Direction, Found, LockPlan, RowLock, Scan, ScanPlace, SeekRange};
+pub use scan::{Found, Scan, ScanPlace};
 pub use schema::{
     CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, ForeignKey, HEAP, Identity,
-    Index, IndexId, IndexOptions, KeyColumn, Lifetime, LockEscalation, NamedText, ObjectId, ReferentialAction,
-    TableSchema, Uniqueness, fold,
+    Index, IndexOptions, KeyColumn, Lifetime, LockEscalation, NamedText, ReferentialAction, TableSchema, Uniqueness,
+    fold,
 };
 pub use table::Table;
 pub use transaction::{ChangedRow, Mark, StatementMark, Transaction};
+pub use update::RowChange;
 pub use versions::ReadVersion;
-pub use write::{Inserted, OnDuplicateKey, RowChange};

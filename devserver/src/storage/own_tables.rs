@@ -3,9 +3,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::schema::{ObjectId, TableSchema};
-use super::table::Table;
-use super::transaction::Undo;
+use super::locks::resource::ObjectId;
+use super::schema::TableSchema;
+use super::table::{Table, Undo};
 use crate::error::SqlResult;
 
 /// The table variables of a session. Their numbers are negative, those of all other tables positive.
@@ -63,7 +63,7 @@ impl OwnTables {
         }
     }
 
-    /// See [`super::transaction`].
+    /// See `transaction.rs`.
     pub(super) fn remove_ghosts(&mut self, changes: &[Undo]) {
         for Undo { table, change } in changes {
             if let Some(table) = self.tables.get_mut(table) {

@@ -3,94 +3,27 @@
 //! A [`Scan`] knows no more than the range, where it is, and its [`LockPlan`]; each step seeks from the last key anew.
 //! That is what makes it safe to lose the latch between two steps or in the middle of one, while it waits for a lock.
 //! The locks of a step, in SQL Server's order: the entry of the non-clustered index, then the row in the clustered
-//! index (not if the index covers the query). `README.md` explains what happens at each of them.
+//! index (not if the index covers the query). `locks/README.md` explains what happens at each of them.
 
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::database::{Latch, lock_timeout};
-use super::key::{Key, advance_past_prefix};
-use super::lock_mode::LockMode;
-use super::locks::{Answer, LockOwner, Resource};
+use super::database::Latch;
+use super::key::Key;
+use super::lock_plan::{LockPlan, serializable_heap_mode};
+use super::locks::mode::LockMode;
+use super::locks::resource::{IndexId, LockOwner, ObjectId, Resource};
+use super::locks::wait::{Answer, lock_timeout};
 use super::own_tables::is_own;
+use super::range::{Direction, SeekRange, is_empty};
 use super::row::Row;
-use super::schema::{FIRST_NONCLUSTERED, HEAP, Index, IndexId, Lifetime, ObjectId, TableSchema};
-use super::table::{Entry, Table, encode_column};
+use super::schema::{FIRST_NONCLUSTERED, HEAP, Index, Lifetime, TableSchema};
+use super::table::{Entry, Table};
 use super::transaction::Transaction;
 use super::tree::Tree;
 use super::versions::{ReadVersion, Reader};
 use crate::error::{SqlError, SqlResult};
-use crate::value::Value;
-
-/// The lock that is taken on each row that is read, and on its index entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RowLock {
-    /// NOLOCK: uncommitted inserts and updates are seen, deleted rows are not.
-    None,
-    Shared,
-    Update,
-    Exclusive,
-}
-
-impl RowLock {
-    fn mode(self) -> Option<LockMode> {
-        match self {
-            RowLock::None => None,
-            RowLock::Shared => Some(LockMode::Shared),
-            RowLock::Update => Some(LockMode::Update),
-            RowLock::Exclusive => Some(LockMode::Exclusive),
-        }
-    }
-}
-
-/// Which locks a scan takes, and for how long. The executor derives it from the isolation level, the hints and the kind
-/// of statement:
-///
-/// | statement | table_mode | row | hold |
-/// |---|---|---|---|
-/// | SELECT, READ COMMITTED | IS | Shared | no |
-/// | SELECT, REPEATABLE READ | IS | Shared | yes |
-/// | SELECT WITH (NOLOCK) | Sch-S | None | no |
-/// | SELECT WITH (UPDLOCK), target of UPDATE and DELETE | IX | Update | yes |
-/// | SELECT WITH (XLOCK) | IX | Exclusive | yes |
-/// | WITH (TABLOCK) | S | None | no |
-/// | WITH (TABLOCKX) | X | None | yes |
-/// | HOLDLOCK, SERIALIZABLE | as without | as without | yes, `keep_rejected` and `serializable` |
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LockPlan {
-    pub table_mode: LockMode,
-    pub row: RowLock,
-    /// Keep the row locks until the transaction ends; [`Scan::release_last`] gives those of a row back that did not
-    /// qualify. Without it a lock lasts until the row has been read.
-    pub hold: bool,
-    /// READPAST: skip what is locked.
-    pub readpast: bool,
-    /// NOWAIT: as `SET LOCK_TIMEOUT 0`, for this table.
-    pub no_wait: bool,
-    /// What is read: the rows as they are, or as a snapshot has them, which takes no locks.
-    pub read: ReadVersion,
-    /// REPEATABLE READ and above: rows that were read stay locked even if they do not qualify.
-    pub keep_rejected: bool,
-    /// Nobody may insert what this scan would have found: see `serializable.rs`.
-    pub serializable: bool,
-}
-
-/// The part of an index to scan: the first key columns equal to given values, and at most one range on the column after
-/// them. NULL is a value in `equal` (for IS NULL); a range never includes NULLs.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SeekRange {
-    pub equal: Vec<Value>,
-    /// The bound and whether it belongs to the range.
-    pub lower: Option<(Value, bool)>,
-    pub upper: Option<(Value, bool)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    Forward,
-    Backward,
-}
 
 /// A row that was found.
 #[derive(Debug, Clone)]
@@ -197,7 +130,8 @@ impl Scan {
         };
         scan.reader = scan.choose_reader(latch, tx)?;
         scan.drop_needless_row_locks(latch, tx);
-        scan.set_range(range)?;
+        let keys = range.keys(&scan.schema, index)?;
+        (scan.low, scan.high, scan.whole_key) = (keys.low, keys.high, keys.is_whole_key);
         scan.finished = is_empty(&scan.low, &scan.high);
         if scan.schema.lifetime == Lifetime::Permanent {
             let counts = latch.state().activity.of(table, index);
@@ -226,65 +160,6 @@ impl Scan {
 
     fn drop_needless_row_locks(&mut self, latch: &Latch<'_>, tx: &Transaction) {
         self.row_mode = self.row_mode.filter(|mode| !latch.table_lock_covers(tx, self.table, *mode));
-    }
-
-    /// Translates the range into bounds.
-    fn set_range(&mut self, range: &SeekRange) -> SqlResult<()> {
-        let schema = Arc::clone(&self.schema);
-        let Some(index) = schema.index(self.index) else {
-            if self.index == schema.row_index() && *range == SeekRange::default() {
-                return Ok(());
-            }
-            return Err(SqlError::not_supported(format!("index {} of table '{}'", self.index, schema.name)));
-        };
-        let prefix = Key::encode(|bytes| {
-            for (key, value) in index.key.iter().zip(&range.equal) {
-                encode_column(&schema, *key, value, bytes);
-            }
-        });
-        let columns_left = index.key.len().checked_sub(range.equal.len());
-        let has_inequality = range.lower.is_some() || range.upper.is_some();
-        match columns_left {
-            Some(0) if has_inequality => return Err(range_too_long(index)),
-            None => return Err(range_too_long(index)),
-            _ => {}
-        }
-        if has_inequality {
-            self.set_inequality(index, prefix.as_bytes(), range);
-            return Ok(());
-        }
-        if !range.equal.is_empty() {
-            self.high = before_end_of(prefix.as_bytes());
-            self.low = Bound::Included(prefix);
-        }
-        self.whole_key = index.is_unique() && columns_left == Some(0);
-        Ok(())
-    }
-
-    fn set_inequality(&mut self, index: &Index, prefix: &[u8], range: &SeekRange) {
-        let key = index.key[range.equal.len()];
-        let bytes_of = |value: &Value| {
-            let mut bytes = prefix.to_vec();
-            encode_column(&self.schema, key, value, &mut bytes);
-            bytes
-        };
-        let null = (Value::Null, false);
-        // NULL is the lowest value, so that it ends a range without lower bound.
-        let lower = range.lower.as_ref().unwrap_or(&null);
-        let (first, last) =
-            if key.descending { (range.upper.as_ref(), Some(lower)) } else { (Some(lower), range.upper.as_ref()) };
-        self.low = match first {
-            Some((value, true)) => Bound::Included(Key::new(&bytes_of(value))),
-            Some((value, false)) => after_end_of(&bytes_of(value)),
-            None if prefix.is_empty() => Bound::Unbounded,
-            None => Bound::Included(Key::new(prefix)),
-        };
-        self.high = match last {
-            Some((value, true)) => before_end_of(&bytes_of(value)),
-            Some((value, false)) => Bound::Excluded(Key::new(&bytes_of(value))),
-            None if prefix.is_empty() => Bound::Unbounded,
-            None => before_end_of(prefix),
-        };
     }
 
     /// The next row, locked as the plan says; `None` at the end.
@@ -555,51 +430,8 @@ impl Scan {
     }
 }
 
-/// A heap has no keys whose gaps could be locked: SERIALIZABLE locks the table, exclusively if not only to read.
-fn serializable_heap_mode(plan: LockPlan) -> LockMode {
-    match plan.row {
-        RowLock::None => plan.table_mode,
-        RowLock::Shared => LockMode::Shared,
-        RowLock::Update | RowLock::Exclusive => LockMode::Exclusive,
-    }
-}
-
 fn release(latch: &mut Latch<'_>, tx: &Transaction, locked: LockedRow) {
     for resource in [locked.row, locked.entry].into_iter().flatten() {
         latch.state().locks.release(tx.slot, LockOwner::Transaction, resource);
-    }
-}
-
-fn range_too_long(index: &Index) -> SqlError {
-    SqlError::not_supported(format!("a seek with more values than index '{}' has key columns", index.name))
-}
-
-/// The upper bound that includes every key beginning with `prefix`.
-fn before_end_of(prefix: &[u8]) -> Bound<Key> {
-    let mut has_end = false;
-    let end = Key::encode(|bytes| {
-        bytes.extend_from_slice(prefix);
-        has_end = advance_past_prefix(bytes);
-    });
-    if has_end { Bound::Excluded(end) } else { Bound::Unbounded }
-}
-
-/// The lower bound that excludes every key beginning with `prefix`.
-fn after_end_of(prefix: &[u8]) -> Bound<Key> {
-    let mut bytes = prefix.to_vec();
-    if advance_past_prefix(&mut bytes) {
-        Bound::Included(Key::new(&bytes))
-    } else {
-        // Nothing can be behind a prefix of nothing but 0xFF except what begins with it.
-        Bound::Excluded(Key::new(&[prefix, &[u8::MAX]].concat()))
-    }
-}
-
-/// Whether no key can lie between the bounds.
-fn is_empty(low: &Bound<Key>, high: &Bound<Key>) -> bool {
-    match (low, high) {
-        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
-        (Bound::Included(low), Bound::Included(high)) => low > high,
-        (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) => low >= high,
     }
 }

@@ -4,14 +4,9 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use super::locks::resource::{IndexId, ObjectId};
 use crate::error::{SqlError, SqlResult};
 use crate::value::{Collation, SqlType, Value, compare};
-
-/// The number of a catalog object (a table, and whatever the executor numbers from the same counter).
-pub type ObjectId = i32;
-
-/// The number of an index of a table: [`HEAP`], [`CLUSTERED`], and from 2 on the non-clustered ones, as in sys.indexes.
-pub type IndexId = u16;
 
 /// The "index" of a table without clustered index.
 pub const HEAP: IndexId = 0;

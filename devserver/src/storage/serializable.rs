@@ -3,7 +3,7 @@
 //! A range lock on a key guards the key and the gap before it, down to the key before; the resource "end of the index"
 //! guards the gap behind the last key. A scan locks each key of its range and the first one behind it, so that no gap
 //! of the range is open. Who inserts a key asks for RangeI-N on the next one ([`Latch::test_gaps`], called by
-//! `write.rs`) and thus waits for every scan that would have found it. One whole key of a unique index needs no gap if
+//! `insert.rs` and `update.rs`) and thus waits for every scan that would have found it. One whole key of a unique index needs no gap if
 //! it is there.
 //!
 //! Source: "Transaction locking and row versioning guide" (MicrosoftDocs/sql-docs,
@@ -12,14 +12,15 @@
 use std::ops::Bound;
 
 use super::database::Latch;
+use super::entry_key::{EntryKey, entry_resource, entry_resource_of, row_resource};
 use super::key::Key;
-use super::lock_mode::LockMode;
-use super::locks::{LockOwner, Resource};
-use super::scan::{Attempt, Direction, Found, Scan};
-use super::schema::{FIRST_NONCLUSTERED, HEAP, IndexId, Lifetime, TableSchema};
+use super::locks::mode::LockMode;
+use super::locks::resource::{IndexId, LockOwner, ObjectId, Resource};
+use super::range::Direction;
+use super::scan::{Attempt, Found, Scan};
+use super::schema::{FIRST_NONCLUSTERED, HEAP, Index, Lifetime, TableSchema};
 use super::table::Table;
 use super::transaction::Transaction;
-use super::write::{entry_resource_of, row_resource};
 use crate::error::SqlResult;
 
 /// A key that stands in an index.
@@ -174,6 +175,12 @@ pub(super) struct Arrival<'a> {
     pub(super) key: &'a Key,
     /// What its own lock is on.
     pub(super) resource: Resource,
+}
+
+impl<'a> Arrival<'a> {
+    pub(super) fn of_entry(table: ObjectId, index: &Index, entry: &'a EntryKey) -> Self {
+        Arrival { index: index.id, key: &entry.key, resource: entry_resource(table, index, entry) }
+    }
 }
 
 impl Latch<'_> {

@@ -6,15 +6,14 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::entry_key::{EntryKey, check_key_length, encode_columns, entry_resource_of, row_resource};
 use super::key::Key;
-use super::locks::Resource;
+use super::locks::resource::{IndexId, ObjectId, Resource};
 use super::row::Row;
-use super::schema::{FIRST_NONCLUSTERED, Index, IndexId, KeyColumn, TableSchema, key_too_long, max_key_bytes};
-use super::transaction::Change;
+use super::schema::{FIRST_NONCLUSTERED, Index, TableSchema};
 use super::tree::Tree;
-use super::write::{entry_resource_of, row_resource};
 use crate::error::SqlResult;
-use crate::value::{Value, encode_key};
+use crate::value::Value;
 
 /// What a page holds for certain: of 8,096 bytes for rows as much as leaves room for another one of usual size.
 ///
@@ -49,20 +48,6 @@ pub(super) struct IndexTree {
     live: usize,
 }
 
-/// An index entry as it is to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EntryKey {
-    pub(super) key: Key,
-    pub(super) row_key_start: usize,
-}
-
-impl EntryKey {
-    /// The index columns' part.
-    pub(super) fn prefix(&self) -> &[u8] {
-        &self.key.as_bytes()[..self.row_key_start]
-    }
-}
-
 /// A table with its rows.
 #[derive(Debug)]
 pub struct Table {
@@ -83,6 +68,33 @@ pub(super) struct IdentityCounter {
     pub(super) last: Option<i64>,
     /// The first value to give, where DBCC CHECKIDENT has set another than the seed.
     pub(super) first: Option<i64>,
+}
+
+/// How to take one change back.
+#[derive(Debug)]
+pub(super) struct Undo {
+    pub(super) table: ObjectId,
+    pub(super) change: Change,
+}
+
+#[derive(Debug)]
+pub(super) enum Change {
+    RowInserted(Key),
+    RowGhosted(Key),
+    /// A row was inserted where a ghost lay, mostly the transaction's own; holds the ghost's row.
+    RowRevived(Key, Row),
+    /// Holds the row as it was.
+    RowReplaced(Key, Row),
+    EntryInserted(IndexId, Key),
+    EntryGhosted(IndexId, Key),
+    EntryRevived(IndexId, Key),
+    TableCreated,
+    TableDropped(Box<Table>),
+    Truncated(Box<Table>),
+    IdentityReseeded(IdentityCounter),
+    SchemaReplaced(Arc<TableSchema>),
+    IndexCreated(IndexId, Arc<TableSchema>),
+    IndexDropped(IndexTree, Arc<TableSchema>),
 }
 
 impl Table {
@@ -372,50 +384,4 @@ impl IndexTree {
     pub(super) fn live(&self) -> usize {
         self.live
     }
-}
-
-/// Appends the index columns' part of a key.
-fn encode_columns(schema: &TableSchema, index: &Index, values: &[Value], out: &mut Vec<u8>) {
-    for key in &index.key {
-        encode_column(schema, *key, &values[key.column], out);
-    }
-}
-
-/// Refuses a key that is longer than SQL Server allows.
-fn check_key_length(schema: &TableSchema, index: &Index, values: &[Value]) -> SqlResult<()> {
-    let limit = max_key_bytes(index);
-    let most: usize = index.key.iter().map(|key| stored_bytes_at_most(&values[key.column])).sum();
-    if most > limit {
-        let length = index.key.iter().map(|key| stored_bytes(schema, *key, &values[key.column])).sum();
-        if length > limit {
-            return Err(key_too_long(index, length));
-        }
-    }
-    Ok(())
-}
-
-/// No value takes more bytes than this in a key of SQL Server. Counting the characters is for keys that may be too
-/// long.
-fn stored_bytes_at_most(value: &Value) -> usize {
-    match value {
-        Value::String(text) => 2 * text.len(),
-        Value::Bytes(bytes) => bytes.len(),
-        // decimal(38), the largest of the others.
-        _ => 17,
-    }
-}
-
-/// The bytes a value takes in a key of SQL Server; for all but text and binary an upper bound will do, since 32 columns
-/// of them are never too long.
-fn stored_bytes(schema: &TableSchema, key: KeyColumn, value: &Value) -> usize {
-    match value {
-        Value::String(text) if schema.columns[key.column].sql_type.is_unicode() => 2 * text.encode_utf16().count(),
-        Value::String(text) => text.chars().count(),
-        _ => stored_bytes_at_most(value),
-    }
-}
-
-pub(super) fn encode_column(schema: &TableSchema, key: KeyColumn, value: &Value, out: &mut Vec<u8>) {
-    let column = &schema.columns[key.column];
-    encode_key(value, column.sql_type, column.collation, key.descending, out);
 }

@@ -6,15 +6,15 @@
 //! more and takes the ghosts away.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::database::{Latch, Session, SessionHandle, State};
+use super::database::{Latch, Session};
 use super::key::Key;
-use super::locks::{LockOwner, Resource, Slot};
-use super::row::Row;
-use super::schema::{IndexId, Lifetime, ObjectId, TableSchema};
-use super::table::{IdentityCounter, IndexTree, Table};
+use super::locks::lock::Slot;
+use super::locks::resource::{IndexId, LockOwner, ObjectId, Resource};
+use super::locks::session::SessionHandle;
+use super::schema::Lifetime;
+use super::table::{Change, Undo};
 use super::versions::Place;
 use crate::value::Value;
 
@@ -44,33 +44,6 @@ impl StatementMark {
 pub struct ChangedRow {
     pub before: Option<Vec<Value>>,
     pub after: Option<Vec<Value>>,
-}
-
-/// How to take one change back.
-#[derive(Debug)]
-pub(super) struct Undo {
-    pub(super) table: ObjectId,
-    pub(super) change: Change,
-}
-
-#[derive(Debug)]
-pub(super) enum Change {
-    RowInserted(Key),
-    RowGhosted(Key),
-    /// A row was inserted where a ghost lay, mostly the transaction's own; holds the ghost's row.
-    RowRevived(Key, Row),
-    /// Holds the row as it was.
-    RowReplaced(Key, Row),
-    EntryInserted(IndexId, Key),
-    EntryGhosted(IndexId, Key),
-    EntryRevived(IndexId, Key),
-    TableCreated,
-    TableDropped(Box<Table>),
-    Truncated(Box<Table>),
-    IdentityReseeded(IdentityCounter),
-    SchemaReplaced(Arc<TableSchema>),
-    IndexCreated(IndexId, Arc<TableSchema>),
-    IndexDropped(IndexTree, Arc<TableSchema>),
 }
 
 /// A transaction of a session, which has one at a time. In autocommit mode each statement has its own.
@@ -118,7 +91,7 @@ impl Transaction {
             deadlock_priority: 0,
             session: session.handle(),
             slot: session.slot(),
-            id: session.handle().next_transaction_id(),
+            id: session.next_transaction_id(),
             undo: Vec::new(),
             variable_undo: Vec::new(),
             short_locks: Vec::new(),
@@ -260,95 +233,5 @@ impl Latch<'_> {
         let state = self.state();
         state.locks.release_all(tx.slot, LockOwner::Transaction);
         state.clean_locked_ghosts();
-    }
-}
-
-impl State {
-    /// Applies undo records, the last one first.
-    fn undo(&mut self, changes: Vec<Undo>) {
-        for undo in changes.into_iter().rev() {
-            self.undo_one(undo);
-        }
-    }
-
-    /// Applies undo records, but leaves ghosts of inserted keys whose range lock guards the gap before them: without
-    /// the key nobody would find the lock. Returns the records of these ghosts.
-    fn undo_guarded(&mut self, slot: Slot, changes: Vec<Undo>) -> Vec<Undo> {
-        let mut ghosts = Vec::new();
-        for undo in changes.into_iter().rev() {
-            let table = undo.table;
-            match self.guarded_ghost(slot, &undo) {
-                Some(ghost) => {
-                    ghosts.push(undo);
-                    ghosts.push(Undo { table, change: ghost });
-                }
-                None => self.undo_one(undo),
-            }
-        }
-        ghosts
-    }
-
-    /// Turns what an undo record has inserted into a ghost, if a range lock is on its key.
-    fn guarded_ghost(&mut self, slot: Slot, undo: &Undo) -> Option<Change> {
-        let table = self.tables.get_mut(&undo.table)?;
-        let resource = table.inserted_resource(&undo.change)?;
-        let held = self.locks.held_mode(slot, LockOwner::Transaction, resource);
-        held.filter(|mode| mode.is_range())?;
-        match &undo.change {
-            Change::RowInserted(key) => Some(table.ghost_row(key)),
-            Change::EntryInserted(index, key) => Some(table.ghost_entry(*index, key)),
-            _ => None,
-        }
-    }
-
-    fn undo_one(&mut self, Undo { table, change }: Undo) {
-        match change {
-            Change::TableDropped(dropped) => {
-                self.forget_drop(&dropped);
-                self.add_name(&dropped.schema);
-                self.tables.insert(table, *dropped);
-            }
-            Change::TableCreated => {
-                if let Some(created) = self.tables.remove(&table) {
-                    self.remove_name(&created.schema);
-                }
-            }
-            Change::SchemaReplaced(before) => {
-                if let Some(replaced) = self.tables.get(&table).map(|table| Arc::clone(&table.schema)) {
-                    self.remove_name(&replaced);
-                    self.add_name(&before);
-                }
-                if let Some(table) = self.tables.get_mut(&table) {
-                    table.undo(Change::SchemaReplaced(before));
-                }
-            }
-            change => {
-                self.note_undone(table, &change);
-                if let Some(table) = self.tables.get_mut(&table) {
-                    table.undo(change);
-                }
-            }
-        }
-    }
-
-    /// Takes away what the transaction has deleted, now that nobody can want it back.
-    fn remove_ghosts(&mut self, changes: &[Undo]) {
-        for Undo { table, change } in changes {
-            if self.keeps_ghost(*table, change) {
-                continue;
-            }
-            let Some(table) = self.tables.get_mut(table) else {
-                continue;
-            };
-            table.remove_ghost(change);
-        }
-    }
-
-    fn forget_drops(&mut self, changes: &[Undo]) {
-        for Undo { change, .. } in changes {
-            if let Change::TableDropped(dropped) = change {
-                self.forget_drop(dropped);
-            }
-        }
     }
 }

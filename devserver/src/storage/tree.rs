@@ -286,8 +286,8 @@ impl<V> Block<V> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::fixture::Random;
     use super::*;
+    use crate::storage::tests::fixture::Random;
 
     /// Keys of several lengths, some of them the beginning of others.
     fn random_key(random: &mut Random) -> Vec<u8> {

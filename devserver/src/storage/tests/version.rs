@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::fixture::*;
-use super::*;
+use crate::storage::*;
 use crate::value::Value;
 
 const SNAPSHOT: LockPlan =

@@ -110,7 +110,7 @@ impl LockMode {
     }
 
     /// Whether it locks the gap before a key against inserts, or tests it.
-    pub(super) fn is_range(self) -> bool {
+    pub(crate) fn is_range(self) -> bool {
         self as u8 >= LockMode::RangeSharedShared as u8
     }
 
@@ -149,7 +149,7 @@ impl LockMode {
     }
 
     /// Whether this mode keeps out everything that `other` keeps out.
-    pub(super) fn covers(self, other: LockMode) -> bool {
+    pub(crate) fn covers(self, other: LockMode) -> bool {
         COMPATIBLE[self as usize] & !COMPATIBLE[other as usize] == 0
     }
 

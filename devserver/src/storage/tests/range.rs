@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::fixture::*;
-use super::*;
+use crate::storage::*;
 use crate::value::Value;
 
 const SERIALIZABLE: LockPlan = LockPlan { hold: true, keep_rejected: true, serializable: true, ..READ };

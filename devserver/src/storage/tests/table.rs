@@ -1,7 +1,7 @@
 //! Rows and indexes under one connection: what a change, an error and a rollback leave behind.
 
 use super::fixture::*;
-use super::*;
+use crate::storage::*;
 use crate::value::{Length, SqlType, Value};
 
 fn name(text: &str) -> Value {

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::fixture::*;
-use super::*;
+use crate::storage::*;
 use crate::value::Value;
 
 fn name(text: &str) -> Value {

@@ -1,0 +1,98 @@
+//! Everything that sessions share: what the latch guards.
+
+use std::collections::HashMap;
+
+use rustc_hash::FxHashMap;
+
+use super::activity::Activities;
+use super::key::Key;
+use super::locks::lock_table::LockTable;
+use super::locks::resource::{IndexId, ObjectId};
+use super::schema::{Lifetime, TableSchema, fold};
+use super::table::Table;
+use super::versions::VersionStore;
+
+/// User objects have large numbers in SQL Server; small ones are the system's.
+const FIRST_OBJECT_ID: ObjectId = 100_000;
+
+/// Everything the latch guards.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) tables: FxHashMap<ObjectId, Table>,
+    /// Permanent tables by folded schema and name.
+    pub(super) names: HashMap<(String, String), ObjectId>,
+    /// Tables whose drop is not committed: another session that asks for the name must wait, as it would in SQL Server.
+    pub(super) dropping: HashMap<(String, String), ObjectId>,
+    pub(super) locks: LockTable,
+    pub(super) next_object_id: ObjectId,
+    pub(super) row_version: u64,
+    pub(super) name: String,
+    /// ALLOW_SNAPSHOT_ISOLATION.
+    pub(super) allow_snapshot: bool,
+    /// There while one of the two is on.
+    pub(super) versions: Option<Box<VersionStore>>,
+    pub(super) ghosts: KeptGhosts,
+    pub(super) activity: Activities,
+    /// By scans, ghosts included.
+    pub(super) entries_read: u64,
+}
+
+/// Where ghosts are kept, and which wait for a lock to go.
+#[derive(Debug, Default)]
+pub(super) struct KeptGhosts {
+    pub(super) keep: bool,
+    /// It was on at some time, so that there may be some.
+    pub(super) ever: bool,
+    /// Those that were locked when they were to go.
+    pub(super) locked: Vec<(ObjectId, IndexId, Key)>,
+}
+
+impl State {
+    pub(super) fn new(name: &str) -> Self {
+        State {
+            tables: FxHashMap::default(),
+            names: HashMap::new(),
+            dropping: HashMap::new(),
+            locks: LockTable::default(),
+            next_object_id: FIRST_OBJECT_ID,
+            row_version: 0,
+            name: name.to_string(),
+            allow_snapshot: false,
+            versions: None,
+            ghosts: KeptGhosts::default(),
+            activity: Activities::default(),
+            entries_read: 0,
+        }
+    }
+
+    fn name_of(schema: &TableSchema) -> (String, String) {
+        (fold(&schema.schema), fold(&schema.name))
+    }
+
+    pub(super) fn add_name(&mut self, schema: &TableSchema) {
+        if schema.lifetime == Lifetime::Permanent {
+            self.names.insert(Self::name_of(schema), schema.id);
+        }
+    }
+
+    pub(super) fn remove_name(&mut self, schema: &TableSchema) {
+        let name = Self::name_of(schema);
+        if self.names.get(&name) == Some(&schema.id) {
+            self.names.remove(&name);
+        }
+    }
+
+    pub(super) fn begin_drop(&mut self, table: &Table) {
+        self.remove_name(&table.schema);
+        if table.schema.lifetime == Lifetime::Permanent {
+            self.dropping.insert(Self::name_of(&table.schema), table.schema.id);
+        }
+    }
+
+    pub(super) fn forget_drop(&mut self, table: &Table) {
+        let name = Self::name_of(&table.schema);
+        if self.dropping.get(&name) == Some(&table.schema.id) {
+            self.dropping.remove(&name);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Locks on whole tables, asked for or escalated to.
+
+use std::time::Duration;
+
+use super::database::Latch;
+use super::locks::mode::LockMode;
+use super::locks::resource::{IndexId, LockOwner, ObjectId, Resource};
+use super::locks::wait::Answer;
+use super::own_tables::is_own;
+use super::schema::{Lifetime, LockEscalation};
+use super::transaction::Transaction;
+use crate::error::SqlResult;
+
+/// SQL Server tries to escalate when one statement has taken this many locks on one index, and again after every
+/// [`ESCALATION_RETRY`] more. Source: the locking guide, "Lock escalation".
+const ESCALATION_THRESHOLD: u32 = 5_000;
+const ESCALATION_RETRY: u32 = 1_250;
+
+impl Latch<'_> {
+    /// Locks a table; temporary tables and table variables need no locks. `hold`: until the transaction ends. IX and
+    /// everything stronger is always held.
+    ///
+    /// # Errors
+    ///
+    /// 1222 (lock timeout), 1205 (deadlock victim), 3617 (cancelled), 596 (the server stops).
+    pub fn lock_table(&mut self, tx: &mut Transaction, table: ObjectId, mode: LockMode, hold: bool) -> SqlResult<()> {
+        self.lock_table_within(tx, table, mode, hold, tx.lock_timeout)
+    }
+
+    pub(super) fn lock_table_within(
+        &mut self,
+        tx: &mut Transaction,
+        table: ObjectId,
+        mode: LockMode,
+        hold: bool,
+        timeout: Option<Duration>,
+    ) -> SqlResult<()> {
+        if is_own(table) {
+            return Ok(());
+        }
+        let lifetime = self.state().tables.get(&table).map(|table| table.schema.lifetime);
+        if lifetime.is_some_and(|lifetime| lifetime != Lifetime::Permanent) {
+            return Ok(());
+        }
+        if mode == LockMode::IntentExclusive && tx.intent_tables.contains(&table) {
+            return Ok(());
+        }
+        let resource = Resource::Table(table);
+        self.acquire(tx, LockOwner::Transaction, resource, mode, timeout)?;
+        tx.locks_whole_tables |=
+            !matches!(mode, LockMode::SchemaStability | LockMode::IntentShared | LockMode::IntentExclusive);
+        if mode.covers(LockMode::IntentExclusive) {
+            tx.intent_tables.push(table);
+        } else if !hold {
+            tx.short_locks.push(resource);
+        }
+        Ok(())
+    }
+
+    /// Whether the transaction's lock on the whole table makes key locks of this mode needless.
+    pub(super) fn table_lock_covers(&self, tx: &Transaction, table: ObjectId, mode: LockMode) -> bool {
+        if !tx.locks_whole_tables {
+            return false;
+        }
+        let held = self.state_ref().locks.held_mode(tx.slot, LockOwner::Transaction, Resource::Table(table));
+        match held {
+            Some(LockMode::Exclusive | LockMode::SchemaModification) => true,
+            Some(LockMode::Shared | LockMode::Update | LockMode::SharedIntentExclusive) => mode == LockMode::Shared,
+            _ => false,
+        }
+    }
+
+    /// Counts a key lock that is kept, and escalates to a table lock when the statement has too many in one index.
+    pub(super) fn count_key_lock(&mut self, tx: &mut Transaction, resource: Resource) {
+        let Resource::Key { object, index, .. } = resource else {
+            return;
+        };
+        let position = tx.key_locks.iter().position(|(table, id, _)| *table == object && *id == index);
+        let position = position.unwrap_or_else(|| {
+            tx.key_locks.push((object, index, 0));
+            tx.key_locks.len() - 1
+        });
+        let count = &mut tx.key_locks[position].2;
+        *count += 1;
+        let is_due = *count >= ESCALATION_THRESHOLD && (*count - ESCALATION_THRESHOLD).is_multiple_of(ESCALATION_RETRY);
+        if is_due {
+            self.escalate(tx, object, index);
+        }
+    }
+
+    /// Tries to replace the key locks of a table by one lock on the table. If others stand against it, all stays as it
+    /// is.
+    fn escalate(&mut self, tx: &mut Transaction, table: ObjectId, index: IndexId) {
+        let escalation = self.state().tables.get(&table).map(|table| table.schema.lock_escalation);
+        if escalation.is_none_or(|escalation| escalation == LockEscalation::Disable) {
+            return;
+        }
+        self.state().activity.of(table, index).promotion_attempts += 1;
+        let resource = Resource::Table(table);
+        let intent = self.state().locks.held_mode(tx.slot, LockOwner::Transaction, resource);
+        let mode = if intent == Some(LockMode::IntentShared) { LockMode::Shared } else { LockMode::Exclusive };
+        let answer = self.state().locks.request(tx.slot, LockOwner::Transaction, resource, mode);
+        if answer == Answer::Blocked {
+            return;
+        }
+        self.state().activity.of(table, index).promotions += 1;
+        self.state().locks.release_keys(tx.slot, table);
+        tx.locks_whole_tables = true;
+        tx.escalations += 1;
+    }
+}
