@@ -13,7 +13,7 @@ use crate::catalog::principal::SecurableId;
 use crate::catalog::system_view::SystemView;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::session_state::SessionState;
-use crate::execute::variables::Declarations;
+use crate::plan::declarations::Declarations;
 use crate::plan::options::PlanOptions;
 use crate::plan::query::{AggregateCall, OutputColumn, TableHandle, TablePlace, WindowFunction};
 use crate::plan::scalar::{CollationLabel, Node, Scalar, SlotSet, slot_bit};

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::catalog::parameter::Parameter;
 use crate::catalog::principal::Principals;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::variables::Parameter;
 use crate::session::batch::CompiledBatch;
 use crate::storage::{ObjectId, TableSchema, fold};
 use crate::tsql::ast::{FunctionBody, ObjectName, SelectStatement, Statement, TriggerEvent};

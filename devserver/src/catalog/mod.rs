@@ -4,6 +4,7 @@ pub mod catalog;
 pub mod database;
 pub mod lock_view;
 pub mod object_name;
+pub mod parameter;
 pub mod principal;
 pub mod system_view;
 pub mod view;

@@ -2,6 +2,7 @@
 
 pub mod access_path;
 pub mod change;
+pub mod declarations;
 pub mod index_activity;
 pub mod next_value_forbidden;
 pub mod options;

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use crate::bind::binder::display_name;
 use crate::catalog::catalog::{DBO, Object, Procedure};
 use crate::catalog::object_name::ParsedName;
+use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
-use crate::execute::variables::{Activation, Declarations, Parameter, VariableType};
+use crate::execute::variables::Activation;
+use crate::plan::declarations::Declarations;
 use crate::session::batch::{
     Argument, ArgumentSource, CompiledBatch, Control, ExecuteStep, ExecuteTarget, Failure, Origin, StepResult,
 };

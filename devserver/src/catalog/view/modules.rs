@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::catalog::catalog::{Object, Synonym, Trigger};
+use crate::catalog::parameter::{Parameter, VariableType};
 use crate::catalog::system_view::{ColumnDescription, bit, date, text, type_facts, type_number};
 use crate::catalog::view::tables::catalog_row;
 use crate::catalog::view::{
     BIT, CODE, CatalogView, Facts, INT, NAME, TEXT, TINY, WHEN, WORD, nvarchar, object_columns,
 };
-use crate::execute::variables::{Parameter, VariableType};
 use crate::tsql::ast::TriggerEvent;
 use crate::value::{SqlType, Value};
 
