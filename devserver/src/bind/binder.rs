@@ -5,14 +5,13 @@
 
 use std::sync::Arc;
 
-use crate::bind::next_value_forbidden::NextValues;
-use crate::bind::recursion::Recursion;
 use crate::catalog::catalog::{DBO, Object, UserType, View};
 use crate::catalog::database::Database;
 use crate::catalog::principal::SecurableId;
 use crate::catalog::system_view::SystemView;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::session_state::SessionState;
+use crate::plan::cell::{PermissionNeed, Uses};
 use crate::plan::declarations::Declarations;
 use crate::plan::options::PlanOptions;
 use crate::plan::query::{AggregateCall, OutputColumn, TableHandle, TablePlace, WindowFunction};
@@ -20,16 +19,6 @@ use crate::plan::scalar::{CollationLabel, Node, Scalar, SlotSet, slot_bit};
 use crate::storage::{Latch, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{ColumnRef, Cte, Expr, Ident, ObjectName, TableHint, TypeArguments, TypeName};
 use crate::value::{Collation, Length, SqlType};
-
-/// A permission that a statement needs when it does not run under ownership chaining.
-#[derive(Debug, Clone)]
-pub struct PermissionNeed {
-    pub permission: &'static str,
-    pub on: SecurableId,
-    /// Schema and name, for the message.
-    pub schema: Arc<str>,
-    pub name: Arc<str>,
-}
 
 /// A column that can be named.
 #[derive(Debug, Clone)]
@@ -94,16 +83,6 @@ impl QueryScope {
     }
 }
 
-/// What a statement or an expression needs of the storage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Uses {
-    Nothing,
-    /// Table variables, which nobody else sees.
-    OwnTables,
-    /// Tables, or a function that looks into the catalog: it runs under the latch.
-    Database,
-}
-
 /// The binding of one statement.
 pub struct Binder<'a> {
     pub database: &'a Database,
@@ -137,7 +116,7 @@ pub struct Binder<'a> {
     /// The recursive CTEs whose members are being bound.
     pub recursions: Vec<Recursion>,
     /// The parameters of the function that is being bound.
-    pub function_arguments: Option<crate::session::ddl::function::Arguments>,
+    pub function_arguments: Option<crate::bind::binder::Arguments>,
     /// The views being expanded, so that one that contains itself ends.
     pub view_depth: usize,
     /// The table hints on the views that are being bound: those of the tables they refer to.
@@ -644,4 +623,24 @@ pub fn system_type_for_cast(name: &TypeName) -> SqlResult<Option<SqlType>> {
         Some(SqlType::VarBinary(_)) => Some(SqlType::VarBinary(Length::Limit(30))),
         other => other,
     })
+}
+
+/// The parameters of the function that is being bound, by folded name.
+pub type Arguments = Vec<(String, Scalar)>;
+
+/// The recursive CTE whose members are being bound.
+#[derive(Debug, Clone)]
+pub struct Recursion {
+    pub place: usize,
+    pub name: Ident,
+    pub columns: Vec<OutputColumn>,
+    pub column_names: Vec<Ident>,
+    pub working: usize,
+}
+
+/// How many were met so far in the statement that is being bound.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NextValues {
+    pub all: usize,
+    pub without_over: usize,
 }

@@ -8,10 +8,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
-use crate::bind::binder::{Binder, Uses, system_type};
+use crate::bind::binder::{Binder, system_type};
 use crate::bind::expression::implicit;
+use crate::bind::foreign_key_definition;
 use crate::bind::label::Labels;
 use crate::bind::{select_into, table_definition};
 use crate::catalog::catalog::{UserType, UserTypeKind};
@@ -19,38 +18,22 @@ use crate::catalog::database::Database;
 use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::session_state::SessionState;
+use crate::plan::batch::{CompiledBatch, ExecuteStep, Step, StepKind};
+use crate::plan::cell::{BoundPlan, Cell, Plan, Source, Uses};
 use crate::plan::change::{BoundAction, OutputPlan};
+use crate::plan::cursor::{CursorSource, CursorStep, Motion};
 use crate::plan::declarations::Declarations;
 use crate::plan::options::PlanOptions;
 use crate::plan::scalar::Scalar;
 use crate::plan::select_statement::SelectStatementPlan;
-use crate::session::batch::{BoundPlan, CompiledBatch, ExecuteStep, Plan, Step, StepKind};
-use crate::session::cursor::{CursorSource, CursorStep, Motion};
-use crate::session::ddl::foreign_key;
-use crate::session::trigger::TriggerTarget;
+use crate::plan::trigger::TriggerTarget;
 use crate::storage::{Latch, TableSchema, fold};
 use crate::tsql::ast::{
-    Argument, ArgumentValue, AssignOp, BinaryOp, ColumnRef, CursorDefinition, CursorName, DmlCondition, Execute,
-    ExecuteTarget, Expr, Fetch, FetchDirection, Ident, IdentityCheck, InsertSource, Predicate, RaiseError,
-    SelectStatement, Statement, StatementKind, TriggerEvent, TypeName, VariableDeclaration,
+    Argument, ArgumentValue, AssignOp, BinaryOp, ColumnRef, CursorDefinition, CursorName, Execute, ExecuteTarget, Expr,
+    Fetch, FetchDirection, Ident, IdentityCheck, InsertSource, RaiseError, SelectStatement, Statement, StatementKind,
+    TriggerEvent, TypeName, VariableDeclaration,
 };
 use crate::value::{Length, SqlType};
-
-/// Something to be bound and kept.
-#[derive(Debug)]
-pub struct Cell {
-    source: Source,
-    /// The plan, with the version of the catalog it was made under.
-    plan: Mutex<Option<Arc<BoundPlan>>>,
-}
-
-#[derive(Debug)]
-pub enum Source {
-    /// An expression, converted to a type if one is given.
-    Expr(Expr, Option<SqlType>),
-    Condition(Predicate),
-    Statement(StatementKind),
-}
 
 /// What binding needs to know of the world.
 #[derive(Clone, Copy)]
@@ -62,46 +45,13 @@ pub struct Surroundings<'a> {
     pub schema: &'a Arc<str>,
 }
 
-/// A missing table is no reason to refuse the batch, nor is what depends on SET IDENTITY_INSERT.
-fn is_deferred(error: &SqlError) -> bool {
-    matches!(error.number, 208 | 544 | 545)
-}
-
-impl Cell {
-    /// The cursor of WHERE CURRENT OF.
-    pub fn current_of(&self) -> Option<&CursorName> {
-        let condition = match &self.source {
-            Source::Statement(StatementKind::Update(update)) => &update.condition,
-            Source::Statement(StatementKind::Delete(delete)) => &delete.condition,
-            _ => return None,
-        };
-        match condition {
-            Some(DmlCondition::CurrentOf(name)) => Some(name),
-            _ => None,
-        }
-    }
-
-    pub fn new(source: Source) -> Cell {
-        Cell { source, plan: Mutex::new(None) }
-    }
-
-    /// The plan, if it is still good.
-    pub fn kept(&self, version: u64) -> Option<Arc<BoundPlan>> {
-        let kept = self.plan.lock();
-        kept.as_ref().filter(|plan| plan.uses == Uses::Nothing || plan.version == version).cloned()
-    }
-
-    /// Binds anew.
-    pub fn bind(
-        &self,
-        surroundings: Surroundings<'_>,
-        declarations: &Declarations,
-        version: u64,
-    ) -> SqlResult<Arc<BoundPlan>> {
-        let Surroundings { database, latch, state, schema } = surroundings;
+impl Surroundings<'_> {
+    /// Binds a cell anew.
+    pub fn bind(self, cell: &Cell, declarations: &Declarations, version: u64) -> SqlResult<Arc<BoundPlan>> {
+        let Surroundings { database, latch, state, schema } = self;
         let mut binder = Binder::new(database, latch, state, declarations);
         binder.default_schema = Arc::clone(schema);
-        let plan = bind_source(&mut binder, &self.source)?;
+        let plan = bind_source(&mut binder, &cell.source)?;
         let triggers = bind_fired_triggers(&binder, &plan)?;
         let bound = Arc::new(BoundPlan {
             plan,
@@ -113,10 +63,15 @@ impl Cell {
         });
         // What another session would bind otherwise is not kept.
         if !binder.uses_temporary && state.identity_insert.is_none() {
-            *self.plan.lock() = Some(Arc::clone(&bound));
+            cell.keep(&bound);
         }
         Ok(bound)
     }
+}
+
+/// A missing table is no reason to refuse the batch, nor is what depends on SET IDENTITY_INSERT.
+fn is_deferred(error: &SqlError) -> bool {
+    matches!(error.number, 208 | 544 | 545)
 }
 
 fn bind_source(binder: &mut Binder<'_>, source: &Source) -> SqlResult<Plan> {
@@ -262,7 +217,7 @@ impl<'a> Compiler<'a> {
     /// A cell, bound at once if that is possible already.
     fn cell(&self, source: Source) -> SqlResult<Cell> {
         let cell = Cell::new(source);
-        match cell.bind(self.surroundings, &self.declarations, self.version) {
+        match self.surroundings.bind(&cell, &self.declarations, self.version) {
             Ok(_) => Ok(cell),
             Err(error) if is_deferred(&error) => Ok(cell),
             Err(error) => Err(error),
@@ -353,7 +308,7 @@ impl<'a> Compiler<'a> {
             StatementKind::Print(message) => StepKind::Print(self.expr(message, Some(SqlType::NVarChar(Length::Max)))?),
             StatementKind::Declare(declarations) => self.declare(declarations)?,
             StatementKind::DeclareTable { name, definition } => {
-                foreign_key::refuse(&definition.constraints)?;
+                foreign_key_definition::refuse(&definition.constraints)?;
                 let template = {
                     let mut binder = self.binder();
                     table_definition::template(&mut binder, name, "dbo", definition)?
@@ -546,23 +501,23 @@ impl<'a> Compiler<'a> {
             arguments.push(self.argument(argument)?);
         }
         let target = match &execute.target {
-            ExecuteTarget::Procedure(name) => crate::session::batch::ExecuteTarget::Procedure(name.clone()),
+            ExecuteTarget::Procedure(name) => crate::plan::batch::ExecuteTarget::Procedure(name.clone()),
             ExecuteTarget::Variable(name) => {
-                crate::session::batch::ExecuteTarget::Variable(self.declarations.scalar(name)?.0)
+                crate::plan::batch::ExecuteTarget::Variable(self.declarations.scalar(name)?.0)
             }
-            ExecuteTarget::Text(expr) => crate::session::batch::ExecuteTarget::Text(Box::new(
+            ExecuteTarget::Text(expr) => crate::plan::batch::ExecuteTarget::Text(Box::new(
                 self.expr(expr, Some(SqlType::NVarChar(Length::Max)))?,
             )),
         };
         Ok(ExecuteStep { return_place, target, arguments })
     }
 
-    fn argument(&mut self, argument: &Argument) -> SqlResult<crate::session::batch::Argument> {
+    fn argument(&mut self, argument: &Argument) -> SqlResult<crate::plan::batch::Argument> {
         let value = match &argument.value {
             ArgumentValue::Constant(expr) => {
-                crate::session::batch::ArgumentSource::Value(Box::new(self.expr(expr, None)?))
+                crate::plan::batch::ArgumentSource::Value(Box::new(self.expr(expr, None)?))
             }
-            ArgumentValue::Default => crate::session::batch::ArgumentSource::Default,
+            ArgumentValue::Default => crate::plan::batch::ArgumentSource::Default,
             ArgumentValue::Variable { name, output } => {
                 let Some((place, variable)) = self.declarations.find(name) else {
                     return Err(SqlError::new(137, format!("Must declare the scalar variable \"{name}\"."))
@@ -571,7 +526,7 @@ impl<'a> Compiler<'a> {
                 };
                 match &variable.ty {
                     VariableType::Scalar(ty) => {
-                        crate::session::batch::ArgumentSource::Variable { place, ty: *ty, output: *output }
+                        crate::plan::batch::ArgumentSource::Variable { place, ty: *ty, output: *output }
                     }
                     VariableType::Table(_) | VariableType::TableType { .. } => {
                         if *output {
@@ -581,12 +536,12 @@ impl<'a> Compiler<'a> {
                             )
                             .severity(15));
                         }
-                        crate::session::batch::ArgumentSource::Table { place, ty: variable.ty.clone() }
+                        crate::plan::batch::ArgumentSource::Table { place, ty: variable.ty.clone() }
                     }
                 }
             }
         };
-        Ok(crate::session::batch::Argument { name: argument.name.clone(), value })
+        Ok(crate::plan::batch::Argument { name: argument.name.clone(), value })
     }
 }
 

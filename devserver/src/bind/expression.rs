@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::{Binder, Uses, system_type_for_cast};
+use crate::bind::binder::{Binder, system_type_for_cast};
 use crate::error::{SqlError, SqlResult};
+use crate::plan::cell::Uses;
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::scalar::{
     CollationLabel, CompareOp, Condition, LikeCondition, Node, Scalar, compares_alike, comparison_collation,

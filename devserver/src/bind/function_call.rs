@@ -1,10 +1,11 @@
 //! Binds function calls: aggregates, window functions, functions about the server and the session, and the scalar
 //! functions of [`crate::value`].
 
-use crate::bind::binder::{Binder, Clause, QueryScope, Uses};
+use crate::bind::binder::{Binder, Clause, QueryScope};
 use crate::bind::expression::{implicit, is_null};
 use crate::bind::window::is_window_only;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::cell::Uses;
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::query::{AggregateCall, AggregateFunction, SortKey, WindowKind};
 use crate::plan::scalar::{CollationLabel, FunctionNode, Node, Scalar};

@@ -1,8 +1,9 @@
 //! Binds sys.dm_db_index_operational_stats.
 
-use crate::bind::binder::{Binder, Uses, display_name};
+use crate::bind::binder::{Binder, display_name};
 use crate::bind::expression::implicit;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::cell::Uses;
 use crate::plan::index_activity::{COUNTS, NAME};
 use crate::plan::relation::Relation;
 use crate::plan::scalar::{Scalar, slot_bit};

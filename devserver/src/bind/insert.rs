@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::{Binder, QueryScope, ResolvedTable, Uses};
+use crate::bind::binder::{Binder, QueryScope, ResolvedTable};
 use crate::bind::expression::implicit;
 use crate::bind::foreign_key::Changes;
 use crate::bind::modify::{assigned_twice, computed_column, read_only_table};
 use crate::bind::next_value_forbidden::takes_next_value;
 use crate::bind::source::column_types;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::cell::Uses;
 use crate::plan::change::{InsertPlan, InsertRows, InsertTarget};
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::options::PlanOptions;

@@ -2,9 +2,10 @@
 //!
 //! Source: "MERGE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/merge-transact-sql.md).
 
-use crate::bind::binder::{Binder, QueryScope, Uses, VisibleSource};
+use crate::bind::binder::{Binder, QueryScope, VisibleSource};
 use crate::bind::foreign_key::Changes;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::cell::Uses;
 use crate::plan::change::{BoundAction, BoundAssignment, BoundClause, InsertTarget, MergePlan};
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::options::PlanOptions;

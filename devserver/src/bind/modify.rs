@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::{Binder, QueryScope, Uses, VisibleColumn, VisibleSource};
+use crate::bind::binder::{Binder, QueryScope, VisibleColumn, VisibleSource};
 use crate::bind::expression::{binary_op, bind_binary, implicit};
 use crate::bind::foreign_key::Changes;
 use crate::bind::insert::count_mismatch;
 use crate::bind::query::Item;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::cell::Uses;
 use crate::plan::change::{BoundAssignment, DeletePlan, OutputPlan, UpdatePlan};
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::options::PlanOptions;

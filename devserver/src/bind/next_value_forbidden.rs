@@ -5,13 +5,6 @@ use crate::error::SqlResult;
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::scalar::{Node, Scalar};
 
-/// How many were met so far in the statement that is being bound.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct NextValues {
-    pub all: usize,
-    pub without_over: usize,
-}
-
 impl Binder<'_> {
     /// Binds what must not contain NEXT VALUE FOR.
     pub fn without_next_value<T>(

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::Binder;
+use crate::bind::binder::{Binder, Recursion};
 use crate::bind::query::BoundQuery;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::query::{Body, OutputColumn, QueryPlan, RecursivePlan};
@@ -17,16 +17,6 @@ use crate::tsql::ast::{Cte, Ident, JoinKind, QueryBody, Select, SetOperator, Tab
 
 /// How often the members run if MAXRECURSION does not say otherwise.
 pub const DEFAULT_LIMIT: u32 = 100;
-
-/// The recursive CTE whose members are being bound.
-#[derive(Debug, Clone)]
-pub struct Recursion {
-    pub place: usize,
-    name: Ident,
-    columns: Vec<OutputColumn>,
-    column_names: Vec<Ident>,
-    working: usize,
-}
 
 /// How a query mentions a CTE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

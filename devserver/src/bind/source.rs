@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::{Binder, Clause, QueryScope, ResolvedTable, Uses, VisibleColumn, VisibleSource};
+use crate::bind::binder::{Binder, Clause, QueryScope, ResolvedTable, VisibleColumn, VisibleSource};
 use crate::bind::expression::implicit;
 use crate::bind::index_activity;
 use crate::bind::query::{Block, BoundQuery};
 use crate::bind::recursion::is_recursive;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::cell::Uses;
 use crate::plan::query::{OutputColumn, QueryPlan, TableHandle, TablePlace};
 use crate::plan::relation::{BlockRelation, JoinRelation, Relation, TableRelation};
 use crate::plan::scalar::{Scalar, slot_bit};
@@ -267,7 +268,7 @@ impl Binder<'_> {
         let catalog = self.database.catalog.read();
         let Some(entry) = catalog.schema(schema) else { return };
         let on = crate::catalog::principal::SecurableId::Object { id, schema: entry.id };
-        self.needs.push(crate::bind::binder::PermissionNeed {
+        self.needs.push(crate::plan::cell::PermissionNeed {
             permission,
             on,
             schema: Arc::clone(schema),

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::catalog::parameter::Parameter;
 use crate::catalog::principal::Principals;
 use crate::error::{SqlError, SqlResult};
-use crate::session::batch::CompiledBatch;
+use crate::plan::batch::CompiledBatch;
 use crate::storage::{ObjectId, TableSchema, fold};
 use crate::tsql::ast::{FunctionBody, ObjectName, SelectStatement, Statement, TriggerEvent};
 use crate::value::{Day, SqlType, Ticks};

@@ -1,7 +1,10 @@
 //! Plans as plain data, and the access paths in them.
 
 pub mod access_path;
+pub mod batch;
+pub mod cell;
 pub mod change;
+pub mod cursor;
 pub mod declarations;
 pub mod index_activity;
 pub mod next_value_forbidden;
@@ -15,3 +18,4 @@ pub mod system_function;
 pub mod table_function;
 pub mod table_hints;
 pub mod table_rules;
+pub mod trigger;

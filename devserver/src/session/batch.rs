@@ -15,155 +15,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::bind::binder::{PermissionNeed, Uses};
-use crate::bind::compile::{Cell, Surroundings};
-use crate::catalog::catalog::UserType;
-use crate::catalog::parameter::VariableType;
+use crate::bind::compile::Surroundings;
 use crate::error::{STALE_PLAN, SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run, Storage};
 use crate::execute::modify::{self, StatementResult};
 use crate::execute::variables::Activation;
 use crate::execute::{merge, select_into};
-use crate::plan::change::{DeletePlan, InsertPlan, MergePlan, UpdatePlan};
-use crate::plan::declarations::Declarations;
-use crate::plan::scalar::{Condition, Scalar};
+use crate::plan::batch::{CompiledBatch, ExecuteStep, Step, StepKind};
+use crate::plan::cell::{BoundPlan, Cell, Plan, Uses};
 use crate::plan::select_statement::SelectStatementPlan;
-use crate::session::cursor::CursorStep;
 use crate::session::output::{CapturedRows, Output};
 use crate::session::session::Session;
-use crate::session::trigger::TriggerTarget;
-use crate::storage::TableSchema;
 use crate::tds::token::StatementKind as DoneKind;
-use crate::tsql::ast::{CursorName, Ident, IdentityCheck, IsolationLevel, ObjectName, SessionOption, StatementKind};
+use crate::tsql::ast::{CursorName, IdentityCheck, IsolationLevel};
 use crate::value::{self, Length, SqlType, Value};
-
-/// A batch, procedure body or dynamic text, ready to run.
-#[derive(Debug)]
-pub struct CompiledBatch {
-    pub steps: Vec<Step>,
-    pub declarations: Declarations,
-    /// The table variables to be made before the first step.
-    pub table_variables: Vec<(usize, Arc<TableSchema>)>,
-    /// The user-defined types of table variables: they need a permission.
-    pub table_types: Vec<Arc<UserType>>,
-    /// Where names without schema are looked for first.
-    pub schema: Arc<str>,
-}
-
-#[derive(Debug)]
-pub struct Step {
-    pub line: u32,
-    pub kind: StepKind,
-}
-
-#[derive(Debug)]
-pub enum StepKind {
-    Query(Cell),
-    InsertExecute(Cell, Box<ExecuteStep>),
-    Set(usize, Cell),
-    Declare(Vec<(usize, Option<Cell>)>),
-    Block(Vec<Step>),
-    If {
-        condition: Cell,
-        then: Box<Step>,
-        otherwise: Option<Box<Step>>,
-    },
-    While {
-        condition: Cell,
-        body: Box<Step>,
-    },
-    Break,
-    Continue,
-    Goto(usize),
-    Label(usize),
-    Return(Option<Cell>),
-    TryCatch {
-        body: Vec<Step>,
-        handler: Vec<Step>,
-    },
-    Throw {
-        number: Cell,
-        message: Cell,
-        state: Cell,
-    },
-    Rethrow,
-    RaiseError {
-        message: Cell,
-        severity: Cell,
-        state: Cell,
-        arguments: Vec<Cell>,
-        set_error: bool,
-    },
-    Print(Cell),
-    SetLockTimeout(Cell),
-    SetDeadlockPriority(Cell),
-    SetContextInfo(Cell),
-    WaitForDelay(Cell),
-    WaitForTime(Cell),
-    SetRowCount(Cell),
-    CheckIdentity {
-        table: Cell,
-        check: IdentityCheck<Cell>,
-        silent: bool,
-    },
-    Cursor(Box<CursorStep>),
-    Execute(Box<ExecuteStep>),
-    /// DDL, SET, transactions, permissions: nothing in them has to be bound before.
-    Other(Arc<StatementKind>),
-    Nothing,
-}
-
-#[derive(Debug)]
-pub struct ExecuteStep {
-    pub return_place: Option<usize>,
-    pub target: ExecuteTarget,
-    pub arguments: Vec<Argument>,
-}
-
-#[derive(Debug)]
-pub enum ExecuteTarget {
-    Procedure(ObjectName),
-    Variable(usize),
-    Text(Box<Cell>),
-}
-
-#[derive(Debug)]
-pub struct Argument {
-    pub name: Option<Ident>,
-    pub value: ArgumentSource,
-}
-
-#[derive(Debug)]
-pub enum ArgumentSource {
-    Value(Box<Cell>),
-    Variable { place: usize, ty: SqlType, output: bool },
-    Table { place: usize, ty: VariableType },
-    Default,
-}
-
-/// The plan of one statement, condition or expression.
-#[derive(Debug)]
-pub struct BoundPlan {
-    pub plan: Plan,
-    pub slots: usize,
-    pub needs: Vec<PermissionNeed>,
-    /// If anything, a change of the catalog makes the plan stale.
-    pub uses: Uses,
-    /// The triggers that the statement fires.
-    pub triggers: Option<TriggerTarget>,
-    pub version: u64,
-}
-
-#[derive(Debug)]
-pub enum Plan {
-    Scalar(Scalar),
-    Condition(Condition),
-    Select(SelectStatementPlan),
-    Insert(Box<InsertPlan>),
-    Update(Box<UpdatePlan>),
-    Delete(Box<DeletePlan>),
-    Merge(Box<MergePlan>),
-}
 
 /// What comes after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -752,7 +617,7 @@ impl Session {
         let latch = database.storage.latch();
         let surroundings =
             Surroundings { database: &database, latch: &latch, state: &self.state, schema: &compiled.schema };
-        cell.bind(surroundings, &compiled.declarations, version)
+        surroundings.bind(cell, &compiled.declarations, version)
     }
 
     /// Runs `f` with what it needs. With tables it is a statement: with a transaction of its own if none is open, and
@@ -1007,28 +872,6 @@ fn time_of_day(time: &Value, ty: Option<SqlType>) -> SqlResult<u64> {
     match value::convert(time.clone(), from, SqlType::Time(7), None, true).map_err(|_| invalid())? {
         Value::Time(ticks) => Ok(ticks),
         _ => Err(invalid()),
-    }
-}
-
-impl Step {
-    /// `SET NOEXEC OFF`, the one statement that is done while NOEXEC is ON; inside of no other statement.
-    fn ends_no_exec(&self) -> bool {
-        let StepKind::Other(statement) = &self.kind else { return false };
-        matches!(&**statement, StatementKind::SetOptions { options, on: false } if options.contains(&SessionOption::NoExec))
-    }
-
-    /// Whether the label stands in it, however deep.
-    fn holds(&self, label: usize) -> bool {
-        match &self.kind {
-            StepKind::Label(own) => *own == label,
-            StepKind::Block(steps) => steps.iter().any(|step| step.holds(label)),
-            StepKind::If { then, otherwise, .. } => {
-                then.holds(label) || otherwise.as_ref().is_some_and(|otherwise| otherwise.holds(label))
-            }
-            StepKind::While { body, .. } => body.holds(label),
-            StepKind::TryCatch { body, handler } => body.iter().chain(handler).any(|step| step.holds(label)),
-            _ => false,
-        }
     }
 }
 

@@ -13,17 +13,18 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::bind::binder::Uses;
-use crate::bind::compile::{Cell, Surroundings};
+use crate::bind::compile::Surroundings;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::evaluate::all_hold;
 use crate::execute::frame::{Flow, Frame, Run, SlotRow};
 use crate::execute::operator::{compare_keys, eval_keys, limit_values, open_scan, run_operator, run_query};
 use crate::execute::variables::Activation;
-use crate::plan::declarations::Declarations;
+use crate::plan::batch::CompiledBatch;
+use crate::plan::cell::{BoundPlan, Plan, Uses};
+use crate::plan::cursor::{CursorSource, CursorStep, Motion};
 use crate::plan::query::{Body, Operator, OutputColumn, SelectPlan, TableScan};
 use crate::plan::select_statement::SelectStatementPlan;
-use crate::session::batch::{BoundPlan, CompiledBatch, Plan, SimpleFailure};
+use crate::session::batch::SimpleFailure;
 use crate::session::output::Output;
 use crate::session::session::Session;
 use crate::storage::{CLUSTERED, Key, ObjectId, ScanPlace, SeekRange, fold};
@@ -33,53 +34,6 @@ use crate::value::{self, SqlType, Value};
 
 /// A cursor that names and variables can share.
 pub type SharedCursor = Arc<Mutex<Cursor>>;
-
-/// The query of a cursor as the batch was compiled.
-#[derive(Debug)]
-pub struct CursorSource {
-    pub cell: Cell,
-    pub declarations: Declarations,
-    pub schema: Arc<str>,
-    pub definition: CursorDefinition,
-}
-
-/// A statement about cursors.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "each is made once, and most are FETCH")]
-pub enum CursorStep {
-    Declare {
-        name: Arc<str>,
-        source: Arc<CursorSource>,
-    },
-    /// `SET @c = CURSOR …`.
-    Set {
-        variable: Arc<str>,
-        source: Arc<CursorSource>,
-    },
-    /// `SET @c = cursor`.
-    Assign {
-        variable: Arc<str>,
-        from: CursorName,
-    },
-    Open(CursorName),
-    Close(CursorName),
-    Deallocate(CursorName),
-    Fetch {
-        motion: Motion,
-        cursor: CursorName,
-        into: Vec<(usize, SqlType)>,
-    },
-}
-
-#[derive(Debug)]
-pub enum Motion {
-    Next,
-    Prior,
-    First,
-    Last,
-    Absolute(Cell),
-    Relative(Cell),
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Model {
@@ -357,7 +311,7 @@ impl Session {
         let latch = database.storage.latch();
         let surroundings =
             Surroundings { database: &database, latch: &latch, state: &self.state, schema: &source.schema };
-        source.cell.bind(surroundings, &source.declarations, version)
+        surroundings.bind(&source.cell, &source.declarations, version)
     }
 
     /// Something was created, changed or dropped since the cursor was opened: 16943 if it was the cursor's table.

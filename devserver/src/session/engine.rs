@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::database::{Database, DatabaseNames};
 use crate::error::{SqlError, SqlResult};
-use crate::session::batch::CompiledBatch;
+use crate::plan::batch::CompiledBatch;
 use crate::session::connections::Connections;
 use crate::session::fault::Faults;
 use crate::session::session::Session;

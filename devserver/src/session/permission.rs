@@ -1,10 +1,10 @@
 //! Permission checks: 229 for objects, 262 and 2760 for creating things.
 
-use crate::bind::binder::PermissionNeed;
 use crate::catalog::catalog::UserType;
 use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::variables::Activation;
+use crate::plan::cell::PermissionNeed;
 use crate::session::session::Session;
 use crate::storage::fold;
 

@@ -8,10 +8,9 @@ use crate::catalog::object_name::ParsedName;
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::variables::Activation;
+use crate::plan::batch::{Argument, ArgumentSource, CompiledBatch, ExecuteStep, ExecuteTarget};
 use crate::plan::declarations::Declarations;
-use crate::session::batch::{
-    Argument, ArgumentSource, CompiledBatch, Control, ExecuteStep, ExecuteTarget, Failure, Origin, StepResult,
-};
+use crate::session::batch::{Control, Failure, Origin, StepResult};
 use crate::session::output::Output;
 use crate::session::session::Session;
 use crate::session::system_procedure;

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::{Binder, Uses};
+use crate::bind::binder::Binder;
 use crate::bind::compile::variable_type;
 use crate::catalog::object_name::ParsedName;
 use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::variables::Activation;
+use crate::plan::cell::Uses;
 use crate::plan::declarations::Declarations;
 use crate::session::batch::{Control, Failure};
 use crate::session::output::Output;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::bind::binder::Uses;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::system_function::application_mode;
 use crate::execute::variables::Activation;
+use crate::plan::cell::Uses;
 use crate::session::batch::{Failure, Origin, cancelled};
 use crate::session::output::Output;
 use crate::session::procedure::{Passed, PassedArgument, Returned};

@@ -13,131 +13,28 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::bind::binder::{Binder, Uses};
-use crate::bind::expression::compare_condition;
+use crate::bind::trigger::triggers_of;
 use crate::catalog::catalog::{Object, Procedure, Trigger, already_there};
 use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::variables::Activation;
+use crate::plan::batch::CompiledBatch;
+use crate::plan::cell::Uses;
 use crate::plan::declarations::Declarations;
-use crate::plan::scalar::{CollationLabel, Condition, Node, Scalar};
-use crate::plan::system_function::SystemFunction;
-use crate::session::batch::{CompiledBatch, Failure, Origin, SimpleFailure, StepResult};
+use crate::plan::trigger::{DELETED, INSERTED, TriggerTarget};
+use crate::session::batch::{Failure, Origin, SimpleFailure, StepResult};
 use crate::session::ddl::object::cannot_find;
 use crate::session::output::Output;
 use crate::session::session::Session;
 use crate::storage::{ChangedRow, Lifetime, Mark, ObjectId, TableSchema, fold};
-use crate::tsql::ast::{CompareOp, CreateTrigger, Creation, Ident, ObjectName, SwitchTriggers, TriggerEvent};
-use crate::value::{SqlType, Value, now_utc};
-
-/// The names of the tables that a trigger sees; no variable of the user's can be called so, for they begin with `@`.
-pub const INSERTED: &str = "inserted";
-pub const DELETED: &str = "deleted";
-
-/// What the statement that fired a trigger was about.
-#[derive(Debug, Clone)]
-pub struct TriggerTarget {
-    pub table: ObjectId,
-    pub triggers: Vec<Arc<Trigger>>,
-    /// The columns that the statement sets, for UPDATE(): all of them in an INSERT.
-    pub updated: Arc<[bool]>,
-    /// What the statement does: MERGE can do several things, and fires for each of them on its own.
-    pub events: Vec<TriggerEvent>,
-}
+use crate::tsql::ast::{CreateTrigger, Creation, ObjectName, SwitchTriggers, TriggerEvent};
+use crate::value::{Value, now_utc};
 
 /// A trigger that is running.
 #[derive(Debug, Clone, Copy)]
 pub struct RunningTrigger {
     pub trigger: ObjectId,
     pub table: ObjectId,
-}
-
-impl Binder<'_> {
-    /// The triggers that a change of the table fires, in the order of their creation. 334 if the statement would send
-    /// rows by OUTPUT beside them.
-    pub fn bind_triggers(
-        &self,
-        schema: &TableSchema,
-        events: &[TriggerEvent],
-        updated: Arc<[bool]>,
-        sends_output: bool,
-    ) -> SqlResult<Option<TriggerTarget>> {
-        if schema.lifetime != Lifetime::Permanent {
-            return Ok(None);
-        }
-        let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
-        let triggers: Vec<_> = triggers
-            .into_iter()
-            .filter(|trigger| !trigger.disabled && trigger.events.iter().any(|event| events.contains(event)))
-            .collect();
-        if triggers.is_empty() {
-            return Ok(None);
-        }
-        if sends_output {
-            return Err(SqlError::new(
-                334,
-                format!(
-                    "The target table '{}' of the DML statement cannot have any enabled triggers if the statement \
-                     contains an OUTPUT clause without INTO clause.",
-                    schema.name
-                ),
-            ));
-        }
-        Ok(Some(TriggerTarget { table: schema.id, triggers, updated, events: events.to_vec() }))
-    }
-
-    /// What a table has enabled triggers for.
-    pub fn trigger_events(&self, schema: &TableSchema) -> Vec<TriggerEvent> {
-        let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
-        let enabled = triggers.iter().filter(|trigger| !trigger.disabled);
-        enabled.flat_map(|trigger| trigger.events.iter().copied()).collect()
-    }
-
-    /// `UPDATE(column)`.
-    pub fn bind_updated(&mut self, column: &Ident) -> SqlResult<Condition> {
-        let Ok((_, variable)) = self.declarations.table(INSERTED) else {
-            return Err(SqlError::new(
-                421,
-                "The UPDATE() function can only be used in a trigger: this statement is in none of a table.",
-            ));
-        };
-        let template = variable.ty.template().expect("it was declared as a table");
-        let Some(ordinal) = template.column_named(column) else {
-            return Err(SqlError::new(207, format!("Invalid column name '{column}'.")));
-        };
-        let ordinal = Scalar::constant(Value::Int(ordinal as i32), SqlType::Int);
-        let updated = Scalar {
-            node: Node::System(SystemFunction::ColumnUpdated, vec![ordinal]),
-            ty: SqlType::Int,
-            nullable: false,
-            label: CollationLabel::Coercible,
-        };
-        compare_condition(CompareOp::Equal, updated, Scalar::constant(Value::Int(1), SqlType::Int))
-    }
-
-    /// 331: OUTPUT … INTO a table with triggers.
-    pub fn check_no_triggers(&self, schema: &TableSchema) -> SqlResult<()> {
-        let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
-        if schema.lifetime != Lifetime::Permanent || triggers.iter().all(|trigger| trigger.disabled) {
-            return Ok(());
-        }
-        Err(SqlError::new(
-            331,
-            format!("The target table '{}' of the OUTPUT INTO clause cannot have any enabled triggers.", schema.name),
-        ))
-    }
-}
-
-fn triggers_of(objects: &[&Object], table: ObjectId) -> Vec<Arc<Trigger>> {
-    let mut triggers: Vec<Arc<Trigger>> = objects
-        .iter()
-        .filter_map(|object| match object {
-            Object::Trigger(trigger) if trigger.table == table => Some(Arc::clone(trigger)),
-            _ => None,
-        })
-        .collect();
-    triggers.sort_by_key(|trigger| trigger.procedure.id);
-    triggers
 }
 
 /// What `inserted` and `deleted` look like: the table's columns and nothing that it does to new rows.

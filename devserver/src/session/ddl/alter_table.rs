@@ -9,13 +9,13 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::{Uses, display_name};
-use crate::bind::table_definition;
+use crate::bind::binder::display_name;
+use crate::bind::{foreign_key_definition, table_definition};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run};
 use crate::execute::modify::assign;
 use crate::execute::variables::Activation;
-use crate::session::ddl::foreign_key;
+use crate::plan::cell::Uses;
 use crate::session::session::Session;
 use crate::storage::{self, Column, Index, Lifetime, ObjectId, TableSchema, Uniqueness, fold};
 use crate::tsql::ast::{
@@ -263,8 +263,8 @@ impl Session {
         }
         let mut new_keys = Vec::new();
         if before.lifetime == Lifetime::Permanent {
-            new_keys =
-                self.with_binder(|binder| foreign_key::foreign_keys(binder, &before, &definition.constraints))?;
+            new_keys = self
+                .with_binder(|binder| foreign_key_definition::foreign_keys(binder, &before, &definition.constraints))?;
             for key in &mut new_keys {
                 key.not_trusted = !check;
             }

@@ -8,164 +8,19 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::{Binder, Uses, display_name};
-use crate::bind::expression::implicit;
-use crate::bind::query::BoundQuery;
+use crate::bind::user_function::scalar_type;
 use crate::catalog::catalog::{Function, Object, Synonym, already_there};
-use crate::catalog::parameter::{Parameter, VariableType};
+use crate::catalog::parameter::Parameter;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::declarations::Declarations;
 use crate::plan::scalar::{CollationLabel, Node, Scalar};
 use crate::session::session::Session;
 use crate::storage::fold;
-use crate::tsql::ast::{CreateFunction, Creation, Expr, FunctionBody, ObjectName};
+use crate::tsql::ast::{CreateFunction, Creation, FunctionBody, ObjectName};
 use crate::value::{SqlType, Value, now_utc};
-
-/// The parameters of the function that is being bound, by folded name.
-pub type Arguments = Vec<(String, Scalar)>;
 
 fn null_of(ty: SqlType) -> Scalar {
     Scalar { node: Node::Constant(Value::Null), ty, nullable: true, label: CollationLabel::Coercible }
-}
-
-fn scalar_type(parameter: &Parameter) -> SqlResult<SqlType> {
-    match parameter.ty {
-        VariableType::Scalar(ty) => Ok(ty),
-        _ => Err(SqlError::not_supported("table-valued parameters of functions")),
-    }
-}
-
-/// What would give another value each time it is asked for: an argument can stand in several places.
-fn is_volatile(scalar: &Scalar) -> bool {
-    let mut found = false;
-    scalar.visit(&mut |node| found |= node.is_volatile());
-    found
-}
-
-impl Binder<'_> {
-    fn user_function(&self, name: &ObjectName) -> SqlResult<Option<Arc<Function>>> {
-        match self.find_object(name)? {
-            Some(Object::Function(function)) => Ok(Some(function)),
-            Some(Object::Synonym(synonym)) => match self.find_object(&synonym.target)? {
-                Some(Object::Function(function)) => Ok(Some(function)),
-                _ => Ok(None),
-            },
-            _ => Ok(None),
-        }
-    }
-
-    /// `schema.function(arguments)` as a value; 4121 if there is no such function.
-    pub fn bind_user_function(&mut self, name: &ObjectName, arguments: &[Expr]) -> SqlResult<Scalar> {
-        let Some(function) = self.user_function(name)?.filter(|function| function.returns.is_some()) else {
-            return Err(SqlError::new(
-                4121,
-                format!(
-                    "Cannot find either column \"{}\" or the user-defined function or aggregate \"{}\", or the name is \
-                     ambiguous.",
-                    name.schema.as_deref().unwrap_or_default(),
-                    display_name(name)
-                ),
-            ));
-        };
-        let arguments = self.bind_function_arguments(&function, arguments)?;
-        self.need_object("EXECUTE", function.id, &function.schema, &function.name);
-        self.uses = Uses::Database;
-        self.bind_scalar_body(&function.body, arguments)
-    }
-
-    fn bind_function_arguments(&mut self, function: &Function, arguments: &[Expr]) -> SqlResult<Arguments> {
-        let full_name = format!("{}.{}", function.schema, function.name);
-        if arguments.len() < function.parameters.len() {
-            return Err(SqlError::new(
-                313,
-                format!("An insufficient number of arguments were supplied for the procedure or function {full_name}."),
-            )
-            .state(3));
-        }
-        if arguments.len() > function.parameters.len() {
-            return Err(SqlError::new(
-                8144,
-                format!("Procedure or function {full_name} has too many arguments specified."),
-            )
-            .state(3));
-        }
-        let mut bound = Vec::with_capacity(arguments.len());
-        for (parameter, argument) in function.parameters.iter().zip(arguments) {
-            let scalar = self.bind_expr(argument)?;
-            if is_volatile(&scalar) {
-                return Err(SqlError::not_supported(format!(
-                    "NEWID, RAND or NEXT VALUE FOR as an argument of {full_name}"
-                )));
-            }
-            let mut scalar = implicit(scalar, scalar_type(parameter)?)?;
-            scalar.label = CollationLabel::Coercible;
-            bound.push((fold(&parameter.name), scalar));
-        }
-        Ok(bound)
-    }
-
-    /// Binds `f` as if it stood alone with these parameters: it sees no column, CTE or variable of the caller's.
-    fn within_function<T>(&mut self, arguments: Arguments, f: impl FnOnce(&mut Self) -> SqlResult<T>) -> SqlResult<T> {
-        if self.view_depth == 32 {
-            return Err(SqlError::new(4429, "View or function contains a self-reference.").severity(16));
-        }
-        let scopes = std::mem::take(&mut self.scopes);
-        let ctes = std::mem::take(&mut self.ctes);
-        let outer = self.function_arguments.replace(arguments);
-        self.view_depth += 1;
-        let needs = self.needs.len();
-        let result = f(self);
-        // What the function reads belongs to its owner.
-        self.needs.truncate(needs);
-        self.view_depth -= 1;
-        self.function_arguments = outer;
-        self.ctes = ctes;
-        self.scopes = scopes;
-        result
-    }
-
-    fn bind_scalar_body(&mut self, body: &FunctionBody, arguments: Arguments) -> SqlResult<Scalar> {
-        let FunctionBody::Scalar { returns, value } = body else {
-            unreachable!("the caller has seen that the function returns a value")
-        };
-        let ty = self.resolve_type(returns)?;
-        let scalar = self.within_function(arguments, |binder| binder.bind_expr(value))?;
-        implicit(scalar, ty)
-    }
-
-    /// `function(arguments)` in FROM: the query, and what it is called.
-    pub fn bind_inline_function(&mut self, name: &ObjectName, arguments: &[Expr]) -> SqlResult<BoundQuery> {
-        let Some(function) = self.user_function(name)?.filter(|function| function.returns.is_none()) else {
-            return Err(crate::bind::binder::invalid_object(name));
-        };
-        let arguments = self.bind_function_arguments(&function, arguments)?;
-        self.need_object("SELECT", function.id, &function.schema, &function.name);
-        self.uses = Uses::Database;
-        self.bind_inline_body(&function.body, arguments)
-    }
-
-    fn bind_inline_body(&mut self, body: &FunctionBody, arguments: Arguments) -> SqlResult<BoundQuery> {
-        let FunctionBody::Inline(select) = body else {
-            unreachable!("the caller has seen that the function returns a table")
-        };
-        self.within_function(arguments, |binder| {
-            binder.ctes.clone_from(&select.ctes);
-            binder.bind_query(&select.query, false)
-        })
-    }
-
-    /// A parameter of the function that is being bound; `None` outside of functions.
-    pub fn function_argument(&self, name: &str) -> Option<SqlResult<Scalar>> {
-        let arguments = self.function_arguments.as_ref()?;
-        let folded = fold(name);
-        let found = arguments.iter().find(|(parameter, _)| *parameter == folded);
-        Some(match found {
-            Some((_, scalar)) => Ok(scalar.clone()),
-            None => {
-                Err(SqlError::new(137, format!("Must declare the scalar variable \"{name}\".")).severity(15).state(2))
-            }
-        })
-    }
 }
 
 impl Session {

@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::bind::binder::{Binder, Uses, display_name, system_type};
+use crate::bind::binder::{Binder, display_name, system_type};
 use crate::bind::compile::variable_type;
-use crate::bind::table_definition;
+use crate::bind::{foreign_key_definition, table_definition};
 use crate::catalog::catalog::{Object, Procedure, Sequence, UserTypeKind, View, already_there};
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::catalog::principal::DBO_USER;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::variables::Activation;
+use crate::plan::cell::Uses;
 use crate::plan::declarations::Declarations;
 use crate::plan::query::OutputColumn;
 use crate::session::ddl::foreign_key;
@@ -208,7 +209,7 @@ impl Session {
         let name = Arc::clone(&create.name.name);
         let kind = match &create.kind {
             TypeKind::Table(definition) => {
-                foreign_key::refuse(&definition.constraints)?;
+                foreign_key_definition::refuse(&definition.constraints)?;
                 let template =
                     self.with_binder(|binder| table_definition::template(binder, &name, &schema, definition))?;
                 UserTypeKind::Table { template: Arc::new(template), object: self.new_object_id() }

@@ -1,7 +1,7 @@
 //! CREATE and DROP TABLE, and SET IDENTITY_INSERT.
 
 use crate::bind::binder::display_name;
-use crate::bind::table_definition;
+use crate::bind::{foreign_key_definition, table_definition};
 use crate::catalog::catalog::{DBO, already_there};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::session_state::TemporaryTable;
@@ -18,8 +18,9 @@ impl Session {
             session.with_binder(|binder| {
                 let mut table = table_definition::template(binder, &create.name.name, schema, &create.definition)?;
                 if !create.name.name.starts_with('#') {
-                    table.foreign_keys = foreign_key::foreign_keys(binder, &table, &create.definition.constraints)
-                        .map_err(table_definition::constraint_failed)?;
+                    table.foreign_keys =
+                        foreign_key_definition::foreign_keys(binder, &table, &create.definition.constraints)
+                            .map_err(table_definition::constraint_failed)?;
                 }
                 Ok(table)
             })

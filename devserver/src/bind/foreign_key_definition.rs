@@ -1,0 +1,217 @@
+//! Foreign keys as they are defined: what they refer to, and what that rules out.
+//!
+//! Source: "Create foreign key relationships" (MicrosoftDocs/sql-docs,
+//! docs/relational-databases/tables/create-foreign-key-relationships.md); the errors are those of
+//! docs/relational-databases/errors-events/database-engine-events-and-errors-1000-to-1999.md.
+
+use std::sync::Arc;
+
+use crate::bind::binder::{Binder, display_name};
+use crate::bind::table_definition::generated_name;
+use crate::error::{SqlError, SqlResult};
+use crate::storage::{ForeignKey, Latch, ObjectId, ReferentialAction, TableSchema, Uniqueness, fold};
+use crate::tsql::ast::{self, ConstraintKind, Ident, ObjectName, TableConstraint};
+use crate::value::SqlType;
+
+fn action(action: ast::ReferentialAction) -> ReferentialAction {
+    match action {
+        ast::ReferentialAction::NoAction => ReferentialAction::NoAction,
+        ast::ReferentialAction::Cascade => ReferentialAction::Cascade,
+        ast::ReferentialAction::SetNull => ReferentialAction::SetNull,
+        ast::ReferentialAction::SetDefault => ReferentialAction::SetDefault,
+    }
+}
+
+/// The foreign keys among the constraints of a permanent table, which may be about to be made.
+pub fn foreign_keys(
+    binder: &mut Binder<'_>,
+    schema: &TableSchema,
+    constraints: &[TableConstraint],
+) -> SqlResult<Vec<ForeignKey>> {
+    let mut keys: Vec<ForeignKey> = Vec::new();
+    for constraint in constraints {
+        let ConstraintKind::ForeignKey { columns, table, referenced, on_delete, on_update } = &constraint.kind else {
+            continue;
+        };
+        let name = match &constraint.name {
+            Some(name) => Arc::clone(name),
+            None => generated_name("FK", &schema.name, &columns[0]),
+        };
+        let partner = partner(binder, schema, table, &name)?;
+        let columns = column_names(schema, columns, &name, 1769, "referencing")?;
+        let (referenced_columns, number) = match partner
+            .indexes
+            .iter()
+            .find(|index| referenced.is_empty() && index.uniqueness == Uniqueness::PrimaryKey)
+        {
+            Some(key) => (key.key.iter().map(|key| Arc::clone(&partner.columns[key.column].name)).collect(), 0),
+            None => (column_names(&partner, referenced, &name, 1770, "referenced")?, 1773),
+        };
+        if referenced_columns.is_empty() {
+            return Err(SqlError::new(
+                number,
+                format!(
+                    "Foreign key '{name}' has implicit reference to object '{}' which does not have a primary key \
+                     defined on it.",
+                    display_name(table)
+                ),
+            ));
+        }
+        if columns.len() != referenced_columns.len() {
+            return Err(SqlError::new(
+                8139,
+                format!(
+                    "Number of referencing columns in foreign key differs from number of referenced columns, table '{}'.",
+                    schema.name
+                ),
+            ));
+        }
+        let key = ForeignKey {
+            name,
+            columns,
+            referenced: (partner.id != schema.id).then_some(partner.id),
+            referenced_columns,
+            on_delete: action(*on_delete),
+            on_update: action(*on_update),
+            disabled: false,
+            not_trusted: false,
+        };
+        if !partner.indexes.iter().any(|index| serves(&partner, index, &key)) {
+            return Err(SqlError::new(
+                1776,
+                format!(
+                    "There are no primary or candidate keys in the referenced table '{}' that match the referencing \
+                     column list in the foreign key '{}'.",
+                    display_name(table),
+                    key.name
+                ),
+            ));
+        }
+        check_columns(schema, &partner, &key)?;
+        keys.push(key);
+        check_cascades(binder.latch, schema, &keys)?;
+    }
+    Ok(keys)
+}
+
+/// Foreign keys are for permanent tables; a temporary table is made without them, as SQL Server does it.
+pub fn refuse(constraints: &[TableConstraint]) -> SqlResult<()> {
+    let has_one = constraints.iter().any(|constraint| matches!(constraint.kind, ConstraintKind::ForeignKey { .. }));
+    if has_one {
+        Err(SqlError::new(156, "Incorrect syntax near the keyword 'REFERENCES'.").severity(15))
+    } else {
+        Ok(())
+    }
+}
+
+/// The table that is referred to, maybe the one that is about to be made; 1767.
+fn partner(binder: &mut Binder<'_>, schema: &TableSchema, name: &ObjectName, key: &str) -> SqlResult<Arc<TableSchema>> {
+    let found = binder.find_table(name)?;
+    let is_itself = fold(&name.name) == fold(&schema.name)
+        && name.schema.as_ref().is_none_or(|written| fold(written) == fold(&schema.schema));
+    let partner = match found {
+        Some(id) => Some(binder.table_handle(id)?.schema),
+        None if is_itself => Some(Arc::new(schema.clone())),
+        None => None,
+    };
+    partner.filter(|partner| !partner.name.starts_with('#')).ok_or_else(|| {
+        SqlError::new(1767, format!("Foreign key '{key}' references invalid table '{}'.", display_name(name)))
+    })
+}
+
+fn column_names(table: &TableSchema, names: &[Ident], key: &str, number: i32, role: &str) -> SqlResult<Vec<Arc<str>>> {
+    let mut columns = Vec::with_capacity(names.len());
+    for name in names {
+        let Some(ordinal) = table.column_named(name) else {
+            return Err(SqlError::new(
+                number,
+                format!("Foreign key '{key}' references invalid column '{name}' in {role} table '{}'.", table.name),
+            ));
+        };
+        columns.push(Arc::clone(&table.columns[ordinal].name));
+    }
+    Ok(columns)
+}
+
+/// Whether an index makes the referenced columns unique.
+pub fn serves(table: &TableSchema, index: &crate::storage::Index, key: &ForeignKey) -> bool {
+    index.is_unique()
+        && index.filter.is_none()
+        && index.key.len() == key.referenced_columns.len()
+        && index.key.iter().all(|column| key.referenced_columns.contains(&table.columns[column.column].name))
+}
+
+/// 1778 and 1761: the columns must be of the same type, and take NULL if SET NULL is to give it to them.
+fn check_columns(schema: &TableSchema, partner: &TableSchema, key: &ForeignKey) -> SqlResult<()> {
+    for (name, referenced) in key.columns.iter().zip(&key.referenced_columns) {
+        let (Some(column), Some(other)) = (schema.column_named(name), partner.column_named(referenced)) else {
+            continue;
+        };
+        let (column, other) = (&schema.columns[column], &partner.columns[other]);
+        if !is_same_type(column.sql_type, other.sql_type) {
+            return Err(SqlError::new(
+                1778,
+                format!(
+                    "Column '{}.{referenced}' is not the same data type as referencing column '{}.{name}' in foreign key \
+                     '{}'.",
+                    partner.name, schema.name, key.name
+                ),
+            ));
+        }
+        let sets_null = [key.on_delete, key.on_update].contains(&ReferentialAction::SetNull);
+        if sets_null && !column.nullable {
+            return Err(SqlError::new(
+                1761,
+                format!(
+                    "Cannot create the foreign key \"{}\" with the SET NULL referential action, because one or more \
+                     referencing columns are not nullable.",
+                    key.name
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The length of a text may differ, nothing else.
+fn is_same_type(a: SqlType, b: SqlType) -> bool {
+    let is_text = a.is_character() || a.is_binary();
+    a == b || (is_text && std::mem::discriminant(&a) == std::mem::discriminant(&b))
+}
+
+/// 1785: a deleted or changed row may reach no table by two ways, nor its own.
+fn check_cascades(latch: &Latch<'_>, schema: &TableSchema, keys: &[ForeignKey]) -> SqlResult<()> {
+    // (parent, child) of every key that changes rows along; the table to be made has the number 0.
+    let mut edges: Vec<(ObjectId, ObjectId)> = Vec::new();
+    let mut add = |table: ObjectId, key: &ForeignKey| {
+        if key.on_delete != ReferentialAction::NoAction || key.on_update != ReferentialAction::NoAction {
+            edges.push((key.referenced.unwrap_or(table), table));
+        }
+    };
+    for table in latch.tables() {
+        table.foreign_keys.iter().for_each(|key| add(table.id, key));
+    }
+    keys.iter().for_each(|key| add(schema.id, key));
+    for &(root, _) in &edges {
+        let (mut reached, mut open) = (vec![root], vec![root]);
+        while let Some(parent) = open.pop() {
+            for (_, child) in edges.iter().filter(|(of, _)| *of == parent) {
+                if reached.contains(child) {
+                    return Err(SqlError::new(
+                        1785,
+                        format!(
+                            "Introducing FOREIGN KEY constraint '{}' on table '{}' may cause cycles or multiple cascade \
+                             paths. Specify ON DELETE NO ACTION or ON UPDATE NO ACTION, or modify other FOREIGN KEY \
+                             constraints.",
+                            keys.last().map_or("", |key| &*key.name),
+                            schema.name
+                        ),
+                    ));
+                }
+                reached.push(*child);
+                open.push(*child);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Compiled batches: a batch, procedure body or dynamic text as steps.
+
+use std::sync::Arc;
+
+use crate::catalog::catalog::UserType;
+use crate::catalog::parameter::VariableType;
+use crate::plan::cell::Cell;
+use crate::plan::cursor::CursorStep;
+use crate::plan::declarations::Declarations;
+use crate::storage::TableSchema;
+use crate::tsql::ast::{Ident, IdentityCheck, ObjectName, SessionOption, StatementKind};
+use crate::value::SqlType;
+
+/// A batch, procedure body or dynamic text, ready to run.
+#[derive(Debug)]
+pub struct CompiledBatch {
+    pub steps: Vec<Step>,
+    pub declarations: Declarations,
+    /// The table variables to be made before the first step.
+    pub table_variables: Vec<(usize, Arc<TableSchema>)>,
+    /// The user-defined types of table variables: they need a permission.
+    pub table_types: Vec<Arc<UserType>>,
+    /// Where names without schema are looked for first.
+    pub schema: Arc<str>,
+}
+
+#[derive(Debug)]
+pub struct Step {
+    pub line: u32,
+    pub kind: StepKind,
+}
+
+#[derive(Debug)]
+pub enum StepKind {
+    Query(Cell),
+    InsertExecute(Cell, Box<ExecuteStep>),
+    Set(usize, Cell),
+    Declare(Vec<(usize, Option<Cell>)>),
+    Block(Vec<Step>),
+    If {
+        condition: Cell,
+        then: Box<Step>,
+        otherwise: Option<Box<Step>>,
+    },
+    While {
+        condition: Cell,
+        body: Box<Step>,
+    },
+    Break,
+    Continue,
+    Goto(usize),
+    Label(usize),
+    Return(Option<Cell>),
+    TryCatch {
+        body: Vec<Step>,
+        handler: Vec<Step>,
+    },
+    Throw {
+        number: Cell,
+        message: Cell,
+        state: Cell,
+    },
+    Rethrow,
+    RaiseError {
+        message: Cell,
+        severity: Cell,
+        state: Cell,
+        arguments: Vec<Cell>,
+        set_error: bool,
+    },
+    Print(Cell),
+    SetLockTimeout(Cell),
+    SetDeadlockPriority(Cell),
+    SetContextInfo(Cell),
+    WaitForDelay(Cell),
+    WaitForTime(Cell),
+    SetRowCount(Cell),
+    CheckIdentity {
+        table: Cell,
+        check: IdentityCheck<Cell>,
+        silent: bool,
+    },
+    Cursor(Box<CursorStep>),
+    Execute(Box<ExecuteStep>),
+    /// DDL, SET, transactions, permissions: nothing in them has to be bound before.
+    Other(Arc<StatementKind>),
+    Nothing,
+}
+
+#[derive(Debug)]
+pub struct ExecuteStep {
+    pub return_place: Option<usize>,
+    pub target: ExecuteTarget,
+    pub arguments: Vec<Argument>,
+}
+
+#[derive(Debug)]
+pub enum ExecuteTarget {
+    Procedure(ObjectName),
+    Variable(usize),
+    Text(Box<Cell>),
+}
+
+#[derive(Debug)]
+pub struct Argument {
+    pub name: Option<Ident>,
+    pub value: ArgumentSource,
+}
+
+#[derive(Debug)]
+pub enum ArgumentSource {
+    Value(Box<Cell>),
+    Variable { place: usize, ty: SqlType, output: bool },
+    Table { place: usize, ty: VariableType },
+    Default,
+}
+
+impl Step {
+    /// `SET NOEXEC OFF`, the one statement that is done while NOEXEC is ON; inside of no other statement.
+    pub fn ends_no_exec(&self) -> bool {
+        let StepKind::Other(statement) = &self.kind else { return false };
+        matches!(&**statement, StatementKind::SetOptions { options, on: false } if options.contains(&SessionOption::NoExec))
+    }
+
+    /// Whether the label stands in it, however deep.
+    pub fn holds(&self, label: usize) -> bool {
+        match &self.kind {
+            StepKind::Label(own) => *own == label,
+            StepKind::Block(steps) => steps.iter().any(|step| step.holds(label)),
+            StepKind::If { then, otherwise, .. } => {
+                then.holds(label) || otherwise.as_ref().is_some_and(|otherwise| otherwise.holds(label))
+            }
+            StepKind::While { body, .. } => body.holds(label),
+            StepKind::TryCatch { body, handler } => body.iter().chain(handler).any(|step| step.holds(label)),
+            _ => false,
+        }
+    }
+}

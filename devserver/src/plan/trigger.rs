@@ -1,0 +1,23 @@
+//! The triggers that a statement fires.
+
+use std::sync::Arc;
+
+use crate::catalog::catalog::Trigger;
+use crate::storage::ObjectId;
+use crate::tsql::ast::TriggerEvent;
+
+/// The names of the tables that a trigger sees; no variable of the user's can be called so, for they begin with `@`.
+pub const INSERTED: &str = "inserted";
+
+pub const DELETED: &str = "deleted";
+
+/// What the statement that fired a trigger was about.
+#[derive(Debug, Clone)]
+pub struct TriggerTarget {
+    pub table: ObjectId,
+    pub triggers: Vec<Arc<Trigger>>,
+    /// The columns that the statement sets, for UPDATE(): all of them in an INSERT.
+    pub updated: Arc<[bool]>,
+    /// What the statement does: MERGE can do several things, and fires for each of them on its own.
+    pub events: Vec<TriggerEvent>,
+}
