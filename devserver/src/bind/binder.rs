@@ -292,7 +292,7 @@ impl<'a> Binder<'a> {
                 }
                 _ => self.resolve_table(&synonym.target),
             },
-            _ => match crate::catalog::view::find_compatible(name.schema.as_deref(), &name.name) {
+            _ => match crate::catalog::view::list::find_compatible(name.schema.as_deref(), &name.name) {
                 Some(view) => Ok(ResolvedTable::System(SystemView::Catalog(view))),
                 None => Err(invalid_object(name)),
             },

@@ -1,10 +1,11 @@
 //! What a database knows: its objects and their names, principals and permissions, and the views that show them.
 
 pub mod catalog;
+pub mod constraint;
 pub mod database;
-pub mod lock_view;
 pub mod object_name;
 pub mod parameter;
 pub mod principal;
+pub mod system_type;
 pub mod system_view;
 pub mod view;

@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::catalog::system_view;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::aggregate;
 use crate::execute::evaluate::all_hold;
@@ -52,7 +51,9 @@ pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, e
         }
         Operator::Derived { slot, query } => run_derived(*slot, query, run, frame, emit),
         Operator::View { slot, view } => {
-            for row in system_view::rows(*view, run)? {
+            let database = run.database;
+            let storage = if view.needs_latch() { run.storage()? } else { run.own_storage()? };
+            for row in view.rows(database, &storage.latch) {
                 frame.rows[*slot] = row.into();
                 if emit(run, frame)? == Flow::Stop {
                     return Ok(Flow::Stop);

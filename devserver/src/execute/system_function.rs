@@ -530,7 +530,7 @@ fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Value> 
             if name.schema.as_deref().is_some_and(|schema| fold(schema) != fold(&table.schema)) {
                 continue;
             }
-            let found = crate::catalog::system_view::constraints(&table)
+            let found = crate::catalog::constraint::constraints(&table)
                 .into_iter()
                 .find(|constraint| fold(constraint.name) == fold(&name.name) && wants(&fold(constraint.code.trim())));
             if let Some(found) = found {
@@ -547,7 +547,7 @@ fn named_object(id: ObjectId, run: &mut Run<'_>) -> SqlResult<Option<(Arc<str>, 
         return Ok(Some((Arc::clone(&table.schema), Arc::clone(&table.name))));
     }
     for table in run.storage()?.latch.tables() {
-        if let Some(found) = crate::catalog::system_view::constraints(&table).into_iter().find(|found| found.id == id) {
+        if let Some(found) = crate::catalog::constraint::constraints(&table).into_iter().find(|found| found.id == id) {
             return Ok(Some((Arc::clone(&table.schema), Arc::clone(found.name))));
         }
     }
@@ -558,7 +558,7 @@ fn named_object(id: ObjectId, run: &mut Run<'_>) -> SqlResult<Option<(Arc<str>, 
 fn type_id(name: &Value, run: &Run<'_>) -> Value {
     let Some(name) = name.as_str().and_then(ParsedName::parse) else { return Value::Null };
     if name.schema.as_deref().is_none_or(|schema| fold(schema) == "sys")
-        && let Some(system) = crate::catalog::system_view::system_type_id(&fold(&name.name))
+        && let Some(system) = crate::catalog::system_type::system_type_id(&fold(&name.name))
     {
         return Value::Int(system);
     }
@@ -580,7 +580,7 @@ fn type_id(name: &Value, run: &Run<'_>) -> Value {
 
 fn type_name(id: &Value, run: &Run<'_>) -> Value {
     let Some(id) = as_i32(id) else { return Value::Null };
-    if let Some(name) = crate::catalog::system_view::system_type_name(id) {
+    if let Some(name) = crate::catalog::system_type::system_type_name(id) {
         return text(name);
     }
     let catalog = run.database.catalog.read();

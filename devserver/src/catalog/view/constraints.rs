@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::catalog::system_view::{bit, constraints, text};
+use crate::catalog::constraint::constraints;
+use crate::catalog::view::columns::{BIT, CODE, INT, NAME, TEXT, TINY, WHEN, WORD, bit, object_columns, text};
+use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::tables::object_row;
-use crate::catalog::view::{BIT, CODE, CatalogView, Facts, INT, NAME, TEXT, TINY, WHEN, WORD, object_columns};
 use crate::storage::{ReferentialAction, TableSchema};
 use crate::value::Value;
 

@@ -1,9 +1,8 @@
 //! Indexes, their columns and how many rows they have.
 
-use crate::catalog::lock_view::hobt_id;
-use crate::catalog::system_view::{bit, text};
-use crate::catalog::view::{BIG, BIT, CatalogView, Facts, INT, NAME, TEXT, TINY, WORD};
-use crate::storage::{HEAP, Index, IndexId, ObjectId, Uniqueness};
+use crate::catalog::view::columns::{BIG, BIT, ColumnDescription, INT, NAME, TEXT, TINY, WORD, bit, text};
+use crate::catalog::view::facts::{CatalogView, Facts};
+use crate::storage::{HEAP, Index, IndexId, Latch, ObjectId, Uniqueness};
 use crate::value::Value;
 
 pub(crate) static VIEWS: &[CatalogView] = &[
@@ -174,4 +173,40 @@ fn partition_stats(facts: &Facts<'_>) -> Vec<Vec<Value>> {
         vec![id, Value::Int(table), Value::Int(i32::from(index)), Value::Int(1), Value::BigInt(count)]
     });
     rows.collect()
+}
+
+pub const PARTITIONS: &[ColumnDescription] = &[
+    ("partition_id", BIG),
+    ("object_id", INT),
+    ("index_id", INT),
+    ("partition_number", INT),
+    ("hobt_id", BIG),
+    ("rows", BIG),
+];
+
+/// The number of an index's tree. SQL Server counts from here too.
+pub fn hobt_id(object: i32, index: u16) -> i64 {
+    (1 << 56) + (i64::from(object) << 16) + i64::from(index)
+}
+
+/// The rows of sys.partitions.
+pub fn partitions(latch: &Latch<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for schema in latch.tables() {
+        let mut indexes = vec![schema.row_index()];
+        indexes.extend(schema.indexes.iter().map(|index| index.id).filter(|id| *id != schema.row_index()));
+        for index in indexes {
+            let count = latch.table(schema.id).and_then(|table| table.index_entry_count(index));
+            let id = hobt_id(schema.id, index);
+            rows.push(vec![
+                Value::BigInt(id),
+                Value::Int(schema.id),
+                Value::Int(i32::from(index)),
+                Value::Int(1),
+                Value::BigInt(id),
+                Value::BigInt(count.map_or(0, |count| count as i64)),
+            ]);
+        }
+    }
+    rows
 }

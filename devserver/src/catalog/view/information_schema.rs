@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::catalog::catalog::{Function, Object};
 use crate::catalog::parameter::VariableType;
-use crate::catalog::system_view::{date, text, type_facts};
+use crate::catalog::system_type::type_facts;
+use crate::catalog::view::columns::{INT, NAME, TINY, WHEN, date, nvarchar, text, varchar};
 use crate::catalog::view::constraints::{action, constraint_rows};
+use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::modules::{definition, routines};
 use crate::catalog::view::tables::{all_views, collation};
-use crate::catalog::view::{CatalogView, Facts, INT, NAME, TINY, WHEN, nvarchar, varchar};
 use crate::storage::ReferentialAction;
 use crate::value::{Length, SqlType, Value};
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::catalog::catalog::{Object, Synonym, Trigger};
 use crate::catalog::parameter::{Parameter, VariableType};
-use crate::catalog::system_view::{ColumnDescription, bit, date, text, type_facts, type_number};
-use crate::catalog::view::tables::catalog_row;
-use crate::catalog::view::{
-    BIT, CODE, CatalogView, Facts, INT, NAME, TEXT, TINY, WHEN, WORD, nvarchar, object_columns,
+use crate::catalog::system_type::{type_facts, type_number};
+use crate::catalog::view::columns::{
+    BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, date, nvarchar, object_columns, text,
 };
+use crate::catalog::view::facts::{CatalogView, Facts};
+use crate::catalog::view::tables::catalog_row;
 use crate::tsql::ast::TriggerEvent;
 use crate::value::{SqlType, Value};
 

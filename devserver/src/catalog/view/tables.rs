@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::catalog::catalog::{Object, Procedure, SYS_SCHEMA_ID, UserTypeKind, View};
-use crate::catalog::system_view::{
-    ColumnDescription, bit, constraint_id, constraints, date, text, type_facts, type_number,
+use crate::catalog::constraint::{constraint_id, constraints};
+use crate::catalog::system_type::{type_facts, type_number};
+use crate::catalog::view::columns::{
+    BIG, BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, date, nvarchar, object_columns, text,
 };
-use crate::catalog::view::{
-    BIG, BIT, CODE, CatalogView, Facts, INT, NAME, TEXT, TINY, WHEN, WORD, nvarchar, object_columns,
-};
+use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::storage::{Column, LockEscalation, ObjectId, TableSchema};
 use crate::value::{SqlType, Value};
 

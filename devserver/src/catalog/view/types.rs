@@ -1,9 +1,10 @@
 //! Types, schemas and sequences.
 
 use crate::catalog::catalog::{Object, SYS_SCHEMA_ID, UserTypeKind};
-use crate::catalog::system_view::{SYSNAME, SYSTEM_TYPES, bit, text, type_facts, type_number};
+use crate::catalog::system_type::{SYSNAME, SYSTEM_TYPES, type_facts, type_number};
+use crate::catalog::view::columns::{BIG, BIT, CODE, INT, NAME, TINY, WHEN, WORD, bit, object_columns, text};
+use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::tables::catalog_row;
-use crate::catalog::view::{BIG, BIT, CODE, CatalogView, Facts, INT, NAME, TINY, WHEN, WORD, object_columns};
 use crate::value::{Collation, SqlType, Value};
 
 pub(crate) static VIEWS: &[CatalogView] = &[

@@ -161,7 +161,7 @@ impl Session {
             let latch = self.database.storage.latch();
             latch.tables().into_iter().find(|table| {
                 name.schema.as_ref().is_none_or(|schema| fold(schema) == fold(&table.schema))
-                    && crate::catalog::system_view::constraint_id(table, &name.name).is_some()
+                    && crate::catalog::constraint::constraint_id(table, &name.name).is_some()
             })
         };
         let Some(schema) = found else { return Ok(None) };

@@ -67,7 +67,7 @@ impl Session {
 
     /// Constraints are objects: their names are unique in a schema; 2714. `existing`: the table itself, if it is there.
     pub(crate) fn check_constraint_names(&self, schema: &TableSchema, existing: Option<ObjectId>) -> SqlResult<()> {
-        let names = crate::catalog::system_view::constraint_names(schema);
+        let names = crate::catalog::constraint::constraint_names(schema);
         for (position, name) in names.iter().enumerate() {
             let folded = fold(name);
             let repeated = names[..position].iter().any(|other| fold(other) == folded) || fold(&schema.name) == folded;
@@ -77,7 +77,7 @@ impl Session {
                     || latch.tables().iter().any(|table| {
                         Some(table.id) != existing
                             && fold(&table.schema) == fold(&schema.schema)
-                            && crate::catalog::system_view::constraint_id(table, name).is_some()
+                            && crate::catalog::constraint::constraint_id(table, name).is_some()
                     })
             };
             if repeated || elsewhere || self.database.catalog.read().object(&schema.schema, name).is_some() {

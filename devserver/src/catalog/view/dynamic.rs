@@ -6,26 +6,26 @@
 
 use std::time::Instant;
 
-use crate::catalog::system_view::{ColumnDescription, NAME, SHORT_TEXT, date, text};
-use crate::error::SqlResult;
-use crate::execute::frame::Run;
-use crate::storage::{END_OF_INDEX, HEAP, LockInfo, LockMode, LockOwner, LockStatus, Resource, WaitInfo};
+use crate::catalog::database::Database;
+use crate::catalog::view::columns::{ColumnDescription, NAME, WORD, date, text};
+use crate::catalog::view::indexes::hobt_id;
+use crate::storage::{END_OF_INDEX, HEAP, Latch, LockInfo, LockMode, LockOwner, LockStatus, Resource, WaitInfo};
 use crate::value::{Length, SqlType, Value};
 
 pub const TRAN_LOCKS: &[ColumnDescription] = &[
-    ("resource_type", SHORT_TEXT),
-    ("resource_subtype", SHORT_TEXT),
+    ("resource_type", WORD),
+    ("resource_subtype", WORD),
     ("resource_database_id", SqlType::Int),
     ("resource_description", SqlType::NVarChar(Length::Limit(256))),
     ("resource_associated_entity_id", SqlType::BigInt),
     ("resource_lock_partition", SqlType::Int),
-    ("request_mode", SHORT_TEXT),
-    ("request_type", SHORT_TEXT),
-    ("request_status", SHORT_TEXT),
+    ("request_mode", WORD),
+    ("request_type", WORD),
+    ("request_status", WORD),
     ("request_session_id", SqlType::Int),
     ("request_exec_context_id", SqlType::Int),
     ("request_request_id", SqlType::Int),
-    ("request_owner_type", SHORT_TEXT),
+    ("request_owner_type", WORD),
 ];
 
 pub const EXEC_SESSIONS: &[ColumnDescription] = &[
@@ -48,7 +48,7 @@ pub const EXEC_REQUESTS: &[ColumnDescription] = &[
     ("status", SqlType::NVarChar(Length::Limit(30))),
     ("database_id", SqlType::SmallInt),
     ("blocking_session_id", SqlType::SmallInt),
-    ("wait_type", SHORT_TEXT),
+    ("wait_type", WORD),
     ("wait_time", SqlType::Int),
     ("wait_resource", SqlType::NVarChar(Length::Limit(256))),
     ("open_transaction_count", SqlType::Int),
@@ -59,24 +59,10 @@ pub const WAITING_TASKS: &[ColumnDescription] = &[
     ("session_id", SqlType::SmallInt),
     ("exec_context_id", SqlType::Int),
     ("wait_duration_ms", SqlType::BigInt),
-    ("wait_type", SHORT_TEXT),
+    ("wait_type", WORD),
     ("blocking_session_id", SqlType::SmallInt),
     ("resource_description", SqlType::NVarChar(Length::Limit(3072))),
 ];
-
-pub const PARTITIONS: &[ColumnDescription] = &[
-    ("partition_id", SqlType::BigInt),
-    ("object_id", SqlType::Int),
-    ("index_id", SqlType::Int),
-    ("partition_number", SqlType::Int),
-    ("hobt_id", SqlType::BigInt),
-    ("rows", SqlType::BigInt),
-];
-
-/// The number of an index's tree. SQL Server counts from here too.
-pub fn hobt_id(object: i32, index: u16) -> i64 {
-    (1 << 56) + (i64::from(object) << 16) + i64::from(index)
-}
 
 /// The part of a key's hash that is shown: SQL Server's has six bytes.
 fn shown_hash(hash: u64) -> u64 {
@@ -101,11 +87,9 @@ fn resource_columns(resource: Resource, name: Option<&str>) -> (&'static str, i6
     }
 }
 
-pub fn tran_locks(run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
-    let database = run.database.id;
-    let latch = &run.storage()?.latch;
+pub fn tran_locks(database: i32, latch: &Latch<'_>) -> Vec<Vec<Value>> {
     let locks = latch.database_locks().into_iter().chain(latch.locks());
-    Ok(locks.map(|lock| lock_row(&lock, database)).collect())
+    locks.map(|lock| lock_row(&lock, database)).collect()
 }
 
 fn lock_row(lock: &LockInfo, database: i32) -> Vec<Value> {
@@ -172,9 +156,8 @@ fn wait_resource(wait: &WaitInfo, database: i32) -> String {
     }
 }
 
-pub fn exec_sessions(run: &Run<'_>) -> Vec<Vec<Value>> {
-    let connections = run.database.connections.all();
-    let rows = connections.into_iter().map(|connection| {
+pub fn exec_sessions(database: &Database) -> Vec<Vec<Value>> {
+    let rows = database.connections.all().into_iter().map(|connection| {
         let activity = &connection.activity;
         vec![
             Value::SmallInt(connection.spid as i16),
@@ -193,10 +176,9 @@ pub fn exec_sessions(run: &Run<'_>) -> Vec<Vec<Value>> {
     rows.collect()
 }
 
-pub fn exec_requests(run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
-    let database = run.database.id;
-    let connections = run.database.connections.all();
-    let waits = run.storage()?.latch.waits();
+pub fn exec_requests(database: &Database, latch: &Latch<'_>) -> Vec<Vec<Value>> {
+    let connections = database.connections.all();
+    let waits = latch.waits();
     let running = connections.into_iter().filter(|connection| connection.activity.is_running());
     let rows = running.map(|connection| {
         let wait = waits.iter().find(|wait| wait.spid == connection.spid);
@@ -211,18 +193,17 @@ pub fn exec_requests(run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
             Value::SmallInt(wait.and_then(|wait| wait.blocking_spid).unwrap_or(0) as i16),
             wait_type.map_or(Value::Null, text),
             Value::Int(waits_since.map_or(0, |since| milliseconds(since) as i32)),
-            text(wait.map_or(String::new(), |wait| wait_resource(wait, database))),
+            text(wait.map_or(String::new(), |wait| wait_resource(wait, database.id))),
             Value::Int(connection.activity.transaction_count()),
             Value::SmallInt(i16::from(connection.activity.isolation())),
         ]
     });
-    Ok(rows.collect())
+    rows.collect()
 }
 
-pub fn waiting_tasks(run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
-    let database = run.database.id;
-    let waits = run.storage()?.latch.waits();
-    let sleeping = run.database.connections.all().into_iter().filter_map(|connection| {
+pub fn waiting_tasks(database: &Database, latch: &Latch<'_>) -> Vec<Vec<Value>> {
+    let waits = latch.waits();
+    let sleeping = database.connections.all().into_iter().filter_map(|connection| {
         let since = connection.activity.waits_for()?;
         Some(vec![
             Value::SmallInt(connection.spid as i16),
@@ -240,30 +221,8 @@ pub fn waiting_tasks(run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
             Value::BigInt(milliseconds(wait.since)),
             text(wait_type(wait.mode)),
             wait.blocking_spid.map_or(Value::Null, |spid| Value::SmallInt(spid as i16)),
-            text(wait_resource(wait, database)),
+            text(wait_resource(wait, database.id)),
         ]
     });
-    Ok(locked.chain(sleeping).collect())
-}
-
-pub fn partitions(run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
-    let latch = &run.storage()?.latch;
-    let mut rows = Vec::new();
-    for schema in latch.tables() {
-        let mut indexes = vec![schema.row_index()];
-        indexes.extend(schema.indexes.iter().map(|index| index.id).filter(|id| *id != schema.row_index()));
-        for index in indexes {
-            let count = latch.table(schema.id).and_then(|table| table.index_entry_count(index));
-            let id = hobt_id(schema.id, index);
-            rows.push(vec![
-                Value::BigInt(id),
-                Value::Int(schema.id),
-                Value::Int(i32::from(index)),
-                Value::Int(1),
-                Value::BigInt(id),
-                Value::BigInt(count.map_or(0, |count| count as i64)),
-            ]);
-        }
-    }
-    Ok(rows)
+    locked.chain(sleeping).collect()
 }

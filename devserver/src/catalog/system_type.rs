@@ -1,0 +1,75 @@
+//! The system types: their numbers in sys.types, and what the views tell of a type.
+
+use crate::value::SqlType;
+
+/// The system types with their numbers in sys.types.
+pub const SYSTEM_TYPES: &[(&str, u8)] = &[
+    ("uniqueidentifier", 36),
+    ("date", 40),
+    ("time", 41),
+    ("datetime2", 42),
+    ("datetimeoffset", 43),
+    ("tinyint", 48),
+    ("smallint", 52),
+    ("int", 56),
+    ("real", 59),
+    ("datetime", 61),
+    ("float", 62),
+    ("bit", 104),
+    ("decimal", 106),
+    ("numeric", 108),
+    ("bigint", 127),
+    ("varbinary", 165),
+    ("varchar", 167),
+    ("binary", 173),
+    ("char", 175),
+    ("timestamp", 189),
+    ("nvarchar", 231),
+    ("nchar", 239),
+];
+
+/// `user_type_id` of `sysname`, the one alias among the system's types here.
+pub const SYSNAME: i32 = 256;
+
+pub fn system_type_id(folded: &str) -> Option<i32> {
+    if folded == "sysname" {
+        return Some(SYSNAME);
+    }
+    SYSTEM_TYPES.iter().find(|(name, _)| *name == folded).map(|(_, id)| i32::from(*id))
+}
+
+pub fn system_type_name(id: i32) -> Option<&'static str> {
+    if id == SYSNAME {
+        return Some("sysname");
+    }
+    SYSTEM_TYPES.iter().find(|(_, number)| i32::from(*number) == id).map(|(name, _)| *name)
+}
+
+pub fn type_number(ty: SqlType) -> u8 {
+    match ty {
+        SqlType::RowVersion => 189,
+        other => system_type_id(other.name()).and_then(|id| u8::try_from(id).ok()).unwrap_or(0),
+    }
+}
+
+/// (max_length, precision, scale) as sys.columns shows them.
+pub fn type_facts(ty: SqlType) -> (i16, u8, u8) {
+    let length = ty.max_bytes().map_or(-1, |bytes| bytes as i16);
+    let (precision, scale) = match ty {
+        SqlType::Decimal { precision, scale } => (precision, scale),
+        SqlType::Bit => (1, 0),
+        SqlType::TinyInt => (3, 0),
+        SqlType::SmallInt => (5, 0),
+        SqlType::Int => (10, 0),
+        SqlType::BigInt => (19, 0),
+        SqlType::Real => (24, 0),
+        SqlType::Float => (53, 0),
+        SqlType::Date => (10, 0),
+        SqlType::DateTime => (23, 3),
+        SqlType::Time(scale) => (if scale == 0 { 8 } else { 9 + scale }, scale),
+        SqlType::DateTime2(scale) => (if scale == 0 { 19 } else { 20 + scale }, scale),
+        SqlType::DateTimeOffset(scale) => (if scale == 0 { 26 } else { 27 + scale }, scale),
+        _ => (0, 0),
+    };
+    (length, precision, scale)
+}

@@ -1,0 +1,78 @@
+//! Users, roles, their members, and permissions.
+
+use crate::catalog::principal::{PrincipalKind, Principals, SecurableId};
+use crate::catalog::view::columns::{ColumnDescription, NAME, WORD, bit, text};
+use crate::value::{SqlType, Value};
+
+pub const PRINCIPALS: &[ColumnDescription] = &[
+    ("name", NAME),
+    ("principal_id", SqlType::Int),
+    ("type", SqlType::Char(1)),
+    ("type_desc", WORD),
+    ("default_schema_name", NAME),
+    ("is_fixed_role", SqlType::Bit),
+];
+
+pub const ROLE_MEMBERS: &[ColumnDescription] =
+    &[("role_principal_id", SqlType::Int), ("member_principal_id", SqlType::Int)];
+
+pub const PERMISSIONS: &[ColumnDescription] = &[
+    ("class", SqlType::TinyInt),
+    ("class_desc", WORD),
+    ("major_id", SqlType::Int),
+    ("minor_id", SqlType::Int),
+    ("grantee_principal_id", SqlType::Int),
+    ("permission_name", NAME),
+    ("state", SqlType::Char(1)),
+    ("state_desc", WORD),
+];
+
+pub fn principals(principals: &Principals) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for principal in principals.all() {
+        let (code, description, default_schema, fixed) = match &principal.kind {
+            PrincipalKind::User { default_schema, .. } => ("S", "SQL_USER", text(default_schema), false),
+            PrincipalKind::Role { fixed } => ("R", "DATABASE_ROLE", Value::Null, *fixed),
+        };
+        rows.push(vec![
+            text(&principal.name),
+            Value::Int(principal.id),
+            text(code),
+            text(description),
+            default_schema,
+            bit(fixed && principal.id != 0),
+        ]);
+    }
+    rows
+}
+
+pub fn role_members(principals: &Principals) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for (role, member) in principals.members() {
+        rows.push(vec![Value::Int(*role), Value::Int(*member)]);
+    }
+    rows
+}
+
+pub fn permissions(principals: &Principals) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for entry in principals.permissions() {
+        let (class, description, major) = match entry.on {
+            SecurableId::Database => (0, "DATABASE", 0),
+            SecurableId::Object { id, .. } => (1, "OBJECT_OR_COLUMN", id),
+            SecurableId::Schema(id) => (3, "SCHEMA", id),
+            SecurableId::Type { id, .. } => (6, "TYPE", id),
+        };
+        rows.push(vec![
+            Value::TinyInt(class),
+            text(description),
+            Value::Int(major),
+            Value::Int(0),
+            Value::Int(entry.grantee),
+            text(&entry.permission),
+            text(if entry.deny { "D" } else { "G" }),
+            text(if entry.deny { "DENY" } else { "GRANT" }),
+        ]);
+    }
+    rows
+}
