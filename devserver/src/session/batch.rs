@@ -1,21 +1,8 @@
 //! Runs compiled batches, procedures and dynamic text: control of flow, TRY and CATCH, and what an error ends.
-//!
-//! Which error ends what (there is no single page; "TRY...CATCH", "SET XACT_ABORT" and "Database Engine error
-//! severities" in MicrosoftDocs/sql-docs say most of it):
-//!
-//! | error | without TRY | within TRY |
-//! |---|---|---|
-//! | most | the statement; with XACT_ABORT the batch, and the transaction is rolled back | CATCH; with XACT_ABORT the transaction is doomed |
-//! | a name that turns out missing when the statement is reached | the procedure or batch it stands in | CATCH of a caller only |
-//! | failed conversions, deadlock victims | the batch, and the transaction is rolled back | CATCH, the transaction is doomed |
-//! | THROW | the batch; with XACT_ABORT also the transaction | CATCH |
-//! | RAISERROR | nothing | CATCH |
-//! | cancelled by the client | everything, at once | as without |
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::bind::compile::Surroundings;
 use crate::error::{STALE_PLAN, SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run, Storage};
 use crate::execute::modify::{self, StatementResult};
@@ -24,86 +11,12 @@ use crate::execute::{merge, select_into};
 use crate::plan::batch::{CompiledBatch, ExecuteStep, Step, StepKind};
 use crate::plan::cell::{BoundPlan, Cell, Plan, Uses};
 use crate::plan::select_statement::SelectStatementPlan;
+use crate::session::outcome::{Control, Failure, Origin, SimpleFailure, StepResult, cancelled};
 use crate::session::output::{CapturedRows, Output};
 use crate::session::session::Session;
 use crate::tds::token::StatementKind as DoneKind;
 use crate::tsql::ast::{CursorName, IdentityCheck, IsolationLevel};
 use crate::value::{self, Length, SqlType, Value};
-
-/// What comes after a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Control {
-    Next,
-    Break,
-    Continue,
-    /// To the label of this number.
-    Goto(usize),
-    Return(Option<i32>),
-}
-
-/// How far an error reaches.
-#[derive(Debug)]
-pub enum Failure {
-    /// On its way to a CATCH.
-    Raised {
-        error: SqlError,
-        /// A name was missing when the statement was bound at the nesting level: TRY at that level does not catch it.
-        binding_level: Option<u32>,
-    },
-    /// The client knows of it already; the procedure or batch in which it happened ends.
-    EndScope,
-    /// The client knows of it already; everything ends.
-    EndBatch,
-}
-
-pub type StepResult = Result<Control, Failure>;
-
-/// What an error ends when nobody catches it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    Statement,
-    Scope,
-    Batch,
-    /// And the transaction is rolled back.
-    BatchAndTransaction,
-}
-
-/// Where an error came from, as far as it changes what it ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    Statement,
-    /// The statement could not be bound when it was reached.
-    Binding,
-    Throw,
-    RaiseError,
-}
-
-fn reach(error: &SqlError, origin: Origin) -> Reach {
-    match error.number {
-        // Failed conversions of text.
-        245 | 241 | 295 | 8114 | 8169 | 235 => Reach::BatchAndTransaction,
-        // Deadlock victim; what SNAPSHOT cannot go on with.
-        1205 | 3951 | 3960 | 3961 => Reach::BatchAndTransaction,
-        // Cancelled; the nesting limit; not supported: nothing good can come after it.
-        3617 | 596 | 217 | crate::error::NOT_SUPPORTED => Reach::Batch,
-        3915 | 3930 => Reach::Batch,
-        _ => match origin {
-            Origin::Statement | Origin::RaiseError => Reach::Statement,
-            Origin::Binding => Reach::Scope,
-            Origin::Throw => Reach::Batch,
-        },
-    }
-}
-
-/// The errors of a change that was taken back: SQL Server says so in a message of its own.
-fn ends_with_3621(error: &SqlError) -> bool {
-    matches!(error.number, 515 | 547 | 2601 | 2627 | 2628 | 8152)
-}
-
-/// The errors that CATCH does not get: the client has asked for the end.
-fn is_uncatchable(error: &SqlError) -> bool {
-    error.number == 3617 || error.severity >= 20
-}
 
 impl Session {
     /// Runs a compiled batch with its variables; the table variables are made and dropped here.
@@ -269,54 +182,6 @@ impl Session {
         let result = self.run_steps(handler, compiled, scope, out);
         self.state.caught.pop();
         result
-    }
-
-    /// Decides what becomes of an error.
-    pub fn fail(
-        &mut self,
-        mut error: SqlError,
-        origin: Origin,
-        scope: &Activation,
-        line: u32,
-        out: &mut Output<'_>,
-    ) -> StepResult {
-        error = error.at_line(line);
-        if error.procedure.is_none() {
-            error.procedure = scope.procedure.as_ref().map(|procedure| Arc::clone(&procedure.full_name));
-        }
-        self.state.error = error.number;
-        self.state.row_count = 0;
-        let reach = reach(&error, origin);
-        let level = self.state.nest_level;
-        let aborts = self.state.options.xact_abort && origin != Origin::RaiseError;
-        let binding_level = (origin == Origin::Binding).then_some(level);
-        let is_caught = !is_uncatchable(&error)
-            && self.try_levels.iter().any(|&try_level| binding_level.is_none_or(|level| try_level < level));
-        if is_caught {
-            if self.state.transaction_count > 0 && (aborts || reach == Reach::BatchAndTransaction) {
-                self.state.doomed = true;
-            }
-            return Err(Failure::Raised { error, binding_level });
-        }
-        out.error(&error);
-        if ends_with_3621(&error) {
-            out.info(3621, 0, 0, "The statement has been terminated.", error.procedure.as_deref(), error.line);
-        }
-        if let Some(worst) = &mut self.worst_severity {
-            *worst = (*worst).max(error.severity);
-        }
-        if aborts || reach == Reach::BatchAndTransaction {
-            self.rollback_everything(out);
-            return Err(Failure::EndBatch);
-        }
-        match reach {
-            Reach::Statement => {
-                out.done_statement(DoneKind::Other, None);
-                Ok(Control::Next)
-            }
-            Reach::Scope => Err(Failure::EndScope),
-            Reach::Batch | Reach::BatchAndTransaction => Err(Failure::EndBatch),
-        }
     }
 
     /// Runs what is a single statement.
@@ -607,19 +472,6 @@ impl Session {
         self.statement_done(out, kind, if assigns { None } else { Some(count) });
     }
 
-    /// The plan of a cell, bound anew if the catalog has changed.
-    pub fn bound(&mut self, cell: &Cell, compiled: &CompiledBatch) -> SqlResult<Arc<BoundPlan>> {
-        let version = self.version();
-        if let Some(bound) = cell.kept(version) {
-            return Ok(bound);
-        }
-        let database = Arc::clone(&self.database);
-        let latch = database.storage.latch();
-        let surroundings =
-            Surroundings { database: &database, latch: &latch, state: &self.state, schema: &compiled.schema };
-        surroundings.bind(cell, &compiled.declarations, version)
-    }
-
     /// Runs `f` with what it needs. With tables it is a statement: with a transaction of its own if none is open, and
     /// taken back if it fails.
     pub fn with_run<T>(
@@ -822,26 +674,6 @@ impl Session {
     }
 }
 
-/// Why a single statement did not succeed.
-pub enum SimpleFailure {
-    /// It is still to be decided what the error ends.
-    Error(SqlError, Origin),
-    /// That was decided further down.
-    Passed(Failure),
-}
-
-impl From<SqlError> for SimpleFailure {
-    fn from(error: SqlError) -> Self {
-        SimpleFailure::Error(error, Origin::Statement)
-    }
-}
-
-impl From<(SqlError, Origin)> for SimpleFailure {
-    fn from((error, origin): (SqlError, Origin)) -> Self {
-        SimpleFailure::Error(error, origin)
-    }
-}
-
 fn binding_failure(error: SqlError) -> SimpleFailure {
     // These depend on a SET option, not on names: SQL Server finds them while the statement runs.
     let origin = if matches!(error.number, 544 | 545) { Origin::Statement } else { Origin::Binding };
@@ -880,11 +712,6 @@ fn cell_type(cell: &Cell, version: u64) -> Option<SqlType> {
         Plan::Scalar(scalar) => Some(scalar.ty),
         _ => None,
     }
-}
-
-/// The client has asked for the end of what runs.
-pub fn cancelled() -> SqlError {
-    SqlError::new(3617, "The attention was received from the client: the statement was cancelled.").severity(11)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::catalog::database::Database;
-use crate::session::session::CancelHandle;
+use crate::session::cancel::CancelHandle;
 use crate::tsql::ast::IsolationLevel;
 
 /// What a session is doing, for others to see.

@@ -24,7 +24,7 @@ use crate::plan::cell::{BoundPlan, Plan, Uses};
 use crate::plan::cursor::{CursorSource, CursorStep, Motion};
 use crate::plan::query::{Body, Operator, OutputColumn, SelectPlan, TableScan};
 use crate::plan::select_statement::SelectStatementPlan;
-use crate::session::batch::SimpleFailure;
+use crate::session::outcome::SimpleFailure;
 use crate::session::output::Output;
 use crate::session::session::Session;
 use crate::storage::{CLUSTERED, Key, ObjectId, ScanPlace, SeekRange, fold};

@@ -11,15 +11,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::plan::batch::CompiledBatch;
 use crate::session::connections::Connections;
 use crate::session::fault::Faults;
-use crate::session::session::Session;
 use crate::storage::fold;
-use crate::tds::login::LoginRequest;
-
-/// The session ids up to 50 are the system's.
-const FIRST_SPID: i32 = 51;
-/// How many there are before numbers are used again: as many connections as SQL Server allows.
-const SPIDS: i32 = 32_000;
-
 /// What a new server starts with.
 #[derive(Clone)]
 pub struct EngineOptions {
@@ -59,7 +51,7 @@ pub(crate) struct Login {
 pub struct Engine {
     pub(crate) logins: RwLock<Vec<Login>>,
     pub(crate) databases: RwLock<Vec<Arc<Database>>>,
-    next_spid: AtomicI32,
+    pub(crate) next_spid: AtomicI32,
     pub(crate) connections: Arc<Connections>,
     names: Arc<DatabaseNames>,
     pub(crate) batches: Mutex<HashMap<BatchKey, (u64, Arc<CompiledBatch>)>>,
@@ -96,29 +88,6 @@ impl Engine {
             entries_read_before: AtomicU64::new(0),
             faults,
         })
-    }
-
-    /// Opens a session.
-    ///
-    /// # Errors
-    ///
-    /// 18456 for a wrong name or password, 4060 for a database that is not there or that the login may not use.
-    pub fn login(self: &Arc<Engine>, request: &LoginRequest) -> SqlResult<Session> {
-        let refused = || SqlError::new(18456, format!("Login failed for user '{}'.", request.user)).severity(14);
-        let login = self.find_login(&request.user).ok_or_else(refused)?;
-        if login.password.as_deref() != request.password.as_deref() {
-            return Err(refused());
-        }
-        let wanted = if request.database.is_empty() { &*login.default_database } else { &request.database };
-        let no_database = || {
-            SqlError::new(4060, format!("Cannot open database \"{wanted}\" requested by the login. The login failed."))
-                .severity(11)
-        };
-        // A session lives in a user database; `master` and its like are not imitated.
-        let database = self.find_database(wanted).ok_or_else(no_database)?;
-        // @@SPID is a smallint.
-        let spid = FIRST_SPID + self.next_spid.fetch_add(1, Ordering::Relaxed).rem_euclid(SPIDS);
-        Session::open(Arc::clone(self), database, &login, request, spid).ok_or_else(no_database)
     }
 
     /// Ends every wait in every database: the server stops.

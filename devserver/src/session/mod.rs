@@ -1,15 +1,22 @@
 //! Sessions: requests, batches, procedures, transactions and what each statement does.
 
 pub mod batch;
+pub mod cancel;
 pub mod check_identity;
+pub mod compile;
 pub mod connections;
 pub mod cursor;
 pub mod ddl;
 pub mod engine;
+pub mod failure;
 pub mod fault;
+pub mod login;
+pub mod outcome;
 pub mod output;
+pub mod own_tables;
 pub mod permission;
 pub mod procedure;
+pub mod request;
 pub mod rpc;
 pub mod session;
 pub mod statement;
@@ -19,7 +26,9 @@ pub mod tests;
 pub mod transaction;
 pub mod trigger;
 pub mod unknown_procedure;
+pub mod use_database;
 
+pub use cancel::CancelHandle;
 pub use engine::{Engine, EngineOptions};
 pub use fault::Faults;
-pub use session::{CancelHandle, Session};
+pub use session::Session;

@@ -10,7 +10,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::variables::Activation;
 use crate::plan::batch::{Argument, ArgumentSource, CompiledBatch, ExecuteStep, ExecuteTarget};
 use crate::plan::declarations::Declarations;
-use crate::session::batch::{Control, Failure, Origin, StepResult};
+use crate::session::outcome::{Control, Failure, Origin, StepResult};
 use crate::session::output::Output;
 use crate::session::session::Session;
 use crate::session::system_procedure;

@@ -10,10 +10,10 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::variables::Activation;
 use crate::plan::cell::Uses;
 use crate::plan::declarations::Declarations;
-use crate::session::batch::{Control, Failure};
+use crate::session::outcome::{Control, Failure, Origin};
 use crate::session::output::Output;
 use crate::session::procedure::{Passed, PassedArgument, Returned, convert_parameter};
-use crate::session::session::Session;
+use crate::session::session::{Prepared, Session};
 use crate::session::unknown_procedure;
 use crate::storage::{ObjectId, TableSchema};
 use crate::tds::request::{RpcCall, RpcParameter, RpcProcedure, RpcValue, TableColumn};
@@ -26,13 +26,6 @@ const SP_PREPARE: u16 = 11;
 const SP_EXECUTE: u16 = 12;
 const SP_PREPEXEC: u16 = 13;
 const SP_UNPREPARE: u16 = 15;
-
-/// A prepared statement: its parameters as declared, and its text.
-#[derive(Debug, Clone)]
-pub struct Prepared {
-    pub declared: Arc<str>,
-    pub text: Arc<str>,
-}
 
 impl Session {
     /// Runs one call with its answer.
@@ -243,7 +236,7 @@ impl Session {
         let (declarations, callee, places) = match bound {
             Ok(bound) => bound,
             Err(error) => {
-                return self.fail(error, crate::session::batch::Origin::Statement, scope, line, out).map(|_| None);
+                return self.fail(error, Origin::Statement, scope, line, out).map(|_| None);
             }
         };
         let types: Vec<Option<SqlType>> = (0..declarations.len())

@@ -3,28 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::bind::compile::{Compiler, Surroundings};
 use crate::catalog::catalog::Undo;
 use crate::catalog::database::Database;
-use crate::error::{SqlError, SqlResult};
 use crate::execute::session_state::{Options, SessionState};
 use crate::execute::system_function::default_schema_of;
-use crate::execute::variables::Activation;
-use crate::plan::batch::CompiledBatch;
-use crate::plan::declarations::Declarations;
-use crate::session::batch::{Control, Failure, Origin};
+use crate::session::cancel::CancelHandle;
 use crate::session::connections::{Activity, Connection};
-use crate::session::engine::BatchKey;
 use crate::session::engine::Engine;
-use crate::session::engine::KEPT_BATCHES;
-use crate::session::output::Output;
-use crate::session::trigger::RunningTrigger;
-use crate::storage::{self, Lifetime, Mark, ObjectId, OwnTables, SessionHandle, TableSchema, Transaction, fold};
+use crate::storage::{self, Mark, ObjectId, OwnTables, Transaction};
 use crate::tds::login::LoginRequest;
-use crate::tds::request::{RpcCall, TransactionRequest};
-use crate::tds::token::{ResponseWriter, StatementKind};
-use crate::tsql;
-use crate::tsql::ast::Statement;
 use crate::value::now_utc;
 
 /// A session. Dropping it rolls its transaction back and releases everything.
@@ -56,45 +43,24 @@ pub struct Session {
     pub(crate) running_triggers: Vec<RunningTrigger>,
     /// The worst error that nobody caught in the procedure that runs: its return status.
     pub(crate) worst_severity: Option<u8>,
-    pub(crate) prepared: Vec<(i32, crate::session::rpc::Prepared)>,
+    pub(crate) prepared: Vec<(i32, Prepared)>,
     pub(crate) next_handle: i32,
     pub(crate) cancel: CancelHandle,
     activity: Arc<Activity>,
 }
 
-/// Cancels what a session is doing, from another thread.
-#[derive(Clone)]
-pub struct CancelHandle {
-    inner: Arc<parking_lot::Mutex<(Arc<Database>, SessionHandle)>>,
+/// A trigger that is running.
+#[derive(Debug, Clone, Copy)]
+pub struct RunningTrigger {
+    pub trigger: ObjectId,
+    pub table: ObjectId,
 }
 
-impl CancelHandle {
-    /// The client's attention signal.
-    pub fn cancel(&self) {
-        let (database, session) = {
-            let inner = self.inner.lock();
-            (Arc::clone(&inner.0), inner.1.clone())
-        };
-        database.storage.cancel(&session);
-    }
-
-    /// Everything the session does from now on fails.
-    pub fn kill(&self) {
-        let (database, session) = {
-            let inner = self.inner.lock();
-            (Arc::clone(&inner.0), inner.1.clone())
-        };
-        database.storage.kill(&session);
-    }
-
-    /// What a cancel is for from now on.
-    pub(crate) fn point_at(&self, database: &Arc<Database>, session: SessionHandle) {
-        *self.inner.lock() = (Arc::clone(database), session);
-    }
-
-    pub(crate) fn database(&self) -> Arc<Database> {
-        Arc::clone(&self.inner.lock().0)
-    }
+/// A prepared statement: its parameters as declared, and its text.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    pub declared: Arc<str>,
+    pub text: Arc<str>,
 }
 
 impl Session {
@@ -112,8 +78,7 @@ impl Session {
             (principal.id, default_schema_of(&principal.kind))
         };
         let storage = database.storage.open_session(spid);
-        let cancel =
-            CancelHandle { inner: Arc::new(parking_lot::Mutex::new((Arc::clone(&database), storage.handle()))) };
+        let cancel = CancelHandle::new(&database, storage.handle());
         let state = SessionState {
             spid,
             login: Arc::clone(&login.name),
@@ -192,7 +157,7 @@ impl Session {
         self.activity.note_waitfor(since);
     }
 
-    fn note_activity(&self, running: bool) {
+    pub(crate) fn note_activity(&self, running: bool) {
         self.activity.note(running, self.state.transaction_count, self.state.options.isolation);
     }
 
@@ -217,7 +182,7 @@ impl Session {
     /// Gives up everything the session has in its database, and takes a new place in another one (or the same).
     pub(crate) fn move_to(&mut self, database: Arc<Database>) {
         let storage = database.storage.open_session(self.state.spid);
-        *self.cancel.inner.lock() = (Arc::clone(&database), storage.handle());
+        self.cancel.point_at(&database, storage.handle());
         let old_database = std::mem::replace(&mut self.database, database);
         if let Some(old) = self.storage.replace(storage) {
             old_database.storage.close_session(old);
@@ -226,249 +191,6 @@ impl Session {
 
     pub(crate) fn version(&self) -> u64 {
         self.database.version()
-    }
-
-    /// Runs a SQL batch.
-    pub fn run_batch(&mut self, sql: &str, writer: &mut ResponseWriter) {
-        self.storage().handle().clear_cancel();
-        self.note_activity(true);
-        let mut out = Output::new(writer);
-        let mut scope = Activation { check_permissions: true, ..Activation::default() };
-        let compiled = match self.compiled_batch(sql, Declarations::default()) {
-            Ok(compiled) => compiled,
-            Err(error) => {
-                self.refuse_batch(error, &mut out);
-                return;
-            }
-        };
-        let result = self.run_compiled(&compiled, &mut scope, &mut out);
-        if result.is_err() {
-            // The statement that ended everything has not written its own DONE.
-            out.writer().done_statement(StatementKind::Other, None);
-        }
-        self.end_of_request(result.map(|_| ()), &mut out);
-    }
-
-    /// An error before anything ran.
-    pub(crate) fn refuse_batch(&mut self, error: SqlError, out: &mut Output<'_>) {
-        self.state.error = error.number;
-        out.error(&error.at_line(1));
-        out.writer().done_statement(StatementKind::Other, None);
-        self.end_of_request(Ok(()), out);
-    }
-
-    pub fn run_rpc(&mut self, call: RpcCall, writer: &mut ResponseWriter) {
-        self.storage().handle().clear_cancel();
-        self.note_activity(true);
-        let mut out = Output::new(writer);
-        let result = self.call(call, &mut out);
-        self.end_of_request(result, &mut out);
-    }
-
-    pub fn run_transaction_request(&mut self, request: TransactionRequest, writer: &mut ResponseWriter) {
-        self.storage().handle().clear_cancel();
-        let mut out = Output::new(writer);
-        if let Err(error) = self.transaction_request(request, &mut out) {
-            self.state.error = error.number;
-            out.error(&error.at_line(1));
-        }
-        out.writer().done_statement(StatementKind::Other, None);
-        self.note_activity(false);
-    }
-
-    /// What must be true between two requests.
-    pub(crate) fn end_of_request(&mut self, result: Result<(), Failure>, out: &mut Output<'_>) {
-        debug_assert!(
-            !matches!(result, Err(Failure::Raised { .. })),
-            "an error on its way to a CATCH that is not there"
-        );
-        self.try_levels.clear();
-        self.running_triggers.clear();
-        self.jump = None;
-        self.state.caught.clear();
-        self.state.nest_level = 0;
-        self.state.trigger_level = 0;
-        if self.state.doomed {
-            let error = SqlError::new(
-                3998,
-                "Uncommittable transaction is detected at the end of the batch. The transaction is rolled back.",
-            );
-            out.error(&error.at_line(1));
-            self.rollback_everything(out);
-            out.writer().done_statement(StatementKind::Other, None);
-        }
-        self.note_activity(false);
-    }
-
-    /// sp_reset_connection: as if newly logged in.
-    pub fn reset(&mut self, keep_transaction: bool) {
-        if !keep_transaction {
-            self.abandon_transaction();
-        }
-        self.drop_temporary_tables(0);
-        // A new place in the storage: application locks of the session go with the old one.
-        if self.tx.is_none() {
-            self.move_to(Arc::clone(&self.database));
-        }
-        self.prepared.clear();
-        self.state.options = Options::default();
-        self.state.row_count = 0;
-        self.state.error = 0;
-        self.state.identity = None;
-        self.state.identity_insert = None;
-        self.state.context_info = None;
-        self.state.cursors.clear();
-        self.state.fetch_status = 0;
-        self.state.cursor_rows = 0;
-    }
-
-    /// Parses and compiles a text, or takes it from the batches that were compiled before.
-    pub(crate) fn compiled_batch(&mut self, sql: &str, parameters: Declarations) -> SqlResult<Arc<CompiledBatch>> {
-        let schema = Arc::clone(&self.state.default_schema);
-        self.compiled_text(sql, "", parameters, &schema)
-    }
-
-    /// `declared`: the text of the parameters' declaration, which the batch depends on too.
-    pub(crate) fn compiled_text(
-        &mut self,
-        sql: &str,
-        declared: &str,
-        parameters: Declarations,
-        schema: &Arc<str>,
-    ) -> SqlResult<Arc<CompiledBatch>> {
-        let version = self.version();
-        let key: BatchKey = (self.database.id, Arc::clone(schema), format!("{declared}\u{0}{sql}"));
-        // What was bound with a #temp table or IDENTITY_INSERT of this session is of no use to others.
-        let is_shared = self.state.temporary_tables.is_empty() && self.state.identity_insert.is_none();
-        if is_shared
-            && let Some((made_under, compiled)) = self.engine.batches.lock().get(&key)
-            && *made_under == version
-        {
-            return Ok(Arc::clone(compiled));
-        }
-        let statements = tsql::parse_request(sql)?;
-        let compiled = Arc::new(self.compile(&statements, parameters, schema)?);
-        if is_shared {
-            let mut batches = self.engine.batches.lock();
-            if batches.len() >= KEPT_BATCHES {
-                batches.clear();
-            }
-            batches.insert(key, (version, Arc::clone(&compiled)));
-        }
-        Ok(compiled)
-    }
-
-    pub(crate) fn compile(
-        &mut self,
-        statements: &[Statement],
-        parameters: Declarations,
-        schema: &Arc<str>,
-    ) -> SqlResult<CompiledBatch> {
-        let version = self.version();
-        let database = Arc::clone(&self.database);
-        let latch = database.storage.latch();
-        let surroundings = Surroundings { database: &database, latch: &latch, state: &self.state, schema };
-        Compiler::new(surroundings, parameters, version).compile(statements)
-    }
-
-    /// The table of a table variable.
-    pub(crate) fn create_table_variable(&mut self, template: &TableSchema) -> SqlResult<ObjectId> {
-        self.own_tables.create(TableSchema { lifetime: Lifetime::Variable, ..template.clone() })
-    }
-
-    pub(crate) fn drop_table_variables(&mut self, scope: &mut Activation) {
-        for table in scope.owned_tables.drain(..) {
-            self.own_tables.remove(table);
-        }
-    }
-
-    fn drop_tables(&mut self, tables: &[ObjectId]) {
-        let database = Arc::clone(&self.database);
-        let mut latch = database.storage.latch();
-        let mut own = None;
-        let tx = match &mut self.tx {
-            Some(tx) => tx,
-            None => {
-                own.insert(Transaction::begin(self.storage.as_ref().expect("a session has it until it is dropped")))
-            }
-        };
-        for table in tables {
-            // It can only fail if the table is gone already.
-            let _ = latch.drop_table(tx, *table);
-        }
-        if let Some(tx) = own {
-            latch.commit(tx);
-        }
-    }
-
-    /// Drops the `#temp` tables made at a nesting level or deeper.
-    pub(crate) fn drop_temporary_tables(&mut self, level: u32) {
-        let mut dropped = Vec::new();
-        self.state.temporary_tables.retain(|table| {
-            if table.level >= level {
-                dropped.push(table.id);
-            }
-            table.level < level
-        });
-        if !dropped.is_empty() {
-            self.drop_tables(&dropped);
-        }
-    }
-
-    /// Moves the session to another database.
-    pub(crate) fn use_database(&mut self, name: &str, out: &mut Output<'_>) -> SqlResult<()> {
-        if fold(name) == fold(&self.database.name) {
-            let current = self.database.name.to_string();
-            out.writer().database_changed(&current, &current);
-            return Ok(());
-        }
-        let Some(database) = self.engine.find_database(name) else {
-            return Err(SqlError::new(
-                911,
-                format!("Database '{name}' does not exist. Make sure that the name is entered correctly."),
-            ));
-        };
-        if self.tx.is_some() || !self.state.temporary_tables.is_empty() {
-            return Err(SqlError::not_supported("USE within a transaction or with #temp tables"));
-        }
-        if self.state.nest_level > 0 {
-            return Err(SqlError::new(
-                154,
-                "a USE database statement is not allowed in a procedure, function or trigger.",
-            )
-            .severity(15));
-        }
-        let (user, default_schema) = {
-            let catalog = database.catalog.read();
-            let Some(principal) = catalog.principals.user_of_session(&self.state.login, self.state.is_administrator)
-            else {
-                return Err(SqlError::new(
-                    916,
-                    format!(
-                        "The server principal \"{}\" is not able to access the database \"{name}\" under the current \
-                         security context.",
-                        self.state.login
-                    ),
-                )
-                .severity(14));
-            };
-            (principal.id, default_schema_of(&principal.kind))
-        };
-        let old_name = Arc::clone(&self.database.name);
-        self.move_to(database);
-        self.state.user = user;
-        self.state.default_schema = default_schema;
-        self.state.identity_insert = None;
-        out.writer().database_changed(&self.database.name, &old_name);
-        Ok(())
-    }
-
-    /// An error of a statement outside of any batch, for callers that only report.
-    pub(crate) fn report(&mut self, error: SqlError, scope: &Activation, out: &mut Output<'_>) -> Result<(), Failure> {
-        match self.fail(error, Origin::Statement, scope, 1, out) {
-            Ok(Control::Next | Control::Break | Control::Continue | Control::Goto(_) | Control::Return(_)) => Ok(()),
-            Err(failure) => Err(failure),
-        }
     }
 }
 

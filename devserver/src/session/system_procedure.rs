@@ -6,7 +6,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::system_function::application_mode;
 use crate::execute::variables::Activation;
 use crate::plan::cell::Uses;
-use crate::session::batch::{Failure, Origin, cancelled};
+use crate::session::outcome::{Failure, Origin, cancelled};
 use crate::session::output::Output;
 use crate::session::procedure::{Passed, PassedArgument, Returned};
 use crate::session::session::Session;

@@ -22,20 +22,13 @@ use crate::plan::batch::CompiledBatch;
 use crate::plan::cell::Uses;
 use crate::plan::declarations::Declarations;
 use crate::plan::trigger::{DELETED, INSERTED, TriggerTarget};
-use crate::session::batch::{Failure, Origin, SimpleFailure, StepResult};
 use crate::session::ddl::object::cannot_find;
+use crate::session::outcome::{Failure, Origin, SimpleFailure, StepResult};
 use crate::session::output::Output;
-use crate::session::session::Session;
+use crate::session::session::{RunningTrigger, Session};
 use crate::storage::{ChangedRow, Lifetime, Mark, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{CreateTrigger, Creation, ObjectName, SwitchTriggers, TriggerEvent};
 use crate::value::{Value, now_utc};
-
-/// A trigger that is running.
-#[derive(Debug, Clone, Copy)]
-pub struct RunningTrigger {
-    pub trigger: ObjectId,
-    pub table: ObjectId,
-}
 
 /// What `inserted` and `deleted` look like: the table's columns and nothing that it does to new rows.
 fn template(schema: &TableSchema) -> Arc<TableSchema> {

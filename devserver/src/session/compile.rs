@@ -1,0 +1,77 @@
+//! Text to compiled batch, and cells to plans; what was compiled before is taken again while the catalog is the same.
+
+use std::sync::Arc;
+
+use crate::bind::compile::{Compiler, Surroundings};
+use crate::error::SqlResult;
+use crate::plan::batch::CompiledBatch;
+use crate::plan::cell::{BoundPlan, Cell};
+use crate::plan::declarations::Declarations;
+use crate::session::engine::{BatchKey, KEPT_BATCHES};
+use crate::session::session::Session;
+use crate::tsql;
+use crate::tsql::ast::Statement;
+
+impl Session {
+    /// Parses and compiles a text, or takes it from the batches that were compiled before.
+    pub(crate) fn compiled_batch(&mut self, sql: &str, parameters: Declarations) -> SqlResult<Arc<CompiledBatch>> {
+        let schema = Arc::clone(&self.state.default_schema);
+        self.compiled_text(sql, "", parameters, &schema)
+    }
+
+    /// `declared`: the text of the parameters' declaration, which the batch depends on too.
+    pub(crate) fn compiled_text(
+        &mut self,
+        sql: &str,
+        declared: &str,
+        parameters: Declarations,
+        schema: &Arc<str>,
+    ) -> SqlResult<Arc<CompiledBatch>> {
+        let version = self.version();
+        let key: BatchKey = (self.database.id, Arc::clone(schema), format!("{declared}\u{0}{sql}"));
+        // What was bound with a #temp table or IDENTITY_INSERT of this session is of no use to others.
+        let is_shared = self.state.temporary_tables.is_empty() && self.state.identity_insert.is_none();
+        if is_shared
+            && let Some((made_under, compiled)) = self.engine.batches.lock().get(&key)
+            && *made_under == version
+        {
+            return Ok(Arc::clone(compiled));
+        }
+        let statements = tsql::parse_request(sql)?;
+        let compiled = Arc::new(self.compile(&statements, parameters, schema)?);
+        if is_shared {
+            let mut batches = self.engine.batches.lock();
+            if batches.len() >= KEPT_BATCHES {
+                batches.clear();
+            }
+            batches.insert(key, (version, Arc::clone(&compiled)));
+        }
+        Ok(compiled)
+    }
+
+    pub(crate) fn compile(
+        &mut self,
+        statements: &[Statement],
+        parameters: Declarations,
+        schema: &Arc<str>,
+    ) -> SqlResult<CompiledBatch> {
+        let version = self.version();
+        let database = Arc::clone(&self.database);
+        let latch = database.storage.latch();
+        let surroundings = Surroundings { database: &database, latch: &latch, state: &self.state, schema };
+        Compiler::new(surroundings, parameters, version).compile(statements)
+    }
+
+    /// The plan of a cell, bound anew if the catalog has changed.
+    pub fn bound(&mut self, cell: &Cell, compiled: &CompiledBatch) -> SqlResult<Arc<BoundPlan>> {
+        let version = self.version();
+        if let Some(bound) = cell.kept(version) {
+            return Ok(bound);
+        }
+        let database = Arc::clone(&self.database);
+        let latch = database.storage.latch();
+        let surroundings =
+            Surroundings { database: &database, latch: &latch, state: &self.state, schema: &compiled.schema };
+        surroundings.bind(cell, &compiled.declarations, version)
+    }
+}

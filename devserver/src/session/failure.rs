@@ -1,0 +1,117 @@
+//! What becomes of an error.
+//!
+//! Which error ends what (there is no single page; "TRY...CATCH", "SET XACT_ABORT" and "Database Engine error
+//! severities" in MicrosoftDocs/sql-docs say most of it):
+//!
+//! | error | without TRY | within TRY |
+//! |---|---|---|
+//! | most | the statement; with XACT_ABORT the batch, and the transaction is rolled back | CATCH; with XACT_ABORT the transaction is doomed |
+//! | a name that turns out missing when the statement is reached | the procedure or batch it stands in | CATCH of a caller only |
+//! | failed conversions, deadlock victims | the batch, and the transaction is rolled back | CATCH, the transaction is doomed |
+//! | THROW | the batch; with XACT_ABORT also the transaction | CATCH |
+//! | RAISERROR | nothing | CATCH |
+//! | cancelled by the client | everything, at once | as without |
+
+use std::sync::Arc;
+
+use crate::error::SqlError;
+use crate::execute::variables::Activation;
+use crate::session::outcome::{Control, Failure, Origin, StepResult};
+use crate::session::output::Output;
+use crate::session::session::Session;
+use crate::tds::token::StatementKind as DoneKind;
+
+/// What an error ends when nobody catches it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Statement,
+    Scope,
+    Batch,
+    /// And the transaction is rolled back.
+    BatchAndTransaction,
+}
+
+fn reach(error: &SqlError, origin: Origin) -> Reach {
+    match error.number {
+        // Failed conversions of text.
+        245 | 241 | 295 | 8114 | 8169 | 235 => Reach::BatchAndTransaction,
+        // Deadlock victim; what SNAPSHOT cannot go on with.
+        1205 | 3951 | 3960 | 3961 => Reach::BatchAndTransaction,
+        // Cancelled; the nesting limit; not supported: nothing good can come after it.
+        3617 | 596 | 217 | crate::error::NOT_SUPPORTED => Reach::Batch,
+        3915 | 3930 => Reach::Batch,
+        _ => match origin {
+            Origin::Statement | Origin::RaiseError => Reach::Statement,
+            Origin::Binding => Reach::Scope,
+            Origin::Throw => Reach::Batch,
+        },
+    }
+}
+
+/// The errors of a change that was taken back: SQL Server says so in a message of its own.
+fn ends_with_3621(error: &SqlError) -> bool {
+    matches!(error.number, 515 | 547 | 2601 | 2627 | 2628 | 8152)
+}
+
+/// The errors that CATCH does not get: the client has asked for the end.
+fn is_uncatchable(error: &SqlError) -> bool {
+    error.number == 3617 || error.severity >= 20
+}
+
+impl Session {
+    /// Decides what becomes of an error.
+    pub fn fail(
+        &mut self,
+        mut error: SqlError,
+        origin: Origin,
+        scope: &Activation,
+        line: u32,
+        out: &mut Output<'_>,
+    ) -> StepResult {
+        error = error.at_line(line);
+        if error.procedure.is_none() {
+            error.procedure = scope.procedure.as_ref().map(|procedure| Arc::clone(&procedure.full_name));
+        }
+        self.state.error = error.number;
+        self.state.row_count = 0;
+        let reach = reach(&error, origin);
+        let level = self.state.nest_level;
+        let aborts = self.state.options.xact_abort && origin != Origin::RaiseError;
+        let binding_level = (origin == Origin::Binding).then_some(level);
+        let is_caught = !is_uncatchable(&error)
+            && self.try_levels.iter().any(|&try_level| binding_level.is_none_or(|level| try_level < level));
+        if is_caught {
+            if self.state.transaction_count > 0 && (aborts || reach == Reach::BatchAndTransaction) {
+                self.state.doomed = true;
+            }
+            return Err(Failure::Raised { error, binding_level });
+        }
+        out.error(&error);
+        if ends_with_3621(&error) {
+            out.info(3621, 0, 0, "The statement has been terminated.", error.procedure.as_deref(), error.line);
+        }
+        if let Some(worst) = &mut self.worst_severity {
+            *worst = (*worst).max(error.severity);
+        }
+        if aborts || reach == Reach::BatchAndTransaction {
+            self.rollback_everything(out);
+            return Err(Failure::EndBatch);
+        }
+        match reach {
+            Reach::Statement => {
+                out.done_statement(DoneKind::Other, None);
+                Ok(Control::Next)
+            }
+            Reach::Scope => Err(Failure::EndScope),
+            Reach::Batch | Reach::BatchAndTransaction => Err(Failure::EndBatch),
+        }
+    }
+
+    /// An error of a statement outside of any batch, for callers that only report.
+    pub(crate) fn report(&mut self, error: SqlError, scope: &Activation, out: &mut Output<'_>) -> Result<(), Failure> {
+        match self.fail(error, Origin::Statement, scope, 1, out) {
+            Ok(Control::Next | Control::Break | Control::Continue | Control::Goto(_) | Control::Return(_)) => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+}

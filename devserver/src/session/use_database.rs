@@ -1,0 +1,59 @@
+//! USE: the session moves to another database.
+
+use std::sync::Arc;
+
+use crate::error::{SqlError, SqlResult};
+use crate::execute::system_function::default_schema_of;
+use crate::session::output::Output;
+use crate::session::session::Session;
+use crate::storage::fold;
+
+impl Session {
+    /// Moves the session to another database.
+    pub(crate) fn use_database(&mut self, name: &str, out: &mut Output<'_>) -> SqlResult<()> {
+        if fold(name) == fold(&self.database.name) {
+            let current = self.database.name.to_string();
+            out.writer().database_changed(&current, &current);
+            return Ok(());
+        }
+        let Some(database) = self.engine.find_database(name) else {
+            return Err(SqlError::new(
+                911,
+                format!("Database '{name}' does not exist. Make sure that the name is entered correctly."),
+            ));
+        };
+        if self.tx.is_some() || !self.state.temporary_tables.is_empty() {
+            return Err(SqlError::not_supported("USE within a transaction or with #temp tables"));
+        }
+        if self.state.nest_level > 0 {
+            return Err(SqlError::new(
+                154,
+                "a USE database statement is not allowed in a procedure, function or trigger.",
+            )
+            .severity(15));
+        }
+        let (user, default_schema) = {
+            let catalog = database.catalog.read();
+            let Some(principal) = catalog.principals.user_of_session(&self.state.login, self.state.is_administrator)
+            else {
+                return Err(SqlError::new(
+                    916,
+                    format!(
+                        "The server principal \"{}\" is not able to access the database \"{name}\" under the current \
+                         security context.",
+                        self.state.login
+                    ),
+                )
+                .severity(14));
+            };
+            (principal.id, default_schema_of(&principal.kind))
+        };
+        let old_name = Arc::clone(&self.database.name);
+        self.move_to(database);
+        self.state.user = user;
+        self.state.default_schema = default_schema;
+        self.state.identity_insert = None;
+        out.writer().database_changed(&self.database.name, &old_name);
+        Ok(())
+    }
+}
