@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use crate::catalog::parameter::Parameter;
 use crate::catalog::principal::Principals;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::batch::CompiledBatch;
 use crate::storage::{ObjectId, TableSchema, fold};
 use crate::tsql::ast::{FunctionBody, ObjectName, SelectStatement, Statement, TriggerEvent};
 use crate::value::{Day, SqlType, Ticks};
@@ -51,8 +50,6 @@ pub struct Procedure {
     pub text: Arc<str>,
     pub created_at: (Day, Ticks),
     pub modified_at: (Day, Ticks),
-    /// The body with its variables and plans, and the version of the catalog it was made under.
-    pub compiled: Mutex<Option<(u64, Arc<CompiledBatch>)>>,
 }
 
 /// A view.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::RwLock;
 
 use crate::catalog::catalog::Catalog;
-use crate::session::connections::Connections;
+use crate::catalog::connections::Connections;
 use crate::storage::{self, fold};
 
 /// One database.

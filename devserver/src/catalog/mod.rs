@@ -1,6 +1,8 @@
 //! What a database knows: its objects and their names, principals and permissions, and the views that show them.
 
+pub mod cancel;
 pub mod catalog;
+pub mod connections;
 pub mod constraint;
 pub mod database;
 pub mod object_name;

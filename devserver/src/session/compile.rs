@@ -7,7 +7,7 @@ use crate::error::SqlResult;
 use crate::plan::batch::CompiledBatch;
 use crate::plan::cell::{BoundPlan, Cell};
 use crate::plan::declarations::Declarations;
-use crate::session::engine::{BatchKey, KEPT_BATCHES};
+use crate::session::plan_cache::BatchKey;
 use crate::session::session::Session;
 use crate::tsql;
 use crate::tsql::ast::Statement;
@@ -31,20 +31,13 @@ impl Session {
         let key: BatchKey = (self.database.id, Arc::clone(schema), format!("{declared}\u{0}{sql}"));
         // What was bound with a #temp table or IDENTITY_INSERT of this session is of no use to others.
         let is_shared = self.state.temporary_tables.is_empty() && self.state.identity_insert.is_none();
-        if is_shared
-            && let Some((made_under, compiled)) = self.engine.batches.lock().get(&key)
-            && *made_under == version
-        {
-            return Ok(Arc::clone(compiled));
+        if is_shared && let Some(compiled) = self.engine.plans.batch(&key, version) {
+            return Ok(compiled);
         }
         let statements = tsql::parse_request(sql)?;
         let compiled = Arc::new(self.compile(&statements, parameters, schema)?);
         if is_shared {
-            let mut batches = self.engine.batches.lock();
-            if batches.len() >= KEPT_BATCHES {
-                batches.clear();
-            }
-            batches.insert(key, (version, Arc::clone(&compiled)));
+            self.engine.plans.keep_batch(key, version, &compiled);
         }
         Ok(compiled)
     }

@@ -1,16 +1,15 @@
 //! The server: its logins and databases.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 
+use crate::catalog::connections::Connections;
 use crate::catalog::database::{Database, DatabaseNames};
 use crate::error::{SqlError, SqlResult};
-use crate::plan::batch::CompiledBatch;
-use crate::session::connections::Connections;
 use crate::session::fault::Faults;
+use crate::session::plan_cache::PlanCache;
 use crate::storage::fold;
 /// What a new server starts with.
 #[derive(Clone)]
@@ -30,12 +29,6 @@ impl Default for EngineOptions {
     }
 }
 
-/// Compiled batches by database, schema of unqualified names, and text.
-pub(crate) type BatchKey = (i32, Arc<str>, String);
-
-/// How many compiled batches are kept; then all are forgotten, which costs no more than compiling them again.
-pub(crate) const KEPT_BATCHES: usize = 1000;
-
 /// A login of the server.
 #[derive(Clone)]
 pub(crate) struct Login {
@@ -54,7 +47,7 @@ pub struct Engine {
     pub(crate) next_spid: AtomicI32,
     pub(crate) connections: Arc<Connections>,
     names: Arc<DatabaseNames>,
-    pub(crate) batches: Mutex<HashMap<BatchKey, (u64, Arc<CompiledBatch>)>>,
+    pub(crate) plans: PlanCache,
     /// In databases that are gone.
     entries_read_before: AtomicU64,
     /// What tests of clients want to go wrong.
@@ -84,7 +77,7 @@ impl Engine {
             next_spid: AtomicI32::new(0),
             connections,
             names,
-            batches: Mutex::new(HashMap::new()),
+            plans: PlanCache::default(),
             entries_read_before: AtomicU64::new(0),
             faults,
         })

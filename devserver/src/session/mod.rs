@@ -1,10 +1,8 @@
 //! Sessions: requests, batches, procedures, transactions and what each statement does.
 
 pub mod batch;
-pub mod cancel;
 pub mod check_identity;
 pub mod compile;
-pub mod connections;
 pub mod cursor;
 pub mod ddl;
 pub mod engine;
@@ -15,6 +13,7 @@ pub mod outcome;
 pub mod output;
 pub mod own_tables;
 pub mod permission;
+pub mod plan_cache;
 pub mod procedure;
 pub mod request;
 pub mod rpc;
@@ -28,7 +27,7 @@ pub mod trigger;
 pub mod unknown_procedure;
 pub mod use_database;
 
-pub use cancel::CancelHandle;
+pub use crate::catalog::cancel::CancelHandle;
 pub use engine::{Engine, EngineOptions};
 pub use fault::Faults;
 pub use session::Session;

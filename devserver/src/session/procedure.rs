@@ -303,10 +303,8 @@ impl Session {
     /// The compiled body, made anew if the catalog has changed since.
     fn compiled_procedure(&mut self, procedure: &Arc<Procedure>) -> SqlResult<Arc<CompiledBatch>> {
         let version = self.version();
-        if let Some((made_under, compiled)) = &*procedure.compiled.lock()
-            && *made_under == version
-        {
-            return Ok(Arc::clone(compiled));
+        if let Some(compiled) = self.engine.plans.body(procedure, version) {
+            return Ok(compiled);
         }
         let mut declarations = Declarations::default();
         for parameter in &procedure.parameters {
@@ -319,7 +317,7 @@ impl Session {
         })?;
         let compiled = Arc::new(compiled);
         // A #temp table of this session must not be found in another's plan; such cells are not kept anyway.
-        *procedure.compiled.lock() = Some((version, Arc::clone(&compiled)));
+        self.engine.plans.keep_body(procedure, version, &compiled);
         Ok(compiled)
     }
 

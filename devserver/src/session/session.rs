@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::catalog::cancel::CancelHandle;
 use crate::catalog::catalog::Undo;
+use crate::catalog::connections::{Activity, Connection};
 use crate::catalog::database::Database;
 use crate::execute::session_state::{Options, SessionState};
 use crate::execute::system_function::default_schema_of;
-use crate::session::cancel::CancelHandle;
-use crate::session::connections::{Activity, Connection};
 use crate::session::engine::Engine;
 use crate::storage::{self, Mark, ObjectId, OwnTables, Transaction};
 use crate::tds::login::LoginRequest;

@@ -11,8 +11,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::bind::trigger::triggers_of;
 use crate::catalog::catalog::{Object, Procedure, Trigger, already_there};
 use crate::catalog::parameter::VariableType;
@@ -127,7 +125,6 @@ impl Session {
             text: Arc::clone(&create.text),
             created_at: existing.as_ref().map_or(now, |trigger| trigger.procedure.created_at),
             modified_at: now,
-            compiled: Mutex::new(None),
         };
         let trigger = Trigger {
             procedure: Arc::new(procedure),
@@ -337,10 +334,8 @@ impl Session {
     fn compiled_trigger(&mut self, trigger: &Trigger) -> SqlResult<Arc<CompiledBatch>> {
         let version = self.version();
         let procedure = &trigger.procedure;
-        if let Some((made_under, compiled)) = &*procedure.compiled.lock()
-            && *made_under == version
-        {
-            return Ok(Arc::clone(compiled));
+        if let Some(compiled) = self.engine.plans.body(procedure, version) {
+            return Ok(compiled);
         }
         let schema = self.stored_schema(trigger.table)?;
         let compiled =
@@ -349,7 +344,7 @@ impl Session {
                 error
             })?;
         let compiled = Arc::new(compiled);
-        *procedure.compiled.lock() = Some((version, Arc::clone(&compiled)));
+        self.engine.plans.keep_body(procedure, version, &compiled);
         Ok(compiled)
     }
 }

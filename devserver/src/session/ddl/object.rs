@@ -272,7 +272,6 @@ impl Session {
             text: Arc::clone(&create.text),
             created_at: existing.as_ref().map_or(now, |procedure| procedure.created_at),
             modified_at: now,
-            compiled: Mutex::new(None),
         };
         let undo = self.database.catalog.write().put_object(Object::Procedure(Arc::new(procedure)));
         self.keep_undo(undo);

@@ -289,7 +289,6 @@ fn renamed_procedure(procedure: &Procedure, schema: Arc<str>, name: Arc<str>) ->
         text: Arc::clone(&procedure.text),
         created_at: procedure.created_at,
         modified_at: crate::value::now_utc(),
-        compiled: parking_lot::Mutex::new(None),
     }
 }
 

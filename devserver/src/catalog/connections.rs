@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
+use crate::catalog::cancel::CancelHandle;
 use crate::catalog::database::Database;
-use crate::session::cancel::CancelHandle;
 use crate::tsql::ast::IsolationLevel;
 
 /// What a session is doing, for others to see.
