@@ -11,6 +11,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::session::fault::Faults;
 use crate::session::plan_cache::PlanCache;
 use crate::storage::fold;
+
 /// What a new server starts with.
 #[derive(Clone)]
 pub struct EngineOptions {

@@ -1,12 +1,27 @@
 //! CREATE, ALTER and DROP.
 
+pub mod alter_column;
+pub mod alter_constraint;
 pub mod alter_database;
 pub mod alter_table;
+pub mod cannot_find;
+pub mod change;
+pub mod column_dependents;
+pub mod create_function;
+pub mod dispatch;
+pub mod drop;
 pub mod foreign_key;
-pub mod function;
 pub mod index;
-pub mod object;
+pub mod lookup;
+pub mod module_columns;
+pub mod procedure;
 pub mod rename;
+pub mod schema;
 pub mod security;
 pub mod select_into;
+pub mod sequence;
+pub mod synonym;
 pub mod table;
+pub mod trigger;
+pub mod user_type;
+pub mod view;

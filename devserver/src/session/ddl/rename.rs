@@ -9,7 +9,7 @@ use crate::catalog::catalog::{Object, Procedure, Sequence, Synonym, Trigger, Vie
 use crate::catalog::object_name::ParsedName;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::variables::Activation;
-use crate::session::ddl::object::cannot_find;
+use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::session::Session;
 use crate::storage::{ObjectId, TableSchema, fold};
 use crate::tsql::ast::ObjectName;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::catalog::catalog::{DBO, Object};
 use crate::catalog::principal::{DBO_USER, PrincipalKind, SecurableId};
 use crate::error::{SqlError, SqlResult};
-use crate::session::ddl::object::cannot_find_principal;
+use crate::session::ddl::cannot_find::cannot_find_principal;
 use crate::session::session::Session;
 use crate::storage::fold;
 use crate::tsql::ast::{

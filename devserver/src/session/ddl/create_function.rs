@@ -1,22 +1,17 @@
-//! User-defined functions and synonyms.
-//!
-//! A function is bound where it is called, like a view: its parameters are the arguments' own bound expressions, which
-//! know their slots and so mean the same inside the function as outside. SQL Server inlines scalar functions of one
-//! RETURN the same way ("Scalar UDF inlining", MicrosoftDocs/sql-docs,
-//! docs/relational-databases/user-defined-functions/scalar-udf-inlining.md) and table-valued functions of one SELECT
-//! always. Functions of several statements are refused.
+//! CREATE and ALTER FUNCTION; where a function is called, [`crate::bind::user_function`] binds it.
 
 use std::sync::Arc;
 
 use crate::bind::user_function::scalar_type;
-use crate::catalog::catalog::{Function, Object, Synonym, already_there};
+use crate::catalog::catalog::{Function, Object, already_there};
 use crate::catalog::parameter::Parameter;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::declarations::Declarations;
 use crate::plan::scalar::{CollationLabel, Node, Scalar};
+use crate::session::ddl::module_columns::check_module_columns;
 use crate::session::session::Session;
 use crate::storage::fold;
-use crate::tsql::ast::{CreateFunction, Creation, FunctionBody, ObjectName};
+use crate::tsql::ast::{CreateFunction, Creation, FunctionBody};
 use crate::value::{SqlType, Value, now_utc};
 
 fn null_of(ty: SqlType) -> Scalar {
@@ -50,7 +45,7 @@ impl Session {
                 let bound = binder.bind_inline_body(&create.body, arguments)?;
                 let plan = binder.finish(bound)?;
                 let name = &create.name.name;
-                crate::session::ddl::object::check_module_columns(name, &plan.columns, |position| {
+                check_module_columns(name, &plan.columns, |position| {
                     SqlError::new(
                         4514,
                         format!("CREATE FUNCTION failed because a column name is not specified for column {position}."),
@@ -72,23 +67,6 @@ impl Session {
             modified_at: now,
         };
         let undo = self.database.catalog.write().put_object(Object::Function(Arc::new(function)));
-        self.keep_undo(undo);
-        Ok(())
-    }
-
-    /// The target need not be there: it is looked for when the synonym is used.
-    pub(crate) fn create_synonym(&mut self, name: &ObjectName, target: &ObjectName) -> SqlResult<()> {
-        self.check_create("CREATE SYNONYM")?;
-        let schema = self.schema_for(name)?;
-        self.check_free(&schema, &name.name)?;
-        let synonym = Synonym {
-            id: self.new_object_id(),
-            schema,
-            name: Arc::clone(&name.name),
-            target: target.clone(),
-            created_at: now_utc(),
-        };
-        let undo = self.database.catalog.write().put_object(Object::Synonym(Arc::new(synonym)));
         self.keep_undo(undo);
         Ok(())
     }

@@ -1,0 +1,264 @@
+//! ALTER TABLE … ADD, DROP and ALTER COLUMN.
+
+use std::sync::Arc;
+
+use crate::bind::table_definition;
+use crate::error::{SqlError, SqlResult};
+use crate::execute::frame::Frame;
+use crate::execute::modify::assign;
+use crate::execute::variables::Activation;
+use crate::session::ddl::column_dependents::{Dependent, default_of, dependent_index, in_use, mentions_of, uses_of};
+use crate::session::session::Session;
+use crate::storage::{Column, ObjectId, TableSchema, Uniqueness};
+use crate::tsql::ast::{ColumnDefinition, Ident, TypeName};
+use crate::value;
+use crate::value::{SqlType, Value};
+
+impl Session {
+    /// `fills`: the rows that are there get the default even though the column may be NULL (WITH VALUES).
+    pub(crate) fn add_column(
+        &mut self,
+        table: ObjectId,
+        definition: &ColumnDefinition,
+        fills: bool,
+        scope: &mut Activation,
+    ) -> SqlResult<()> {
+        let schema = self.stored_schema(table)?;
+        let column = self.with_binder(|binder| {
+            let mut column = table_definition::bind_column(binder, &schema, definition)?;
+            if let Some(text) = &column.computed {
+                (column.sql_type, column.collation) = table_definition::computed_type(binder, &schema, text)?;
+            }
+            Ok(column)
+        })?;
+        if column.identity.is_some() && schema.columns.iter().any(|other| other.identity.is_some()) {
+            return Err(SqlError::new(
+                2744,
+                format!(
+                    "Multiple identity columns specified for table '{}'. Only one identity column per table is allowed.",
+                    schema.name
+                ),
+            )
+            .state(2));
+        }
+        let fills_itself =
+            column.computed.is_some() || column.identity.is_some() || column.sql_type == SqlType::RowVersion;
+        let takes_default = column.default.is_some() && (!column.nullable || fills);
+        let row_count = self.row_count(table);
+        if !fills_itself && !column.nullable && column.default.is_none() && row_count > 0 {
+            return Err(SqlError::new(
+                4901,
+                format!(
+                    "ALTER TABLE only allows columns to be added that can contain nulls, or have a DEFAULT definition \
+                     specified, or the column being added is an identity or timestamp column, or alternatively if none of \
+                     the previous conditions are satisfied the table must be empty to allow addition of this column. \
+                     Column '{}' cannot be added to non-empty table '{}' because it does not satisfy these conditions.",
+                    column.name, schema.name
+                ),
+            ));
+        }
+        if !fills_itself && (!takes_default || row_count == 0) {
+            self.table_change(scope, |latch, tx| latch.add_column(tx, table, column))?;
+            return Ok(());
+        }
+        self.add_filled_column(table, &schema, column, scope)
+    }
+
+    /// Every row gets a value of its own: the default, the next identity value, a row version, a computed value.
+    fn add_filled_column(
+        &mut self,
+        table: ObjectId,
+        schema: &TableSchema,
+        column: Column,
+        scope: &mut Activation,
+    ) -> SqlResult<()> {
+        if schema.column_named(&column.name).is_some() {
+            return Err(SqlError::new(
+                2705,
+                format!(
+                    "Column names in each table must be unique. Column name '{}' in table '{}.{}' is specified more than \
+                     once.",
+                    column.name, schema.schema, schema.name
+                ),
+            )
+            .state(4));
+        }
+        let mut after = schema.clone();
+        let ordinal = after.columns.len();
+        let sql_type = column.sql_type;
+        let is_identity = column.identity.is_some();
+        let is_computed = column.computed.is_some();
+        after.columns.push(column);
+        let (rules, slots) = self.with_binder(|binder| {
+            let slot = binder.new_slot()?;
+            let rules = binder.bind_rules(&after, slot)?;
+            Ok((rules, binder.slots))
+        })?;
+        if is_identity {
+            // The counter belongs to the table, so that the column must be there before it counts.
+            let counting = after.columns[ordinal].clone();
+            self.table_change(scope, |latch, tx| latch.add_column(tx, table, counting))?;
+        }
+        self.rebuild(table, after, scope, |run, mut row| {
+            row.truncate(ordinal);
+            row.push(Value::Null);
+            row[ordinal] = if is_identity {
+                let next = run.storage()?.latch.next_identity(table)?;
+                value::convert(Value::BigInt(next), SqlType::BigInt, sql_type, None, false)?
+            } else if sql_type == SqlType::RowVersion {
+                Value::Bytes(run.storage()?.latch.next_row_version().to_be_bytes().into())
+            } else {
+                let mut frame = Frame::new(slots);
+                frame.rows[rules.slot] = row.as_slice().into();
+                if is_computed {
+                    let (_, scalar) =
+                        rules.computed.iter().find(|(column, _)| *column == ordinal).expect("it was bound as computed");
+                    scalar.eval(run, &mut frame)?
+                } else {
+                    let default = rules.defaults[ordinal].as_ref().expect("only a column with a default is filled");
+                    default.eval(run, &mut frame)?
+                }
+            };
+            Ok(row)
+        })
+    }
+
+    pub(crate) fn drop_column(
+        &mut self,
+        table: ObjectId,
+        name: &Ident,
+        if_exists: bool,
+        scope: &mut Activation,
+    ) -> SqlResult<()> {
+        let schema = self.stored_schema(table)?;
+        let Some(dropped) = schema.column_named(name) else {
+            return if if_exists { Ok(()) } else { Err(no_such_column("DROP COLUMN", &schema, name)) };
+        };
+        if schema.columns.len() == 1 {
+            return Err(SqlError::new(
+                4923,
+                format!(
+                    "ALTER TABLE DROP COLUMN failed because '{name}' is the only data column in table '{}'. A table must \
+                     have at least one data column.",
+                    schema.name
+                ),
+            ));
+        }
+        let mut dependents: Vec<Dependent> = default_of(&schema, dropped).collect();
+        dependents.extend(uses_of(&schema, dropped).map(dependent_index));
+        dependents.extend(mentions_of(&schema, dropped));
+        if !dependents.is_empty() {
+            return Err(in_use("DROP COLUMN", name, dependents));
+        }
+        let mut after = TableSchema::clone(&schema);
+        after.columns.remove(dropped);
+        let moved = |column: &mut usize| *column -= usize::from(*column > dropped);
+        for index in after.indexes.iter_mut().chain(&mut after.disabled_indexes) {
+            index.key.iter_mut().for_each(|key| moved(&mut key.column));
+            index.included.iter_mut().for_each(moved);
+            let terms = index.filter.iter_mut().flat_map(|filter| &mut filter.terms);
+            terms.for_each(|term| moved(term.column_mut()));
+        }
+        self.rebuild(table, after, scope, |_, mut row| {
+            row.remove(dropped);
+            Ok(row)
+        })
+    }
+
+    #[allow(clippy::too_many_arguments)] // The parts of the statement.
+    pub(crate) fn alter_column(
+        &mut self,
+        table: ObjectId,
+        schema: &Arc<TableSchema>,
+        name: &Ident,
+        data_type: &TypeName,
+        collation: Option<&Ident>,
+        nullable: Option<bool>,
+        scope: &mut Activation,
+    ) -> SqlResult<()> {
+        let Some(ordinal) = schema.column_named(name) else {
+            return Err(no_such_column("ALTER COLUMN", schema, name));
+        };
+        let before = &schema.columns[ordinal];
+        let is = if before.computed.is_some() {
+            Some("COMPUTED")
+        } else {
+            (before.sql_type == SqlType::RowVersion).then_some("timestamp")
+        };
+        if let Some(is) = is {
+            return Err(SqlError::new(4928, format!("Cannot alter column '{name}' because it is '{is}'.")));
+        }
+        let (sql_type, collation) = self.with_binder(|binder| {
+            let collation = match collation {
+                Some(collation) => binder.collation(collation)?,
+                None => crate::value::Collation::default(),
+            };
+            Ok((binder.resolve_type(data_type)?, collation))
+        })?;
+        if sql_type == SqlType::RowVersion {
+            return Err(SqlError::new(4927, format!("Cannot alter column '{name}' to be data type timestamp.")));
+        }
+        // "If the new column … ANSI_NULL defaults are always on for ALTER COLUMN": without a word it becomes nullable.
+        let nullable = nullable.unwrap_or(before.identity.is_none());
+        let column = Column { sql_type, collation, nullable, value_when_absent: Value::Null, ..before.clone() };
+        let only_grows = only_grows(before.sql_type, sql_type) && column.collation == before.collation;
+        let uses_allow = only_grows
+            && nullable == before.nullable
+            && uses_of(schema, ordinal).all(|index| index.uniqueness != Uniqueness::PrimaryKey);
+        let mut dependents = Vec::new();
+        if before.sql_type.name() != sql_type.name() {
+            dependents.extend(default_of(schema, ordinal));
+        }
+        if !uses_allow {
+            dependents.extend(uses_of(schema, ordinal).map(dependent_index));
+        }
+        if !only_grows {
+            dependents.extend(mentions_of(schema, ordinal));
+        }
+        if !dependents.is_empty() {
+            return Err(in_use("ALTER COLUMN", name, dependents));
+        }
+        value::check_conversion(before.sql_type, sql_type, false)?;
+        let from = before.sql_type;
+        let mut after = TableSchema::clone(schema);
+        after.columns[ordinal] = column;
+        let described = after.clone();
+        self.rebuild(table, after, scope, |run, mut row| {
+            let value = std::mem::replace(&mut row[ordinal], Value::Null);
+            if value.is_null() && !nullable {
+                return Err(SqlError::new(
+                    515,
+                    format!(
+                        "Cannot insert the value NULL into column '{}', table '{}'; column does not allow nulls. UPDATE \
+                         fails.",
+                        described.columns[ordinal].name,
+                        crate::execute::modify::full_name(run, &described)
+                    ),
+                )
+                .state(2));
+            }
+            row[ordinal] = assign(run, &described, ordinal, value, from)?;
+            Ok(row)
+        })
+    }
+}
+
+/// `varchar(10)` to `varchar(20)` and its like: what the rows and index entries hold stays as it is.
+fn only_grows(from: SqlType, to: SqlType) -> bool {
+    match (from, to) {
+        (SqlType::VarChar(a), SqlType::VarChar(b))
+        | (SqlType::NVarChar(a), SqlType::NVarChar(b))
+        | (SqlType::VarBinary(a), SqlType::VarBinary(b)) => match (a, b) {
+            (value::Length::Limit(a), value::Length::Limit(b)) => a <= b,
+            (a, b) => a == b,
+        },
+        _ => from == to,
+    }
+}
+
+fn no_such_column(what: &str, schema: &TableSchema, name: &str) -> SqlError {
+    SqlError::new(
+        4924,
+        format!("ALTER TABLE {what} failed because column '{name}' does not exist in table '{}'.", schema.name),
+    )
+}

@@ -1,0 +1,107 @@
+//! The way of a DDL statement to the file that does it.
+//!
+//! Tables and indexes change in the storage ([`crate::session::ddl::table`]), everything else in the catalog; both go
+//! back with the transaction.
+
+use crate::bind::binder::display_name;
+use crate::error::{SqlError, SqlResult};
+use crate::execute::variables::Activation;
+use crate::session::ddl::cannot_find::cannot_find;
+use crate::session::ddl::foreign_key;
+use crate::session::session::Session;
+use crate::tsql::ast::StatementKind;
+
+impl Session {
+    pub(crate) fn run_ddl(&mut self, statement: &StatementKind, scope: &mut Activation) -> SqlResult<()> {
+        let is_temporary = match statement {
+            StatementKind::CreateTable(create) => create.name.name.starts_with('#'),
+            StatementKind::CreateIndex(create) => create.table.name.starts_with('#'),
+            StatementKind::Drop(drop) => drop.names.iter().all(|name| name.name.starts_with('#')),
+            StatementKind::TruncateTable(name) => name.name.starts_with('#'),
+            StatementKind::AlterDatabase(_) => true,
+            StatementKind::SetIdentityInsert { .. } => true,
+            _ => false,
+        };
+        self.check_ddl_allowed(is_temporary)?;
+        match statement {
+            StatementKind::CreateTable(create) => self.create_table(create, scope),
+            StatementKind::CreateIndex(create) => self.create_index(create, scope),
+            StatementKind::CreateType(create) => self.create_type(create),
+            StatementKind::CreateProcedure(create) => self.create_procedure(create),
+            StatementKind::CreateView(create) => self.create_view(create),
+            StatementKind::TransferToSchema { schema, object, of_type } => {
+                self.transfer_to_schema(schema, object, *of_type, scope)
+            }
+            StatementKind::CreateFunction(create) => self.create_function(create),
+            StatementKind::CreateSynonym { name, target } => self.create_synonym(name, target),
+            StatementKind::CreateTrigger(create) => self.create_trigger(create),
+            StatementKind::SwitchTriggers(switch) => self.switch_triggers(switch),
+            StatementKind::CreateSequence(create) => self.create_sequence(create),
+            StatementKind::CreateSchema(create) => {
+                let name = create.name.as_ref().or(create.owner.as_ref()).expect("the parser asks for one of them");
+                self.create_schema(name, create.owner.as_deref())
+            }
+            StatementKind::CreateRole { name, owner } => self.create_role(name, owner.as_deref()),
+            StatementKind::CreateUser(create) => self.create_user(create),
+            StatementKind::CreateLogin { name, password, default_database } => {
+                self.create_login(name, password.as_ref(), default_database.as_deref())
+            }
+            StatementKind::AlterLogin { name, password } => self.alter_login(name, password),
+            StatementKind::CreateDatabase { name, collation } => {
+                if !self.is_administrator() {
+                    return Err(
+                        SqlError::new(262, "CREATE DATABASE permission denied in database 'master'.").severity(14)
+                    );
+                }
+                self.check_not_in_trigger("CREATE DATABASE")?;
+                if self.tx.is_some() {
+                    return Err(SqlError::new(
+                        226,
+                        "CREATE DATABASE statement not allowed within multi-statement transaction.",
+                    )
+                    .state(6));
+                }
+                if let Some(collation) = collation
+                    && crate::value::Collation::parse(collation)? != crate::value::Collation::default()
+                {
+                    return Err(SqlError::not_supported("a database with another collation than the server's"));
+                }
+                self.engine.create_database(name)
+            }
+            StatementKind::AlterTable(alter) => self.alter_table(alter, scope),
+            StatementKind::AlterIndex(alter) => self.alter_index(alter, scope),
+            StatementKind::AlterDatabase(alter) => self.alter_database(alter),
+            StatementKind::AlterRole { role, add, member } => self.alter_role(role, member, *add),
+            StatementKind::Drop(drop) => self.drop_objects(drop, scope),
+            StatementKind::DropIndex(drop) => {
+                for (name, table) in &drop.indexes {
+                    self.drop_index(name, table, drop.if_exists, scope)?;
+                }
+                Ok(())
+            }
+            StatementKind::TruncateTable(name) => {
+                let table = self.find_stored_table(name)?;
+                let schema = self.stored_schema(table)?;
+                self.check_alter_object(table, &schema.schema, cannot_find("truncate the table", name))?;
+                foreign_key::check_not_referenced(&self.database.storage.latch(), &schema, || {
+                    SqlError::new(
+                        4712,
+                        format!(
+                            "Cannot truncate table '{}' because it is being referenced by a FOREIGN KEY constraint.",
+                            display_name(name)
+                        ),
+                    )
+                })?;
+                self.table_change(scope, move |latch, tx| latch.truncate_table(tx, table))
+            }
+            StatementKind::Permission(permission) => self.change_permission(permission),
+            StatementKind::SetIdentityInsert { table, on } => self.set_identity_insert(table, *on),
+            other => Err(SqlError::not_supported(format!("this statement ({})", statement_name(other)))),
+        }
+    }
+}
+
+fn statement_name(statement: &StatementKind) -> String {
+    let debug = format!("{statement:?}");
+    debug.split(['(', '{', ' ']).next().unwrap_or_default().to_string()
+}

@@ -1,0 +1,72 @@
+//! DROP of whatever has a name.
+
+use crate::catalog::catalog::Object;
+use crate::error::SqlResult;
+use crate::execute::variables::Activation;
+use crate::session::ddl::cannot_find::cannot_find;
+use crate::session::session::Session;
+use crate::tsql::ast::{Drop, DropKind, ObjectName};
+
+impl Session {
+    pub(crate) fn drop_objects(&mut self, drop: &Drop, scope: &mut Activation) -> SqlResult<()> {
+        for name in &drop.names {
+            match drop.kind {
+                DropKind::Table => self.drop_table(name, drop.if_exists, scope)?,
+                DropKind::Procedure
+                | DropKind::View
+                | DropKind::Sequence
+                | DropKind::Trigger
+                | DropKind::Function
+                | DropKind::Synonym => {
+                    self.drop_object(drop.kind, name, drop.if_exists)?;
+                }
+                DropKind::Type => self.drop_type(name, drop.if_exists)?,
+                DropKind::Schema => self.drop_schema(name, drop.if_exists)?,
+                DropKind::Role | DropKind::User => self.drop_principal(drop.kind, name, drop.if_exists)?,
+                DropKind::Login => self.drop_login(&name.name)?,
+                DropKind::Database => {
+                    if !self.is_administrator() {
+                        return Err(cannot_find("drop the database", name));
+                    }
+                    if !self.engine.drop_database(&name.name)? && !drop.if_exists {
+                        return Err(cannot_find("drop the database", name));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_object(&mut self, kind: DropKind, name: &ObjectName, if_exists: bool) -> SqlResult<()> {
+        let found = self.with_binder(|binder| binder.find_object(name))?;
+        let word = match kind {
+            DropKind::Procedure => "procedure",
+            DropKind::View => "view",
+            DropKind::Trigger => "trigger",
+            DropKind::Function => "function",
+            DropKind::Synonym => "synonym",
+            _ => "sequence object",
+        };
+        let found = found.filter(|object| {
+            matches!(
+                (kind, object),
+                (DropKind::Procedure, Object::Procedure(_))
+                    | (DropKind::View, Object::View(_))
+                    | (DropKind::Trigger, Object::Trigger(_))
+                    | (DropKind::Function, Object::Function(_))
+                    | (DropKind::Synonym, Object::Synonym(_))
+                    | (DropKind::Sequence, Object::Sequence(_))
+            )
+        });
+        let missing = || cannot_find(&format!("drop the {word}"), name);
+        let Some(object) = found else {
+            return if if_exists { Ok(()) } else { Err(missing()) };
+        };
+        self.check_alter_object(object.id(), object.schema(), missing())?;
+        let undo = self.database.catalog.write().remove_object(object.schema(), object.name());
+        if let Some(undo) = undo {
+            self.keep_undo(undo);
+        }
+        Ok(())
+    }
+}

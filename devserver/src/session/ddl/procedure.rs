@@ -1,0 +1,114 @@
+//! CREATE and ALTER PROCEDURE, and the parameters of procedures and functions.
+
+use std::sync::Arc;
+
+use crate::bind::compile::variable_type;
+use crate::catalog::catalog::{Object, Procedure, already_there};
+use crate::catalog::parameter::{Parameter, VariableType};
+use crate::error::{SqlError, SqlResult};
+use crate::plan::declarations::Declarations;
+use crate::session::session::Session;
+use crate::tsql::ast::{CreateProcedure, Creation, ExecuteAsClause, ParameterDef};
+use crate::value::now_utc;
+
+impl Session {
+    pub(crate) fn create_procedure(&mut self, create: &CreateProcedure) -> SqlResult<()> {
+        if let Some(execute_as) = &create.execute_as
+            && *execute_as != ExecuteAsClause::Caller
+        {
+            return Err(SqlError::not_supported("EXECUTE AS in a procedure"));
+        }
+        if create.name.name.starts_with('#') {
+            return Err(SqlError::not_supported("temporary procedures"));
+        }
+        let schema = match &create.name.schema {
+            Some(schema) => Arc::clone(schema),
+            None => Arc::clone(&self.state.default_schema),
+        };
+        let existing = self.database.catalog.read().procedure(&schema, &create.name.name).cloned();
+        match (&existing, create.creation) {
+            (Some(_), Creation::Create) => return Err(already_there(&create.name.name)),
+            (None, Creation::Alter) => return Err(crate::bind::binder::invalid_object(&create.name)),
+            (Some(procedure), _) => {
+                self.check_alter_object(
+                    procedure.id,
+                    &procedure.schema,
+                    crate::bind::binder::invalid_object(&create.name),
+                )?;
+            }
+            (None, _) => self.check_create("CREATE PROCEDURE")?,
+        }
+        let schema = self.schema_for(&create.name)?;
+        if existing.is_none() {
+            self.check_free(&schema, &create.name.name)?;
+        }
+        let (parameters, declarations) = self.bind_parameters(&create.parameters)?;
+        let name = Arc::clone(&create.name.name);
+        let full_name: Arc<str> = format!("{schema}.{name}").into();
+        self.compile(&create.body, declarations, &schema).map_err(|mut error| {
+            error.procedure.get_or_insert_with(|| Arc::clone(&full_name));
+            error
+        })?;
+        let now = now_utc();
+        let procedure = Procedure {
+            id: existing.as_ref().map_or_else(|| self.new_object_id(), |procedure| procedure.id),
+            schema,
+            name,
+            full_name,
+            parameters,
+            body: Arc::clone(&create.body),
+            text: Arc::clone(&create.text),
+            created_at: existing.as_ref().map_or(now, |procedure| procedure.created_at),
+            modified_at: now,
+        };
+        let undo = self.database.catalog.write().put_object(Object::Procedure(Arc::new(procedure)));
+        self.keep_undo(undo);
+        Ok(())
+    }
+
+    pub(crate) fn bind_parameters(&self, definitions: &[ParameterDef]) -> SqlResult<(Vec<Parameter>, Declarations)> {
+        let mut parameters = Vec::with_capacity(definitions.len());
+        let mut declarations = Declarations::default();
+        for definition in definitions {
+            let parameter = self.with_binder(|binder| {
+                let ty = variable_type(binder, &definition.data_type)?;
+                let default = match (&definition.default, &ty) {
+                    (Some(default), VariableType::Scalar(ty)) => {
+                        let scalar = binder.bind_expr(default)?;
+                        let converted = crate::bind::expression::implicit(scalar, *ty)?;
+                        match converted.as_constant() {
+                            Some(constant) => Some(constant.clone()),
+                            None => return Err(SqlError::not_supported("a parameter's default that is no constant")),
+                        }
+                    }
+                    _ => None,
+                };
+                Ok(Parameter { name: Arc::clone(&definition.name), ty, default, output: definition.output })
+            })?;
+            let is_table = parameter.ty.template().is_some();
+            if is_table && !definition.read_only {
+                return Err(SqlError::new(
+                    352,
+                    format!(
+                        "The table-valued parameter \"{}\" must be declared with the READONLY option.",
+                        definition.name
+                    ),
+                )
+                .severity(15));
+            }
+            if !is_table && definition.read_only {
+                return Err(SqlError::new(
+                    346,
+                    format!(
+                        "The parameter \"{}\" can not be declared READONLY since it is not a table-valued parameter.",
+                        definition.name
+                    ),
+                )
+                .severity(15));
+            }
+            declarations.declare(Arc::clone(&parameter.name), parameter.ty.clone(), is_table)?;
+            parameters.push(parameter);
+        }
+        Ok((parameters, declarations))
+    }
+}

@@ -1,0 +1,74 @@
+//! CREATE and DROP SCHEMA.
+
+use std::sync::Arc;
+
+use crate::catalog::principal::DBO_USER;
+use crate::error::{SqlError, SqlResult};
+use crate::session::ddl::cannot_find::cannot_find_principal;
+use crate::session::session::Session;
+use crate::storage::fold;
+use crate::tsql::ast::ObjectName;
+
+impl Session {
+    pub(crate) fn create_schema(&mut self, name: &Arc<str>, owner: Option<&str>) -> SqlResult<()> {
+        self.check_create("CREATE SCHEMA")?;
+        let undo = {
+            let mut catalog = self.database.catalog.write();
+            let owner = match owner {
+                Some(owner) => match catalog.principals.find(owner) {
+                    Some(principal) => principal.id,
+                    None => return Err(cannot_find_principal(owner)),
+                },
+                None => self.state.user,
+            };
+            // Ownership chaining is only imitated for one owner.
+            if owner != DBO_USER && !catalog.principals.is_owner(owner) {
+                return Err(SqlError::not_supported("a schema that does not belong to dbo"));
+            }
+            catalog.add_schema(Arc::clone(name), DBO_USER)?
+        };
+        self.keep_undo(undo);
+        Ok(())
+    }
+
+    pub(crate) fn drop_schema(&mut self, name: &ObjectName, if_exists: bool) -> SqlResult<()> {
+        let missing = || {
+            SqlError::new(
+                15151,
+                format!(
+                    "Cannot drop the schema '{}', because it does not exist or you do not have permission.",
+                    name.name
+                ),
+            )
+        };
+        let is_there = self.database.catalog.read().schema(&name.name).is_some();
+        if !is_there {
+            return if if_exists { Ok(()) } else { Err(missing()) };
+        }
+        if !self.is_owner() {
+            return Err(missing());
+        }
+        let table = {
+            let latch = self.database.storage.latch();
+            latch
+                .tables()
+                .iter()
+                .find(|table| fold(&table.schema) == fold(&name.name))
+                .map(|table| Arc::clone(&table.name))
+        };
+        let undo = {
+            let mut catalog = self.database.catalog.write();
+            if let Some(object) = table.or_else(|| catalog.first_in_schema(&name.name)) {
+                return Err(SqlError::new(
+                    3729,
+                    format!("Cannot drop schema '{}' because it is being referenced by object '{object}'.", name.name),
+                ));
+            }
+            catalog.remove_schema(&name.name)
+        };
+        if let Some(undo) = undo {
+            self.keep_undo(undo);
+        }
+        Ok(())
+    }
+}

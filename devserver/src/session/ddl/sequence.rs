@@ -1,0 +1,95 @@
+//! CREATE and ALTER SEQUENCE.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::catalog::catalog::{Object, Sequence};
+use crate::error::{SqlError, SqlResult};
+use crate::session::session::Session;
+use crate::tsql::ast::CreateSequence;
+use crate::value::SqlType;
+
+impl Session {
+    pub(crate) fn create_sequence(&mut self, create: &CreateSequence) -> SqlResult<()> {
+        self.check_create("CREATE SEQUENCE")?;
+        let schema = self.schema_for(&create.name)?;
+        self.check_free(&schema, &create.name.name)?;
+        let ty = match &create.data_type {
+            Some(ty) => self.with_binder(|binder| binder.resolve_type(ty))?,
+            None => SqlType::BigInt,
+        };
+        let (lowest, highest) = match ty {
+            SqlType::TinyInt => (0, 255),
+            SqlType::SmallInt => (i64::from(i16::MIN), i64::from(i16::MAX)),
+            SqlType::Int => (i64::from(i32::MIN), i64::from(i32::MAX)),
+            SqlType::BigInt => (i64::MIN, i64::MAX),
+            SqlType::Decimal { scale: 0, .. } => {
+                return Err(SqlError::not_supported(format!("a sequence of type {ty}")));
+            }
+            _ => {
+                return Err(SqlError::new(
+                    11702,
+                    format!(
+                        "The sequence object '{}' must be of data type int, bigint, smallint, tinyint, or decimal or numeric \
+                         with a scale of 0, or any user-defined data type that is based on one of the above integer data \
+                         types.",
+                        create.name.name
+                    ),
+                ));
+            }
+        };
+        let increment = create.increment.unwrap_or(1);
+        let (min, max) = (create.min.unwrap_or(lowest), create.max.unwrap_or(highest));
+        let start = create.start.unwrap_or(if increment > 0 { min } else { max });
+        if increment == 0 {
+            return Err(SqlError::new(
+                11700,
+                format!("The increment for sequence object '{}' cannot be zero.", create.name.name),
+            ));
+        }
+        let arguments = [("START WITH", create.start), ("MINVALUE", create.min), ("MAXVALUE", create.max)];
+        let outside =
+            arguments.iter().find(|(_, given)| given.is_some_and(|given| !(lowest..=highest).contains(&given)));
+        if let Some((argument, _)) = outside {
+            return Err(SqlError::new(
+                11708,
+                format!("An invalid value was specified for argument '{argument}' for the given data type."),
+            ));
+        }
+        if min >= max {
+            return Err(SqlError::new(
+                11705,
+                format!(
+                    "The minimum value for sequence object '{}' must be less than its maximum value.",
+                    create.name.name
+                ),
+            ));
+        }
+        if !(min..=max).contains(&start) {
+            return Err(SqlError::new(
+                11703,
+                format!(
+                    "The start value for sequence object '{}' must be between the minimum and maximum value of the \
+                     sequence object.",
+                    create.name.name
+                ),
+            ));
+        }
+        let sequence = Sequence {
+            id: self.new_object_id(),
+            schema,
+            name: Arc::clone(&create.name.name),
+            ty,
+            start,
+            increment,
+            min,
+            max,
+            cycle: create.cycle,
+            next: Mutex::new(Some(start)),
+        };
+        let undo = self.database.catalog.write().put_object(Object::Sequence(Arc::new(sequence)));
+        self.keep_undo(undo);
+        Ok(())
+    }
+}

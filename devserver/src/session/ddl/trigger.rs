@@ -1,0 +1,137 @@
+//! CREATE and ALTER TRIGGER, ENABLE and DISABLE TRIGGER.
+//!
+//! Source: "CREATE TRIGGER" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-trigger-transact-sql.md). INSTEAD OF
+//! triggers are refused.
+
+use std::sync::Arc;
+
+use crate::bind::trigger::triggers_of;
+use crate::catalog::catalog::{Object, Procedure, Trigger, already_there};
+use crate::error::{SqlError, SqlResult};
+use crate::session::ddl::cannot_find::cannot_find;
+use crate::session::session::Session;
+use crate::session::trigger::declarations;
+use crate::storage::{Lifetime, ObjectId, fold};
+use crate::tsql::ast::{CreateTrigger, Creation, ObjectName, SwitchTriggers};
+use crate::value::now_utc;
+
+impl Session {
+    pub(crate) fn create_trigger(&mut self, create: &CreateTrigger) -> SqlResult<()> {
+        if create.instead_of {
+            return Err(SqlError::not_supported("INSTEAD OF triggers"));
+        }
+        let no_table = || {
+            SqlError::new(
+                8197,
+                format!(
+                    "The object '{}' does not exist or is invalid for this operation.",
+                    crate::bind::binder::display_name(&create.table)
+                ),
+            )
+            .state(4)
+        };
+        let table = self.lookup_table(&create.table)?.ok_or_else(no_table)?;
+        let schema = self.stored_schema(table)?;
+        if schema.lifetime != Lifetime::Permanent {
+            return Err(SqlError::new(
+                8197,
+                format!("The object '{}' does not exist or is invalid for this operation.", schema.name),
+            )
+            .state(6));
+        }
+        self.check_alter_object(table, &schema.schema, no_table())?;
+        let name = &create.name.name;
+        if create.name.schema.as_ref().is_some_and(|written| fold(written) != fold(&schema.schema)) {
+            return Err(SqlError::new(
+                2103,
+                format!(
+                    "Cannot create trigger '{}' because its schema is different from the schema of the target table or \
+                     view.",
+                    crate::bind::binder::display_name(&create.name)
+                ),
+            ));
+        }
+        let existing = self.database.catalog.read().object(&schema.schema, name).cloned();
+        let existing = match (existing, create.creation) {
+            (Some(Object::Trigger(trigger)), Creation::Alter | Creation::CreateOrAlter) => {
+                if trigger.table != table {
+                    return Err(SqlError::new(
+                        2110,
+                        format!(
+                            "Cannot alter trigger '{name}' on '{}' because this trigger does not belong to this object.",
+                            crate::bind::binder::display_name(&create.table)
+                        ),
+                    ));
+                }
+                Some(trigger)
+            }
+            (Some(_), _) => return Err(already_there(name)),
+            (None, Creation::Alter) => return Err(crate::bind::binder::invalid_object(&create.name)),
+            (None, _) => {
+                self.check_free(&schema.schema, name)?;
+                None
+            }
+        };
+        let full_name: Arc<str> = format!("{}.{name}", schema.schema).into();
+        self.compile(&create.body, declarations(&schema)?, &schema.schema).map_err(|mut error| {
+            error.procedure.get_or_insert_with(|| Arc::clone(&full_name));
+            error
+        })?;
+        let now = now_utc();
+        let procedure = Procedure {
+            id: existing.as_ref().map_or_else(|| self.new_object_id(), |trigger| trigger.procedure.id),
+            schema: Arc::clone(&schema.schema),
+            name: Arc::clone(name),
+            full_name,
+            parameters: Vec::new(),
+            body: Arc::clone(&create.body),
+            text: Arc::clone(&create.text),
+            created_at: existing.as_ref().map_or(now, |trigger| trigger.procedure.created_at),
+            modified_at: now,
+        };
+        let trigger = Trigger {
+            procedure: Arc::new(procedure),
+            table,
+            events: create.events.clone(),
+            disabled: existing.is_some_and(|trigger| trigger.disabled),
+        };
+        let undo = self.database.catalog.write().put_object(Object::Trigger(Arc::new(trigger)));
+        self.keep_undo(undo);
+        Ok(())
+    }
+
+    pub(crate) fn switch_triggers(&mut self, switch: &SwitchTriggers) -> SqlResult<()> {
+        let table = self.lookup_table(&switch.table)?.ok_or_else(|| cannot_find("find the object", &switch.table))?;
+        let schema = self.stored_schema(table)?;
+        self.check_alter_object(table, &schema.schema, cannot_find("find the object", &switch.table))?;
+        let all = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), table);
+        for name in &switch.names {
+            if !all.iter().any(|trigger| fold(&trigger.procedure.name) == fold(name)) {
+                let word = ObjectName { server: None, database: None, schema: None, name: Arc::clone(name) };
+                return Err(cannot_find("find the object", &word));
+            }
+        }
+        for trigger in all {
+            let is_meant =
+                switch.names.is_empty() || switch.names.iter().any(|name| fold(name) == fold(&trigger.procedure.name));
+            if is_meant && trigger.disabled == switch.enable {
+                let switched = Trigger { disabled: !switch.enable, ..Trigger::clone(&trigger) };
+                let undo = self.database.catalog.write().put_object(Object::Trigger(Arc::new(switched)));
+                self.keep_undo(undo);
+            }
+        }
+        Ok(())
+    }
+
+    /// The triggers of a table go with it.
+    pub(crate) fn drop_triggers_of(&mut self, table: ObjectId) {
+        let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), table);
+        for trigger in triggers {
+            let procedure = &trigger.procedure;
+            let undo = self.database.catalog.write().remove_object(&procedure.schema, &procedure.name);
+            if let Some(undo) = undo {
+                self.keep_undo(undo);
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! CREATE and DROP TYPE.
+
+use std::sync::Arc;
+
+use crate::bind::binder::{display_name, system_type};
+use crate::bind::{foreign_key_definition, table_definition};
+use crate::catalog::catalog::{Object, UserTypeKind};
+use crate::error::{SqlError, SqlResult};
+use crate::session::session::Session;
+use crate::tsql::ast::{CreateType, ObjectName, TypeKind};
+
+impl Session {
+    pub(crate) fn create_type(&mut self, create: &CreateType) -> SqlResult<()> {
+        self.check_create("CREATE TYPE")?;
+        let schema = self.schema_for(&create.name)?;
+        let name = Arc::clone(&create.name.name);
+        let kind = match &create.kind {
+            TypeKind::Table(definition) => {
+                foreign_key_definition::refuse(&definition.constraints)?;
+                let template =
+                    self.with_binder(|binder| table_definition::template(binder, &name, &schema, definition))?;
+                UserTypeKind::Table { template: Arc::new(template), object: self.new_object_id() }
+            }
+            TypeKind::Alias { base, nullable } => match system_type(base)? {
+                Some(base) => UserTypeKind::Alias { base, nullable: nullable.unwrap_or(true) },
+                None => return Err(crate::bind::binder::type_not_found(&base.name)),
+            },
+        };
+        let undo = self.database.catalog.write().add_type(schema, name, kind)?;
+        self.keep_undo(undo);
+        Ok(())
+    }
+
+    pub(crate) fn drop_type(&mut self, name: &ObjectName, if_exists: bool) -> SqlResult<()> {
+        let Some(found) = self.with_binder(|binder| binder.find_user_type(name))? else {
+            if if_exists {
+                return Ok(());
+            }
+            return Err(SqlError::new(
+                218,
+                format!(
+                    "Could not find the type '{}'. Either it does not exist or you do not have the necessary permission.",
+                    display_name(name)
+                ),
+            ));
+        };
+        if !self.is_owner() {
+            return Err(SqlError::new(
+                218,
+                format!(
+                    "Could not find the type '{}'. Either it does not exist or you do not have the necessary permission.",
+                    display_name(name)
+                ),
+            ));
+        }
+        let undo = {
+            let mut catalog = self.database.catalog.write();
+            if let UserTypeKind::Table { template, .. } = &found.kind {
+                let user = catalog.objects().find(|object| match object {
+                    Object::Procedure(procedure) => procedure
+                        .parameters
+                        .iter()
+                        .any(|parameter| parameter.ty.template().is_some_and(|used| Arc::ptr_eq(used, template))),
+                    _ => false,
+                });
+                if let Some(user) = user {
+                    return Err(SqlError::new(
+                        3732,
+                        format!(
+                            "Cannot drop type '{}' because it is being referenced by object '{}'. There may be other \
+                             objects that reference this type.",
+                            display_name(name),
+                            user.name()
+                        ),
+                    ));
+                }
+            }
+            catalog.remove_type(&found.schema, &found.name)
+        };
+        if let Some(undo) = undo {
+            self.keep_undo(undo);
+        }
+        Ok(())
+    }
+}
