@@ -1,6 +1,8 @@
 //! From plans to rows.
 
 pub mod aggregate;
+pub mod cursor;
+pub mod cursor_rows;
 pub mod evaluate;
 pub mod foreign_key;
 pub mod frame;

@@ -14,11 +14,13 @@ use crate::plan::change::{BoundAssignment, DeletePlan, InsertPlan, InsertRows, I
 use crate::plan::query::{Body, Operator, OutputColumn, QueryPlan};
 use crate::plan::select_statement::SelectStatementPlan;
 use crate::plan::table_rules::TableRules;
-use crate::session::output::CapturedRows;
 pub use crate::storage::OnDuplicateKey;
 use crate::storage::{Inserted, Key, Lifetime, LockMode, RowChange, TableSchema};
 use crate::tsql::ast::IsolationLevel;
 use crate::value::{self, SqlType, Value};
+
+/// The rows of INSERT … EXEC, with the types of their columns.
+pub type CapturedRows = Vec<(Vec<Value>, Arc<[SqlType]>)>;
 
 /// What a statement gives back.
 #[derive(Debug, Default)]

@@ -16,7 +16,7 @@ use crate::plan::query::{
     SetPlan, SortKey, TableScan,
 };
 use crate::plan::table_hints::Access;
-use crate::storage::{IndexId, Lifetime, Scan, SeekRange};
+use crate::storage::{IndexId, Key, Lifetime, Scan, SeekRange};
 use crate::tsql::ast::{IsolationLevel, SetOperator};
 use crate::value::{Collation, SqlType, Value, compare_nulls_first, encode_key};
 
@@ -31,7 +31,7 @@ pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, e
         Operator::Unit => emit(run, frame),
         Operator::Table(scan) => run_scan(scan, run, frame, emit),
         Operator::Current { slot } => {
-            let (key, values) = crate::session::cursor::read_current(run)?;
+            let (key, values) = read_current(run)?;
             frame.rows[*slot] = values.into();
             frame.target = Some(key);
             emit(run, frame)
@@ -157,6 +157,25 @@ pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, e
         }
         Operator::Aggregate(aggregation) => aggregate::run(aggregation, run, frame, emit),
     }
+}
+
+/// The row under the cursor, locked for a change: 16947 if it is gone, 16934 if somebody has changed it.
+fn read_current(run: &mut Run<'_>) -> SqlResult<(Key, Vec<Value>)> {
+    let current = run.scope.current_row.clone().expect("the statement stands on a row");
+    let storage = run.storage()?;
+    let row = storage.latch.lock_row(&mut storage.tx, current.table, &current.key)?;
+    let schema = storage.latch.schema(current.table).cloned();
+    let (Some(row), Some(schema)) = (row, schema) else {
+        return Err(SqlError::new(16947, "No rows were updated or deleted."));
+    };
+    let values = row.values(&schema);
+    if values != current.values {
+        return Err(SqlError::new(
+            16934,
+            "Optimistic concurrency check failed. The row was modified outside of this cursor.",
+        ));
+    }
+    Ok((current.key, values))
 }
 
 /// The rows of an operator, to be replayed.

@@ -6,6 +6,7 @@ use crate::catalog::catalog::Object;
 use crate::catalog::object_name::ParsedName;
 use crate::catalog::principal::{PrincipalKind, SecurableId};
 use crate::error::{SqlError, SqlResult};
+use crate::execute::cursor::find;
 use crate::execute::frame::Run;
 use crate::execute::session_state::SessionState;
 use crate::plan::system_function::SystemFunction;
@@ -307,12 +308,11 @@ pub fn application_mode_name(mode: LockMode) -> &'static str {
 fn cursor_status(place: &Value, name: &Value, run: &Run<'_>) -> Value {
     use crate::tsql::ast::CursorName;
     let (Some(place), Some(name)) = (place.as_str(), name.as_str()) else { return Value::SmallInt(-3) };
-    let nothing = crate::execute::variables::Activation::default();
     let named = |global: bool| CursorName::Name { name: name.into(), global };
     let (found, absent) = match fold(place).as_str() {
-        "local" => (crate::session::cursor::find(&named(false), run.scope, &[]), -3),
-        "global" => (crate::session::cursor::find(&named(true), &nothing, &run.state.cursors), -3),
-        "variable" => (crate::session::cursor::find(&CursorName::Variable(name.into()), run.scope, &[]), -2),
+        "local" => (find(&named(false), &run.scope.cursors, &[]), -3),
+        "global" => (find(&named(true), &[], &run.state.cursors), -3),
+        "variable" => (find(&CursorName::Variable(name.into()), &run.scope.cursors, &[]), -2),
         _ => (None, -3),
     };
     let transactions = run.state.cursor_closing_transactions;

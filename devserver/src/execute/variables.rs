@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::catalog::Procedure;
-use crate::session::cursor::{CurrentRow, SharedCursor};
+use crate::execute::cursor::{CurrentRow, SharedCursor};
 use crate::storage::{ObjectId, fold};
 use crate::value::Value;
 

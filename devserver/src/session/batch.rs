@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{STALE_PLAN, SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run, Storage};
+use crate::execute::modify::CapturedRows;
 use crate::execute::modify::{self, StatementResult};
 use crate::execute::variables::Activation;
 use crate::execute::{merge, select_into};
@@ -12,7 +13,7 @@ use crate::plan::batch::{CompiledBatch, ExecuteStep, Step, StepKind};
 use crate::plan::cell::{BoundPlan, Cell, Plan, Uses};
 use crate::plan::select_statement::SelectStatementPlan;
 use crate::session::outcome::{Control, Failure, Origin, SimpleFailure, StepResult, cancelled};
-use crate::session::output::{CapturedRows, Output};
+use crate::session::output::Output;
 use crate::session::session::Session;
 use crate::tds::token::StatementKind as DoneKind;
 use crate::tsql::ast::{CursorName, IdentityCheck, IsolationLevel};

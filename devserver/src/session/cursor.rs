@@ -15,86 +15,28 @@ use parking_lot::Mutex;
 
 use crate::bind::compile::Surroundings;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::evaluate::all_hold;
-use crate::execute::frame::{Flow, Frame, Run, SlotRow};
-use crate::execute::operator::{compare_keys, eval_keys, limit_values, open_scan, run_operator, run_query};
+use crate::execute::cursor::{
+    Cursor, CursorOptions, Model, OpenCursor, Rows, SharedCursor, display, find, select_of, single_table,
+};
+use crate::execute::cursor_rows::{Fetched, keyset, next_dynamic, read_by_key, static_rows};
 use crate::execute::variables::Activation;
 use crate::plan::batch::CompiledBatch;
-use crate::plan::cell::{BoundPlan, Plan, Uses};
+use crate::plan::cell::{BoundPlan, Uses};
 use crate::plan::cursor::{CursorSource, CursorStep, Motion};
-use crate::plan::query::{Body, Operator, OutputColumn, SelectPlan, TableScan};
-use crate::plan::select_statement::SelectStatementPlan;
+use crate::plan::query::{Body, Operator, OutputColumn};
 use crate::session::outcome::SimpleFailure;
 use crate::session::output::Output;
 use crate::session::session::Session;
-use crate::storage::{CLUSTERED, Key, ObjectId, ScanPlace, SeekRange, fold};
+use crate::storage::{ObjectId, fold};
 use crate::tds::token::StatementKind as DoneKind;
 use crate::tsql::ast::{CursorDefinition, CursorName};
-use crate::value::{self, SqlType, Value};
-
-/// A cursor that names and variables can share.
-pub type SharedCursor = Arc<Mutex<Cursor>>;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Model {
-    Static,
-    Keyset,
-    Dynamic,
-    FastForward,
-}
-
-/// What the options of a declaration come to.
-#[derive(Debug, Clone, Copy)]
-struct Options {
-    local: bool,
-    model: Model,
-    forward_only: bool,
-    read_only: bool,
-}
-
-#[derive(Debug)]
-pub struct Cursor {
-    source: Arc<CursorSource>,
-    options: Options,
-    /// The variables of the query as they were when the cursor was declared.
-    values: Vec<Value>,
-    tables: Vec<Option<ObjectId>>,
-    open: Option<OpenCursor>,
-}
-
-#[derive(Debug)]
-struct OpenCursor {
-    bound: Arc<BoundPlan>,
-    rows: Rows,
-    /// 0 is before the first row.
-    position: usize,
-    /// The row that was fetched last, where a table can be changed through the cursor.
-    current: Option<CurrentRow>,
-    /// `cursor_closing_transactions` when it was opened: one more of them, and it is closed.
-    transactions_before: u64,
-}
-
-#[derive(Debug)]
-enum Rows {
-    Static(Vec<Vec<Value>>),
-    /// The values of the clustered key.
-    Keyset(Vec<Vec<Value>>),
-    Dynamic(Option<ScanPlace>),
-}
-
-/// The row under a cursor.
-#[derive(Debug, Clone)]
-pub struct CurrentRow {
-    pub table: ObjectId,
-    pub key: Key,
-    pub values: Vec<Value>,
-}
+use crate::value::{self, SqlType};
 
 fn conflict(a: &str, b: &str) -> SqlError {
     SqlError::new(1048, format!("Conflicting cursor options {a} and {b}.")).severity(15)
 }
 
-fn options(definition: &CursorDefinition) -> SqlResult<Options> {
+fn options(definition: &CursorDefinition) -> SqlResult<CursorOptions> {
     let has = |word: &str| definition.options.iter().any(|option| &**option == word);
     const CONFLICTS: &[&[&str]] = &[
         &["LOCAL", "GLOBAL"],
@@ -129,35 +71,11 @@ fn options(definition: &CursorDefinition) -> SqlResult<Options> {
     if read_only && definition.for_update.is_some() {
         return Err(SqlError::new(16957, "FOR UPDATE cannot be specified on a READ ONLY cursor."));
     }
-    Ok(Options { local: has("LOCAL"), model, forward_only: !scrolls || has("FORWARD_ONLY"), read_only })
-}
-
-fn display(name: &CursorName) -> &str {
-    match name {
-        CursorName::Name { name, .. } | CursorName::Variable(name) => name,
-    }
+    Ok(CursorOptions { local: has("LOCAL"), model, forward_only: !scrolls || has("FORWARD_ONLY"), read_only })
 }
 
 fn not_open() -> SqlError {
     SqlError::new(16917, "Cursor is not open.")
-}
-
-fn select_of(bound: &BoundPlan) -> &SelectStatementPlan {
-    match &bound.plan {
-        Plan::Select(plan) => plan,
-        _ => unreachable!("a cursor's cell holds a SELECT"),
-    }
-}
-
-/// The SELECT over one table that a keyset or dynamic cursor goes through.
-fn single_table(bound: &BoundPlan) -> Option<(&SelectPlan, &TableScan)> {
-    match &select_of(bound).query.body {
-        Body::Select(select) => match &select.input {
-            Operator::Table(scan) => Some((select, scan)),
-            _ => None,
-        },
-        Body::Set(_) | Body::Recursive(_) => None,
-    }
 }
 
 /// What the cursor becomes with this query.
@@ -192,44 +110,15 @@ fn effective(wanted: Model, bound: &BoundPlan) -> SqlResult<Model> {
     }
 }
 
-impl Cursor {
-    /// CURSOR_STATUS: 1 open with rows, 0 open and empty, -1 closed. `transactions`: the session's
-    /// `cursor_closing_transactions`.
-    pub fn status(&self, transactions: u64) -> i16 {
-        match self.open.as_ref().filter(|open| open.transactions_before == transactions) {
-            None => -1,
-            Some(OpenCursor { rows: Rows::Static(rows) | Rows::Keyset(rows), .. }) if rows.is_empty() => 0,
-            Some(_) => 1,
-        }
-    }
-
-    fn is_local(&self) -> bool {
-        self.options.local
-    }
-
-    /// The variables of the query, for running it.
-    fn activation(&self) -> Activation {
-        Activation { values: self.values.clone(), tables: self.tables.clone(), ..Activation::default() }
-    }
-}
-
-/// The cursor of a name; local ones come first.
-pub fn find(name: &CursorName, scope: &Activation, globals: &[(String, SharedCursor)]) -> Option<SharedCursor> {
-    let folded = fold(display(name));
-    let of = |list: &[(String, SharedCursor)]| {
-        list.iter().find(|(name, _)| *name == folded).map(|(_, cursor)| Arc::clone(cursor))
-    };
-    match name {
-        CursorName::Name { global: true, .. } => of(globals),
-        CursorName::Name { .. } => of(&scope.cursors).or_else(|| of(globals)),
-        CursorName::Variable(_) => of(&scope.cursors),
-    }
+/// The variables of a cursor's query, for running it.
+fn activation(cursor: &Cursor) -> Activation {
+    Activation { values: cursor.values.clone(), tables: cursor.tables.clone(), ..Activation::default() }
 }
 
 impl Session {
     /// The cursor of a name, closed if a transaction's end has closed it meanwhile.
     fn cursor(&self, name: &CursorName, scope: &Activation) -> SqlResult<SharedCursor> {
-        let cursor = find(name, scope, &self.state.cursors).ok_or_else(|| match name {
+        let cursor = find(name, &scope.cursors, &self.state.cursors).ok_or_else(|| match name {
             CursorName::Variable(name) => {
                 SqlError::new(16950, format!("The variable '{name}' does not currently have a cursor allocated to it."))
                     .state(2)
@@ -332,17 +221,10 @@ impl Session {
         let bound = self.bind_cursor(&cursor.source)?;
         self.check_permissions(&bound.needs, scope)?;
         let model = effective(cursor.options.model, &bound)?;
-        let mut own = cursor.activation();
+        let mut own = activation(cursor);
         let rows = match model {
             Model::Dynamic | Model::FastForward => Rows::Dynamic(None),
-            Model::Static => Rows::Static(self.with_run(Uses::Database, &mut own, |run| {
-                let mut rows = Vec::new();
-                run_query(&select_of(&bound).query, run, &mut Frame::new(bound.slots), &mut |_, _, row| {
-                    rows.push(row);
-                    Ok(Flow::Continue)
-                })?;
-                Ok(rows)
-            })?),
+            Model::Static => Rows::Static(self.with_run(Uses::Database, &mut own, |run| static_rows(&bound, run))?),
             Model::Keyset => Rows::Keyset(self.with_run(Uses::Database, &mut own, |run| keyset(&bound, run))?),
         };
         self.state.cursor_rows = match &rows {
@@ -373,7 +255,7 @@ impl Session {
         let shared = self.cursor(name, scope)?;
         let mut cursor = shared.lock();
         let cursor = &mut *cursor;
-        let mut own = cursor.activation();
+        let mut own = activation(cursor);
         let forward_only = cursor.options.forward_only;
         let open = cursor.open.as_mut().ok_or_else(not_open)?;
         let columns = select_of(&open.bound).query.columns.clone();
@@ -525,14 +407,6 @@ impl Session {
     }
 }
 
-enum Fetched {
-    Row(Vec<Value>),
-    /// Before the first or behind the last row: -1.
-    End,
-    /// A row of the keyset that is not there any more: -2.
-    Gone,
-}
-
 fn schema_changed() -> SqlError {
     SqlError::new(
         16943,
@@ -563,95 +437,4 @@ fn check_into(columns: &[OutputColumn], into: &[(usize, SqlType)]) -> SqlResult<
         })?;
     }
     Ok(())
-}
-
-fn project(select: &SelectPlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Value>> {
-    select.items.iter().map(|item| item.eval(run, frame)).collect()
-}
-
-/// The clustered keys of the rows that belong to the cursor, in its order.
-fn keyset(bound: &BoundPlan, run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
-    let (select, scan) = single_table(bound).expect("a keyset cursor reads one table");
-    let key: Vec<usize> =
-        scan.table.schema.clustered().map_or(&[][..], |index| &index.key).iter().map(|key| key.column).collect();
-    let mut frame = Frame::new(bound.slots);
-    let (skip, take) = limit_values(&select.limit, run, &mut frame)?;
-    let mut rows: Vec<(Vec<Value>, Vec<Value>)> = Vec::new();
-    let enough = if select.sort.is_empty() { skip.saturating_add(take) } else { usize::MAX };
-    run_operator(&select.input, run, &mut frame, &mut |run, frame| {
-        let order = eval_keys(&select.sort, run, frame)?;
-        let row = frame.rows[scan.slot].to_vec();
-        rows.push((order, key.iter().map(|column| row[*column].clone()).collect()));
-        Ok(if rows.len() < enough { Flow::Continue } else { Flow::Stop })
-    })?;
-    if !select.sort.is_empty() {
-        rows.sort_by(|(a, _), (b, _)| compare_keys(&select.sort, a, b));
-    }
-    Ok(rows.into_iter().skip(skip).take(take).map(|(_, key)| key).collect())
-}
-
-/// The next row of the scan that fulfils the conditions.
-fn next_dynamic(
-    bound: &BoundPlan,
-    place: &mut Option<ScanPlace>,
-    run: &mut Run<'_>,
-) -> SqlResult<(Fetched, Option<CurrentRow>)> {
-    let (select, scan) = single_table(bound).expect("a dynamic cursor reads one table");
-    let mut frame = Frame::new(bound.slots);
-    let Some(range) = crate::execute::operator::seek_range(scan, run, &mut frame)? else {
-        return Ok((Fetched::End, None));
-    };
-    let mut reader = open_scan(scan, scan.index, &range, scan.covering, run)?;
-    if let Some(place) = place.as_ref() {
-        reader.go_on_from(place);
-    }
-    loop {
-        let storage = run.storage()?;
-        let found = reader.next(&mut storage.latch, &mut storage.tx)?;
-        *place = Some(reader.place());
-        let Some(found) = found else { return Ok((Fetched::End, None)) };
-        let values = found.row.values(&scan.table.schema);
-        frame.rows[scan.slot] = SlotRow::Stored(found.row, Arc::clone(&scan.table.schema));
-        if !all_hold(&scan.residual, run, &mut frame)? {
-            let storage = run.storage()?;
-            reader.release_last(&mut storage.latch, &mut storage.tx);
-            continue;
-        }
-        let row = project(select, run, &mut frame)?;
-        let current = CurrentRow { table: scan.table.schema.id, key: found.key, values };
-        return Ok((Fetched::Row(row), Some(current)));
-    }
-}
-
-/// The row of a keyset as it is now, whether it still fulfils the conditions or not.
-fn read_by_key(bound: &BoundPlan, key: Vec<Value>, run: &mut Run<'_>) -> SqlResult<(Fetched, Option<CurrentRow>)> {
-    let (select, scan) = single_table(bound).expect("a keyset cursor reads one table");
-    let range = SeekRange { equal: key, ..SeekRange::default() };
-    let mut reader = open_scan(scan, CLUSTERED, &range, false, run)?;
-    let storage = run.storage()?;
-    let Some(found) = reader.next(&mut storage.latch, &mut storage.tx)? else { return Ok((Fetched::Gone, None)) };
-    let mut frame = Frame::new(bound.slots);
-    let values = found.row.values(&scan.table.schema);
-    frame.rows[scan.slot] = SlotRow::Stored(found.row, Arc::clone(&scan.table.schema));
-    let row = project(select, run, &mut frame)?;
-    Ok((Fetched::Row(row), Some(CurrentRow { table: scan.table.schema.id, key: found.key, values })))
-}
-
-/// The row under the cursor, locked for a change: 16947 if it is gone, 16934 if somebody has changed it.
-pub fn read_current(run: &mut Run<'_>) -> SqlResult<(Key, Vec<Value>)> {
-    let current = run.scope.current_row.clone().expect("the statement stands on a row");
-    let storage = run.storage()?;
-    let row = storage.latch.lock_row(&mut storage.tx, current.table, &current.key)?;
-    let schema = storage.latch.schema(current.table).cloned();
-    let (Some(row), Some(schema)) = (row, schema) else {
-        return Err(SqlError::new(16947, "No rows were updated or deleted."));
-    };
-    let values = row.values(&schema);
-    if values != current.values {
-        return Err(SqlError::new(
-            16934,
-            "Optimistic concurrency check failed. The row was modified outside of this cursor.",
-        ));
-    }
-    Ok((current.key, values))
 }

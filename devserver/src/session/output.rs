@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use crate::error::SqlError;
+use crate::execute::modify::CapturedRows;
 use crate::plan::query::OutputColumn;
 use crate::tds::token::{ResponseWriter, ResultColumn, StatementKind};
 use crate::value::{SqlType, Value};
-
-/// Rows with the types of their columns.
-pub type CapturedRows = Vec<(Vec<Value>, Arc<[SqlType]>)>;
 
 pub struct Output<'w> {
     writer: &'w mut ResponseWriter,

@@ -1,0 +1,129 @@
+//! A cursor as data: how it was declared, and what it holds while it is open.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::plan::cell::{BoundPlan, Plan};
+use crate::plan::cursor::CursorSource;
+use crate::plan::query::{Body, Operator, SelectPlan, TableScan};
+use crate::plan::select_statement::SelectStatementPlan;
+use crate::storage::{Key, ObjectId, ScanPlace, fold};
+use crate::tsql::ast::CursorName;
+use crate::value::Value;
+
+/// A cursor that names and variables can share.
+pub type SharedCursor = Arc<Mutex<Cursor>>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Model {
+    Static,
+    Keyset,
+    Dynamic,
+    FastForward,
+}
+
+/// What the options of a declaration come to.
+#[derive(Debug, Clone, Copy)]
+pub struct CursorOptions {
+    pub local: bool,
+    pub model: Model,
+    pub forward_only: bool,
+    pub read_only: bool,
+}
+
+#[derive(Debug)]
+pub struct Cursor {
+    pub source: Arc<CursorSource>,
+    pub options: CursorOptions,
+    /// The variables of the query as they were when the cursor was declared.
+    pub values: Vec<Value>,
+    pub tables: Vec<Option<ObjectId>>,
+    pub open: Option<OpenCursor>,
+}
+
+#[derive(Debug)]
+pub struct OpenCursor {
+    pub bound: Arc<BoundPlan>,
+    pub rows: Rows,
+    /// 0 is before the first row.
+    pub position: usize,
+    /// The row that was fetched last, where a table can be changed through the cursor.
+    pub current: Option<CurrentRow>,
+    /// `cursor_closing_transactions` when it was opened: one more of them, and it is closed.
+    pub transactions_before: u64,
+}
+
+#[derive(Debug)]
+pub enum Rows {
+    Static(Vec<Vec<Value>>),
+    /// The values of the clustered key.
+    Keyset(Vec<Vec<Value>>),
+    Dynamic(Option<ScanPlace>),
+}
+
+/// The row under a cursor.
+#[derive(Debug, Clone)]
+pub struct CurrentRow {
+    pub table: ObjectId,
+    pub key: Key,
+    pub values: Vec<Value>,
+}
+
+impl Cursor {
+    /// CURSOR_STATUS: 1 open with rows, 0 open and empty, -1 closed. `transactions`: the session's
+    /// `cursor_closing_transactions`.
+    pub fn status(&self, transactions: u64) -> i16 {
+        match self.open.as_ref().filter(|open| open.transactions_before == transactions) {
+            None => -1,
+            Some(OpenCursor { rows: Rows::Static(rows) | Rows::Keyset(rows), .. }) if rows.is_empty() => 0,
+            Some(_) => 1,
+        }
+    }
+
+    pub fn is_local(&self) -> bool {
+        self.options.local
+    }
+}
+
+/// The cursor of a name; local ones come first.
+pub fn find(
+    name: &CursorName,
+    locals: &[(String, SharedCursor)],
+    globals: &[(String, SharedCursor)],
+) -> Option<SharedCursor> {
+    let folded = fold(display(name));
+    let of = |list: &[(String, SharedCursor)]| {
+        list.iter().find(|(name, _)| *name == folded).map(|(_, cursor)| Arc::clone(cursor))
+    };
+    match name {
+        CursorName::Name { global: true, .. } => of(globals),
+        CursorName::Name { .. } => of(locals).or_else(|| of(globals)),
+        CursorName::Variable(_) => of(locals),
+    }
+}
+
+/// The name as it is written.
+pub fn display(name: &CursorName) -> &str {
+    match name {
+        CursorName::Name { name, .. } | CursorName::Variable(name) => name,
+    }
+}
+
+pub fn select_of(bound: &BoundPlan) -> &SelectStatementPlan {
+    match &bound.plan {
+        Plan::Select(plan) => plan,
+        _ => unreachable!("a cursor's cell holds a SELECT"),
+    }
+}
+
+/// The SELECT over one table that a keyset or dynamic cursor goes through.
+pub fn single_table(bound: &BoundPlan) -> Option<(&SelectPlan, &TableScan)> {
+    match &select_of(bound).query.body {
+        Body::Select(select) => match &select.input {
+            Operator::Table(scan) => Some((select, scan)),
+            _ => None,
+        },
+        Body::Set(_) | Body::Recursive(_) => None,
+    }
+}
