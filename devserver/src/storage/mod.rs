@@ -2,8 +2,8 @@
 //!
 //! One mutex, the *latch*, guards everything that sessions share ([`Database::latch`]). A statement runs on a blocking
 //! thread and holds the latch, so the data structures need no concurrency of their own; what keeps transactions apart
-//! are *locks* (`locks.rs`, and `README.md` beside it). A statement that has to wait for a lock gives the latch up
-//! while it waits, and looks again at the row afterwards.
+//! are *locks* (`locks/`, and `README.md` in it). A statement that has to wait for a lock gives the latch up while it
+//! waits, and looks again at the row afterwards.
 //!
 //! The way of a statement: [`Latch::open_table`] (intent or table lock, then the schema cannot change) →
 //! [`Scan::open`] and [`Scan::next`] (row locks as the [`LockPlan`] says) → [`Latch::insert`], [`Latch::update_rows`],

@@ -3,21 +3,25 @@
 use std::sync::Arc;
 
 use crate::error::SqlResult;
-use crate::storage::*;
+use crate::storage::{
+    CLUSTERED, Column, Database, Direction, Filter, FilterOperator, FilterTerm, Found, Index, IndexId, IndexOptions,
+    Inserted, KeyColumn, Lifetime, LockEscalation, LockMode, LockPlan, ObjectId, ReadVersion, RowChange, RowLock, Scan,
+    SeekRange, Session, TableSchema, Transaction, Uniqueness, check_consistency,
+};
 use crate::value::{Collation, Length, SqlType, Value};
 
-pub(in crate::storage) const ID: usize = 0;
-pub(in crate::storage) const QUEUE: usize = 1;
-pub(in crate::storage) const PRIORITY: usize = 2;
-pub(in crate::storage) const STATE: usize = 3;
-pub(in crate::storage) const NAME: usize = 4;
+pub(super) const ID: usize = 0;
+pub(super) const QUEUE: usize = 1;
+pub(super) const PRIORITY: usize = 2;
+pub(super) const STATE: usize = 3;
+pub(super) const NAME: usize = 4;
 
 /// The non-clustered indexes of [`jobs_schema`].
-pub(in crate::storage) const READY: IndexId = 2;
-pub(in crate::storage) const BY_NAME: IndexId = 3;
-pub(in crate::storage) const BY_PRIORITY: IndexId = 4;
+pub(super) const READY: IndexId = 2;
+pub(super) const BY_NAME: IndexId = 3;
+pub(super) const BY_PRIORITY: IndexId = 4;
 
-pub(in crate::storage) fn column(name: &str, sql_type: SqlType, nullable: bool) -> Column {
+pub(super) fn column(name: &str, sql_type: SqlType, nullable: bool) -> Column {
     Column {
         name: name.into(),
         sql_type,
@@ -30,11 +34,11 @@ pub(in crate::storage) fn column(name: &str, sql_type: SqlType, nullable: bool) 
     }
 }
 
-pub(in crate::storage) fn key(column: usize, descending: bool) -> KeyColumn {
+pub(super) fn key(column: usize, descending: bool) -> KeyColumn {
     KeyColumn { column, descending }
 }
 
-pub(in crate::storage) fn index(id: IndexId, name: &str, key: Vec<KeyColumn>, uniqueness: Uniqueness) -> Index {
+pub(super) fn index(id: IndexId, name: &str, key: Vec<KeyColumn>, uniqueness: Uniqueness) -> Index {
     Index {
         id,
         name: name.into(),
@@ -48,7 +52,7 @@ pub(in crate::storage) fn index(id: IndexId, name: &str, key: Vec<KeyColumn>, un
 
 /// jobs(id primary key, queue, priority, state, name): ready jobs by queue and priority, unique names, priority
 /// descending.
-pub(in crate::storage) fn jobs_schema(lifetime: Lifetime) -> TableSchema {
+pub(super) fn jobs_schema(lifetime: Lifetime) -> TableSchema {
     let is_ready = FilterTerm::Compare { column: STATE, operator: FilterOperator::Equal, constant: Value::Int(0) };
     let mut ready =
         index(READY, "ready", vec![key(QUEUE, false), key(PRIORITY, false), key(ID, false)], Uniqueness::None);
@@ -84,17 +88,17 @@ pub(in crate::storage) fn jobs_schema(lifetime: Lifetime) -> TableSchema {
 }
 
 /// A ready job of queue 1.
-pub(in crate::storage) fn job(id: i32) -> Vec<Value> {
+pub(super) fn job(id: i32) -> Vec<Value> {
     job_with(id, id, 0, None)
 }
 
-pub(in crate::storage) fn job_with(id: i32, priority: i32, state: i32, name: Option<&str>) -> Vec<Value> {
+pub(super) fn job_with(id: i32, priority: i32, state: i32, name: Option<&str>) -> Vec<Value> {
     let name = name.map_or(Value::Null, |name| Value::String(name.into()));
     vec![Value::Int(id), Value::Int(1), Value::Int(priority), Value::Int(state), name]
 }
 
 /// SELECT at READ COMMITTED.
-pub(in crate::storage) const READ: LockPlan = LockPlan {
+pub(super) const READ: LockPlan = LockPlan {
     table_mode: LockMode::IntentShared,
     row: RowLock::Shared,
     hold: false,
@@ -106,25 +110,24 @@ pub(in crate::storage) const READ: LockPlan = LockPlan {
 };
 
 /// The target of an UPDATE, and WITH (UPDLOCK).
-pub(in crate::storage) const UPDATE: LockPlan =
+pub(super) const UPDATE: LockPlan =
     LockPlan { table_mode: LockMode::IntentExclusive, row: RowLock::Update, hold: true, ..READ };
 
 /// WITH (UPDLOCK, READPAST).
-pub(in crate::storage) const CLAIM: LockPlan = LockPlan { readpast: true, ..UPDATE };
+pub(super) const CLAIM: LockPlan = LockPlan { readpast: true, ..UPDATE };
 
 /// WITH (NOLOCK).
-pub(in crate::storage) const DIRTY: LockPlan =
-    LockPlan { table_mode: LockMode::SchemaStability, row: RowLock::None, ..READ };
+pub(super) const DIRTY: LockPlan = LockPlan { table_mode: LockMode::SchemaStability, row: RowLock::None, ..READ };
 
 /// A database with a jobs table in it.
-pub(in crate::storage) struct Jobs {
-    pub(in crate::storage) database: Arc<Database>,
-    pub(in crate::storage) table: ObjectId,
+pub(super) struct Jobs {
+    pub(super) database: Arc<Database>,
+    pub(super) table: ObjectId,
 }
 
 impl Jobs {
     /// With the jobs of these ids.
-    pub(in crate::storage) fn new(ids: impl IntoIterator<Item = i32>) -> Jobs {
+    pub(super) fn new(ids: impl IntoIterator<Item = i32>) -> Jobs {
         let database = Arc::new(Database::new("test"));
         let session = database.open_session(50);
         let mut tx = Transaction::begin(&session);
@@ -139,20 +142,20 @@ impl Jobs {
         Jobs { database, table }
     }
 
-    pub(in crate::storage) fn connect(&self, spid: i32) -> Connection {
+    pub(super) fn connect(&self, spid: i32) -> Connection {
         let session = self.database.open_session(spid);
         let tx = Some(Transaction::begin(&session));
         Connection { database: Arc::clone(&self.database), table: self.table, session, tx }
     }
 
     /// Until so many sessions wait for a lock.
-    pub(in crate::storage) fn until_waiting(&self, count: usize) {
+    pub(super) fn until_waiting(&self, count: usize) {
         while self.database.latch().waiting_count() != count {
             std::thread::yield_now();
         }
     }
 
-    pub(in crate::storage) fn check(&self) {
+    pub(super) fn check(&self) {
         let latch = self.database.latch();
         check_consistency(latch.table(self.table).unwrap()).unwrap();
         assert_eq!(latch.locks(), [], "every transaction has ended");
@@ -160,36 +163,36 @@ impl Jobs {
 }
 
 /// A session with an open transaction.
-pub(in crate::storage) struct Connection {
-    pub(in crate::storage) database: Arc<Database>,
-    pub(in crate::storage) table: ObjectId,
-    pub(in crate::storage) session: Session,
-    pub(in crate::storage) tx: Option<Transaction>,
+pub(super) struct Connection {
+    pub(super) database: Arc<Database>,
+    pub(super) table: ObjectId,
+    pub(super) session: Session,
+    pub(super) tx: Option<Transaction>,
 }
 
 impl Connection {
-    pub(in crate::storage) fn tx(&mut self) -> &mut Transaction {
+    pub(super) fn tx(&mut self) -> &mut Transaction {
         self.tx.as_mut().unwrap()
     }
 
     /// Commits, and begins the next transaction.
-    pub(in crate::storage) fn commit(&mut self) {
+    pub(super) fn commit(&mut self) {
         let tx = self.tx.replace(Transaction::begin(&self.session)).unwrap();
         self.database.latch().commit(tx);
     }
 
-    pub(in crate::storage) fn rollback(&mut self) {
+    pub(super) fn rollback(&mut self) {
         let tx = self.tx.replace(Transaction::begin(&self.session)).unwrap();
         self.database.latch().rollback(tx);
     }
 
-    pub(in crate::storage) fn insert(&mut self, values: &[Value]) -> SqlResult<Inserted> {
+    pub(super) fn insert(&mut self, values: &[Value]) -> SqlResult<Inserted> {
         let tx = self.tx.as_mut().unwrap();
         self.database.latch().insert(tx, self.table, values)
     }
 
     /// Up to `limit` rows of an index range.
-    pub(in crate::storage) fn find(
+    pub(super) fn find(
         &mut self,
         index: IndexId,
         range: &SeekRange,
@@ -215,29 +218,29 @@ impl Connection {
     }
 
     /// The ids of all ready jobs that the plan lets through.
-    pub(in crate::storage) fn ready(&mut self, plan: LockPlan) -> SqlResult<Vec<i32>> {
+    pub(super) fn ready(&mut self, plan: LockPlan) -> SqlResult<Vec<i32>> {
         let found = self.find(READY, &SeekRange::default(), Direction::Forward, plan, usize::MAX)?;
         Ok(self.ids(&found))
     }
 
     /// The job with this id, by the primary key.
-    pub(in crate::storage) fn get(&mut self, id: i32, plan: LockPlan) -> SqlResult<Option<Vec<Value>>> {
+    pub(super) fn get(&mut self, id: i32, plan: LockPlan) -> SqlResult<Option<Vec<Value>>> {
         let found = self.find(CLUSTERED, &equal(&[Value::Int(id)]), Direction::Forward, plan, 1)?;
         let schema = self.schema();
         Ok(found.first().map(|found| found.row.values(&schema)))
     }
 
-    pub(in crate::storage) fn schema(&self) -> Arc<TableSchema> {
+    pub(super) fn schema(&self) -> Arc<TableSchema> {
         Arc::clone(self.database.latch().schema(self.table).unwrap())
     }
 
-    pub(in crate::storage) fn ids(&self, found: &[Found]) -> Vec<i32> {
+    pub(super) fn ids(&self, found: &[Found]) -> Vec<i32> {
         let schema = self.schema();
         found.iter().map(|found| int(&found.row.get(&schema, ID))).collect()
     }
 
     /// UPDATE jobs SET column = value WHERE id = id
-    pub(in crate::storage) fn set(&mut self, id: i32, column: usize, value: Value) -> SqlResult<usize> {
+    pub(super) fn set(&mut self, id: i32, column: usize, value: Value) -> SqlResult<usize> {
         let found = self.find(CLUSTERED, &equal(&[Value::Int(id)]), Direction::Forward, UPDATE, 1)?;
         let schema = self.schema();
         let changes: Vec<RowChange> = found
@@ -253,7 +256,7 @@ impl Connection {
     }
 
     /// DELETE FROM jobs WHERE id = id
-    pub(in crate::storage) fn delete(&mut self, id: i32) -> SqlResult<bool> {
+    pub(super) fn delete(&mut self, id: i32) -> SqlResult<bool> {
         let found = self.find(CLUSTERED, &equal(&[Value::Int(id)]), Direction::Forward, UPDATE, 1)?;
         let Some(found) = found.first() else { return Ok(false) };
         let tx = self.tx.as_mut().unwrap();
@@ -261,11 +264,11 @@ impl Connection {
     }
 }
 
-pub(in crate::storage) fn equal(values: &[Value]) -> SeekRange {
+pub(super) fn equal(values: &[Value]) -> SeekRange {
     SeekRange { equal: values.to_vec(), ..SeekRange::default() }
 }
 
-pub(in crate::storage) fn int(value: &Value) -> i32 {
+pub(super) fn int(value: &Value) -> i32 {
     match value {
         Value::Int(number) => *number,
         other => panic!("{other:?} is no int"),

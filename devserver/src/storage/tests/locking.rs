@@ -4,8 +4,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::fixture::*;
-use crate::storage::*;
+use super::fixture::{
+    BY_PRIORITY, CLAIM, Connection, DIRTY, Jobs, NAME, PRIORITY, READ, READY, STATE, UPDATE, equal, job, job_with,
+    jobs_schema,
+};
+use crate::storage::{Direction, Lifetime, LockMode, LockOwner, LockPlan, LockStatus, RowLock, Scan, SeekRange};
 use crate::value::Value;
 
 fn name(text: &str) -> Value {
@@ -193,87 +196,6 @@ fn a_conversion_goes_before_those_who_hold_nothing() {
 }
 
 #[test]
-fn of_a_deadlock_one_is_the_victim_and_the_other_goes_on() {
-    let jobs = Jobs::new(1..=2);
-    let mut a = jobs.connect(51);
-    a.set(1, STATE, Value::Int(1)).unwrap();
-    thread::scope(|scope| {
-        let mut b = jobs.connect(52);
-        b.set(2, STATE, Value::Int(1)).unwrap();
-        // Has as much to undo as the other, so that the one who closes the circle gives way.
-        let b = scope.spawn(move || {
-            b.set(1, STATE, Value::Int(2)).unwrap();
-            b.commit();
-        });
-        jobs.until_waiting(1);
-        let error = a.set(2, STATE, Value::Int(2)).unwrap_err();
-        assert_eq!((error.number, error.severity), (1205, 13));
-        assert_eq!(
-            error.message,
-            "Transaction (Process ID 51) was deadlocked on lock resources with another process and has been chosen as \
-             the deadlock victim. Rerun the transaction."
-        );
-        a.rollback();
-        b.join().unwrap();
-    });
-    assert_eq!(jobs.connect(53).get(1, READ).unwrap().unwrap()[STATE], Value::Int(2));
-    jobs.check();
-}
-
-#[test]
-fn deadlock_priority_comes_before_the_size_of_the_rollback() {
-    let jobs = Jobs::new(1..=9);
-    let mut a = jobs.connect(51);
-    a.set(1, STATE, Value::Int(1)).unwrap();
-    thread::scope(|scope| {
-        let mut b = jobs.connect(52);
-        for id in 2..=9 {
-            b.set(id, STATE, Value::Int(1)).unwrap();
-        }
-        b.tx().deadlock_priority = -5;
-        let b = scope.spawn(move || {
-            let error = b.set(1, STATE, Value::Int(2)).unwrap_err();
-            b.rollback();
-            error.number
-        });
-        jobs.until_waiting(1);
-        assert_eq!(a.set(2, STATE, Value::Int(2)).unwrap(), 1);
-        assert_eq!(b.join().unwrap(), 1205);
-    });
-    a.commit();
-    jobs.check();
-}
-
-#[test]
-fn a_deadlock_of_three_is_found() {
-    let jobs = Jobs::new(1..=3);
-    let mut last = jobs.connect(53);
-    last.set(3, STATE, Value::Int(1)).unwrap();
-    thread::scope(|scope| {
-        let others: Vec<_> = [(51, 1, 3), (52, 2, 1)]
-            .into_iter()
-            .map(|(spid, own, wanted)| {
-                let mut connection = jobs.connect(spid);
-                connection.set(own, STATE, Value::Int(1)).unwrap();
-                let waiter = scope.spawn(move || {
-                    let outcome = connection.set(wanted, STATE, Value::Int(2));
-                    connection.commit();
-                    outcome.map_err(|error| error.number)
-                });
-                jobs.until_waiting(spid as usize - 50);
-                waiter
-            })
-            .collect();
-        assert_eq!(last.set(2, STATE, Value::Int(2)).unwrap_err().number, 1205);
-        last.rollback();
-        for other in others {
-            assert_eq!(other.join().unwrap(), Ok(1));
-        }
-    });
-    jobs.check();
-}
-
-#[test]
 fn an_insert_waits_for_the_fate_of_its_duplicate() {
     let jobs = Jobs::new(1..=1);
     for (committed, expected) in [(true, Err(2627)), (false, Ok(()))] {
@@ -372,43 +294,6 @@ fn rows_that_do_not_qualify_are_given_back() {
         scan.next(&mut latch, tx).unwrap().unwrap();
     }
     assert_eq!(b.ready(CLAIM).unwrap(), [1]);
-    a.commit();
-    b.commit();
-    jobs.check();
-}
-
-#[test]
-fn five_thousand_locks_become_one_unless_the_table_forbids_it() {
-    let jobs = Jobs::new(1..=5_100);
-    for (escalation, others) in [(LockEscalation::Disable, 100), (LockEscalation::Table, 0)] {
-        let (mut a, mut b) = (jobs.connect(51), jobs.connect(52));
-        jobs.database.latch().alter_schema(a.tx(), jobs.table, |schema| schema.lock_escalation = escalation).unwrap();
-        a.commit();
-        a.find(READY, &SeekRange::default(), Direction::Forward, CLAIM, 5_000).unwrap();
-        b.tx().lock_timeout = Some(Duration::ZERO);
-        match b.ready(CLAIM) {
-            Ok(ids) => assert_eq!(ids.len(), others),
-            Err(error) => {
-                assert_eq!((error.number, escalation), (1222, LockEscalation::Table));
-                let locks = jobs.database.latch().locks();
-                assert_eq!(locks.len(), 1);
-                assert_eq!(locks[0].mode, LockMode::Exclusive);
-            }
-        }
-        a.set(1, STATE, Value::Int(1)).unwrap();
-        a.rollback();
-        b.rollback();
-    }
-    jobs.check();
-}
-
-#[test]
-fn escalation_that_others_stand_against_is_not_waited_for() {
-    let jobs = Jobs::new(1..=5_100);
-    let (mut a, mut b) = (jobs.connect(51), jobs.connect(52));
-    b.get(5_100, UPDATE).unwrap();
-    a.find(READY, &SeekRange::default(), Direction::Forward, CLAIM, 5_050).unwrap();
-    assert_eq!(b.ready(LockPlan { readpast: true, ..UPDATE }).unwrap().len(), 50);
     a.commit();
     b.commit();
     jobs.check();

@@ -1,4 +1,4 @@
-//! Key-range locks: no phantom in any range, and nothing locked beyond the next key.
+//!  -range locks: no phantom in any range, and nothing locked beyond the next key.
 //!
 //! Source: "Transaction locking and row versioning guide" (MicrosoftDocs/sql-docs,
 //! docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md), "Key-range locking".
@@ -7,8 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::fixture::*;
-use crate::storage::*;
+use super::fixture::{
+    BY_PRIORITY, Connection, Jobs, PRIORITY, READ, Random, UPDATE, equal, job, job_with, jobs_schema,
+};
+use crate::storage::{
+    CLUSTERED, Direction, HEAP, IndexId, Lifetime, LockMode, LockPlan, LockStatus, Resource, SeekRange,
+};
 use crate::value::Value;
 
 const SERIALIZABLE: LockPlan = LockPlan { hold: true, keep_rejected: true, serializable: true, ..READ };

@@ -1,7 +1,13 @@
 //! Rows and indexes under one connection: what a change, an error and a rollback leave behind.
 
-use super::fixture::*;
-use crate::storage::*;
+use super::fixture::{
+    BY_PRIORITY, Connection, ID, Jobs, NAME, PRIORITY, READ, READY, Random, STATE, UPDATE, column, equal, index, int,
+    job, job_with, jobs_schema, key,
+};
+use crate::storage::{
+    CLUSTERED, Direction, Identity, Inserted, Lifetime, Mark, OwnTables, Row, RowChange, Scan, SeekRange, Uniqueness,
+    check_consistency,
+};
 use crate::value::{Length, SqlType, Value};
 
 fn name(text: &str) -> Value {
@@ -382,7 +388,7 @@ fn rows_come_back_as_they_were_written() {
         schema.columns.push(column("null", sql_type, true));
         values.push(Value::Null);
     }
-    let row = row::Row::encode(&schema.columns, &values).unwrap();
+    let row = Row::encode(&schema.columns, &values).unwrap();
     assert_eq!(row.values(&schema), values);
     for (position, value) in values.iter().enumerate() {
         assert_eq!(row.get(&schema, position), *value);

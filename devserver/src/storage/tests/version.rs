@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::fixture::*;
-use crate::storage::*;
+use super::fixture::{BY_PRIORITY, Connection, ID, Jobs, PRIORITY, READ, READY, Random, int, job, job_with};
+use crate::storage::{CLUSTERED, Direction, IndexId, LockMode, LockPlan, ReadVersion, RowLock, SeekRange};
 use crate::value::Value;
 
 const SNAPSHOT: LockPlan =
