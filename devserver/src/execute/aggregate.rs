@@ -6,8 +6,8 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::error::{SqlError, SqlResult};
-use crate::execute::frame::{Flow, Frame, Run, SavedRows};
-use crate::execute::operator::{Emit, compare_keys, run_operator};
+use crate::execute::frame::{Emit, Flow, Frame, Run, SavedRows};
+use crate::execute::sort::compare_keys;
 use crate::plan::query::{AggregateCall, AggregateFunction, AggregateOperator};
 use crate::value::{self, BinaryOp, SqlType, Value, compare, encode_key};
 
@@ -123,7 +123,14 @@ fn average(total: &Value, ty: SqlType, count: i64) -> SqlResult<Value> {
     value::convert(quotient, quotient_type, ty, None, false)
 }
 
-pub fn run(aggregation: &AggregateOperator, run: &mut Run<'_>, frame: &mut Frame, emit: Emit<'_>) -> SqlResult<Flow> {
+/// `input`: what gives the rows.
+pub fn run(
+    aggregation: &AggregateOperator,
+    input: impl FnOnce(&mut Run<'_>, &mut Frame, Emit<'_>) -> SqlResult<Flow>,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    emit: Emit<'_>,
+) -> SqlResult<Flow> {
     let new_group = || -> Vec<Accumulator<'_>> { aggregation.calls.iter().map(Accumulator::new).collect() };
     let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut groups: Vec<(Vec<Value>, Vec<Accumulator<'_>>, Option<SavedRows>)> = Vec::new();
@@ -132,7 +139,7 @@ pub fn run(aggregation: &AggregateOperator, run: &mut Run<'_>, frame: &mut Frame
         groups.push((Vec::new(), new_group(), None));
     }
     let mut key = Vec::new();
-    run_operator(&aggregation.input, run, frame, &mut |run, frame| {
+    input(run, frame, &mut |run, frame| {
         key.clear();
         let mut values = Vec::with_capacity(aggregation.group_by.len() + aggregation.calls.len());
         for scalar in &aggregation.group_by {

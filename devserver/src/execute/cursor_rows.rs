@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use crate::error::SqlResult;
 use crate::execute::cursor::{CurrentRow, select_of, single_table};
-use crate::execute::evaluate::all_hold;
 use crate::execute::frame::{Flow, Frame, Run, SlotRow};
-use crate::execute::operator::{compare_keys, eval_keys, limit_values, open_scan, run_operator, run_query, seek_range};
+use crate::execute::limit::limit_values;
+use crate::execute::operator::run_operator;
+use crate::execute::query::run_query;
+use crate::execute::sort::{compare_keys, eval_keys};
+use crate::execute::table_scan::{open_scan, seek_range};
 use crate::plan::cell::BoundPlan;
 use crate::plan::query::SelectPlan;
+use crate::plan::scalar::Condition;
 use crate::storage::{CLUSTERED, ScanPlace, SeekRange};
 use crate::value::Value;
 
@@ -78,7 +82,7 @@ pub fn next_dynamic(
         let Some(found) = found else { return Ok((Fetched::End, None)) };
         let values = found.row.values(&scan.table.schema);
         frame.rows[scan.slot] = SlotRow::Stored(found.row, Arc::clone(&scan.table.schema));
-        if !all_hold(&scan.residual, run, &mut frame)? {
+        if !Condition::all_hold(&scan.residual, run, &mut frame)? {
             let storage = run.storage()?;
             reader.release_last(&mut storage.latch, &mut storage.tx);
             continue;

@@ -1,11 +1,11 @@
 //! Computes bound expressions and conditions on the rows of a [`Frame`].
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
-use crate::error::{NOT_SUPPORTED, SqlError, SqlResult};
+use crate::error::{NOT_SUPPORTED, SqlResult};
 use crate::execute::frame::{Frame, Run, SlotRow};
-use crate::execute::operator;
+use crate::execute::sequence::next_value;
+use crate::execute::subquery::{exists, in_query, scalar_subquery};
 use crate::execute::system_function;
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::scalar::{CompareOp, Condition, FunctionNode, LikeCondition, Node, Scalar};
@@ -81,7 +81,7 @@ impl Scalar {
                 }
                 system_function::eval(*function, &values, run)
             }
-            Node::Subquery(plan) => operator::scalar_subquery(plan, run, frame),
+            Node::Subquery(plan) => scalar_subquery(plan, run, frame),
             Node::NextValue(id) => {
                 // All of a row get the same value of a sequence.
                 let known = frame.next_values.iter().find(|(sequence, _)| sequence == id).map(|(_, value)| *value);
@@ -100,17 +100,6 @@ impl Scalar {
             }
         }
     }
-}
-
-/// The next value of a sequence, by its number.
-pub fn next_value(sequence: i32, run: &Run<'_>) -> SqlResult<i64> {
-    let catalog = run.database.catalog.read();
-    let Some(crate::catalog::catalog::Object::Sequence(sequence)) = catalog.object_by_id(sequence) else {
-        return Err(SqlError::new(208, "Invalid object name of a sequence."));
-    };
-    let sequence = Arc::clone(sequence);
-    drop(catalog);
-    sequence.next_value()
 }
 
 fn eval_function(call: &FunctionNode, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Value> {
@@ -150,6 +139,16 @@ impl Condition {
     /// Whether it is true; unknown is not.
     pub fn holds(&self, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<bool> {
         Ok(self.test(run, frame)? == Some(true))
+    }
+
+    /// Whether all conditions are true.
+    pub fn all_hold(conditions: &[Condition], run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<bool> {
+        for condition in conditions {
+            if !condition.holds(run, frame)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// True, false, or unknown (`None`).
@@ -213,7 +212,7 @@ impl Condition {
             }
             Condition::InQuery { value, query, collation } => {
                 let value = value.eval(run, frame)?;
-                operator::in_query(query, &value, *collation, run, frame)
+                in_query(query, &value, *collation, run, frame)
             }
             Condition::Like(like) => like.test(run, frame),
             Condition::IsNull(value) => {
@@ -222,7 +221,7 @@ impl Condition {
                 }
                 Ok(Some(value.eval(run, frame)?.is_null()))
             }
-            Condition::Exists(query) => Ok(Some(operator::exists(query, run, frame)?)),
+            Condition::Exists(query) => Ok(Some(exists(query, run, frame)?)),
         }
     }
 }
@@ -246,14 +245,4 @@ impl LikeCondition {
         let escape = escape.as_ref().and_then(|escape| escape.as_str());
         Ok(Some(Pattern::new(pattern, escape, self.unicode, self.collation)?.matches(text)))
     }
-}
-
-/// Whether all conditions are true.
-pub fn all_hold(conditions: &[Condition], run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<bool> {
-    for condition in conditions {
-        if !condition.holds(run, frame)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

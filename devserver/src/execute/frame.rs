@@ -209,3 +209,9 @@ pub struct SavedRows {
     rows: Vec<SlotRow>,
     target: Option<Key>,
 }
+
+/// What an operator calls for each row it has put into the frame.
+pub type Emit<'e> = &'e mut dyn FnMut(&mut Run<'_>, &mut Frame) -> SqlResult<Flow>;
+
+/// What a query calls for each row of its result.
+pub type EmitRow<'e> = &'e mut dyn FnMut(&mut Run<'_>, &mut Frame, Vec<Value>) -> SqlResult<Flow>;

@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
-use crate::execute::evaluate::all_hold;
 use crate::execute::frame::{Flow, Frame, Run, SavedRows, Values};
+use crate::execute::limit::limit_values;
 use crate::execute::modify::{self, OnDuplicateKey, StatementResult};
-use crate::execute::operator::{limit_values, run_operator};
+use crate::execute::operator::run_operator;
 use crate::plan::change::{BoundAction, BoundClause, InsertTarget, MergePlan};
+use crate::plan::scalar::Condition;
 use crate::storage::{Key, LockMode, RowChange};
 use crate::tsql::ast::MergeWhen;
 use crate::value::{SqlType, Value};
@@ -45,7 +46,7 @@ impl<'p> Found<'p> {
         let plan = self.plan;
         let mut chosen: Option<&'p BoundClause> = None;
         for clause in plan.clauses.iter().filter(|clause| clause.when == when) {
-            if all_hold(&clause.conditions, run, frame)? {
+            if Condition::all_hold(&clause.conditions, run, frame)? {
                 chosen = Some(clause);
                 break;
             }

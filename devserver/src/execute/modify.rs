@@ -9,7 +9,9 @@ use rustc_hash::FxHashSet;
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Flow, Frame, Run, SavedRows, Values};
-use crate::execute::operator::{limit_values, run_operator, run_query};
+use crate::execute::limit::limit_values;
+use crate::execute::operator::run_operator;
+use crate::execute::query::run_query;
 use crate::plan::change::{BoundAssignment, DeletePlan, InsertPlan, InsertRows, InsertTarget, OutputPlan, UpdatePlan};
 use crate::plan::query::{Body, Operator, OutputColumn, QueryPlan};
 use crate::plan::select_statement::SelectStatementPlan;

@@ -4,12 +4,19 @@
 use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
-use crate::execute::frame::{Flow, Frame, Run, Values};
-use crate::execute::operator::{EmitRow, run_query};
-use crate::plan::query::RecursivePlan;
+use crate::execute::frame::{EmitRow, Flow, Frame, Run, Values};
+use crate::plan::query::{QueryPlan, RecursivePlan};
 
 /// Computes the rows level by level.
-pub fn run(plan: &RecursivePlan, run: &mut Run<'_>, frame: &mut Frame, emit: EmitRow<'_>) -> SqlResult<Flow> {
+///
+/// `run_query`: how a query is run.
+pub fn run(
+    plan: &RecursivePlan,
+    run_query: impl Fn(&QueryPlan, &mut Run<'_>, &mut Frame, EmitRow<'_>) -> SqlResult<Flow>,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    emit: EmitRow<'_>,
+) -> SqlResult<Flow> {
     let mut level: Vec<Values> = Vec::new();
     for anchor in &plan.anchors {
         run_query(anchor, run, frame, &mut |_, _, row| {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Flow, Frame, Run};
 use crate::execute::modify::StatementResult;
-use crate::execute::operator::run_query;
+use crate::execute::query::run_query;
 use crate::plan::query::{OutputColumn, QueryPlan};
 use crate::plan::select_statement::IntoTable;
 use crate::storage::{Column, Lifetime, ObjectId, TableSchema, fold};

@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::aggregate::Accumulator;
-use crate::execute::evaluate;
 use crate::execute::frame::{Frame, Run, SavedRows};
-use crate::execute::operator::compare_keys;
+use crate::execute::sequence::next_value;
+use crate::execute::sort::compare_keys;
 use crate::plan::query::{FrameBound, FrameBounds, SortKey, WindowFunction, WindowKind};
 use crate::value::{Value, compare_nulls_first};
 
@@ -148,7 +148,7 @@ impl Partition<'_> {
                 Ok(values)
             }
             WindowKind::NextValue(sequence) => {
-                (0..count).map(|_| evaluate::next_value(*sequence, run).map(Value::BigInt)).collect()
+                (0..count).map(|_| next_value(*sequence, run).map(Value::BigInt)).collect()
             }
             ranking => Ok(self.ranks(ranking)),
         }
