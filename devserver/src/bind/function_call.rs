@@ -121,10 +121,10 @@ impl Binder<'_> {
             ));
         }
         let function = match name.as_str() {
-            "checksum" if is_random(&call.arguments) => value::lookup(value::functions::digest::CHECKSUM_OF_NEWID),
+            "checksum" if is_random(&call.arguments) => value::lookup(value::builtin::digest::CHECKSUM_OF_NEWID),
             "current_timestamp" => value::lookup("GETDATE"),
             "json_modify" if call.arguments.get(2).is_some_and(is_json_fragment) => {
-                value::lookup(value::functions::json_modify::WITH_FRAGMENT)
+                value::lookup(value::builtin::json::WITH_FRAGMENT)
             }
             _ => value::lookup(&name),
         };

@@ -8,7 +8,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::plan::relation::Relation;
 use crate::plan::table_function::{FunctionColumn, JsonColumn, OpenJson, TableFunction};
 use crate::tsql::ast::{Expr, Ident, OpenJsonColumn};
-use crate::value::functions::json::Path;
+use crate::value::builtin::json::path::Path;
 use crate::value::{Collation, Length, SqlType};
 
 impl Binder<'_> {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run};
 use crate::plan::table_function::{JsonColumn, OpenJson};
-use crate::value::functions::json::{self, Item, Kind, Path};
+use crate::value::builtin::json::path::{Path, follow, follow_from, no_composite, no_scalar};
+use crate::value::builtin::json::scanner::{Item, Kind};
 use crate::value::{self, Length, SqlType, Value};
 
 pub fn rows(call: &OpenJson, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Vec<Value>>> {
@@ -20,7 +21,7 @@ pub fn rows(call: &OpenJson, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<
             None => return Ok(Vec::new()),
         },
     };
-    let Some(found) = json::follow(text, &path)? else { return Ok(Vec::new()) };
+    let Some(found) = follow(text, &path)? else { return Ok(Vec::new()) };
     if !found.is_composite() {
         if path.strict {
             return Err(SqlError::new(
@@ -67,15 +68,15 @@ fn default_rows(found: Item<'_>) -> SqlResult<Vec<Vec<Value>>> {
 }
 
 fn column_value(column: &JsonColumn, item: Item<'_>) -> SqlResult<Value> {
-    let Some(found) = json::follow_from(item, &column.path)? else { return Ok(Value::Null) };
+    let Some(found) = follow_from(item, &column.path)? else { return Ok(Value::Null) };
     if column.as_json {
         if found.is_composite() {
             return Ok(Value::String(Arc::from(found.text)));
         }
-        return if column.path.strict { Err(json::no_composite()) } else { Ok(Value::Null) };
+        return if column.path.strict { Err(no_composite()) } else { Ok(Value::Null) };
     }
     if found.is_composite() {
-        return if column.path.strict { Err(json::no_scalar()) } else { Ok(Value::Null) };
+        return if column.path.strict { Err(no_scalar()) } else { Ok(Value::Null) };
     }
     let Some(text) = found.scalar() else { return Ok(Value::Null) };
     if let Some(limit) = column.ty.length().and_then(Length::limit)

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::query::QueryPlan;
 use crate::plan::system_function::SystemFunction;
-use crate::value::functions::digest::CHECKSUM_OF_NEWID;
-use crate::value::{BinaryOp, Collation, DatePart, Function, Pattern, SqlType, UnaryOp, Value};
+use crate::value::builtin::digest::CHECKSUM_OF_NEWID;
+use crate::value::{BinaryOp, Builtin, Collation, DatePart, Pattern, SqlType, UnaryOp, Value};
 
 /// Where the collation of a string expression comes from; decides which side of a comparison wins.
 ///
@@ -130,7 +130,7 @@ impl Node {
 /// A call of a function that depends on its arguments (and the clock) only.
 #[derive(Clone)]
 pub struct FunctionNode {
-    pub function: &'static Function,
+    pub function: &'static Builtin,
     pub arguments: Vec<Scalar>,
     pub types: Vec<SqlType>,
     pub date_part: Option<DatePart>,

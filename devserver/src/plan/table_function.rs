@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::plan::index_activity::WIDTH;
 use crate::plan::scalar::{Scalar, SlotSet};
-use crate::value::functions::json::Path;
+use crate::value::builtin::json::path::Path;
 use crate::value::{Collation, SqlType};
 
 /// A call in FROM, bound.

@@ -596,7 +596,7 @@ impl Session {
                 Origin::Statement,
             ));
         }
-        let text = value::functions::format_message::format_message(text, &values)?;
+        let text = value::builtin::format_message::format_message(text, &values)?;
         // "Values … negative … or larger than 255 … default to 1": see RAISERROR, *state*.
         let state = u8::try_from(state).unwrap_or(1);
         if severity <= 10 {

@@ -4,11 +4,16 @@
 //! type before there is a row. Sources: docs/t-sql/data-types/precision-scale-and-length-transact-sql.md and the pages
 //! of the operators in docs/t-sql/language-elements/.
 
-use super::convert::{convert, float_value, integer_value, overflow, split_units};
 use super::datetime::{DAY_1900, TICKS_PER_DAY, from_instant, instant, round_to_datetime};
 use super::types::{MAX_BYTE_LENGTH, MAX_PRECISION, MAX_UNIT_LENGTH, operand_clash};
-use super::{Decimal, Length, SqlType, Value};
 use crate::error::{SqlError, SqlResult};
+use crate::value::convert::cast::convert;
+use crate::value::convert::error::overflow;
+use crate::value::convert::number::{float_value, integer_value};
+use crate::value::convert::text::split_units;
+use crate::value::decimal::Decimal;
+use crate::value::types::{Length, SqlType};
+use crate::value::values::Value;
 use std::sync::Arc;
 
 /// An operator with two operands.
@@ -86,7 +91,7 @@ pub fn binary_type(op: BinaryOp, a: SqlType, b: SqlType) -> SqlResult<SqlType> {
             if low.is_date_or_time() && low != SqlType::DateTime {
                 return Err(incompatible(op, a, b));
             }
-            super::check_conversion(low, high, false)?;
+            crate::value::convert::chart::check_conversion(low, high, false)?;
             return Ok(SqlType::DateTime);
         }
         _ if high.is_date_or_time() => {
@@ -101,7 +106,7 @@ pub fn binary_type(op: BinaryOp, a: SqlType, b: SqlType) -> SqlResult<SqlType> {
         }
         _ => {}
     }
-    super::check_conversion(low, high, false)?;
+    crate::value::convert::chart::check_conversion(low, high, false)?;
     match high {
         SqlType::Decimal { .. } => Ok(decimal_result_type(op, a, b)),
         SqlType::Real | SqlType::Float if op == BinaryOp::Modulo => Err(incompatible(op, a, b)),

@@ -4,7 +4,10 @@
 //! (as `memcmp` sorts) as the values do. Text is compared as if the shorter side were filled up with blanks, binary
 //! values as if it were filled up with zeros, which is what SQL Server does.
 
-use super::{Collation, Decimal, SqlType, Value};
+use crate::value::collation::Collation;
+use crate::value::decimal::Decimal;
+use crate::value::types::SqlType;
+use crate::value::values::Value;
 use std::cmp::Ordering;
 use uuid::Uuid;
 
@@ -233,7 +236,7 @@ fn encode_text(text: &str, collation: Collation, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::Length;
+    use crate::value::types::Length;
     use std::sync::Arc;
 
     const TEXT: SqlType = SqlType::NVarChar(Length::Limit(20));

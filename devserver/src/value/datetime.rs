@@ -3,9 +3,14 @@
 //! A day is counted from 0001-01-01, a time in units of 100 ns: what `datetime2(7)` can hold. `datetime` counts in
 //! 1/300 s; its values are held as the nearest multiple of 100 ns. The text forms stand in `datetime_text.rs`.
 
-use super::{Day, Ticks};
 use crate::error::{SqlError, SqlResult};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A day of the proleptic Gregorian calendar, counted from 0001-01-01 = 0.
+pub type Day = u32;
+
+/// A time of day in units of 100 ns, 0 to 863,999,999,999.
+pub type Ticks = u64;
 
 /// 1900-01-01, the day zero of `datetime` and the date of a lone time.
 pub const DAY_1900: Day = 693_595;

@@ -10,8 +10,9 @@ use super::datetime::{
     DAY_1900, MONTH_NAMES, TICKS_PER_HOUR, TICKS_PER_MILLISECOND, TICKS_PER_MINUTE, TICKS_PER_SECOND, date_from_day,
     day_from_date, ticks_from_time,
 };
-use super::{Day, SqlType, Ticks};
 use crate::error::{SqlError, SqlResult};
+use crate::value::datetime::{Day, Ticks};
+use crate::value::types::SqlType;
 
 /// The order of numbers in a date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

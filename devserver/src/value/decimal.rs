@@ -3,8 +3,15 @@
 //! A mantissa has at most 38 digits and fits `i128`. The product of two does not; it is held in 256 bits, as two
 //! halves, until it is cut to its scale.
 
-use super::Decimal;
 use std::fmt;
+
+/// An exact number: `mantissa / 10^scale`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decimal {
+    pub mantissa: i128,
+    pub precision: u8,
+    pub scale: u8,
+}
 
 /// Why a text is no decimal of the wanted type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +119,7 @@ impl Decimal {
         Decimal { mantissa, precision: 38, scale: fraction_digits }.resize(precision, scale)
     }
 
-    /// The sum, in a type that [`super::binary_type`] gave; none on overflow.
+    /// The sum, in a type that [`crate::value::arithmetic::binary_type`] gave; none on overflow.
     pub fn add(self, other: Decimal, precision: u8, scale: u8) -> Option<Decimal> {
         let exact_scale = self.scale.max(other.scale);
         let a = self.mantissa.checked_mul(power_of_ten(exact_scale - self.scale));

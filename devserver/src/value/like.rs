@@ -3,8 +3,8 @@
 //! A pattern is taken apart once into steps over UTF-16 units, in the form in which the collation compares them,
 //! and then matched against any number of texts. Source: docs/t-sql/language-elements/like-transact-sql.md.
 
-use super::Collation;
 use crate::error::{SqlError, SqlResult};
+use crate::value::collation::Collation;
 
 /// A LIKE pattern, made ready once.
 #[derive(Debug, Clone)]

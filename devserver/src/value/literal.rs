@@ -2,10 +2,14 @@
 //!
 //! Source: "Constants" (docs/t-sql/data-types/constants-transact-sql.md).
 
-use super::convert::{bytes_from_hex, utf16_length};
+use super::codepage;
 use super::types::{MAX_BYTE_LENGTH, MAX_PRECISION, MAX_UNIT_LENGTH};
-use super::{Decimal, Length, SqlType, Value, codepage};
 use crate::error::{SqlError, SqlResult};
+use crate::value::convert::bytes::bytes_from_hex;
+use crate::value::convert::text::utf16_length;
+use crate::value::decimal::Decimal;
+use crate::value::types::{Length, SqlType};
+use crate::value::values::Value;
 use std::sync::Arc;
 
 /// A number without sign: `12` is `int`, `1.50` and what is too long for `int` are `decimal` with the digits written,

@@ -1,11 +1,10 @@
-//! Facts about the data types: names, precedence, sizes, and the type in which two types meet.
+//! The data types, and facts about them: names, precedence, sizes. The type in which two types meet stands in
+//! `common_type.rs`.
 //!
 //! Nothing here looks at a value; the executor asks before the first row is read.
 //! Sources: "Data type precedence", "Precision, scale, and length" (MicrosoftDocs/sql-docs, docs/t-sql/data-types/).
 
-use super::convert::check_conversion;
-use super::{Length, SqlType, Value};
-use crate::error::{SqlError, SqlResult};
+use crate::error::SqlError;
 use std::fmt;
 
 /// The longest `varchar(n)` or `varbinary(n)`, in bytes.
@@ -14,6 +13,50 @@ pub const MAX_BYTE_LENGTH: u16 = 8_000;
 pub const MAX_UNIT_LENGTH: u16 = 4_000;
 /// The largest precision of `decimal`.
 pub const MAX_PRECISION: u8 = 38;
+
+/// A declared length of a character or binary type, in bytes (`char`, `varchar`, `binary`, `varbinary`) or in
+/// UTF-16 units (`nchar`, `nvarchar`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Length {
+    /// `(n)`: 1 to 8,000 (4,000 for the Unicode types).
+    Limit(u16),
+    /// `(max)`.
+    Max,
+}
+
+/// A SQL Server data type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SqlType {
+    Bit,
+    TinyInt,
+    SmallInt,
+    Int,
+    BigInt,
+    /// `decimal(precision, scale)`, precision 1 to 38.
+    Decimal {
+        precision: u8,
+        scale: u8,
+    },
+    Real,
+    Float,
+    Char(u16),
+    VarChar(Length),
+    NChar(u16),
+    NVarChar(Length),
+    Binary(u16),
+    VarBinary(Length),
+    Date,
+    /// `time(scale)`, scale 0 to 7.
+    Time(u8),
+    DateTime,
+    DateTime2(u8),
+    DateTimeOffset(u8),
+    UniqueIdentifier,
+    RowVersion,
+    /// `sql_variant`, the type of what SERVERPROPERTY and its like return: a value tells what it is. No column,
+    /// variable or parameter has it here.
+    Variant,
+}
 
 impl fmt::Display for Length {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -249,71 +292,6 @@ impl SqlType {
             _ => None,
         }
     }
-
-    /// The type of CASE, COALESCE, IIF, UNION and IN over two types: the one of higher precedence, wide enough for
-    /// both. A NULL constant has no type of its own there: leave it out.
-    ///
-    /// # Errors
-    /// 206 or 257 where the lower type does not convert to the higher one by itself.
-    pub fn combine(self, other: SqlType) -> SqlResult<SqlType> {
-        let (high, low) = if self.precedence() >= other.precedence() { (self, other) } else { (other, self) };
-        check_conversion(low, high, false)?;
-        let combined = match high {
-            SqlType::Decimal { precision, scale } => match low.exact_precision() {
-                Some((low_precision, low_scale)) => combine_decimals(precision, scale, low_precision, low_scale),
-                None => high,
-            },
-            SqlType::Time(scale) | SqlType::DateTime2(scale) | SqlType::DateTimeOffset(scale) => {
-                with_time_scale(high, scale.max(low.time_scale().unwrap_or(0)))
-            }
-            SqlType::Char(n) => match low {
-                SqlType::Char(m) => SqlType::Char(n.max(m)),
-                _ => SqlType::VarChar(Length::Limit(n).longer(low.text_length(), MAX_BYTE_LENGTH)),
-            },
-            SqlType::NChar(n) => match low {
-                SqlType::NChar(m) => SqlType::NChar(n.max(m)),
-                SqlType::Char(m) => SqlType::NChar(n.max(m.min(MAX_UNIT_LENGTH))),
-                _ => SqlType::NVarChar(Length::Limit(n).longer(low.text_length(), MAX_UNIT_LENGTH)),
-            },
-            SqlType::VarChar(length) => SqlType::VarChar(length.longer(low.text_length(), MAX_BYTE_LENGTH)),
-            SqlType::NVarChar(length) => SqlType::NVarChar(length.longer(low.text_length(), MAX_UNIT_LENGTH)),
-            SqlType::Binary(n) => match low {
-                SqlType::Binary(m) => SqlType::Binary(n.max(m)),
-                _ => high,
-            },
-            SqlType::VarBinary(length) => SqlType::VarBinary(length.longer(low.text_length(), MAX_BYTE_LENGTH)),
-            _ => high,
-        };
-        Ok(combined)
-    }
-
-    /// The type to which both sides of `=`, `<`, BETWEEN and IN are converted before [`super::compare()`].
-    ///
-    /// # Errors
-    /// 206 or 257 where the sides cannot meet.
-    pub fn comparison_type(self, other: SqlType) -> SqlResult<SqlType> {
-        let combined = self.combine(other)?;
-        match combined {
-            // Rounding would make unequal numbers equal. Without it a number of very many digits may overflow instead.
-            SqlType::Decimal { precision, .. } => {
-                let scale_of = |ty: SqlType| ty.exact_precision().map_or(0, |(_, scale)| scale);
-                Ok(SqlType::Decimal { precision, scale: scale_of(self).max(scale_of(other)) })
-            }
-            // A thousandth of a `datetime` is compared with its third: ".003" equals no `datetime` ("Converting other
-            // date and time types", docs/t-sql/data-types/datetime2-transact-sql.md).
-            SqlType::DateTime2(_) | SqlType::DateTimeOffset(_)
-                if self == SqlType::DateTime || other == SqlType::DateTime =>
-            {
-                Ok(with_time_scale(combined, 7))
-            }
-            // 8,000 bytes of `varchar` do not fit `nvarchar(4000)`.
-            SqlType::NChar(_) | SqlType::NVarChar(_) => {
-                let is_long = |ty: SqlType| ty.text_length().limit().is_none_or(|n| n > usize::from(MAX_UNIT_LENGTH));
-                if is_long(self) || is_long(other) { Ok(SqlType::NVarChar(Length::Max)) } else { Ok(combined) }
-            }
-            _ => Ok(combined),
-        }
-    }
 }
 
 /// Storage bytes of a time of day with `scale` fractional digits.
@@ -322,58 +300,6 @@ fn time_bytes(scale: u8) -> usize {
         0..=2 => 3,
         3..=4 => 4,
         _ => 5,
-    }
-}
-
-fn with_time_scale(ty: SqlType, scale: u8) -> SqlType {
-    match ty {
-        SqlType::Time(_) => SqlType::Time(scale),
-        SqlType::DateTime2(_) => SqlType::DateTime2(scale),
-        SqlType::DateTimeOffset(_) => SqlType::DateTimeOffset(scale),
-        _ => ty,
-    }
-}
-
-/// The row "UNION, EXCEPT, INTERSECT" of the precision table, which CASE and COALESCE follow too.
-fn combine_decimals(p1: u8, s1: u8, p2: u8, s2: u8) -> SqlType {
-    let integral = (p1 - s1).max(p2 - s2);
-    let scale = s1.max(s2);
-    let precision = (integral + scale).min(MAX_PRECISION);
-    SqlType::Decimal { precision, scale: scale.min(precision - integral) }
-}
-
-impl Value {
-    /// Whether this is NULL.
-    pub fn is_null(&self) -> bool {
-        matches!(self, Value::Null)
-    }
-
-    /// An integer or bit as `i64`; none for everything else.
-    pub fn as_i64(&self) -> Option<i64> {
-        match *self {
-            Value::Bit(v) => Some(i64::from(v)),
-            Value::TinyInt(v) => Some(i64::from(v)),
-            Value::SmallInt(v) => Some(i64::from(v)),
-            Value::Int(v) => Some(i64::from(v)),
-            Value::BigInt(v) => Some(v),
-            _ => None,
-        }
-    }
-
-    /// The text of a character value; none for everything else.
-    pub fn as_str(&self) -> Option<&str> {
-        match self {
-            Value::String(text) => Some(text),
-            _ => None,
-        }
-    }
-
-    /// The bytes of a binary value; none for everything else.
-    pub fn as_bytes(&self) -> Option<&[u8]> {
-        match self {
-            Value::Bytes(bytes) => Some(bytes),
-            _ => None,
-        }
     }
 }
 
@@ -404,54 +330,5 @@ mod tests {
         for (ty, text) in cases {
             assert_eq!(ty.to_string(), text);
         }
-    }
-
-    // docs/t-sql/data-types/data-type-precedence-transact-sql.md
-    #[test]
-    fn types_meet_in_the_one_of_higher_precedence() {
-        let cases = [
-            (SqlType::Int, SqlType::BigInt, SqlType::BigInt),
-            (SqlType::Int, decimal(5, 2), decimal(12, 2)),
-            (decimal(38, 10), decimal(38, 0), decimal(38, 0)),
-            (SqlType::Int, SqlType::NVarChar(Length::Max), SqlType::Int),
-            (
-                SqlType::VarChar(Length::Limit(8000)),
-                SqlType::NVarChar(Length::Limit(5)),
-                SqlType::NVarChar(Length::Limit(4000)),
-            ),
-            (SqlType::Char(3), SqlType::VarChar(Length::Limit(2)), SqlType::VarChar(Length::Limit(3))),
-            (SqlType::DateTime, SqlType::DateTime2(0), SqlType::DateTime2(3)),
-            (SqlType::Date, SqlType::VarChar(Length::Limit(10)), SqlType::Date),
-            (SqlType::UniqueIdentifier, SqlType::NChar(36), SqlType::UniqueIdentifier),
-            (SqlType::VarBinary(Length::Limit(8)), SqlType::BigInt, SqlType::BigInt),
-        ];
-        for (a, b, expected) in cases {
-            assert_eq!(a.combine(b), Ok(expected), "{a} with {b}");
-            assert_eq!(b.combine(a), Ok(expected), "{b} with {a}");
-        }
-    }
-
-    #[test]
-    fn comparing_loses_nothing() {
-        let cases = [
-            (decimal(38, 10), decimal(38, 0), decimal(38, 10)),
-            (SqlType::DateTime, SqlType::DateTime2(3), SqlType::DateTime2(7)),
-            (
-                SqlType::VarChar(Length::Limit(8000)),
-                SqlType::NVarChar(Length::Limit(5)),
-                SqlType::NVarChar(Length::Max),
-            ),
-        ];
-        for (a, b, expected) in cases {
-            assert_eq!(a.comparison_type(b), Ok(expected), "{a} with {b}");
-        }
-    }
-
-    #[test]
-    fn types_that_cannot_meet_clash() {
-        let clash = SqlType::Int.combine(SqlType::UniqueIdentifier).unwrap_err();
-        assert_eq!(clash.number, 206);
-        assert_eq!(clash.message, "Operand type clash: uniqueidentifier is incompatible with int");
-        assert_eq!(SqlType::Date.combine(SqlType::Int).unwrap_err().number, 206);
     }
 }

@@ -7,16 +7,18 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Arity::Exactly;
-use super::json::{self, Item, Kind, Path, Step};
-use super::{Argument, Arguments, Function};
 use crate::error::{SqlError, SqlResult};
-use crate::value::convert::convert;
-use crate::value::{Length, SqlType, Value};
+use crate::value::builtin::definition::Arity::Exactly;
+use crate::value::builtin::definition::{Argument, Arguments, Builtin};
+use crate::value::builtin::json::path::{Path, Step, follow};
+use crate::value::builtin::json::scanner::{Item, Kind};
+use crate::value::convert::cast::convert;
+use crate::value::types::{Length, SqlType};
+use crate::value::values::Value;
 
-pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("JSON_MODIFY", Exactly(3), result_type, |arguments| modify(arguments, false)).passing_nulls(),
-    Function::new(WITH_FRAGMENT, Exactly(3), result_type, |arguments| modify(arguments, true)).passing_nulls(),
+pub(in crate::value::builtin) const FUNCTIONS: &[Builtin] = &[
+    Builtin::new("JSON_MODIFY", Exactly(3), result_type, |arguments| modify(arguments, false)).passing_nulls(),
+    Builtin::new(WITH_FRAGMENT, Exactly(3), result_type, |arguments| modify(arguments, true)).passing_nulls(),
 ];
 
 /// JSON_MODIFY whose new value is the result of JSON_QUERY or JSON_MODIFY: it is JSON already. The name cannot be
@@ -102,7 +104,7 @@ fn replaced(text: &str, range: Range<usize>, by: &str) -> String {
 
 fn edit(text: &str, path: &Path, append: bool, new: Option<&str>) -> SqlResult<String> {
     let lax = Path { strict: false, steps: path.steps.clone() };
-    let found = json::follow(text, &lax)?;
+    let found = follow(text, &lax)?;
     if append {
         let Some(array) = found.filter(|item| item.kind == Kind::Array) else {
             return Err(SqlError::not_supported("JSON_MODIFY that appends to what is no array"));
@@ -124,7 +126,7 @@ fn edit(text: &str, path: &Path, append: bool, new: Option<&str>) -> SqlResult<S
             let Some((Step::Key(key), parents)) = path.steps.split_last() else {
                 return Err(SqlError::not_supported("JSON_MODIFY of an array element that is not there"));
             };
-            let parent = json::follow(text, &Path { strict: false, steps: parents.to_vec() })?;
+            let parent = follow(text, &Path { strict: false, steps: parents.to_vec() })?;
             match parent.filter(|item| item.kind == Kind::Object) {
                 Some(object) => Ok(with_child(text, object, &format!("{}:{new}", quoted(key)))),
                 None => Ok(text.to_string()),
@@ -166,8 +168,9 @@ fn without_member(text: &str, path: &Path, item: Item<'_>) -> SqlResult<String> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{call, int, null, nvarchar, varchar};
-    use crate::value::{SqlType, Value};
+    use crate::value::builtin::tests::{call, int, null, nvarchar, varchar};
+    use crate::value::types::SqlType;
+    use crate::value::values::Value;
 
     const INFO: &str = r#"{"name":"John","skills":["C#","SQL"]}"#;
 

@@ -1,7 +1,9 @@
 //! Values in error messages.
 
-use super::convert::{convert, hex};
-use super::{Length, SqlType, Value};
+use crate::value::convert::bytes::hex;
+use crate::value::convert::cast::convert;
+use crate::value::types::{Length, SqlType};
+use crate::value::values::Value;
 
 /// A value as in "The duplicate key value is (1, abc)."; the caller adds parentheses and commas.
 pub fn format_for_message(value: &Value, ty: SqlType) -> String {

@@ -1,11 +1,12 @@
 //! FORMATMESSAGE, and the message text of RAISERROR: `printf` as in "RAISERROR", *msg_str*
 //! (docs/t-sql/language-elements/raiserror-transact-sql.md).
 
-use super::Arity::Between;
-use super::{Argument, Arguments, Function};
 use crate::error::{SqlError, SqlResult};
-use crate::value::convert::{split_units, utf16_length};
-use crate::value::{Length, SqlType, Value};
+use crate::value::builtin::definition::Arity::Between;
+use crate::value::builtin::definition::{Argument, Arguments, Builtin};
+use crate::value::convert::text::{split_units, utf16_length};
+use crate::value::types::{Length, SqlType};
+use crate::value::values::Value;
 use std::sync::Arc;
 
 /// 20 arguments after the text.
@@ -16,8 +17,8 @@ const KEPT_OF_LONG_MESSAGE: usize = 2_044;
 /// Wider fields cannot be shown anyway.
 const MAX_WIDTH: usize = 2_047;
 
-pub(super) const FUNCTIONS: &[Function] =
-    &[Function::new("FORMATMESSAGE", Between(1, 1 + MAX_ARGUMENTS), result_type, evaluate).passing_nulls()];
+pub(super) const FUNCTIONS: &[Builtin] =
+    &[Builtin::new("FORMATMESSAGE", Between(1, 1 + MAX_ARGUMENTS), result_type, evaluate).passing_nulls()];
 
 fn result_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
     if !arguments[0].ty.is_character() {
@@ -217,8 +218,8 @@ fn wrong_type(at: usize) -> SqlError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{call, int, nvarchar, varchar};
     use super::*;
+    use crate::value::builtin::tests::{call, int, nvarchar, varchar};
 
     fn text(value: &str) -> Value {
         Value::String(Arc::from(value))

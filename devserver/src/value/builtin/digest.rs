@@ -2,18 +2,20 @@
 //!
 //! Sources: docs/t-sql/functions/hashbytes-transact-sql.md and checksum-transact-sql.md of MicrosoftDocs/sql-docs.
 
-use super::Arity::{Between, Exactly};
-use super::{Argument, Arguments, Function, invalid_argument};
 use crate::error::SqlResult;
-use crate::value::convert::convert;
-use crate::value::{Length, SqlType, Value};
+use crate::value::builtin::definition::Arity::{Between, Exactly};
+use crate::value::builtin::definition::{Argument, Arguments, Builtin};
+use crate::value::builtin::result::invalid_argument;
+use crate::value::convert::cast::convert;
+use crate::value::types::{Length, SqlType};
+use crate::value::values::Value;
 use md5::Digest;
 use std::sync::Arc;
 use uuid::Uuid;
 
-pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("HASHBYTES", Exactly(2), hash_type, hash_bytes),
-    Function::new(CHECKSUM_OF_NEWID, Between(0, 1), super::always_int, |_| Ok(random())),
+pub(super) const FUNCTIONS: &[Builtin] = &[
+    Builtin::new("HASHBYTES", Exactly(2), hash_type, hash_bytes),
+    Builtin::new(CHECKSUM_OF_NEWID, Between(0, 1), crate::value::builtin::result::always_int, |_| Ok(random())),
 ];
 
 /// `CHECKSUM(NEWID())`, the usual way to a random number. How CHECKSUM hashes other values is not documented. The name
@@ -56,8 +58,9 @@ fn hash_bytes(arguments: &Arguments<'_>) -> SqlResult<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{call_typed, int, nvarchar, varchar};
-    use crate::value::{SqlType, Value};
+    use crate::value::builtin::tests::{call_typed, int, nvarchar, varchar};
+    use crate::value::types::SqlType;
+    use crate::value::values::Value;
 
     fn hex(algorithm: &str, input: (Value, SqlType)) -> String {
         match call_typed("HASHBYTES", None, &[varchar(algorithm), input]).expect("hashed").0 {

@@ -1,14 +1,17 @@
 //! Functions that search in text, under the collation of the call.
 
-use super::Arity::{Between, Exactly};
-use super::{Argument, Arguments, Function, longest_text, text_value};
 use crate::error::{SqlError, SqlResult};
-use crate::value::{Length, Pattern, SqlType, Value};
+use crate::value::builtin::definition::Arity::{Between, Exactly};
+use crate::value::builtin::definition::{Argument, Arguments, Builtin};
+use crate::value::builtin::result::{longest_text, text_value};
+use crate::value::like::Pattern;
+use crate::value::types::{Length, SqlType};
+use crate::value::values::Value;
 
-pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("CHARINDEX", Between(2, 3), place_type, char_index),
-    Function::new("PATINDEX", Exactly(2), place_type, pat_index),
-    Function::new("REPLACE", Exactly(3), replace_type, replace),
+pub(super) const FUNCTIONS: &[Builtin] = &[
+    Builtin::new("CHARINDEX", Between(2, 3), place_type, char_index),
+    Builtin::new("PATINDEX", Exactly(2), place_type, pat_index),
+    Builtin::new("REPLACE", Exactly(3), replace_type, replace),
 ];
 
 /// `bigint` where the text that is searched is of a `(max)` type.
@@ -79,8 +82,8 @@ fn replace(arguments: &Arguments<'_>) -> SqlResult<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{call, call_typed, int, nvarchar, varchar};
     use super::*;
+    use crate::value::builtin::tests::{call, call_typed, int, nvarchar, varchar};
 
     // docs/t-sql/functions/charindex-transact-sql.md
     #[test]

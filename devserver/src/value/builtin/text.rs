@@ -1,41 +1,43 @@
 //! Functions that make text of text. Positions and lengths count UTF-16 units, as without supplementary-character
 //! collations.
 
-use super::Arity::{Between, Exactly};
-use super::{
-    Argument, Arguments, Function, always_int, invalid_argument, longest_text, text_value, variable_text,
-    variable_text_of_first,
-};
 use crate::error::{SqlError, SqlResult};
-use crate::value::convert::{convert, split_units, utf16_length};
-use crate::value::types::{MAX_BYTE_LENGTH, MAX_UNIT_LENGTH};
-use crate::value::{Length, SqlType, Value, codepage};
+use crate::value::builtin::definition::Arity::{Between, Exactly};
+use crate::value::builtin::definition::{Argument, Arguments, Builtin};
+use crate::value::builtin::result::{
+    always_int, invalid_argument, longest_text, text_value, variable_text, variable_text_of_first,
+};
+use crate::value::codepage;
+use crate::value::convert::cast::convert;
+use crate::value::convert::text::{split_units, utf16_length};
+use crate::value::types::{Length, MAX_BYTE_LENGTH, MAX_UNIT_LENGTH, SqlType};
+use crate::value::values::Value;
 use std::sync::Arc;
 
-pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("LEN", Exactly(1), length_type, len),
-    Function::new("DATALENGTH", Exactly(1), length_type, data_length),
-    Function::new("LEFT", Exactly(2), cut_type, left),
-    Function::new("RIGHT", Exactly(2), cut_type, right),
-    Function::new("SUBSTRING", Exactly(3), substring_type, substring),
-    Function::new("UPPER", Exactly(1), variable_text_of_first, upper),
-    Function::new("LOWER", Exactly(1), variable_text_of_first, lower),
-    Function::new("LTRIM", Exactly(1), variable_text_of_first, ltrim),
-    Function::new("RTRIM", Exactly(1), variable_text_of_first, rtrim),
-    Function::new("TRIM", Exactly(1), variable_text_of_first, trim),
-    Function::new("REPLICATE", Exactly(2), longest_of_first, replicate),
-    Function::new("SPACE", Exactly(1), space_type, space),
-    Function::new("REVERSE", Exactly(1), variable_text_of_first, reverse),
-    Function::new("STUFF", Exactly(4), stuff_type, stuff).passing_nulls(),
-    Function::new("CONCAT", Between(2, 254), concat_type, concat).passing_nulls(),
-    Function::new("CONCAT_WS", Between(3, 254), concat_ws_type, concat_ws).passing_nulls(),
-    Function::new("STR", Between(1, 3), str_type, str_number),
-    Function::new("ASCII", Exactly(1), always_int, ascii),
-    Function::new("CHAR", Exactly(1), |_| Ok(SqlType::Char(1)), char_of_code),
-    Function::new("UNICODE", Exactly(1), always_int, unicode),
-    Function::new("NCHAR", Exactly(1), |_| Ok(SqlType::NChar(1)), nchar_of_code),
-    Function::new("QUOTENAME", Between(1, 2), |_| Ok(SqlType::NVarChar(Length::Limit(258))), quotename),
-    Function::new("STRING_ESCAPE", Exactly(2), |_| Ok(SqlType::NVarChar(Length::Max)), string_escape),
+pub(super) const FUNCTIONS: &[Builtin] = &[
+    Builtin::new("LEN", Exactly(1), length_type, len),
+    Builtin::new("DATALENGTH", Exactly(1), length_type, data_length),
+    Builtin::new("LEFT", Exactly(2), cut_type, left),
+    Builtin::new("RIGHT", Exactly(2), cut_type, right),
+    Builtin::new("SUBSTRING", Exactly(3), substring_type, substring),
+    Builtin::new("UPPER", Exactly(1), variable_text_of_first, upper),
+    Builtin::new("LOWER", Exactly(1), variable_text_of_first, lower),
+    Builtin::new("LTRIM", Exactly(1), variable_text_of_first, ltrim),
+    Builtin::new("RTRIM", Exactly(1), variable_text_of_first, rtrim),
+    Builtin::new("TRIM", Exactly(1), variable_text_of_first, trim),
+    Builtin::new("REPLICATE", Exactly(2), longest_of_first, replicate),
+    Builtin::new("SPACE", Exactly(1), space_type, space),
+    Builtin::new("REVERSE", Exactly(1), variable_text_of_first, reverse),
+    Builtin::new("STUFF", Exactly(4), stuff_type, stuff).passing_nulls(),
+    Builtin::new("CONCAT", Between(2, 254), concat_type, concat).passing_nulls(),
+    Builtin::new("CONCAT_WS", Between(3, 254), concat_ws_type, concat_ws).passing_nulls(),
+    Builtin::new("STR", Between(1, 3), str_type, str_number),
+    Builtin::new("ASCII", Exactly(1), always_int, ascii),
+    Builtin::new("CHAR", Exactly(1), |_| Ok(SqlType::Char(1)), char_of_code),
+    Builtin::new("UNICODE", Exactly(1), always_int, unicode),
+    Builtin::new("NCHAR", Exactly(1), |_| Ok(SqlType::NChar(1)), nchar_of_code),
+    Builtin::new("QUOTENAME", Between(1, 2), |_| Ok(SqlType::NVarChar(Length::Limit(258))), quotename),
+    Builtin::new("STRING_ESCAPE", Exactly(2), |_| Ok(SqlType::NVarChar(Length::Max)), string_escape),
 ];
 
 /// `bigint` for the `(max)` types, whose values can be longer than an `int`.
@@ -411,8 +413,8 @@ fn string_escape(arguments: &Arguments<'_>) -> SqlResult<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{call, call_typed, int, null, number, nvarchar, varchar};
     use super::*;
+    use crate::value::builtin::tests::{call, call_typed, int, null, number, nvarchar, varchar};
 
     fn ok(text: &str) -> Result<String, i32> {
         Ok(text.to_string())

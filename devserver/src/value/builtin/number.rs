@@ -1,26 +1,30 @@
 //! Mathematical functions.
 
-use super::Arity::{Between, Exactly};
-use super::{Argument, Arguments, Function, always_float, always_int, invalid_argument};
 use crate::error::{SqlError, SqlResult};
-use crate::value::convert::{convert, float_value, integer_value, overflow};
-use crate::value::decimal::power_of_ten;
-use crate::value::{Decimal, SqlType, Value};
+use crate::value::builtin::definition::Arity::{Between, Exactly};
+use crate::value::builtin::definition::{Argument, Arguments, Builtin};
+use crate::value::builtin::result::{always_float, always_int, invalid_argument};
+use crate::value::convert::cast::convert;
+use crate::value::convert::error::overflow;
+use crate::value::convert::number::{float_value, integer_value};
+use crate::value::decimal::{Decimal, power_of_ten};
+use crate::value::types::SqlType;
+use crate::value::values::Value;
 
-pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("ABS", Exactly(1), abs_type, abs),
-    Function::new("CEILING", Exactly(1), ceiling_type, ceiling),
-    Function::new("FLOOR", Exactly(1), floor_type, floor),
-    Function::new("ROUND", Between(2, 3), round_type, round),
-    Function::new("SIGN", Exactly(1), sign_type, sign),
-    Function::new("POWER", Exactly(2), power_type, power),
-    Function::new("SQRT", Exactly(1), always_float, sqrt),
-    Function::new("SQUARE", Exactly(1), always_float, square),
-    Function::new("EXP", Exactly(1), always_float, exp),
-    Function::new("LOG", Between(1, 2), always_float, log),
-    Function::new("LOG10", Exactly(1), always_float, log10),
-    Function::new("PI", Exactly(0), always_float, |_| Ok(Value::Float(std::f64::consts::PI))),
-    Function::new("ISNUMERIC", Exactly(1), always_int, is_numeric).passing_nulls(),
+pub(super) const FUNCTIONS: &[Builtin] = &[
+    Builtin::new("ABS", Exactly(1), abs_type, abs),
+    Builtin::new("CEILING", Exactly(1), ceiling_type, ceiling),
+    Builtin::new("FLOOR", Exactly(1), floor_type, floor),
+    Builtin::new("ROUND", Between(2, 3), round_type, round),
+    Builtin::new("SIGN", Exactly(1), sign_type, sign),
+    Builtin::new("POWER", Exactly(2), power_type, power),
+    Builtin::new("SQRT", Exactly(1), always_float, sqrt),
+    Builtin::new("SQUARE", Exactly(1), always_float, square),
+    Builtin::new("EXP", Exactly(1), always_float, exp),
+    Builtin::new("LOG", Between(1, 2), always_float, log),
+    Builtin::new("LOG10", Exactly(1), always_float, log10),
+    Builtin::new("PI", Exactly(0), always_float, |_| Ok(Value::Float(std::f64::consts::PI))),
+    Builtin::new("ISNUMERIC", Exactly(1), always_int, is_numeric).passing_nulls(),
 ];
 
 /// The type in which a function calculates with its first argument: a number's own type, `float` for text.
@@ -282,8 +286,8 @@ fn is_numeric(arguments: &Arguments<'_>) -> SqlResult<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{call, int, number, typed, varchar};
     use super::*;
+    use crate::value::builtin::tests::{call, int, number, typed, varchar};
 
     fn ok(text: &str) -> Result<String, i32> {
         Ok(text.to_string())

@@ -1,0 +1,13 @@
+//! Functions of dates and times, and the clock.
+//!
+//! A date argument is first taken apart into a [`moment::Moment`]: its local day and time. DATEFIRST is 7 (Sunday) and
+//! the language us_english, the defaults; SET statements that would change them are not known to the dev server.
+
+pub(super) mod arithmetic;
+pub(super) mod clock;
+pub(super) mod construct;
+mod moment;
+pub(super) mod offset;
+pub(super) mod part;
+#[cfg(test)]
+mod tests;

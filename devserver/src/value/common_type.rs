@@ -1,0 +1,150 @@
+//! The type in which two types meet: that of CASE, of a comparison, of UNION.
+//!
+//! Nothing here looks at a value; the binder asks before the first row is read.
+//! Sources: "Data type precedence", "Precision, scale, and length" (MicrosoftDocs/sql-docs, docs/t-sql/data-types/).
+
+use crate::error::SqlResult;
+use crate::value::convert::chart::check_conversion;
+use crate::value::types::{Length, MAX_BYTE_LENGTH, MAX_PRECISION, MAX_UNIT_LENGTH, SqlType};
+
+impl SqlType {
+    /// The type of CASE, COALESCE, IIF, UNION and IN over two types: the one of higher precedence, wide enough for
+    /// both. A NULL constant has no type of its own there: leave it out.
+    ///
+    /// # Errors
+    /// 206 or 257 where the lower type does not convert to the higher one by itself.
+    pub fn combine(self, other: SqlType) -> SqlResult<SqlType> {
+        let (high, low) = if self.precedence() >= other.precedence() { (self, other) } else { (other, self) };
+        check_conversion(low, high, false)?;
+        let combined = match high {
+            SqlType::Decimal { precision, scale } => match low.exact_precision() {
+                Some((low_precision, low_scale)) => combine_decimals(precision, scale, low_precision, low_scale),
+                None => high,
+            },
+            SqlType::Time(scale) | SqlType::DateTime2(scale) | SqlType::DateTimeOffset(scale) => {
+                with_time_scale(high, scale.max(low.time_scale().unwrap_or(0)))
+            }
+            SqlType::Char(n) => match low {
+                SqlType::Char(m) => SqlType::Char(n.max(m)),
+                _ => SqlType::VarChar(Length::Limit(n).longer(low.text_length(), MAX_BYTE_LENGTH)),
+            },
+            SqlType::NChar(n) => match low {
+                SqlType::NChar(m) => SqlType::NChar(n.max(m)),
+                SqlType::Char(m) => SqlType::NChar(n.max(m.min(MAX_UNIT_LENGTH))),
+                _ => SqlType::NVarChar(Length::Limit(n).longer(low.text_length(), MAX_UNIT_LENGTH)),
+            },
+            SqlType::VarChar(length) => SqlType::VarChar(length.longer(low.text_length(), MAX_BYTE_LENGTH)),
+            SqlType::NVarChar(length) => SqlType::NVarChar(length.longer(low.text_length(), MAX_UNIT_LENGTH)),
+            SqlType::Binary(n) => match low {
+                SqlType::Binary(m) => SqlType::Binary(n.max(m)),
+                _ => high,
+            },
+            SqlType::VarBinary(length) => SqlType::VarBinary(length.longer(low.text_length(), MAX_BYTE_LENGTH)),
+            _ => high,
+        };
+        Ok(combined)
+    }
+
+    /// The type to which both sides of `=`, `<`, BETWEEN and IN are converted before [`super::compare()`].
+    ///
+    /// # Errors
+    /// 206 or 257 where the sides cannot meet.
+    pub fn comparison_type(self, other: SqlType) -> SqlResult<SqlType> {
+        let combined = self.combine(other)?;
+        match combined {
+            // Rounding would make unequal numbers equal. Without it a number of very many digits may overflow instead.
+            SqlType::Decimal { precision, .. } => {
+                let scale_of = |ty: SqlType| ty.exact_precision().map_or(0, |(_, scale)| scale);
+                Ok(SqlType::Decimal { precision, scale: scale_of(self).max(scale_of(other)) })
+            }
+            // A thousandth of a `datetime` is compared with its third: ".003" equals no `datetime` ("Converting other
+            // date and time types", docs/t-sql/data-types/datetime2-transact-sql.md).
+            SqlType::DateTime2(_) | SqlType::DateTimeOffset(_)
+                if self == SqlType::DateTime || other == SqlType::DateTime =>
+            {
+                Ok(with_time_scale(combined, 7))
+            }
+            // 8,000 bytes of `varchar` do not fit `nvarchar(4000)`.
+            SqlType::NChar(_) | SqlType::NVarChar(_) => {
+                let is_long = |ty: SqlType| ty.text_length().limit().is_none_or(|n| n > usize::from(MAX_UNIT_LENGTH));
+                if is_long(self) || is_long(other) { Ok(SqlType::NVarChar(Length::Max)) } else { Ok(combined) }
+            }
+            _ => Ok(combined),
+        }
+    }
+}
+
+fn with_time_scale(ty: SqlType, scale: u8) -> SqlType {
+    match ty {
+        SqlType::Time(_) => SqlType::Time(scale),
+        SqlType::DateTime2(_) => SqlType::DateTime2(scale),
+        SqlType::DateTimeOffset(_) => SqlType::DateTimeOffset(scale),
+        _ => ty,
+    }
+}
+
+/// The row "UNION, EXCEPT, INTERSECT" of the precision table, which CASE and COALESCE follow too.
+fn combine_decimals(p1: u8, s1: u8, p2: u8, s2: u8) -> SqlType {
+    let integral = (p1 - s1).max(p2 - s2);
+    let scale = s1.max(s2);
+    let precision = (integral + scale).min(MAX_PRECISION);
+    SqlType::Decimal { precision, scale: scale.min(precision - integral) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decimal(precision: u8, scale: u8) -> SqlType {
+        SqlType::Decimal { precision, scale }
+    }
+
+    // docs/t-sql/data-types/data-type-precedence-transact-sql.md
+    #[test]
+    fn types_meet_in_the_one_of_higher_precedence() {
+        let cases = [
+            (SqlType::Int, SqlType::BigInt, SqlType::BigInt),
+            (SqlType::Int, decimal(5, 2), decimal(12, 2)),
+            (decimal(38, 10), decimal(38, 0), decimal(38, 0)),
+            (SqlType::Int, SqlType::NVarChar(Length::Max), SqlType::Int),
+            (
+                SqlType::VarChar(Length::Limit(8000)),
+                SqlType::NVarChar(Length::Limit(5)),
+                SqlType::NVarChar(Length::Limit(4000)),
+            ),
+            (SqlType::Char(3), SqlType::VarChar(Length::Limit(2)), SqlType::VarChar(Length::Limit(3))),
+            (SqlType::DateTime, SqlType::DateTime2(0), SqlType::DateTime2(3)),
+            (SqlType::Date, SqlType::VarChar(Length::Limit(10)), SqlType::Date),
+            (SqlType::UniqueIdentifier, SqlType::NChar(36), SqlType::UniqueIdentifier),
+            (SqlType::VarBinary(Length::Limit(8)), SqlType::BigInt, SqlType::BigInt),
+        ];
+        for (a, b, expected) in cases {
+            assert_eq!(a.combine(b), Ok(expected), "{a} with {b}");
+            assert_eq!(b.combine(a), Ok(expected), "{b} with {a}");
+        }
+    }
+
+    #[test]
+    fn comparing_loses_nothing() {
+        let cases = [
+            (decimal(38, 10), decimal(38, 0), decimal(38, 10)),
+            (SqlType::DateTime, SqlType::DateTime2(3), SqlType::DateTime2(7)),
+            (
+                SqlType::VarChar(Length::Limit(8000)),
+                SqlType::NVarChar(Length::Limit(5)),
+                SqlType::NVarChar(Length::Max),
+            ),
+        ];
+        for (a, b, expected) in cases {
+            assert_eq!(a.comparison_type(b), Ok(expected), "{a} with {b}");
+        }
+    }
+
+    #[test]
+    fn types_that_cannot_meet_clash() {
+        let clash = SqlType::Int.combine(SqlType::UniqueIdentifier).unwrap_err();
+        assert_eq!(clash.number, 206);
+        assert_eq!(clash.message, "Operand type clash: uniqueidentifier is incompatible with int");
+        assert_eq!(SqlType::Date.combine(SqlType::Int).unwrap_err().number, 206);
+    }
+}

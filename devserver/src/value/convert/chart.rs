@@ -1,0 +1,145 @@
+//! The chart of conversions: whether one type converts to another, and whether it does so by itself.
+//! Nothing here looks at a value, but for the base type of a `sql_variant`.
+
+use crate::error::{SqlError, SqlResult};
+use crate::value::types::{Length, SqlType, operand_clash};
+use crate::value::values::Value;
+
+/// How a conversion can be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    Implicit,
+    Explicit,
+    Never,
+}
+
+/// The types that share a row and a column in the chart of conversions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Group {
+    Binary,
+    Text,
+    UnicodeText,
+    DateTime,
+    /// `datetime2` and `datetimeoffset`.
+    LongDateTime,
+    Date,
+    Time,
+    Decimal,
+    Float,
+    /// Integers and `bit`.
+    Integer,
+    RowVersion,
+    Uuid,
+    Variant,
+}
+
+pub(super) fn group(ty: SqlType) -> Group {
+    match ty {
+        SqlType::Binary(_) | SqlType::VarBinary(_) => Group::Binary,
+        SqlType::Char(_) | SqlType::VarChar(_) => Group::Text,
+        SqlType::NChar(_) | SqlType::NVarChar(_) => Group::UnicodeText,
+        SqlType::DateTime => Group::DateTime,
+        SqlType::DateTime2(_) | SqlType::DateTimeOffset(_) => Group::LongDateTime,
+        SqlType::Date => Group::Date,
+        SqlType::Time(_) => Group::Time,
+        SqlType::Decimal { .. } => Group::Decimal,
+        SqlType::Real | SqlType::Float => Group::Float,
+        SqlType::Bit | SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt => Group::Integer,
+        SqlType::RowVersion => Group::RowVersion,
+        SqlType::UniqueIdentifier => Group::Uuid,
+        SqlType::Variant => Group::Variant,
+    }
+}
+
+/// The chart of conversions.
+fn rule(from: SqlType, to: SqlType) -> Rule {
+    use Group::*;
+    let (from, to) = (group(from), group(to));
+    if from == to {
+        return Rule::Implicit;
+    }
+    match (from, to) {
+        (Variant, RowVersion) => Rule::Never,
+        (Variant, _) => Rule::Explicit,
+        (_, Variant) => Rule::Implicit,
+
+        (Binary, Date | Time | LongDateTime) => Rule::Explicit,
+        (Binary, Float) => Rule::Never,
+        (Binary, _) => Rule::Implicit,
+
+        (Text | UnicodeText, Binary) => Rule::Explicit,
+        (Text, RowVersion) => Rule::Explicit,
+        (UnicodeText, RowVersion) => Rule::Never,
+        (Text | UnicodeText, _) => Rule::Implicit,
+
+        (DateTime | LongDateTime | Date | Time, Binary) => Rule::Explicit,
+        (DateTime | LongDateTime | Date | Time, Text | UnicodeText) => Rule::Implicit,
+        (Date, Time) | (Time, Date) => Rule::Never,
+        (DateTime | LongDateTime | Date | Time, DateTime | LongDateTime | Date | Time) => Rule::Implicit,
+        (DateTime, Decimal | Float | Integer | RowVersion) => Rule::Explicit,
+        (DateTime | LongDateTime | Date | Time, _) => Rule::Never,
+
+        (Decimal | Float | Integer, Date | Time | LongDateTime | Uuid) => Rule::Never,
+        (Float, RowVersion) => Rule::Never,
+        (Decimal | Float | Integer, _) => Rule::Implicit,
+
+        (RowVersion, Date | Time | LongDateTime | Float | Uuid | UnicodeText) => Rule::Never,
+        (RowVersion, _) => Rule::Implicit,
+
+        (Uuid, Binary | Text | UnicodeText) => Rule::Implicit,
+        (Uuid, _) => Rule::Never,
+    }
+}
+
+/// The types whose values tell their type well enough to become a `sql_variant`.
+fn fits_variant(ty: SqlType) -> bool {
+    (ty.is_character() && !ty.is_max())
+        || ty.is_integer()
+        || matches!(ty, SqlType::Bit | SqlType::Float | SqlType::UniqueIdentifier)
+}
+
+/// The base type of a value that is a `sql_variant`.
+pub fn variant_base(value: &Value) -> Option<SqlType> {
+    Some(match value {
+        Value::Bit(_) => SqlType::Bit,
+        Value::TinyInt(_) => SqlType::TinyInt,
+        Value::SmallInt(_) => SqlType::SmallInt,
+        Value::Int(_) => SqlType::Int,
+        Value::BigInt(_) => SqlType::BigInt,
+        Value::Float(_) => SqlType::Float,
+        Value::Uuid(_) => SqlType::UniqueIdentifier,
+        Value::String(_) => SqlType::NVarChar(Length::Limit(crate::value::types::MAX_UNIT_LENGTH)),
+        _ => return None,
+    })
+}
+
+/// Whether there is a conversion between two types, asked when a statement is bound.
+///
+/// # Errors
+/// 529 where there is none for CAST and CONVERT, 206 where there is none at all, 257 where CONVERT is needed.
+pub fn check_conversion(from: SqlType, to: SqlType, explicit: bool) -> SqlResult<()> {
+    if to == SqlType::Variant && from != to && !fits_variant(from) {
+        return Err(SqlError::not_supported(format!("a sql_variant of the type {from}")));
+    }
+    match (rule(from, to), explicit) {
+        (Rule::Implicit, _) | (Rule::Explicit, true) => Ok(()),
+        (Rule::Explicit, false) => Err(SqlError::new(
+            257,
+            format!(
+                "Implicit conversion from data type {} to {} is not allowed. Use the CONVERT function to run this query.",
+                from.message_name(),
+                to.message_name()
+            ),
+        )
+        .state(3)),
+        (Rule::Never, true) => Err(SqlError::new(
+            529,
+            format!(
+                "Explicit conversion from data type {} to {} is not allowed.",
+                from.message_name(),
+                to.message_name()
+            ),
+        )),
+        (Rule::Never, false) => Err(operand_clash(from, to)),
+    }
+}

@@ -1,0 +1,70 @@
+//! The errors of conversions.
+
+use crate::error::SqlError;
+use crate::value::convert::chart::{Group, group};
+use crate::value::types::SqlType;
+
+/// 8115.
+pub(in crate::value) fn overflow(from_name: &str, to: SqlType) -> SqlError {
+    let to = to.message_name();
+    SqlError::new(8115, format!("Arithmetic overflow error converting {from_name} to data type {to}.")).state(2)
+}
+
+pub(super) fn text_overflow(from: SqlType, to: SqlType) -> SqlError {
+    let from_name = if group(from) == Group::Integer { "expression" } else { from.message_name() };
+    overflow(from_name, to)
+}
+
+/// 8114.
+pub(super) fn error_converting(from: SqlType, to: SqlType) -> SqlError {
+    let (from, to) = (from.message_name(), to.message_name());
+    SqlError::new(8114, format!("Error converting data type {from} to {to}.")).state(5)
+}
+
+/// 245, or 8114 for `bigint`.
+pub(super) fn not_convertible(from: SqlType, text: &str, to: SqlType) -> SqlError {
+    if to == SqlType::BigInt {
+        return error_converting(from, to);
+    }
+    let (from, to) = (from.name(), to.name());
+    SqlError::new(245, format!("Conversion failed when converting the {from} value '{text}' to data type {to}."))
+}
+
+/// 248 for `int`, 244 for the smaller ones, 8115 for `bigint`.
+pub(super) fn text_integer_overflow(from: SqlType, text: &str, to: SqlType) -> SqlError {
+    let from = from.name();
+    let small = |name: &str| {
+        SqlError::new(
+            244,
+            format!(
+                "The conversion of the {from} value '{text}' overflowed an {name} column. Use a larger integer column."
+            ),
+        )
+    };
+    match to {
+        SqlType::TinyInt => small("INT1"),
+        SqlType::SmallInt => small("INT2").state(2),
+        SqlType::Int => {
+            SqlError::new(248, format!("The conversion of the {from} value '{text}' overflowed an int column."))
+        }
+        _ => overflow("expression", to),
+    }
+}
+
+/// 242.
+pub(super) fn out_of_range(from: SqlType, to: SqlType) -> SqlError {
+    let (from, to) = (from.name(), to.name());
+    SqlError::new(
+        242,
+        format!("The conversion of a {from} data type to a {to} data type resulted in an out-of-range value."),
+    )
+    .state(3)
+}
+
+pub(super) fn invalid_binary_style(style: i32) -> SqlError {
+    SqlError::not_supported(format!("style {style} between binary and character types"))
+}
+
+pub(super) fn not_supported(from: SqlType, to: SqlType) -> SqlError {
+    SqlError::not_supported(format!("conversion of a value of type {from} to {to}"))
+}

@@ -1,0 +1,161 @@
+//! To the character types, and lengths and cuts of text.
+
+use crate::error::{SqlError, SqlResult};
+use crate::value::convert::bytes::hex;
+use crate::value::convert::chart::{Group, group};
+use crate::value::convert::date_time::local_time;
+use crate::value::convert::error::{invalid_binary_style, not_supported, text_overflow};
+use crate::value::datetime::DAY_1900;
+use crate::value::types::{Length, SqlType};
+use crate::value::values::Value;
+use crate::value::{codepage, datetime_text};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The length in UTF-16 units.
+pub(in crate::value) fn utf16_length(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().map(char::len_utf16).sum() }
+}
+
+/// Splits a text after a number of UTF-16 units; past its end, the second part is empty.
+///
+/// # Errors
+/// A refusal if the split lies within a surrogate pair.
+pub(in crate::value) fn split_units(text: &str, units: usize) -> SqlResult<(&str, &str)> {
+    if text.is_ascii() {
+        return Ok(text.split_at(units.min(text.len())));
+    }
+    let mut seen = 0;
+    for (at, character) in text.char_indices() {
+        if seen == units {
+            return Ok(text.split_at(at));
+        }
+        seen += character.len_utf16();
+        if seen > units {
+            return Err(SqlError::not_supported("text that is cut within a surrogate pair"));
+        }
+    }
+    Ok((text, ""))
+}
+
+/// The text of a value, before it is cut to the length of `to`; for `char` and `varchar`, in their code page.
+pub(super) fn to_text(value: &Value, from: SqlType, to: SqlType, style: Option<i32>) -> SqlResult<Arc<str>> {
+    let text = match value {
+        Value::String(text) => Arc::clone(text),
+        Value::Bit(v) => Arc::from(if *v { "1" } else { "0" }),
+        Value::TinyInt(_) | Value::SmallInt(_) | Value::Int(_) | Value::BigInt(_) => {
+            Arc::from(value.as_i64().unwrap_or(0).to_string())
+        }
+        Value::Decimal(v) => Arc::from(v.to_string()),
+        Value::Real(v) => Arc::from(format_float(f64::from(*v), style)?),
+        Value::Float(v) => Arc::from(format_float(*v, style)?),
+        Value::Bytes(bytes) => Arc::from(bytes_to_text(bytes, to, style)?),
+        Value::Date(day) => Arc::from(datetime_text::format(from, *day, 0, 0, style)?),
+        Value::Time(ticks) => Arc::from(datetime_text::format(from, DAY_1900, *ticks, 0, style)?),
+        Value::DateTime(day, ticks) => Arc::from(datetime_text::format(from, *day, *ticks, 0, style)?),
+        Value::DateTimeOffset(day, ticks, offset) => {
+            let (day, ticks) = local_time(*day, *ticks, *offset)?;
+            Arc::from(datetime_text::format(from, day, ticks, *offset, style)?)
+        }
+        Value::Uuid(id) => Arc::from(&*id.hyphenated().encode_upper(&mut Uuid::encode_buffer())),
+        Value::Null => return Err(not_supported(from, to)),
+    };
+    if to.is_unicode() {
+        return Ok(text);
+    }
+    Ok(codepage::to_varchar(&text).map_or(text, Arc::from))
+}
+
+/// Cuts or fills up a text to the declared length.
+pub(super) fn fit_text(text: Arc<str>, from: SqlType, to: SqlType) -> SqlResult<Value> {
+    let Some(limit) = to.length().and_then(Length::limit) else {
+        return Ok(Value::String(text));
+    };
+    let length = utf16_length(&text);
+    if length > limit {
+        // "Truncating and rounding results": numbers are not cut.
+        match group(from) {
+            Group::Integer if from != SqlType::BigInt && !to.is_unicode() => {
+                let star = pad_text("*", 1, to);
+                return Ok(Value::String(star));
+            }
+            Group::Integer | Group::Decimal | Group::Float => return Err(text_overflow(from, to)),
+            Group::Uuid => {
+                let name = to.name();
+                let message = format!("Insufficient result space to convert uniqueidentifier value to {name}.");
+                return Err(SqlError::new(8170, message).state(2));
+            }
+            _ => {}
+        }
+        let (kept, _) = split_units(&text, limit)?;
+        return Ok(Value::String(Arc::from(kept)));
+    }
+    Ok(Value::String(match to {
+        SqlType::Char(_) | SqlType::NChar(_) if length < limit => pad_text(&text, length, to),
+        _ => text,
+    }))
+}
+
+fn pad_text(text: &str, length: usize, to: SqlType) -> Arc<str> {
+    match to {
+        SqlType::Char(n) | SqlType::NChar(n) => Arc::from(format!("{text}{}", " ".repeat(usize::from(n) - length))),
+        _ => Arc::from(text),
+    }
+}
+
+/// "float and real styles": 0 shows at most 6 digits, 1 shows 8, 2 shows 16 and 3 shows 17, always with an exponent.
+fn format_float(value: f64, style: Option<i32>) -> SqlResult<String> {
+    match style.unwrap_or(0) {
+        0 => Ok(format_general(value)),
+        1 => Ok(three_digit_exponent(&format!("{value:.7e}"), false)),
+        2 => Ok(three_digit_exponent(&format!("{value:.15e}"), false)),
+        3 => Ok(three_digit_exponent(&format!("{value:.16e}"), false)),
+        other => Err(SqlError::not_supported(format!("style {other} for float"))),
+    }
+}
+
+fn format_general(value: f64) -> String {
+    const DIGITS: i32 = 6;
+    if value == 0.0 {
+        return "0".to_string();
+    }
+    let scientific = format!("{value:.5e}");
+    let exponent: i32 = scientific.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0);
+    if !(-4..DIGITS).contains(&exponent) {
+        return three_digit_exponent(&scientific, true);
+    }
+    let decimals = usize::try_from(DIGITS - 1 - exponent).unwrap_or(0);
+    let fixed = format!("{value:.decimals$}");
+    if fixed.contains('.') { fixed.trim_end_matches('0').trim_end_matches('.').to_string() } else { fixed }
+}
+
+fn three_digit_exponent(scientific: &str, trim: bool) -> String {
+    let (significand, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
+    let significand = if trim && significand.contains('.') {
+        significand.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        significand
+    };
+    let (sign, digits) = match exponent.strip_prefix('-') {
+        Some(digits) => ('-', digits),
+        None => ('+', exponent),
+    };
+    format!("{significand}e{sign}{digits:0>3}")
+}
+
+fn bytes_to_text(bytes: &[u8], to: SqlType, style: Option<i32>) -> SqlResult<String> {
+    match style.unwrap_or(0) {
+        1 => return Ok(hex(bytes)),
+        2 => return Ok(hex(bytes)[2..].to_string()),
+        0 => {}
+        other => return Err(invalid_binary_style(other)),
+    }
+    if !to.is_unicode() {
+        return Ok(codepage::decode(bytes));
+    }
+    // An odd last byte is the lower half of a unit: 0x41 becomes N'A'.
+    let units: Vec<u16> =
+        bytes.chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair.get(1).copied().unwrap_or(0)])).collect();
+    String::from_utf16(&units)
+        .map_err(|_| SqlError::not_supported("binary data with half a surrogate pair as nvarchar"))
+}
