@@ -1,0 +1,81 @@
+//! What a database has besides tables and modules, its options, and DROP.
+
+use crate::tsql::ast::name::{Ident, ObjectName, TypeName};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AlterDatabase {
+    /// `None` for CURRENT.
+    pub name: Option<Ident>,
+    pub options: Vec<DatabaseOption>,
+    /// `WITH ROLLBACK IMMEDIATE`, `WITH ROLLBACK AFTER n` and `WITH NO_WAIT`.
+    pub termination: Option<Termination>,
+}
+
+/// A database option, by its name in capitals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabaseOption {
+    pub name: Ident,
+    pub value: DatabaseOptionValue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DatabaseOptionValue {
+    /// `SINGLE_USER`, `READ_ONLY`: the name is all.
+    Bare,
+    On,
+    Off,
+    /// `RECOVERY SIMPLE`, `DELAYED_DURABILITY = ALLOWED`: in capitals.
+    Word(Ident),
+    /// `COMPATIBILITY_LEVEL = 150`.
+    Number(u32),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Termination {
+    RollbackImmediate,
+    RollbackAfter(u32),
+    NoWait,
+}
+
+/// `DROP kind [IF EXISTS] names`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drop {
+    pub kind: DropKind,
+    pub if_exists: bool,
+    pub names: Vec<ObjectName>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropKind {
+    Table,
+    Procedure,
+    View,
+    Type,
+    Schema,
+    Sequence,
+    Role,
+    User,
+    Login,
+    Database,
+    Synonym,
+    Function,
+    Trigger,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateSequence {
+    pub name: ObjectName,
+    pub data_type: Option<TypeName>,
+    pub start: Option<i64>,
+    pub increment: Option<i64>,
+    pub min: Option<i64>,
+    pub max: Option<i64>,
+    pub cycle: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateSchema {
+    /// `None`: named after the owner (`CREATE SCHEMA AUTHORIZATION owner`).
+    pub name: Option<Ident>,
+    pub owner: Option<Ident>,
+}

@@ -1,0 +1,154 @@
+//! Constants and scalar expressions.
+
+use crate::tsql::ast::name::{ColumnRef, Ident, ObjectName, TypeName};
+use crate::tsql::ast::predicate::Predicate;
+use crate::tsql::ast::query::{OrderItem, Query};
+use std::sync::Arc;
+
+/// A constant.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Literal {
+    Null,
+    /// An integer that fits `int`.
+    Int(i32),
+    /// Digits with an optional point: a number with a point, or an integer too large for `int`, which T-SQL types as
+    /// `numeric`. At most 38 digits.
+    Decimal(Arc<str>),
+    /// A number with an exponent.
+    Float(f64),
+    /// `'…'`, or `N'…'` if `national`.
+    String {
+        value: Arc<str>,
+        national: bool,
+    },
+    /// `0x…`.
+    Binary(Arc<[u8]>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnaryOp {
+    Plus,
+    Minus,
+    BitNot,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BinaryOp {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+    BitAnd,
+    BitOr,
+    BitXor,
+}
+
+/// A scalar expression.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expr {
+    Literal(Literal),
+    Column(ColumnRef),
+    /// `@name`, with the `@`.
+    Variable(Ident),
+    /// `@@name`, with the `@@`.
+    GlobalVariable(Ident),
+    Unary {
+        op: UnaryOp,
+        operand: Box<Expr>,
+    },
+    Binary {
+        op: BinaryOp,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
+    /// `CASE operand WHEN value THEN result … [ELSE otherwise] END`.
+    SimpleCase {
+        operand: Box<Expr>,
+        branches: Vec<(Expr, Expr)>,
+        otherwise: Option<Box<Expr>>,
+    },
+    /// `CASE WHEN condition THEN result … [ELSE otherwise] END`.
+    SearchedCase {
+        branches: Vec<(Predicate, Expr)>,
+        otherwise: Option<Box<Expr>>,
+    },
+    /// `CAST(expr AS type)`, or `TRY_CAST` if `attempt`.
+    Cast {
+        attempt: bool,
+        expr: Box<Expr>,
+        to: TypeName,
+    },
+    /// `CONVERT(type, expr [, style])`, or `TRY_CONVERT` if `attempt`.
+    Convert {
+        attempt: bool,
+        to: TypeName,
+        expr: Box<Expr>,
+        style: Option<Box<Expr>>,
+    },
+    /// `COALESCE(a, b, …)`: at least two.
+    Coalesce(Vec<Expr>),
+    NullIf(Box<Expr>, Box<Expr>),
+    Iif {
+        condition: Box<Predicate>,
+        then: Box<Expr>,
+        otherwise: Box<Expr>,
+    },
+    /// Every other function, aggregate or window function.
+    Function(Box<FunctionCall>),
+    /// The first argument of `DATEADD`, `DATEDIFF`, `DATEDIFF_BIG`, `DATEPART` and `DATENAME`; stands nowhere else.
+    DatePart(crate::value::DatePart),
+    /// `expr COLLATE name`.
+    Collate {
+        expr: Box<Expr>,
+        collation: Ident,
+    },
+    /// `NEXT VALUE FOR sequence [OVER (ORDER BY …)]`.
+    NextValueFor {
+        sequence: ObjectName,
+        over: Option<Box<Window>>,
+    },
+    /// `(SELECT …)` as a value.
+    Subquery(Box<Query>),
+    /// `$action` in the OUTPUT clause of MERGE.
+    MergeAction,
+}
+
+/// `name([DISTINCT] arguments) [WITHIN GROUP (ORDER BY …)] [OVER (…)]`.
+///
+/// `CURRENT_TIMESTAMP`, `CURRENT_USER`, `SESSION_USER`, `SYSTEM_USER` and `USER` stand here too, without arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FunctionCall {
+    pub name: ObjectName,
+    pub distinct: bool,
+    /// `COUNT(*)`, `COUNT_BIG(*)`: there are no arguments then.
+    pub star: bool,
+    pub arguments: Vec<Expr>,
+    pub within_group: Vec<OrderItem>,
+    pub over: Option<Window>,
+}
+
+/// `OVER (PARTITION BY … ORDER BY … ROWS …)`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Window {
+    pub partition_by: Vec<Expr>,
+    pub order_by: Vec<OrderItem>,
+    pub frame: Option<WindowFrame>,
+}
+
+/// `ROWS BETWEEN start AND end`, or RANGE if not `rows`. Without BETWEEN the end is the current row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowFrame {
+    pub rows: bool,
+    pub start: FrameBound,
+    pub end: FrameBound,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameBound {
+    UnboundedPreceding,
+    Preceding(u32),
+    CurrentRow,
+    Following(u32),
+    UnboundedFollowing,
+}

@@ -1,0 +1,62 @@
+//! The hints of tables and queries.
+
+use crate::tsql::ast::expression::Expr;
+use crate::tsql::ast::name::Ident;
+
+/// A table hint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TableHint {
+    NoLock,
+    ReadUncommitted,
+    ReadCommitted,
+    ReadCommittedLock,
+    RepeatableRead,
+    Serializable,
+    HoldLock,
+    Snapshot,
+    ReadPast,
+    RowLock,
+    PagLock,
+    TabLock,
+    TabLockX,
+    UpdLock,
+    XLock,
+    NoWait,
+    NoExpand,
+    ForceScan,
+    /// `FORCESEEK` or `FORCESEEK (index (columns))`.
+    ForceSeek(Option<(IndexRef, Vec<Ident>)>),
+    /// `INDEX (a, b)`, `INDEX = a`.
+    Index(Vec<IndexRef>),
+}
+
+/// An index in a hint: by name, or by number (0 the heap or clustered index scan, 1 the clustered index).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IndexRef {
+    Name(Ident),
+    Number(u32),
+}
+
+/// A hint in `OPTION (…)`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum QueryHint {
+    MaxDop(u32),
+    MaxRecursion(u32),
+    Fast(u32),
+    Recompile,
+    ForceOrder,
+    KeepPlan,
+    KeepFixedPlan,
+    RobustPlan,
+    LoopJoin,
+    HashJoin,
+    MergeJoin,
+    HashGroup,
+    OrderGroup,
+    HashUnion,
+    MergeUnion,
+    ConcatUnion,
+    OptimizeForUnknown,
+    /// `OPTIMIZE FOR (@v = literal, @w UNKNOWN)`: `None` is UNKNOWN.
+    OptimizeFor(Vec<(Ident, Option<Expr>)>),
+}

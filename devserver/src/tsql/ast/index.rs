@@ -1,0 +1,63 @@
+//! Index options; CREATE, ALTER and DROP INDEX.
+
+use crate::tsql::ast::name::{Ident, ObjectName};
+use crate::tsql::ast::table::{Filter, IndexColumn};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexOption {
+    PadIndex(bool),
+    FillFactor(u32),
+    SortInTempdb(bool),
+    IgnoreDupKey(bool),
+    StatisticsNoRecompute(bool),
+    StatisticsIncremental(bool),
+    DropExisting(bool),
+    Online(bool),
+    AllowRowLocks(bool),
+    AllowPageLocks(bool),
+    OptimizeForSequentialKey(bool),
+    MaxDop(u32),
+    DataCompression(Compression),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    None,
+    Row,
+    Page,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateIndex {
+    pub name: Ident,
+    pub unique: bool,
+    pub clustered: bool,
+    pub table: ObjectName,
+    pub columns: Vec<IndexColumn>,
+    pub include: Vec<Ident>,
+    pub filter: Option<Filter>,
+    pub options: Vec<IndexOption>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AlterIndex {
+    /// `None` for ALL.
+    pub name: Option<Ident>,
+    pub table: ObjectName,
+    pub action: AlterIndexAction,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AlterIndexAction {
+    Rebuild(Vec<IndexOption>),
+    Reorganize,
+    Disable,
+    Set(Vec<IndexOption>),
+}
+
+/// `DROP INDEX [IF EXISTS] name ON table, …`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DropIndex {
+    pub if_exists: bool,
+    pub indexes: Vec<(Ident, ObjectName)>,
+}

@@ -1,0 +1,55 @@
+//! The syntax tree of T-SQL: what the parser hands to the executor. It is purely syntactic: no name is resolved, no
+//! type is known, and every name stands as it was written (without its brackets or quotes).
+//!
+//! Search conditions ([`Predicate`]) and scalar expressions ([`Expr`]) are different types, as in T-SQL, where
+//! a condition is no value.
+
+pub mod change;
+pub mod control;
+pub mod cursor;
+pub mod database;
+pub mod expression;
+pub mod hint;
+pub mod index;
+pub mod module;
+pub mod name;
+pub mod predicate;
+pub mod query;
+pub mod security;
+pub mod setting;
+pub mod statement;
+pub mod table;
+
+pub use change::{
+    Assignment, Delete, DmlCondition, Insert, InsertSource, Merge, MergeAction, MergeClause, MergeWhen, NewValue,
+    Output, OutputInto, Target, TargetName, Update,
+};
+pub use control::{
+    Argument, ArgumentValue, CheckIdentity, Execute, ExecuteTarget, IdentityCheck, RaiseError, TransactionName,
+    VariableDeclaration,
+};
+pub use cursor::{CursorDefinition, CursorName, Fetch, FetchDirection};
+pub use database::{
+    AlterDatabase, CreateSchema, CreateSequence, DatabaseOption, DatabaseOptionValue, Drop, DropKind, Termination,
+};
+pub use expression::{BinaryOp, Expr, FrameBound, FunctionCall, Literal, UnaryOp, Window, WindowFrame};
+pub use hint::{IndexRef, QueryHint, TableHint};
+pub use index::{AlterIndex, AlterIndexAction, Compression, CreateIndex, DropIndex, IndexOption};
+pub use module::{
+    CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ExecuteAsClause, FunctionBody, ParameterDef,
+    SwitchTriggers, TriggerEvent,
+};
+pub use name::{ColumnRef, Ident, ObjectName, TypeArguments, TypeName};
+pub use predicate::{CompareOp, Predicate};
+pub use query::{
+    AssignOp, Cte, JoinHint, JoinKind, Offset, OpenJsonColumn, OrderItem, Query, QueryBody, Select, SelectItem,
+    SelectStatement, SetOperator, TableSource, Top,
+};
+pub use security::{CreateUser, Permission, PermissionAction, Securable, SecurableClass, UserSource};
+pub use setting::{IsolationLevel, SessionOption};
+pub use statement::{Statement, StatementKind};
+pub use table::{
+    AlterTable, AlterTableAction, AlterTableDrop, ColumnDefinition, ColumnKind, ConstraintKind, CreateTable,
+    CreateType, DefaultDefinition, Filter, Identity, IndexColumn, InlineIndex, LockEscalation, ReferentialAction,
+    TableConstraint, TableDefinition, TypeKind,
+};

@@ -1,0 +1,60 @@
+//! Users and permissions.
+
+use crate::tsql::ast::name::{Ident, ObjectName};
+use std::sync::Arc;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateUser {
+    pub name: Ident,
+    pub source: UserSource,
+    pub default_schema: Option<Ident>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UserSource {
+    /// Neither was written: the login of the same name.
+    SameLogin,
+    Login(Ident),
+    WithoutLogin,
+    Password(Arc<str>),
+    ExternalProvider,
+}
+
+/// GRANT, DENY or REVOKE.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permission {
+    pub action: PermissionAction,
+    /// In capitals, words parted by one blank: `EXECUTE`, `VIEW DEFINITION`. `EXEC` is resolved.
+    pub permissions: Vec<Ident>,
+    /// `None`: on the database.
+    pub on: Option<Securable>,
+    pub principals: Vec<Ident>,
+    pub with_grant_option: bool,
+    /// REVOKE GRANT OPTION FOR.
+    pub grant_option_for: bool,
+    pub cascade: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PermissionAction {
+    Grant,
+    Deny,
+    Revoke,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Securable {
+    pub class: SecurableClass,
+    pub name: ObjectName,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecurableClass {
+    /// `OBJECT::` or nothing.
+    Object,
+    Schema,
+    Type,
+    Database,
+    Role,
+    User,
+}
