@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::{Catalog, Undo};
+use crate::catalog::catalog::{Catalog, DBO, Undo};
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{ObjectId, fold};
 
@@ -249,5 +249,13 @@ impl Principals {
             granted = true;
         }
         granted
+    }
+}
+
+/// The default schema of a user.
+pub fn default_schema_of(kind: &PrincipalKind) -> Arc<str> {
+    match kind {
+        PrincipalKind::User { default_schema, .. } => Arc::clone(default_schema),
+        PrincipalKind::Role { .. } => DBO.into(),
     }
 }

@@ -12,7 +12,7 @@
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run};
-use crate::execute::modify;
+use crate::execute::new_row::finish_row;
 use crate::plan::table_hints::{Access, TableHints};
 use crate::plan::table_rules::{ForeignKeys, Lookup, Reference, Referrer};
 use crate::storage::{Direction, Found, ReferentialAction, RowChange, Scan, SeekRange};
@@ -141,7 +141,7 @@ impl Referrer {
             for (column, value) in self.rows.columns.iter().zip(new_key) {
                 new[*column] = value.clone();
             }
-            modify::finish_row(run, frame, child, &cascade.rules, &mut new, verb)?;
+            finish_row(run, frame, child, &cascade.rules, &mut new, verb)?;
             changes.push(RowChange::new(child, row.key, new.clone())?);
             rows.push((old, new));
         }

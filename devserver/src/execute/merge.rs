@@ -11,11 +11,14 @@ use std::sync::Arc;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Flow, Frame, Run, SavedRows, Values};
 use crate::execute::limit::limit_values;
-use crate::execute::modify::{self, OnDuplicateKey, StatementResult};
+use crate::execute::new_row::{changed_row, finish_row, insert_row};
 use crate::execute::operator::run_operator;
+use crate::execute::output_clause::{output_result, run_output};
+use crate::execute::statement_result::StatementResult;
+use crate::execute::writable::check_all_writable;
 use crate::plan::change::{BoundAction, BoundClause, InsertTarget, MergePlan};
 use crate::plan::scalar::Condition;
-use crate::storage::{Key, LockMode, RowChange};
+use crate::storage::{Key, LockMode, OnDuplicateKey, RowChange};
 use crate::tsql::ast::MergeWhen;
 use crate::value::{SqlType, Value};
 
@@ -79,8 +82,8 @@ impl<'p> Found<'p> {
                 if self.changed.insert(key.clone(), false).is_some() {
                     return Err(changed_twice());
                 }
-                let mut values = modify::changed_row(assignments, &mut [], schema, plan.slot, run, frame)?;
-                modify::finish_row(run, frame, schema, &plan.rules, &mut values, "MERGE")?;
+                let mut values = changed_row(assignments, &mut [], schema, plan.slot, run, frame)?;
+                finish_row(run, frame, schema, &plan.rules, &mut values, "MERGE")?;
                 if plan.foreign_keys.has_referrers() {
                     self.moved.push((frame.rows[plan.slot].to_vec(), values.clone()));
                 }
@@ -112,7 +115,7 @@ fn changed_twice() -> SqlError {
 
 pub fn run_merge(plan: &MergePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
     let schema = &plan.table.schema;
-    modify::check_all_writable(run, schema, &plan.output)?;
+    check_all_writable(run, schema, &plan.output)?;
     let table = run.table_id(plan.table.place);
     if plan.hints.table {
         let storage = run.storage()?;
@@ -129,7 +132,7 @@ pub fn run_merge(plan: &MergePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlR
         moved: Vec::new(),
     };
     if take == 0 {
-        return Ok(StatementResult { rows: modify::output_result(&plan.output, Vec::new()), ..Default::default() });
+        return Ok(StatementResult { rows: output_result(&plan.output, Vec::new()), ..Default::default() });
     }
     let flow = run_operator(&plan.input, run, frame, &mut |run, frame| match frame.target.clone() {
         Some(key) => {
@@ -174,8 +177,7 @@ fn apply(found: Found<'_>, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<St
             Change::Update(change) => change.values.into(),
             Change::Delete(_) => Arc::clone(&no_row),
             Change::Insert(target, values) => {
-                let inserted =
-                    modify::insert_row(run, frame, target, values.into_iter(), OnDuplicateKey::Fail, "MERGE")?;
+                let inserted = insert_row(run, frame, target, values.into_iter(), OnDuplicateKey::Fail, "MERGE")?;
                 inserted.map_or_else(|| Arc::clone(&no_row), Into::into)
             }
         };
@@ -195,8 +197,8 @@ fn apply(found: Found<'_>, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<St
         frame.restore(&plan.output_slots, saved);
         for output in &plan.output {
             frame.rows[plan.rules.slot] = Arc::clone(&row).into();
-            modify::run_output(output, run, frame, &mut result)?;
+            run_output(output, run, frame, &mut result)?;
         }
     }
-    Ok(StatementResult { rows: modify::output_result(&plan.output, result), count, ..Default::default() })
+    Ok(StatementResult { rows: output_result(&plan.output, result), count, ..Default::default() })
 }

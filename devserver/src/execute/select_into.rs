@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Flow, Frame, Run};
-use crate::execute::modify::StatementResult;
 use crate::execute::query::run_query;
+use crate::execute::statement_result::StatementResult;
 use crate::plan::query::{OutputColumn, QueryPlan};
 use crate::plan::select_statement::IntoTable;
 use crate::storage::{Column, Lifetime, ObjectId, TableSchema, fold};

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use crate::error::{STALE_PLAN, SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run, Storage};
-use crate::execute::modify::CapturedRows;
-use crate::execute::modify::{self, StatementResult};
+use crate::execute::insert::CapturedRows;
+use crate::execute::statement_result::StatementResult;
 use crate::execute::variables::Activation;
-use crate::execute::{merge, select_into};
+use crate::execute::{delete, insert, merge, select_into, select_statement, update};
 use crate::plan::batch::{CompiledBatch, ExecuteStep, Step, StepKind};
 use crate::plan::cell::{BoundPlan, Cell, Plan, Uses};
 use crate::plan::select_statement::SelectStatementPlan;
@@ -449,11 +449,11 @@ impl Session {
             match &bound.plan {
                 Plan::Select(plan) => match into {
                     Some(table) => select_into::fill(&plan.query, table, run, &mut frame),
-                    None => modify::run_select(plan, run, &mut frame),
+                    None => select_statement::run_select(plan, run, &mut frame),
                 },
-                Plan::Insert(plan) => modify::run_insert(plan, executed, run, &mut frame),
-                Plan::Update(plan) => modify::run_update(plan, run, &mut frame),
-                Plan::Delete(plan) => modify::run_delete(plan, run, &mut frame),
+                Plan::Insert(plan) => insert::run_insert(plan, executed, run, &mut frame),
+                Plan::Update(plan) => update::run_update(plan, run, &mut frame),
+                Plan::Delete(plan) => delete::run_delete(plan, run, &mut frame),
                 Plan::Merge(plan) => merge::run_merge(plan, run, &mut frame),
                 Plan::Scalar(_) | Plan::Condition(_) => unreachable!("a query step holds a statement"),
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::SqlError;
-use crate::execute::modify::CapturedRows;
+use crate::execute::insert::CapturedRows;
 use crate::plan::query::OutputColumn;
 use crate::tds::token::{ResponseWriter, ResultColumn, StatementKind};
 use crate::value::{SqlType, Value};

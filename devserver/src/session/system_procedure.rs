@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{SqlError, SqlResult};
-use crate::execute::system_function::application_mode;
+use crate::execute::application_lock::application_mode;
 use crate::execute::variables::Activation;
 use crate::plan::cell::Uses;
 use crate::session::outcome::{Failure, Origin, cancelled};

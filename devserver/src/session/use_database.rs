@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::catalog::principal::default_schema_of;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::system_function::default_schema_of;
 use crate::session::output::Output;
 use crate::session::session::Session;
 use crate::storage::fold;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::bind::table_definition;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::Frame;
-use crate::execute::modify::assign;
+use crate::execute::new_row::{assign, full_name};
 use crate::execute::variables::Activation;
 use crate::session::ddl::column_dependents::{Dependent, default_of, dependent_index, in_use, mentions_of, uses_of};
 use crate::session::session::Session;
@@ -232,7 +232,7 @@ impl Session {
                         "Cannot insert the value NULL into column '{}', table '{}'; column does not allow nulls. UPDATE \
                          fails.",
                         described.columns[ordinal].name,
-                        crate::execute::modify::full_name(run, &described)
+                        full_name(run, &described)
                     ),
                 )
                 .state(2));

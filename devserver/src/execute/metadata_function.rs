@@ -1,0 +1,259 @@
+//! Functions that look into the catalog: names and numbers of objects and types, their properties, and permissions on
+//! them.
+
+use std::sync::Arc;
+
+use crate::catalog::catalog::Object;
+use crate::catalog::constraint::constraints;
+use crate::catalog::object_name::ParsedName;
+use crate::catalog::principal::SecurableId;
+use crate::catalog::system_type::{system_type_id, system_type_name};
+use crate::error::SqlResult;
+use crate::execute::frame::Run;
+use crate::execute::function_value::{as_i32, int, optional_text, text};
+use crate::storage::{CLUSTERED, ObjectId, TableSchema, Uniqueness, fold};
+use crate::value::Value;
+
+/// The permanent or temporary table of a name in a string.
+pub fn find_table(name: &str, run: &mut Run<'_>) -> SqlResult<Option<Arc<TableSchema>>> {
+    let Some(name) = ParsedName::parse(name) else { return Ok(None) };
+    if name.name.starts_with('#') {
+        let Some(id) = run.state.temporary_table(&name.name) else { return Ok(None) };
+        return Ok(run.storage()?.latch.schema(id).cloned());
+    }
+    if !name.is_in(&run.database.name) {
+        return Ok(None);
+    }
+    let schemas = name.schemas(&run.state.default_schema);
+    let storage = run.storage()?;
+    for schema in schemas {
+        if let Some(id) = storage.latch.find_table(&schema, &name.name) {
+            return Ok(storage.latch.schema(id).cloned());
+        }
+    }
+    Ok(None)
+}
+
+/// Metadata can be seen by whoever has any permission on the thing.
+///
+/// Source: "Metadata visibility configuration" (MicrosoftDocs/sql-docs,
+/// docs/relational-databases/security/metadata-visibility-configuration.md).
+fn is_visible(id: ObjectId, schema: &str, is_table: bool, run: &Run<'_>) -> bool {
+    let catalog = run.database.catalog.read();
+    let user = run.state.user;
+    if catalog.principals.is_owner(user) {
+        return true;
+    }
+    let Some(schema) = catalog.schema(schema) else { return false };
+    let on = SecurableId::Object { id, schema: schema.id };
+    let permissions: &[&str] = if is_table {
+        &["SELECT", "INSERT", "UPDATE", "DELETE", "REFERENCES", "ALTER", "VIEW DEFINITION", "CONTROL"]
+    } else {
+        &["EXECUTE", "SELECT", "ALTER", "VIEW DEFINITION", "CONTROL"]
+    };
+    permissions.iter().any(|permission| catalog.principals.has(user, permission, on))
+}
+
+pub fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
+    let Some(name_text) = name.as_str() else { return Ok(Value::Null) };
+    let kind = kind.as_str().map(|kind| fold(kind.trim()));
+    let wants = |wanted: &str| kind.as_deref().is_none_or(|kind| kind == wanted);
+    if wants("u")
+        && let Some(table) = find_table(name_text, run)?
+    {
+        let visible = name_text.contains('#') || is_visible(table.id, &table.schema, true, run);
+        return Ok(if visible { Value::Int(table.id) } else { Value::Null });
+    }
+    let Some(name) = ParsedName::parse(name_text) else { return Ok(Value::Null) };
+    if !name.is_in(&run.database.name) {
+        return Ok(Value::Null);
+    }
+    for schema in name.schemas(&run.state.default_schema) {
+        let catalog = run.database.catalog.read();
+        let found = match catalog.object(&schema, &name.name) {
+            Some(Object::Procedure(procedure)) if wants("p") => procedure.id,
+            Some(Object::View(view)) if wants("v") => view.id,
+            Some(Object::Trigger(trigger)) if wants("tr") => trigger.procedure.id,
+            Some(Object::Function(function)) if wants(if function.returns.is_some() { "fn" } else { "if" }) => {
+                function.id
+            }
+            Some(Object::Synonym(synonym)) if wants("sn") => synonym.id,
+            Some(Object::Sequence(sequence)) if wants("so") => sequence.id,
+            _ => continue,
+        };
+        drop(catalog);
+        return Ok(if is_visible(found, &schema, false, run) { Value::Int(found) } else { Value::Null });
+    }
+    // Constraints are objects too.
+    if ["pk", "uq", "d", "c", "f"].iter().any(|kind| wants(kind)) {
+        for table in run.storage()?.latch.tables() {
+            if name.schema.as_deref().is_some_and(|schema| fold(schema) != fold(&table.schema)) {
+                continue;
+            }
+            let found = constraints(&table)
+                .into_iter()
+                .find(|constraint| fold(constraint.name) == fold(&name.name) && wants(&fold(constraint.code.trim())));
+            if let Some(found) = found {
+                return Ok(Value::Int(found.id));
+            }
+        }
+    }
+    Ok(Value::Null)
+}
+
+/// Schema and name of an object.
+pub fn named_object(id: ObjectId, run: &mut Run<'_>) -> SqlResult<Option<(Arc<str>, Arc<str>)>> {
+    if let Some(table) = run.storage()?.latch.schema(id) {
+        return Ok(Some((Arc::clone(&table.schema), Arc::clone(&table.name))));
+    }
+    for table in run.storage()?.latch.tables() {
+        if let Some(found) = constraints(&table).into_iter().find(|found| found.id == id) {
+            return Ok(Some((Arc::clone(&table.schema), Arc::clone(found.name))));
+        }
+    }
+    let catalog = run.database.catalog.read();
+    Ok(catalog.object_by_id(id).map(|object| (Arc::clone(object.schema()), Arc::clone(object.name()))))
+}
+
+pub fn type_id(name: &Value, run: &Run<'_>) -> Value {
+    let Some(name) = name.as_str().and_then(ParsedName::parse) else { return Value::Null };
+    if name.schema.as_deref().is_none_or(|schema| fold(schema) == "sys")
+        && let Some(system) = system_type_id(&fold(&name.name))
+    {
+        return Value::Int(system);
+    }
+    let catalog = run.database.catalog.read();
+    for schema in name.schemas(&run.state.default_schema) {
+        if let Some(user_type) = catalog.user_type(&schema, &name.name) {
+            let on = match catalog.schema(&user_type.schema) {
+                Some(schema) => SecurableId::Type { id: user_type.id, schema: schema.id },
+                None => SecurableId::Database,
+            };
+            let visible = ["EXECUTE", "REFERENCES", "VIEW DEFINITION", "CONTROL"]
+                .iter()
+                .any(|permission| catalog.principals.has(run.state.user, permission, on));
+            return if visible { Value::Int(user_type.id) } else { Value::Null };
+        }
+    }
+    Value::Null
+}
+
+pub fn type_name(id: &Value, run: &Run<'_>) -> Value {
+    let Some(id) = as_i32(id) else { return Value::Null };
+    if let Some(name) = system_type_name(id) {
+        return text(name);
+    }
+    let catalog = run.database.catalog.read();
+    optional_text(catalog.user_type_by_id(id).map(|user_type| &user_type.name))
+}
+
+pub fn column_property(id: &Value, column: &Value, property: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
+    let (Some(id), Some(column), Some(property)) = (as_i32(id), column.as_str(), property.as_str()) else {
+        return Ok(Value::Null);
+    };
+    let Some(table) = run.storage()?.latch.schema(id).cloned() else { return Ok(Value::Null) };
+    let Some(ordinal) = table.column_named(column) else { return Ok(Value::Null) };
+    let column = &table.columns[ordinal];
+    Ok(match fold(property).as_str() {
+        "allowsnull" => int(column.nullable),
+        "columnid" => Value::Int(ordinal as i32 + 1),
+        "isidentity" => int(column.identity.is_some()),
+        "iscomputed" => int(column.computed.is_some()),
+        _ => Value::Null,
+    })
+}
+
+pub fn index_property(id: &Value, index: &Value, property: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
+    let (Some(id), Some(index), Some(property)) = (as_i32(id), index.as_str(), property.as_str()) else {
+        return Ok(Value::Null);
+    };
+    let Some(table) = run.storage()?.latch.schema(id).cloned() else { return Ok(Value::Null) };
+    let Some(index) = table.index_named(index) else { return Ok(Value::Null) };
+    Ok(match fold(property).as_str() {
+        "indexid" => Value::Int(i32::from(index.id)),
+        "isunique" => int(index.is_unique()),
+        "isclustered" => int(index.is_clustered()),
+        "isdisabled" | "ishypothetical" | "isstatistics" | "ispadindex" => int(false),
+        "indexdepth" => Value::Int(1),
+        _ => Value::Null,
+    })
+}
+
+pub fn object_property(id: &Value, property: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
+    let (Some(id), Some(property)) = (as_i32(id), property.as_str()) else { return Ok(Value::Null) };
+    let property = fold(property);
+    if let Some(table) = run.storage()?.latch.schema(id).cloned() {
+        return Ok(match property.as_str() {
+            "isusertable" | "istable" => int(true),
+            "isprocedure" | "isview" => int(false),
+            "tablehasclustindex" => int(table.clustered().is_some()),
+            "tablehasprimarykey" => int(table.indexes.iter().any(|index| index.uniqueness == Uniqueness::PrimaryKey)),
+            "tablehasidentity" => int(table.columns.iter().any(|column| column.identity.is_some())),
+            "tablehasindex" => int(!table.indexes.is_empty()),
+            "tablehasnonclustindex" => int(table.indexes.iter().any(|index| index.id != CLUSTERED)),
+            _ => Value::Null,
+        });
+    }
+    let catalog = run.database.catalog.read();
+    Ok(match (catalog.object_by_id(id), property.as_str()) {
+        (None, _) => Value::Null,
+        (Some(object), "isprocedure") => int(matches!(object, Object::Procedure(_))),
+        (Some(object), "isview") => int(matches!(object, Object::View(_))),
+        (Some(_), "isusertable" | "istable") => int(false),
+        (Some(_), "execisquotedidenton" | "execisansinullson") => int(true),
+        _ => Value::Null,
+    })
+}
+
+/// HAS_PERMS_BY_NAME; NULL where the securable is not known.
+pub fn has_permission(securable: &Value, class: &Value, permission: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
+    let Some(permission) = permission.as_str().map(str::to_uppercase) else { return Ok(Value::Null) };
+    let permission = if permission == "EXEC" { "EXECUTE".to_string() } else { permission };
+    let class = class.as_str().map(fold);
+    let name = securable.as_str().and_then(ParsedName::parse);
+    let on = match (class.as_deref(), name) {
+        (Some("database"), name) => {
+            if name.is_some_and(|name| fold(&name.name) != fold(&run.database.name)) {
+                return Ok(Value::Null);
+            }
+            SecurableId::Database
+        }
+        (Some("schema"), Some(name)) => {
+            let catalog = run.database.catalog.read();
+            match catalog.schema(&name.name) {
+                Some(schema) => SecurableId::Schema(schema.id),
+                None => return Ok(Value::Null),
+            }
+        }
+        (Some("type"), Some(name)) => {
+            let catalog = run.database.catalog.read();
+            let found = name.schemas(&run.state.default_schema).into_iter().find_map(|schema| {
+                let user_type = catalog.user_type(&schema, &name.name)?;
+                Some(SecurableId::Type { id: user_type.id, schema: catalog.schema(&schema)?.id })
+            });
+            match found {
+                Some(on) => on,
+                None => return Ok(Value::Null),
+            }
+        }
+        (Some("object"), Some(name)) => {
+            let mut found = None;
+            for schema in name.schemas(&run.state.default_schema) {
+                let table = run.storage()?.latch.find_table(&schema, &name.name);
+                let catalog = run.database.catalog.read();
+                let id = table.or_else(|| catalog.object(&schema, &name.name).map(Object::id));
+                if let (Some(id), Some(schema)) = (id, catalog.schema(&schema)) {
+                    found = Some(SecurableId::Object { id, schema: schema.id });
+                    break;
+                }
+            }
+            match found {
+                Some(on) => on,
+                None => return Ok(Value::Null),
+            }
+        }
+        _ => return Ok(Value::Null),
+    };
+    let catalog = run.database.catalog.read();
+    Ok(int(catalog.principals.has(run.state.user, &permission, on)))
+}

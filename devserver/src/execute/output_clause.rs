@@ -1,0 +1,49 @@
+//! OUTPUT: computed for each changed row, for the client or into a table.
+
+use crate::error::SqlResult;
+use crate::execute::frame::{Frame, Run};
+use crate::execute::new_row::insert_row;
+use crate::plan::change::OutputPlan;
+use crate::plan::query::OutputColumn;
+use crate::storage::OnDuplicateKey;
+use crate::value::Value;
+
+/// Lets other sessions go on while OUTPUT is computed, if it needs nothing but the changed rows: those are locked.
+pub(crate) fn prepare_output(outputs: &[OutputPlan], run: &mut Run<'_>) -> SqlResult<()> {
+    if !outputs.is_empty() && outputs.iter().all(|output| output.is_apart) {
+        run.own_storage()?.latch.let_go();
+    }
+    Ok(())
+}
+
+/// Computes one OUTPUT clause for the row in the frame.
+pub(crate) fn run_output(
+    output: &OutputPlan,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    result: &mut Vec<Vec<Value>>,
+) -> SqlResult<()> {
+    let mut row = Vec::with_capacity(output.items.len());
+    for item in &output.items {
+        row.push(item.eval(run, frame)?);
+    }
+    match &output.into {
+        Some(target) => {
+            let values = row.into_iter().zip(&output.items).map(|(value, item)| Some((value, item.ty)));
+            // The identity of a table that OUTPUT writes to is not the statement's.
+            let (identity, scope_identity) = (run.state.identity, run.scope.scope_identity);
+            insert_row(run, frame, target, values, OnDuplicateKey::AsIndexSays, "INSERT")?;
+            (run.state.identity, run.scope.scope_identity) = (identity, scope_identity);
+        }
+        None => result.push(row),
+    }
+    Ok(())
+}
+
+pub(crate) fn output_result(
+    outputs: &[OutputPlan],
+    rows: Vec<Vec<Value>>,
+) -> Option<(Vec<OutputColumn>, Vec<Vec<Value>>)> {
+    let output = outputs.iter().find(|output| output.into.is_none())?;
+    Some((output.columns.clone(), rows))
+}

@@ -1,0 +1,50 @@
+//! Runs a SELECT statement: its rows are the result, or are assigned to variables.
+
+use crate::error::SqlResult;
+use crate::execute::frame::{Flow, Frame, Run};
+use crate::execute::operator::run_operator;
+use crate::execute::query::run_query;
+use crate::execute::statement_result::StatementResult;
+use crate::plan::query::Body;
+use crate::plan::select_statement::SelectStatementPlan;
+
+pub fn run_select(plan: &SelectStatementPlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
+    let limit = run.row_limit();
+    let goes_on = |count: usize| if count < limit { Flow::Continue } else { Flow::Stop };
+    let Some(variables) = &plan.variables else {
+        let mut rows = Vec::new();
+        run_query(&plan.query, run, frame, &mut |_, frame, row| {
+            frame.next_values.clear();
+            rows.push(row);
+            Ok(goes_on(rows.len()))
+        })?;
+        let count = rows.len() as u64;
+        return Ok(StatementResult { rows: Some((plan.query.columns.clone(), rows)), count, ..Default::default() });
+    };
+    let mut count: usize = 0;
+    if let Body::Select(select) = &plan.query.body
+        && select.sort.is_empty()
+        && select.limit.is_none()
+        && !select.distinct
+    {
+        // Each assignment sees those before it, in this row and in the rows before.
+        run_operator(&select.input, run, frame, &mut |run, frame| {
+            for (item, place) in select.items.iter().zip(variables) {
+                run.scope.values[*place] = item.eval(run, frame)?;
+            }
+            frame.next_values.clear();
+            count += 1;
+            Ok(goes_on(count))
+        })?;
+        return Ok(StatementResult { count: count as u64, ..Default::default() });
+    }
+    run_query(&plan.query, run, frame, &mut |run, frame, row| {
+        frame.next_values.clear();
+        for (value, place) in row.into_iter().zip(variables) {
+            run.scope.values[*place] = value;
+        }
+        count += 1;
+        Ok(goes_on(count))
+    })?;
+    Ok(StatementResult { count: count as u64, ..Default::default() })
+}
