@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::{DBO, Object, UserType, View};
+use crate::catalog::catalog::DBO;
 use crate::catalog::database::Database;
+use crate::catalog::object::{Object, View};
 use crate::catalog::principal::SecurableId;
 use crate::catalog::system_view::SystemView;
+use crate::catalog::user_type::UserType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::session_state::SessionState;
 use crate::plan::cell::{PermissionNeed, Uses};
@@ -434,8 +436,8 @@ impl<'a> Binder<'a> {
         }
         match self.find_user_type(&name.name)? {
             Some(user_type) => match &user_type.kind {
-                crate::catalog::catalog::UserTypeKind::Alias { base, .. } => Ok(*base),
-                crate::catalog::catalog::UserTypeKind::Table { .. } => Err(SqlError::new(
+                crate::catalog::user_type::UserTypeKind::Alias { base, .. } => Ok(*base),
+                crate::catalog::user_type::UserTypeKind::Table { .. } => Err(SqlError::new(
                     350,
                     format!("The column \"{}\" does not have a valid data type.", display_name(&name.name)),
                 )),

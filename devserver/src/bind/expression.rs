@@ -180,17 +180,17 @@ impl Binder<'_> {
                 self.next_values.all += 1;
                 self.next_values.without_over += usize::from(over.is_none());
                 let found = self.find_object(name)?;
-                if let Some(crate::catalog::catalog::Object::Sequence(sequence)) = &found {
+                if let Some(crate::catalog::object::Object::Sequence(sequence)) = &found {
                     self.need_object("UPDATE", sequence.id, &sequence.schema, &sequence.name);
                 }
                 match found {
-                    Some(crate::catalog::catalog::Object::Sequence(sequence)) if over.is_some() => {
+                    Some(crate::catalog::object::Object::Sequence(sequence)) if over.is_some() => {
                         let window = over.as_ref().expect("looked at just now");
                         let kind = crate::plan::query::WindowKind::NextValue(sequence.id);
                         let bound = self.bind_over(kind, window, SqlType::BigInt, CollationLabel::Coercible)?;
                         implicit(bound, sequence.ty)
                     }
-                    Some(crate::catalog::catalog::Object::Sequence(sequence)) => Ok(Scalar {
+                    Some(crate::catalog::object::Object::Sequence(sequence)) => Ok(Scalar {
                         node: Node::NextValue(sequence.id),
                         ty: sequence.ty,
                         nullable: false,

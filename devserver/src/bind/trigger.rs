@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::expression::compare_condition;
-use crate::catalog::catalog::{Object, Trigger};
+use crate::catalog::object::{Object, Trigger};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::scalar::{CollationLabel, Condition, Node, Scalar};
 use crate::plan::system_function::SystemFunction;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::bind::binder::{Arguments, Binder, display_name};
 use crate::bind::expression::implicit;
 use crate::bind::query::BoundQuery;
-use crate::catalog::catalog::{Function, Object};
+use crate::catalog::object::{Function, Object};
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::UserType;
+use crate::catalog::user_type::UserType;
 use crate::storage::TableSchema;
 use crate::value::{SqlType, Value};
 

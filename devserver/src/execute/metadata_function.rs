@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::Object;
 use crate::catalog::constraint::constraints;
+use crate::catalog::object::Object;
 use crate::catalog::object_name::ParsedName;
 use crate::catalog::principal::SecurableId;
 use crate::catalog::system_type::{system_type_id, system_type_name};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::Object;
+use crate::catalog::object::Object;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::Run;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::Procedure;
+use crate::catalog::object::Procedure;
 use crate::execute::cursor::{CurrentRow, SharedCursor};
 use crate::storage::{ObjectId, fold};
 use crate::value::Value;

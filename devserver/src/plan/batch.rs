@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::UserType;
 use crate::catalog::parameter::VariableType;
+use crate::catalog::user_type::UserType;
 use crate::plan::cell::Cell;
 use crate::plan::cursor::CursorStep;
 use crate::plan::declarations::Declarations;

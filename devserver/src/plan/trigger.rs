@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::Trigger;
+use crate::catalog::object::Trigger;
 use crate::storage::ObjectId;
 use crate::tsql::ast::TriggerEvent;
 

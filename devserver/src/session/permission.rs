@@ -1,7 +1,7 @@
 //! Permission checks: 229 for objects, 262 and 2760 for creating things.
 
-use crate::catalog::catalog::UserType;
 use crate::catalog::principal::SecurableId;
+use crate::catalog::user_type::UserType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::variables::Activation;
 use crate::plan::cell::PermissionNeed;

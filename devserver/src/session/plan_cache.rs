@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use crate::catalog::catalog::Procedure;
+use crate::catalog::object::Procedure;
 use crate::plan::batch::CompiledBatch;
 
 /// Compiled batches by database, schema of unqualified names, and text.

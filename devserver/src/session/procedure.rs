@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::bind::binder::display_name;
-use crate::catalog::catalog::{DBO, Object, Procedure};
+use crate::catalog::catalog::DBO;
+use crate::catalog::object::{Object, Procedure};
 use crate::catalog::object_name::ParsedName;
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};

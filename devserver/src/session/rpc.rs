@@ -124,10 +124,10 @@ impl Session {
             self.check_type(user_type, scope)?;
         }
         let found = user_type.and_then(|user_type| match &user_type.kind {
-            crate::catalog::catalog::UserTypeKind::Table { template, .. } => {
+            crate::catalog::user_type::UserTypeKind::Table { template, .. } => {
                 Some((Arc::clone(&user_type), Arc::clone(template)))
             }
-            crate::catalog::catalog::UserTypeKind::Alias { .. } => None,
+            crate::catalog::user_type::UserTypeKind::Alias { .. } => None,
         });
         let Some((user_type, template)) = found else { return Err(crate::bind::binder::type_not_found(name)) };
         let ty = VariableType::TableType { user_type, template: Arc::clone(&template) };

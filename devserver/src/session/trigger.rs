@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::Trigger;
+use crate::catalog::object::Trigger;
 use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::variables::Activation;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::{Function, Object};
+use crate::catalog::object::{Function, Object};
 use crate::catalog::parameter::VariableType;
 use crate::catalog::system_type::type_facts;
 use crate::catalog::view::columns::{INT, NAME, TINY, WHEN, date, nvarchar, text, varchar};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::{Object, Synonym, Trigger};
+use crate::catalog::object::{Object, Synonym, Trigger};
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::catalog::system_type::{type_facts, type_number};
 use crate::catalog::view::columns::{

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::{Object, Procedure, SYS_SCHEMA_ID, UserTypeKind, View};
+use crate::catalog::catalog::SYS_SCHEMA_ID;
 use crate::catalog::constraint::{constraint_id, constraints};
+use crate::catalog::object::{Object, Procedure, View};
 use crate::catalog::system_type::{type_facts, type_number};
+use crate::catalog::user_type::UserTypeKind;
 use crate::catalog::view::columns::{
     BIG, BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, date, nvarchar, object_columns, text,
 };

@@ -1,7 +1,9 @@
 //! Types, schemas and sequences.
 
-use crate::catalog::catalog::{Object, SYS_SCHEMA_ID, UserTypeKind};
+use crate::catalog::catalog::SYS_SCHEMA_ID;
+use crate::catalog::object::Object;
 use crate::catalog::system_type::{SYSNAME, SYSTEM_TYPES, type_facts, type_number};
+use crate::catalog::user_type::UserTypeKind;
 use crate::catalog::view::columns::{BIG, BIT, CODE, INT, NAME, TINY, WHEN, WORD, bit, object_columns, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::tables::catalog_row;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::bind::user_function::scalar_type;
-use crate::catalog::catalog::{Function, Object, already_there};
+use crate::catalog::catalog::already_there;
+use crate::catalog::object::{Function, Object};
 use crate::catalog::parameter::Parameter;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::declarations::Declarations;

@@ -1,6 +1,6 @@
 //! DROP of whatever has a name.
 
-use crate::catalog::catalog::Object;
+use crate::catalog::object::Object;
 use crate::error::SqlResult;
 use crate::execute::variables::Activation;
 use crate::session::ddl::cannot_find::cannot_find;

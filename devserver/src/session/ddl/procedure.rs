@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::bind::compile::variable_type;
-use crate::catalog::catalog::{Object, Procedure, already_there};
+use crate::catalog::catalog::already_there;
+use crate::catalog::object::{Object, Procedure};
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::declarations::Declarations;

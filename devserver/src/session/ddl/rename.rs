@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::{Object, Procedure, Sequence, Synonym, Trigger, View};
+use crate::catalog::object::{Object, Procedure, Sequence, Synonym, Trigger, View};
 use crate::catalog::object_name::ParsedName;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::variables::Activation;

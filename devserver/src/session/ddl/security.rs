@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::{DBO, Object};
+use crate::catalog::catalog::DBO;
+use crate::catalog::object::Object;
 use crate::catalog::principal::{DBO_USER, PrincipalKind, SecurableId};
 use crate::error::{SqlError, SqlResult};
 use crate::session::ddl::cannot_find::cannot_find_principal;

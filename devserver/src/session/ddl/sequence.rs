@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::catalog::catalog::{Object, Sequence};
+use crate::catalog::object::{Object, Sequence};
 use crate::error::{SqlError, SqlResult};
 use crate::session::session::Session;
 use crate::tsql::ast::CreateSequence;

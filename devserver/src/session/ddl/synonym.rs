@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::{Object, Synonym};
+use crate::catalog::object::{Object, Synonym};
 use crate::error::SqlResult;
 use crate::session::session::Session;
 use crate::tsql::ast::ObjectName;

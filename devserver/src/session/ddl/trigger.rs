@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use crate::bind::trigger::triggers_of;
-use crate::catalog::catalog::{Object, Procedure, Trigger, already_there};
+use crate::catalog::catalog::already_there;
+use crate::catalog::object::{Object, Procedure, Trigger};
 use crate::error::{SqlError, SqlResult};
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::session::Session;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::bind::binder::{display_name, system_type};
 use crate::bind::{foreign_key_definition, table_definition};
-use crate::catalog::catalog::{Object, UserTypeKind};
+use crate::catalog::object::Object;
+use crate::catalog::user_type::UserTypeKind;
 use crate::error::{SqlError, SqlResult};
 use crate::session::session::Session;
 use crate::tsql::ast::{CreateType, ObjectName, TypeKind};

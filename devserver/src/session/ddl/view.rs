@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::catalog::catalog::{Object, View, already_there};
+use crate::catalog::catalog::already_there;
+use crate::catalog::object::{Object, View};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::query::OutputColumn;
 use crate::session::ddl::module_columns::{check_different, check_module_columns};

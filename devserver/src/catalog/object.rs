@@ -1,0 +1,165 @@
+//! The objects of a catalog: schemas, procedures, triggers, functions, views, sequences and synonyms.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::catalog::parameter::Parameter;
+use crate::error::{SqlError, SqlResult};
+use crate::storage::ObjectId;
+use crate::tsql::ast::{FunctionBody, ObjectName, SelectStatement, Statement, TriggerEvent};
+use crate::value::{Day, SqlType, Ticks};
+
+/// A schema.
+#[derive(Debug, Clone)]
+pub struct Schema {
+    pub id: i32,
+    pub name: Arc<str>,
+    /// The principal that owns it.
+    pub owner: i32,
+}
+
+/// A stored procedure.
+#[derive(Debug)]
+pub struct Procedure {
+    pub id: ObjectId,
+    pub schema: Arc<str>,
+    pub name: Arc<str>,
+    /// `schema.name`: how errors and ERROR_PROCEDURE() name it since SQL Server 2017.
+    pub full_name: Arc<str>,
+    pub parameters: Vec<Parameter>,
+    pub body: Arc<[Statement]>,
+    pub text: Arc<str>,
+    pub created_at: (Day, Ticks),
+    pub modified_at: (Day, Ticks),
+}
+
+/// A view.
+#[derive(Debug)]
+pub struct View {
+    pub id: ObjectId,
+    pub schema: Arc<str>,
+    pub name: Arc<str>,
+    pub columns: Vec<Arc<str>>,
+    pub select: SelectStatement,
+    pub text: Arc<str>,
+    pub created_at: (Day, Ticks),
+}
+
+/// A sequence; its values are not taken back by a rollback.
+#[derive(Debug)]
+pub struct Sequence {
+    pub id: ObjectId,
+    pub schema: Arc<str>,
+    pub name: Arc<str>,
+    pub ty: SqlType,
+    pub start: i64,
+    pub increment: i64,
+    pub min: i64,
+    pub max: i64,
+    pub cycle: bool,
+    /// The next value; `None` when the sequence is used up.
+    pub next: Mutex<Option<i64>>,
+}
+
+impl Sequence {
+    /// The next value; 11728 when there is none.
+    pub fn next_value(&self) -> SqlResult<i64> {
+        let mut next = self.next.lock();
+        let Some(value) = *next else {
+            return Err(SqlError::new(
+                11728,
+                format!(
+                    "The sequence object '{}' has reached its minimum or maximum value. Restart the sequence object \
+                     to allow new values to be generated.",
+                    self.name
+                ),
+            ));
+        };
+        let following = value.checked_add(self.increment).filter(|next| (self.min..=self.max).contains(next));
+        let restart = if self.increment > 0 { self.min } else { self.max };
+        *next = following.or(self.cycle.then_some(restart));
+        Ok(value)
+    }
+}
+
+/// An AFTER trigger.
+#[derive(Debug, Clone)]
+pub struct Trigger {
+    /// Its name, text and body, and how errors name it.
+    pub procedure: Arc<Procedure>,
+    pub table: ObjectId,
+    pub events: Vec<TriggerEvent>,
+    pub disabled: bool,
+}
+
+/// Another name for an object.
+#[derive(Debug)]
+pub struct Synonym {
+    pub id: ObjectId,
+    pub schema: Arc<str>,
+    pub name: Arc<str>,
+    pub target: ObjectName,
+    pub created_at: (Day, Ticks),
+}
+
+/// A user-defined function.
+#[derive(Debug)]
+pub struct Function {
+    pub id: ObjectId,
+    pub schema: Arc<str>,
+    pub name: Arc<str>,
+    pub parameters: Vec<Parameter>,
+    /// The type of a scalar function; an inline table-valued one has none.
+    pub returns: Option<SqlType>,
+    pub body: FunctionBody,
+    pub text: Arc<str>,
+    pub created_at: (Day, Ticks),
+    pub modified_at: (Day, Ticks),
+}
+
+/// An object that a name can mean, tables excepted.
+#[derive(Debug, Clone)]
+pub enum Object {
+    Trigger(Arc<Trigger>),
+    Function(Arc<Function>),
+    Synonym(Arc<Synonym>),
+    Procedure(Arc<Procedure>),
+    View(Arc<View>),
+    Sequence(Arc<Sequence>),
+}
+
+impl Object {
+    pub fn id(&self) -> ObjectId {
+        match self {
+            Object::Procedure(procedure) => procedure.id,
+            Object::Trigger(trigger) => trigger.procedure.id,
+            Object::Function(function) => function.id,
+            Object::Synonym(synonym) => synonym.id,
+            Object::View(view) => view.id,
+            Object::Sequence(sequence) => sequence.id,
+        }
+    }
+
+    pub fn name(&self) -> &Arc<str> {
+        match self {
+            Object::Procedure(procedure) => &procedure.name,
+            Object::Trigger(trigger) => &trigger.procedure.name,
+            Object::Function(function) => &function.name,
+            Object::Synonym(synonym) => &synonym.name,
+            Object::View(view) => &view.name,
+            Object::Sequence(sequence) => &sequence.name,
+        }
+    }
+
+    pub fn schema(&self) -> &Arc<str> {
+        match self {
+            Object::Procedure(procedure) => &procedure.schema,
+            Object::Trigger(trigger) => &trigger.procedure.schema,
+            Object::Function(function) => &function.schema,
+            Object::Synonym(synonym) => &synonym.schema,
+            Object::View(view) => &view.schema,
+            Object::Sequence(sequence) => &sequence.schema,
+        }
+    }
+}
