@@ -20,7 +20,7 @@ impl Scalar {
                 SlotRow::Values(values) => Some(&values[*ordinal]),
                 SlotRow::Stored(..) => None,
             },
-            Node::Variable(place) => Some(&run.scope.values[*place]),
+            Node::Variable(place) => Some(&run.activation.values[*place]),
             _ => None,
         }
     }
@@ -29,7 +29,7 @@ impl Scalar {
         match &self.node {
             Node::Constant(value) => Ok(value.clone()),
             Node::Column { slot, ordinal } => Ok(frame.rows[*slot].get(*ordinal)),
-            Node::Variable(place) => Ok(run.scope.values[*place].clone()),
+            Node::Variable(place) => Ok(run.activation.values[*place].clone()),
             Node::Unary(op, operand) => {
                 let value = operand.eval(run, frame)?;
                 value::unary(*op, &value, operand.ty)

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::catalog::database::Database;
 use crate::error::{SqlError, SqlResult};
+use crate::execute::activation::Activation;
 use crate::execute::session_state::SessionState;
-use crate::execute::variables::Activation;
 use crate::plan::query::TablePlace;
 use crate::storage::{Key, Latch, ObjectId, Row, TableSchema, Transaction};
 use crate::value::{Day, Ticks, Value};
@@ -86,7 +86,7 @@ pub struct Run<'a> {
     pub storage: Option<Storage<'a>>,
     pub database: &'a Arc<Database>,
     pub state: &'a mut SessionState,
-    pub scope: &'a mut Activation,
+    pub activation: &'a mut Activation,
     /// The time of the statement: the same wherever it asks.
     pub now: (Day, Ticks),
 }
@@ -128,7 +128,7 @@ impl<'a> Run<'a> {
     pub fn table_id(&self, place: TablePlace) -> ObjectId {
         match place {
             TablePlace::Stored(id) => id,
-            TablePlace::Variable(variable) => self.scope.table(variable),
+            TablePlace::Variable(variable) => self.activation.table(variable),
         }
     }
 }

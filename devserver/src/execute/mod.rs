@@ -1,5 +1,6 @@
 //! From plans to rows.
 
+pub mod activation;
 pub mod aggregate;
 pub mod application_lock;
 pub mod cursor;
@@ -33,6 +34,5 @@ pub mod system_function;
 pub mod table_function;
 pub mod table_scan;
 pub mod update;
-pub mod variables;
 pub mod window;
 pub mod writable;

@@ -130,7 +130,7 @@ pub(crate) fn insert_row(
     let inserted = storage.latch.insert_or(&mut storage.tx, table, &row, on_duplicate)?;
     if let (Some(identity), true) = (identity, schema.lifetime != Lifetime::Variable) {
         run.state.identity = Some(identity);
-        run.scope.scope_identity = Some(identity);
+        run.activation.scope_identity = Some(identity);
     }
     match inserted {
         Inserted::Row(_) => Ok(Some(row)),
@@ -164,12 +164,12 @@ pub(crate) fn changed_row(
                 }
                 if let Some((place, ty)) = assignment.variable {
                     let column = schema.columns[ordinal].sql_type;
-                    run.scope.values[place] = value::convert(row[ordinal].clone(), column, ty, None, false)?;
+                    run.activation.values[place] = value::convert(row[ordinal].clone(), column, ty, None, false)?;
                 }
             }
             None => {
                 if let Some((place, _)) = assignment.variable {
-                    run.scope.values[place] = value;
+                    run.activation.values[place] = value;
                 }
             }
         }

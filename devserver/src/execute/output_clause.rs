@@ -31,9 +31,9 @@ pub(crate) fn run_output(
         Some(target) => {
             let values = row.into_iter().zip(&output.items).map(|(value, item)| Some((value, item.ty)));
             // The identity of a table that OUTPUT writes to is not the statement's.
-            let (identity, scope_identity) = (run.state.identity, run.scope.scope_identity);
+            let (identity, scope_identity) = (run.state.identity, run.activation.scope_identity);
             insert_row(run, frame, target, values, OnDuplicateKey::AsIndexSays, "INSERT")?;
-            (run.state.identity, run.scope.scope_identity) = (identity, scope_identity);
+            (run.state.identity, run.activation.scope_identity) = (identity, scope_identity);
         }
         None => result.push(row),
     }

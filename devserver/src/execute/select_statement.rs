@@ -30,7 +30,7 @@ pub fn run_select(plan: &SelectStatementPlan, run: &mut Run<'_>, frame: &mut Fra
         // Each assignment sees those before it, in this row and in the rows before.
         run_operator(&select.input, run, frame, &mut |run, frame| {
             for (item, place) in select.items.iter().zip(variables) {
-                run.scope.values[*place] = item.eval(run, frame)?;
+                run.activation.values[*place] = item.eval(run, frame)?;
             }
             frame.next_values.clear();
             count += 1;
@@ -41,7 +41,7 @@ pub fn run_select(plan: &SelectStatementPlan, run: &mut Run<'_>, frame: &mut Fra
     run_query(&plan.query, run, frame, &mut |run, frame, row| {
         frame.next_values.clear();
         for (value, place) in row.into_iter().zip(variables) {
-            run.scope.values[*place] = value;
+            run.activation.values[*place] = value;
         }
         count += 1;
         Ok(goes_on(count))

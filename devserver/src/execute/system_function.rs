@@ -38,10 +38,10 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             Value::Int(state.options.lock_timeout.map_or(-1, |timeout| timeout.as_millis() as i32))
         }
         SystemFunction::ServerName => text("readpast-devserver"),
-        SystemFunction::ProcId => Value::Int(run.scope.procedure.as_ref().map_or(0, |procedure| procedure.id)),
+        SystemFunction::ProcId => Value::Int(run.activation.procedure.as_ref().map_or(0, |procedure| procedure.id)),
         SystemFunction::ColumnUpdated => {
             let ordinal = as_i32(argument(0)).and_then(|ordinal| usize::try_from(ordinal).ok()).unwrap_or(usize::MAX);
-            let updated = run.scope.updated_columns.as_ref().and_then(|updated| updated.get(ordinal).copied());
+            let updated = run.activation.updated_columns.as_ref().and_then(|updated| updated.get(ordinal).copied());
             int(updated.unwrap_or(false))
         }
         SystemFunction::TriggerNestLevel => Value::Int(state.trigger_level as i32),
@@ -51,7 +51,7 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         SystemFunction::DateFirst => Value::TinyInt(7),
         SystemFunction::MaxPrecision => Value::TinyInt(38),
         SystemFunction::Language => text("us_english"),
-        SystemFunction::ScopeIdentity => identity_value(run.scope.scope_identity),
+        SystemFunction::ScopeIdentity => identity_value(run.activation.scope_identity),
         SystemFunction::ErrorNumber => state.caught.last().map_or(Value::Null, |error| Value::Int(error.number)),
         SystemFunction::ErrorMessage => optional_text(state.caught.last().map(|error| &error.message)),
         SystemFunction::ErrorSeverity => {
@@ -243,9 +243,9 @@ fn cursor_status(place: &Value, name: &Value, run: &Run<'_>) -> Value {
     let (Some(place), Some(name)) = (place.as_str(), name.as_str()) else { return Value::SmallInt(-3) };
     let named = |global: bool| CursorName::Name { name: name.into(), global };
     let (found, absent) = match fold(place).as_str() {
-        "local" => (find(&named(false), &run.scope.cursors, &[]), -3),
+        "local" => (find(&named(false), &run.activation.cursors, &[]), -3),
         "global" => (find(&named(true), &[], &run.state.cursors), -3),
-        "variable" => (find(&CursorName::Variable(name.into()), &run.scope.cursors, &[]), -2),
+        "variable" => (find(&CursorName::Variable(name.into()), &run.activation.cursors, &[]), -2),
         _ => (None, -3),
     };
     let transactions = run.state.cursor_closing_transactions;

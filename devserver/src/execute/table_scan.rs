@@ -90,7 +90,7 @@ pub fn run_range(
 
 /// The row under the cursor, locked for a change: 16947 if it is gone, 16934 if somebody has changed it.
 pub fn read_current(run: &mut Run<'_>) -> SqlResult<(Key, Vec<Value>)> {
-    let current = run.scope.current_row.clone().expect("the statement stands on a row");
+    let current = run.activation.current_row.clone().expect("the statement stands on a row");
     let storage = run.storage()?;
     let row = storage.latch.lock_row(&mut storage.tx, current.table, &current.key)?;
     let schema = storage.latch.schema(current.table).cloned();

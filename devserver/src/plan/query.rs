@@ -94,7 +94,7 @@ pub struct TableHandle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TablePlace {
     Stored(ObjectId),
-    /// A table variable, by its place in the scope: each call has a table of its own.
+    /// A table variable, by its place among the declarations: each call has a table of its own.
     Variable(usize),
 }
 

@@ -85,7 +85,7 @@ pub enum Node {
         slot: usize,
         ordinal: usize,
     },
-    /// A local variable or parameter, by its place in the scope.
+    /// A local variable or parameter, by its place among the declarations.
     Variable(usize),
     Unary(UnaryOp, Box<Scalar>),
     Binary(BinaryOp, Box<Scalar>, Box<Scalar>),

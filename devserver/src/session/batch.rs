@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::{STALE_PLAN, SqlError, SqlResult};
+use crate::execute::activation::Activation;
 use crate::execute::frame::{Frame, Run, Storage};
 use crate::execute::insert::CapturedRows;
 use crate::execute::statement_result::StatementResult;
-use crate::execute::variables::Activation;
 use crate::execute::{delete, insert, merge, select_into, select_statement, update};
 use crate::plan::batch::{CompiledBatch, ExecuteStep, Step, StepKind};
 use crate::plan::cell::{BoundPlan, Cell, Plan, Uses};
@@ -24,26 +24,26 @@ impl Session {
     pub fn run_compiled(
         &mut self,
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> StepResult {
-        scope.grow(compiled.declarations.len());
-        if let Err(error) = self.make_table_variables(compiled, scope) {
-            return self.fail(error, Origin::Statement, scope, 0, out);
+        activation.grow(compiled.declarations.len());
+        if let Err(error) = self.make_table_variables(compiled, activation) {
+            return self.fail(error, Origin::Statement, activation, 0, out);
         }
-        let result = self.run_steps(&compiled.steps, compiled, scope, out);
-        self.drop_table_variables(scope);
+        let result = self.run_steps(&compiled.steps, compiled, activation, out);
+        self.drop_table_variables(activation);
         result
     }
 
-    fn make_table_variables(&mut self, compiled: &CompiledBatch, scope: &mut Activation) -> SqlResult<()> {
+    fn make_table_variables(&mut self, compiled: &CompiledBatch, activation: &mut Activation) -> SqlResult<()> {
         for user_type in &compiled.table_types {
-            self.check_type(user_type, scope)?;
+            self.check_type(user_type, activation)?;
         }
         for (place, template) in &compiled.table_variables {
             let id = self.create_table_variable(template)?;
-            scope.tables[*place] = Some(id);
-            scope.owned_tables.push(id);
+            activation.tables[*place] = Some(id);
+            activation.owned_tables.push(id);
         }
         Ok(())
     }
@@ -52,7 +52,7 @@ impl Session {
         &mut self,
         steps: &[Step],
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> StepResult {
         // A jump into a block begins at the step that holds the label.
@@ -61,7 +61,7 @@ impl Session {
             None => 0,
         };
         while let Some(step) = steps.get(next) {
-            match self.run_step(step, compiled, scope, out)? {
+            match self.run_step(step, compiled, activation, out)? {
                 Control::Next => next += 1,
                 control @ Control::Goto(label) => match steps.iter().position(|step| step.holds(label)) {
                     Some(place) => {
@@ -80,56 +80,56 @@ impl Session {
         &mut self,
         step: &Step,
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> StepResult {
         let line = step.line;
         self.engine.faults.gate().pass();
         // Between statements is the moment to notice that nobody waits for the answer any more.
         if self.is_cancelled() {
-            return self.fail(cancelled(), Origin::Statement, scope, line, out);
+            return self.fail(cancelled(), Origin::Statement, activation, line, out);
         }
         if self.state.options.no_exec && !step.ends_no_exec() {
             return Ok(Control::Next);
         }
         match &step.kind {
-            StepKind::Block(steps) => self.run_steps(steps, compiled, scope, out),
+            StepKind::Block(steps) => self.run_steps(steps, compiled, activation, out),
             StepKind::If { then, otherwise, .. } if self.jump.is_some() => match otherwise {
                 Some(otherwise) if self.jump.is_some_and(|label| otherwise.holds(label)) => {
-                    self.run_step(otherwise, compiled, scope, out)
+                    self.run_step(otherwise, compiled, activation, out)
                 }
-                _ => self.run_step(then, compiled, scope, out),
+                _ => self.run_step(then, compiled, activation, out),
             },
             StepKind::If { condition, then, otherwise } => {
-                let holds = match self.eval_condition(condition, compiled, scope) {
+                let holds = match self.eval_condition(condition, compiled, activation) {
                     Ok(holds) => holds,
-                    Err((error, origin)) => return self.fail(error, origin, scope, line, out),
+                    Err((error, origin)) => return self.fail(error, origin, activation, line, out),
                 };
                 // IF is a statement of its own to @@ROWCOUNT and @@ERROR.
                 self.state.row_count = 0;
                 self.state.error = 0;
                 match (holds, otherwise) {
-                    (true, _) => self.run_step(then, compiled, scope, out),
-                    (false, Some(otherwise)) => self.run_step(otherwise, compiled, scope, out),
+                    (true, _) => self.run_step(then, compiled, activation, out),
+                    (false, Some(otherwise)) => self.run_step(otherwise, compiled, activation, out),
                     (false, None) => Ok(Control::Next),
                 }
             }
             StepKind::While { condition, body } => loop {
                 // Who jumps into the body has not asked for the condition.
                 let holds =
-                    if self.jump.is_some() { Ok(true) } else { self.eval_condition(condition, compiled, scope) };
+                    if self.jump.is_some() { Ok(true) } else { self.eval_condition(condition, compiled, activation) };
                 match holds {
                     Ok(true) => {}
                     Ok(false) => return Ok(Control::Next),
-                    Err((error, origin)) => return self.fail(error, origin, scope, line, out),
+                    Err((error, origin)) => return self.fail(error, origin, activation, line, out),
                 }
-                match self.run_step(body, compiled, scope, out)? {
+                match self.run_step(body, compiled, activation, out)? {
                     Control::Next | Control::Continue => {}
                     Control::Break => return Ok(Control::Next),
                     control @ (Control::Return(_) | Control::Goto(_)) => return Ok(control),
                 }
                 if self.is_cancelled() {
-                    return self.fail(cancelled(), Origin::Statement, scope, line, out);
+                    return self.fail(cancelled(), Origin::Statement, activation, line, out);
                 }
             },
             StepKind::Label(label) => {
@@ -142,20 +142,20 @@ impl Session {
             StepKind::Break => Ok(Control::Break),
             StepKind::Continue => Ok(Control::Continue),
             StepKind::Return(None) => Ok(Control::Return(None)),
-            StepKind::Return(Some(cell)) => match self.eval_cell(cell, compiled, scope) {
+            StepKind::Return(Some(cell)) => match self.eval_cell(cell, compiled, activation) {
                 Ok(value) => Ok(Control::Return(Some(value.as_i64().unwrap_or(0) as i32))),
-                Err((error, origin)) => self.fail(error, origin, scope, line, out),
+                Err((error, origin)) => self.fail(error, origin, activation, line, out),
             },
-            StepKind::TryCatch { body, handler } => self.run_try(body, handler, compiled, scope, out),
+            StepKind::TryCatch { body, handler } => self.run_try(body, handler, compiled, activation, out),
             StepKind::Rethrow => {
                 let error = self.state.caught.last().cloned().expect("THROW without arguments stands in CATCH only");
-                self.fail(error, Origin::Throw, scope, line, out)
+                self.fail(error, Origin::Throw, activation, line, out)
             }
             _ => {
-                let result = self.run_simple(step, compiled, scope, out);
+                let result = self.run_simple(step, compiled, activation, out);
                 match result {
                     Ok(control) => Ok(control),
-                    Err(SimpleFailure::Error(error, origin)) => self.fail(error, origin, scope, line, out),
+                    Err(SimpleFailure::Error(error, origin)) => self.fail(error, origin, activation, line, out),
                     Err(SimpleFailure::Passed(failure)) => Err(failure),
                 }
             }
@@ -167,12 +167,12 @@ impl Session {
         body: &[Step],
         handler: &[Step],
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> StepResult {
         let level = self.state.nest_level;
         self.try_levels.push(level);
-        let result = self.run_steps(body, compiled, scope, out);
+        let result = self.run_steps(body, compiled, activation, out);
         self.try_levels.pop();
         let error = match result {
             Err(Failure::Raised { error, binding_level }) if binding_level != Some(level) => error,
@@ -180,7 +180,7 @@ impl Session {
         };
         self.state.error = error.number;
         self.state.caught.push(error);
-        let result = self.run_steps(handler, compiled, scope, out);
+        let result = self.run_steps(handler, compiled, activation, out);
         self.state.caught.pop();
         result
     }
@@ -190,32 +190,32 @@ impl Session {
         &mut self,
         step: &Step,
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> Result<Control, SimpleFailure> {
         match &step.kind {
-            StepKind::Query(cell) => self.run_query_step(cell, None, step.line, compiled, scope, out)?,
+            StepKind::Query(cell) => self.run_query_step(cell, None, step.line, compiled, activation, out)?,
             StepKind::InsertExecute(cell, execute) => {
-                return self.run_insert_execute(cell, execute, step.line, compiled, scope, out);
+                return self.run_insert_execute(cell, execute, step.line, compiled, activation, out);
             }
             StepKind::Set(place, cell) => {
-                let value = self.eval_cell(cell, compiled, scope)?;
-                scope.values[*place] = value;
+                let value = self.eval_cell(cell, compiled, activation)?;
+                activation.values[*place] = value;
                 self.statement_done(out, DoneKind::Other, None);
                 self.state.row_count = 1;
             }
             StepKind::Declare(values) => {
                 for (place, cell) in values {
                     if let Some(cell) = cell {
-                        scope.values[*place] = self.eval_cell(cell, compiled, scope)?;
+                        activation.values[*place] = self.eval_cell(cell, compiled, activation)?;
                         self.state.row_count = 1;
                     }
                 }
             }
             StepKind::Throw { number, message, state } => {
-                let number = self.eval_cell(number, compiled, scope)?.as_i64().unwrap_or(0);
-                let message = self.eval_cell(message, compiled, scope)?;
-                let state = self.eval_cell(state, compiled, scope)?.as_i64().unwrap_or(0);
+                let number = self.eval_cell(number, compiled, activation)?.as_i64().unwrap_or(0);
+                let message = self.eval_cell(message, compiled, activation)?;
+                let state = self.eval_cell(state, compiled, activation)?.as_i64().unwrap_or(0);
                 if !(50_000..=i64::from(i32::MAX)).contains(&number) {
                     return Err(SimpleFailure::Error(
                         SqlError::new(
@@ -234,21 +234,23 @@ impl Session {
                 return Err(SimpleFailure::Error(error, Origin::Throw));
             }
             StepKind::RaiseError { message, severity, state, arguments, set_error } => {
-                self.raise_error(message, severity, state, arguments, *set_error, step.line, compiled, scope, out)?;
+                self.raise_error(
+                    message, severity, state, arguments, *set_error, step.line, compiled, activation, out,
+                )?;
             }
             StepKind::Print(cell) => {
-                let message = self.eval_cell(cell, compiled, scope)?;
-                let procedure = scope.procedure.as_ref().map(|procedure| Arc::clone(&procedure.full_name));
+                let message = self.eval_cell(cell, compiled, activation)?;
+                let procedure = activation.procedure.as_ref().map(|procedure| Arc::clone(&procedure.full_name));
                 out.info(0, 0, 1, message.as_str().unwrap_or(" "), procedure.as_deref(), step.line);
                 self.statement_done(out, DoneKind::Other, None);
             }
             StepKind::SetLockTimeout(cell) => {
-                let value = self.eval_cell(cell, compiled, scope)?.as_i64().unwrap_or(-1);
+                let value = self.eval_cell(cell, compiled, activation)?.as_i64().unwrap_or(-1);
                 self.state.options.lock_timeout = u64::try_from(value).ok().map(Duration::from_millis);
                 self.statement_done(out, DoneKind::Other, None);
             }
             StepKind::SetDeadlockPriority(cell) => {
-                let value = self.eval_cell(cell, compiled, scope)?.as_i64().unwrap_or(0);
+                let value = self.eval_cell(cell, compiled, activation)?.as_i64().unwrap_or(0);
                 if !(-10..=10).contains(&value) {
                     let error = SqlError::new(155, format!("'{value}' is not a recognized DEADLOCK_PRIORITY option."));
                     return Err(SimpleFailure::Error(error.severity(15), Origin::Statement));
@@ -257,42 +259,42 @@ impl Session {
                 self.statement_done(out, DoneKind::Other, None);
             }
             StepKind::SetContextInfo(cell) => {
-                self.state.context_info = match self.eval_cell(cell, compiled, scope)? {
+                self.state.context_info = match self.eval_cell(cell, compiled, activation)? {
                     Value::Bytes(bytes) => Some(bytes),
                     _ => None,
                 };
                 self.statement_done(out, DoneKind::Other, None);
             }
             StepKind::WaitForDelay(cell) => {
-                let delay = self.eval_cell(cell, compiled, scope)?;
+                let delay = self.eval_cell(cell, compiled, activation)?;
                 self.wait_for(&delay, cell_type(cell, self.version()))?;
                 self.statement_done(out, DoneKind::Other, None);
             }
-            StepKind::Cursor(step) => self.run_cursor_step(step, compiled, scope, out)?,
+            StepKind::Cursor(step) => self.run_cursor_step(step, compiled, activation, out)?,
             StepKind::WaitForTime(cell) => {
-                let time = self.eval_cell(cell, compiled, scope)?;
+                let time = self.eval_cell(cell, compiled, activation)?;
                 self.wait_until_time(&time, cell_type(cell, self.version()))?;
                 self.statement_done(out, DoneKind::Other, None);
             }
             StepKind::CheckIdentity { table, check, silent } => {
-                let table = self.eval_cell(table, compiled, scope)?;
+                let table = self.eval_cell(table, compiled, activation)?;
                 let check = match check {
                     IdentityCheck::Report => IdentityCheck::Report,
                     IdentityCheck::Correct => IdentityCheck::Correct,
-                    IdentityCheck::Reseed(cell) => IdentityCheck::Reseed(self.eval_cell(cell, compiled, scope)?),
+                    IdentityCheck::Reseed(cell) => IdentityCheck::Reseed(self.eval_cell(cell, compiled, activation)?),
                 };
-                self.check_identity(table.as_str().unwrap_or_default(), check, *silent, step.line, scope, out)?;
+                self.check_identity(table.as_str().unwrap_or_default(), check, *silent, step.line, activation, out)?;
                 self.statement_done(out, DoneKind::Other, None);
             }
             StepKind::SetRowCount(cell) => {
-                let limit = self.eval_cell(cell, compiled, scope)?.as_i64().unwrap_or(0);
+                let limit = self.eval_cell(cell, compiled, activation)?.as_i64().unwrap_or(0);
                 self.state.options.row_limit = u64::try_from(limit).unwrap_or(0);
                 self.statement_done(out, DoneKind::Other, None);
             }
             StepKind::Execute(execute) => {
-                return self.run_execute(execute, step.line, compiled, scope, out).map_err(SimpleFailure::Passed);
+                return self.run_execute(execute, step.line, compiled, activation, out).map_err(SimpleFailure::Passed);
             }
-            StepKind::Other(statement) => self.run_other(statement, scope, out)?,
+            StepKind::Other(statement) => self.run_other(statement, activation, out)?,
             StepKind::Nothing => self.statement_done(out, DoneKind::Other, None),
             StepKind::Block(_)
             | StepKind::If { .. }
@@ -326,7 +328,7 @@ impl Session {
         executed: Option<CapturedRows>,
         line: u32,
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> Result<(), SimpleFailure> {
         let is_repeatable = executed.is_none();
@@ -334,7 +336,7 @@ impl Session {
         loop {
             let version = self.version();
             let bound = self.bound(cell, compiled).map_err(binding_failure)?;
-            let result = self.run_bound(&bound, cell, executed.take(), line, scope, out);
+            let result = self.run_bound(&bound, cell, executed.take(), line, activation, out);
             match result {
                 // Another session has changed a table between the binding and the table's lock: SQL Server compiles
                 // such a statement again. It has been taken back as a whole.
@@ -351,10 +353,10 @@ impl Session {
         cell: &Cell,
         executed: Option<CapturedRows>,
         line: u32,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> Result<(), SimpleFailure> {
-        self.check_permissions(&bound.needs, scope)?;
+        self.check_permissions(&bound.needs, activation)?;
         let kind = match &bound.plan {
             Plan::Select(_) => DoneKind::Select,
             Plan::Insert(_) => DoneKind::Insert,
@@ -365,15 +367,15 @@ impl Session {
         };
         self.check_set_options(&bound.plan)?;
         if let Some(cursor) = cell.current_of() {
-            self.stand_on_cursor(cursor, &bound.plan, scope)?;
-            let result = self.run_change(bound, kind, executed, line, scope, out);
-            self.step_off(cursor, scope);
+            self.stand_on_cursor(cursor, &bound.plan, activation)?;
+            let result = self.run_change(bound, kind, executed, line, activation, out);
+            self.step_off(cursor, activation);
             return result;
         }
-        self.run_change(bound, kind, executed, line, scope, out)
+        self.run_change(bound, kind, executed, line, activation, out)
     }
 
-    fn stand_on_cursor(&mut self, cursor: &CursorName, plan: &Plan, scope: &mut Activation) -> SqlResult<()> {
+    fn stand_on_cursor(&mut self, cursor: &CursorName, plan: &Plan, activation: &mut Activation) -> SqlResult<()> {
         let (schema, updated) = match plan {
             Plan::Update(plan) => {
                 let columns = plan.assignments.iter().filter_map(|assignment| assignment.column);
@@ -383,7 +385,7 @@ impl Session {
             Plan::Delete(plan) => (&plan.table.schema, Vec::new()),
             _ => unreachable!("only UPDATE and DELETE have WHERE CURRENT OF"),
         };
-        self.stand_on(cursor, schema.id, &updated, scope)
+        self.stand_on(cursor, schema.id, &updated, activation)
     }
 
     /// Runs a query or change, with the triggers it fires.
@@ -393,16 +395,16 @@ impl Session {
         kind: DoneKind,
         executed: Option<CapturedRows>,
         line: u32,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> Result<(), SimpleFailure> {
         let Some(target) = &bound.triggers else {
-            let result = self.run_query_plan(bound, executed, scope)?;
+            let result = self.run_query_plan(bound, executed, activation)?;
             self.finish_query(result, kind, &bound.plan, out);
             return Ok(());
         };
-        let result = self.with_triggers(target, out, line, scope, |session, scope| {
-            let result = session.run_query_plan(bound, executed, scope)?;
+        let result = self.with_triggers(target, out, line, activation, |session, activation| {
+            let result = session.run_query_plan(bound, executed, activation)?;
             let count = result.count;
             Ok((result, count))
         })?;
@@ -435,16 +437,16 @@ impl Session {
         &mut self,
         bound: &BoundPlan,
         executed: Option<CapturedRows>,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<StatementResult> {
         let into = match &bound.plan {
             Plan::Select(SelectStatementPlan { into: Some(into), query, .. }) => {
                 self.check_ddl_allowed(into.is_temporary())?;
-                Some(self.make_into(into, &query.columns, scope)?)
+                Some(self.make_into(into, &query.columns, activation)?)
             }
             _ => None,
         };
-        self.with_run(bound.uses, scope, |run| {
+        self.with_run(bound.uses, activation, |run| {
             let mut frame = Frame::new(bound.slots);
             match &bound.plan {
                 Plan::Select(plan) => match into {
@@ -478,13 +480,13 @@ impl Session {
     pub fn with_run<T>(
         &mut self,
         uses: Uses,
-        scope: &mut Activation,
+        activation: &mut Activation,
         f: impl FnOnce(&mut Run<'_>) -> SqlResult<T>,
     ) -> SqlResult<T> {
         let database = Arc::clone(&self.database);
         let now = self.engine.faults.now();
         if uses == Uses::Nothing {
-            let mut run = Run { storage: None, database: &database, state: &mut self.state, scope, now };
+            let mut run = Run { storage: None, database: &database, state: &mut self.state, activation, now };
             return f(&mut run);
         }
         let is_autocommit = self.tx.is_none();
@@ -501,7 +503,7 @@ impl Session {
         }
         let mark = latch.begin_statement(&mut tx);
         let storage = Storage { latch, tx };
-        let mut run = Run { storage: Some(storage), database: &database, state: &mut self.state, scope, now };
+        let mut run = Run { storage: Some(storage), database: &database, state: &mut self.state, activation, now };
         let result = f(&mut run);
         let storage = run.storage.take().expect("it was put in above");
         drop(run);
@@ -526,12 +528,12 @@ impl Session {
         &mut self,
         cell: &Cell,
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> Result<Value, (SqlError, Origin)> {
         let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
-        self.check_permissions(&bound.needs, scope).map_err(|error| (error, Origin::Statement))?;
+        self.check_permissions(&bound.needs, activation).map_err(|error| (error, Origin::Statement))?;
         let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the cell was made for an expression") };
-        self.with_run(bound.uses, scope, |run| scalar.eval(run, &mut Frame::new(bound.slots)))
+        self.with_run(bound.uses, activation, |run| scalar.eval(run, &mut Frame::new(bound.slots)))
             .map_err(|error| (error, Origin::Statement))
     }
 
@@ -539,12 +541,12 @@ impl Session {
         &mut self,
         cell: &Cell,
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> Result<bool, (SqlError, Origin)> {
         let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
-        self.check_permissions(&bound.needs, scope).map_err(|error| (error, Origin::Statement))?;
+        self.check_permissions(&bound.needs, activation).map_err(|error| (error, Origin::Statement))?;
         let Plan::Condition(condition) = &bound.plan else { unreachable!("the cell was made for a condition") };
-        self.with_run(bound.uses, scope, |run| condition.holds(run, &mut Frame::new(bound.slots)))
+        self.with_run(bound.uses, activation, |run| condition.holds(run, &mut Frame::new(bound.slots)))
             .map_err(|error| (error, Origin::Statement))
     }
 
@@ -553,9 +555,9 @@ impl Session {
         &mut self,
         cell: &Cell,
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> Result<(Value, SqlType), (SqlError, Origin)> {
-        let value = self.eval_cell(cell, compiled, scope)?;
+        let value = self.eval_cell(cell, compiled, activation)?;
         let ty = cell_type(cell, self.version()).unwrap_or(SqlType::Int);
         Ok((value, ty))
     }
@@ -570,15 +572,15 @@ impl Session {
         set_error: bool,
         line: u32,
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> Result<(), SimpleFailure> {
-        let text = self.eval_cell(message, compiled, scope)?;
-        let severity = self.eval_cell(severity, compiled, scope)?.as_i64().unwrap_or(0).clamp(0, 25) as u8;
-        let state = self.eval_cell(state, compiled, scope)?.as_i64().unwrap_or(0);
+        let text = self.eval_cell(message, compiled, activation)?;
+        let severity = self.eval_cell(severity, compiled, activation)?.as_i64().unwrap_or(0).clamp(0, 25) as u8;
+        let state = self.eval_cell(state, compiled, activation)?.as_i64().unwrap_or(0);
         let mut values = Vec::with_capacity(arguments.len());
         for argument in arguments {
-            values.push(self.eval_cell(argument, compiled, scope)?);
+            values.push(self.eval_cell(argument, compiled, activation)?);
         }
         let Some(text) = text.as_str() else {
             return Err(SimpleFailure::Error(
@@ -600,7 +602,7 @@ impl Session {
         // "Values … negative … or larger than 255 … default to 1": see RAISERROR, *state*.
         let state = u8::try_from(state).unwrap_or(1);
         if severity <= 10 {
-            let procedure = scope.procedure.as_ref().map(|procedure| Arc::clone(&procedure.full_name));
+            let procedure = activation.procedure.as_ref().map(|procedure| Arc::clone(&procedure.full_name));
             out.info(50000, severity, state, &text, procedure.as_deref(), line);
             self.statement_done(out, DoneKind::Other, None);
             if set_error {
@@ -643,7 +645,7 @@ impl Session {
         execute: &ExecuteStep,
         line: u32,
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> Result<Control, SimpleFailure> {
         if self.state.in_insert_exec {
@@ -660,11 +662,11 @@ impl Session {
         }
         self.state.in_insert_exec = true;
         out.begin_capture();
-        let executed = self.run_execute(execute, line, compiled, scope, out);
+        let executed = self.run_execute(execute, line, compiled, activation, out);
         let rows = out.end_capture();
         self.state.in_insert_exec = false;
         let result = match executed {
-            Ok(_) => self.run_query_step(cell, Some(rows), line, compiled, scope, out),
+            Ok(_) => self.run_query_step(cell, Some(rows), line, compiled, activation, out),
             Err(failure) => Err(SimpleFailure::Passed(failure)),
         };
         if began && self.tx.is_some() {

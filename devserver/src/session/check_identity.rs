@@ -6,7 +6,7 @@
 
 use crate::catalog::object_name::ParsedName;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::variables::Activation;
+use crate::execute::activation::Activation;
 use crate::session::output::Output;
 use crate::session::session::Session;
 use crate::tsql::ast::IdentityCheck;
@@ -19,7 +19,7 @@ impl Session {
         check: IdentityCheck<Value>,
         silent: bool,
         line: u32,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> SqlResult<()> {
         let not_found = || {
@@ -48,7 +48,7 @@ impl Session {
             IdentityCheck::Reseed(value) => Some(reseed_value(value, schema.columns[column].sql_type)?),
             _ => None,
         };
-        let (before, greatest) = self.table_change(scope, |latch, tx| {
+        let (before, greatest) = self.table_change(activation, |latch, tx| {
             let (before, greatest) = latch.identity_report(tx, id, column)?;
             match (&check, value, greatest) {
                 (IdentityCheck::Reseed(_), Some(value), _) => latch.reseed_identity(tx, id, value)?,

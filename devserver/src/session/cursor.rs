@@ -15,11 +15,11 @@ use parking_lot::Mutex;
 
 use crate::bind::compile::Surroundings;
 use crate::error::{SqlError, SqlResult};
+use crate::execute::activation::Activation;
 use crate::execute::cursor::{
     Cursor, CursorOptions, Model, OpenCursor, Rows, SharedCursor, display, find, select_of, single_table,
 };
 use crate::execute::cursor_rows::{Fetched, keyset, next_dynamic, read_by_key, static_rows};
-use crate::execute::variables::Activation;
 use crate::plan::batch::CompiledBatch;
 use crate::plan::cell::{BoundPlan, Uses};
 use crate::plan::cursor::{CursorSource, CursorStep, Motion};
@@ -111,14 +111,14 @@ fn effective(wanted: Model, bound: &BoundPlan) -> SqlResult<Model> {
 }
 
 /// The variables of a cursor's query, for running it.
-fn activation(cursor: &Cursor) -> Activation {
+fn own_activation(cursor: &Cursor) -> Activation {
     Activation { values: cursor.values.clone(), tables: cursor.tables.clone(), ..Activation::default() }
 }
 
 impl Session {
     /// The cursor of a name, closed if a transaction's end has closed it meanwhile.
-    fn cursor(&self, name: &CursorName, scope: &Activation) -> SqlResult<SharedCursor> {
-        let cursor = find(name, &scope.cursors, &self.state.cursors).ok_or_else(|| match name {
+    fn cursor(&self, name: &CursorName, activation: &Activation) -> SqlResult<SharedCursor> {
+        let cursor = find(name, &activation.cursors, &self.state.cursors).ok_or_else(|| match name {
             CursorName::Variable(name) => {
                 SqlError::new(16950, format!("The variable '{name}' does not currently have a cursor allocated to it."))
                     .state(2)
@@ -132,12 +132,12 @@ impl Session {
         Ok(cursor)
     }
 
-    fn new_cursor(source: &Arc<CursorSource>, scope: &Activation) -> SqlResult<Cursor> {
+    fn new_cursor(source: &Arc<CursorSource>, activation: &Activation) -> SqlResult<Cursor> {
         Ok(Cursor {
             source: Arc::clone(source),
             options: options(&source.definition)?,
-            values: scope.values.clone(),
-            tables: scope.tables.clone(),
+            values: activation.values.clone(),
+            tables: activation.tables.clone(),
             open: None,
         })
     }
@@ -146,13 +146,13 @@ impl Session {
         &mut self,
         step: &CursorStep,
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> Result<(), SimpleFailure> {
         match step {
             CursorStep::Declare { name, source } => {
-                let cursor = Session::new_cursor(source, scope)?;
-                let list = if cursor.is_local() { &mut scope.cursors } else { &mut self.state.cursors };
+                let cursor = Session::new_cursor(source, activation)?;
+                let list = if cursor.is_local() { &mut activation.cursors } else { &mut self.state.cursors };
                 let folded = fold(name);
                 if list.iter().any(|(other, _)| *other == folded) {
                     return Err(SqlError::new(16915, format!("A cursor with the name '{name}' already exists.")).into());
@@ -160,31 +160,31 @@ impl Session {
                 list.push((folded, Arc::new(Mutex::new(cursor))));
             }
             CursorStep::Set { variable, source } => {
-                let cursor = Session::new_cursor(source, scope)?;
-                scope.set_cursor(variable, Arc::new(Mutex::new(cursor)));
+                let cursor = Session::new_cursor(source, activation)?;
+                activation.set_cursor(variable, Arc::new(Mutex::new(cursor)));
             }
             CursorStep::Assign { variable, from } => {
-                let cursor = self.cursor(from, scope)?;
-                scope.set_cursor(variable, cursor);
+                let cursor = self.cursor(from, activation)?;
+                activation.set_cursor(variable, cursor);
             }
             CursorStep::Open(name) => {
-                let cursor = self.cursor(name, scope)?;
-                self.open_cursor(&mut cursor.lock(), scope)?;
+                let cursor = self.cursor(name, activation)?;
+                self.open_cursor(&mut cursor.lock(), activation)?;
             }
             CursorStep::Close(name) => {
-                let cursor = self.cursor(name, scope)?;
+                let cursor = self.cursor(name, activation)?;
                 cursor.lock().open.take().ok_or_else(not_open)?;
             }
             CursorStep::Deallocate(name) => {
-                self.cursor(name, scope)?;
+                self.cursor(name, activation)?;
                 let folded = fold(display(name));
                 let is_local = !matches!(name, CursorName::Name { global: true, .. })
-                    && scope.cursors.iter().any(|(other, _)| *other == folded);
-                let list = if is_local { &mut scope.cursors } else { &mut self.state.cursors };
+                    && activation.cursors.iter().any(|(other, _)| *other == folded);
+                let list = if is_local { &mut activation.cursors } else { &mut self.state.cursors };
                 list.retain(|(other, _)| *other != folded);
             }
             CursorStep::Fetch { motion, cursor, into } => {
-                return self.fetch(motion, cursor, into, compiled, scope, out);
+                return self.fetch(motion, cursor, into, compiled, activation, out);
             }
         }
         self.statement_done(out, DoneKind::Other, None);
@@ -214,14 +214,14 @@ impl Session {
         }
     }
 
-    fn open_cursor(&mut self, cursor: &mut Cursor, scope: &Activation) -> SqlResult<()> {
+    fn open_cursor(&mut self, cursor: &mut Cursor, activation: &Activation) -> SqlResult<()> {
         if cursor.open.is_some() {
             return Err(SqlError::new(16905, "The cursor is already open."));
         }
         let bound = self.bind_cursor(&cursor.source)?;
-        self.check_permissions(&bound.needs, scope)?;
+        self.check_permissions(&bound.needs, activation)?;
         let model = effective(cursor.options.model, &bound)?;
-        let mut own = activation(cursor);
+        let mut own = own_activation(cursor);
         let rows = match model {
             Model::Dynamic | Model::FastForward => Rows::Dynamic(None),
             Model::Static => Rows::Static(self.with_run(Uses::Database, &mut own, |run| static_rows(&bound, run))?),
@@ -242,20 +242,20 @@ impl Session {
         name: &CursorName,
         into: &[(usize, SqlType)],
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> Result<(), SimpleFailure> {
         let amount = match motion {
             Motion::Absolute(cell) | Motion::Relative(cell) => {
-                self.eval_cell(cell, compiled, scope)?.as_i64().unwrap_or(0)
+                self.eval_cell(cell, compiled, activation)?.as_i64().unwrap_or(0)
             }
             _ => 0,
         };
         self.state.fetch_status = -1;
-        let shared = self.cursor(name, scope)?;
+        let shared = self.cursor(name, activation)?;
         let mut cursor = shared.lock();
         let cursor = &mut *cursor;
-        let mut own = activation(cursor);
+        let mut own = own_activation(cursor);
         let forward_only = cursor.options.forward_only;
         let open = cursor.open.as_mut().ok_or_else(not_open)?;
         let columns = select_of(&open.bound).query.columns.clone();
@@ -271,7 +271,7 @@ impl Session {
             out.result_set(&columns, row.into_iter().collect());
         } else if let Some(row) = row {
             for ((value, column), (place, ty)) in row.into_iter().zip(&columns).zip(into) {
-                scope.values[*place] = value::convert(value, column.ty, *ty, None, false)?;
+                activation.values[*place] = value::convert(value, column.ty, *ty, None, false)?;
             }
         }
         self.state.fetch_status = status;
@@ -358,9 +358,9 @@ impl Session {
         name: &CursorName,
         table: ObjectId,
         updated: &[Arc<str>],
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
-        let shared = self.cursor(name, scope)?;
+        let shared = self.cursor(name, activation)?;
         let cursor = shared.lock();
         let open = cursor.open.as_ref().ok_or_else(not_open)?;
         if cursor.options.read_only || matches!(open.rows, Rows::Static(_)) {
@@ -382,15 +382,15 @@ impl Session {
             ));
         }
         let current = open.current.clone();
-        scope.current_row =
+        activation.current_row =
             Some(current.ok_or_else(|| SqlError::new(16931, "There are no rows in the current fetch buffer."))?);
         Ok(())
     }
 
     /// After a change through the cursor: what the row holds now is what the next change expects.
-    pub(crate) fn step_off(&mut self, name: &CursorName, scope: &mut Activation) {
-        scope.current_row = None;
-        let Ok(shared) = self.cursor(name, scope) else { return };
+    pub(crate) fn step_off(&mut self, name: &CursorName, activation: &mut Activation) {
+        activation.current_row = None;
+        let Ok(shared) = self.cursor(name, activation) else { return };
         let database = Arc::clone(&self.database);
         let mut cursor = shared.lock();
         let Some(open) = cursor.open.as_mut() else { return };

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use crate::error::SqlError;
-use crate::execute::variables::Activation;
+use crate::execute::activation::Activation;
 use crate::session::outcome::{Control, Failure, Origin, StepResult};
 use crate::session::output::Output;
 use crate::session::session::Session;
@@ -64,13 +64,13 @@ impl Session {
         &mut self,
         mut error: SqlError,
         origin: Origin,
-        scope: &Activation,
+        activation: &Activation,
         line: u32,
         out: &mut Output<'_>,
     ) -> StepResult {
         error = error.at_line(line);
         if error.procedure.is_none() {
-            error.procedure = scope.procedure.as_ref().map(|procedure| Arc::clone(&procedure.full_name));
+            error.procedure = activation.procedure.as_ref().map(|procedure| Arc::clone(&procedure.full_name));
         }
         self.state.error = error.number;
         self.state.row_count = 0;
@@ -108,8 +108,13 @@ impl Session {
     }
 
     /// An error of a statement outside of any batch, for callers that only report.
-    pub(crate) fn report(&mut self, error: SqlError, scope: &Activation, out: &mut Output<'_>) -> Result<(), Failure> {
-        match self.fail(error, Origin::Statement, scope, 1, out) {
+    pub(crate) fn report(
+        &mut self,
+        error: SqlError,
+        activation: &Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(), Failure> {
+        match self.fail(error, Origin::Statement, activation, 1, out) {
             Ok(Control::Next | Control::Break | Control::Continue | Control::Goto(_) | Control::Return(_)) => Ok(()),
             Err(failure) => Err(failure),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::SqlResult;
-use crate::execute::variables::Activation;
+use crate::execute::activation::Activation;
 use crate::session::session::Session;
 use crate::storage::{Lifetime, ObjectId, TableSchema, Transaction};
 
@@ -13,8 +13,8 @@ impl Session {
         self.own_tables.create(TableSchema { lifetime: Lifetime::Variable, ..template.clone() })
     }
 
-    pub(crate) fn drop_table_variables(&mut self, scope: &mut Activation) {
-        for table in scope.owned_tables.drain(..) {
+    pub(crate) fn drop_table_variables(&mut self, activation: &mut Activation) {
+        for table in activation.owned_tables.drain(..) {
             self.own_tables.remove(table);
         }
     }

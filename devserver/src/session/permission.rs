@@ -3,7 +3,7 @@
 use crate::catalog::principal::SecurableId;
 use crate::catalog::user_type::UserType;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::variables::Activation;
+use crate::execute::activation::Activation;
 use crate::plan::cell::PermissionNeed;
 use crate::session::session::Session;
 use crate::storage::fold;
@@ -11,8 +11,8 @@ use crate::storage::fold;
 impl Session {
     /// Checks what a statement needs, unless it runs under ownership chaining: the objects of one owner may use each
     /// other, and everything in a database of the dev server belongs to `dbo`.
-    pub(crate) fn check_permissions(&self, needs: &[PermissionNeed], scope: &Activation) -> SqlResult<()> {
-        if !scope.check_permissions || needs.is_empty() || self.state.user == crate::catalog::principal::DBO_USER {
+    pub(crate) fn check_permissions(&self, needs: &[PermissionNeed], activation: &Activation) -> SqlResult<()> {
+        if !activation.check_permissions || needs.is_empty() || self.state.user == crate::catalog::principal::DBO_USER {
             return Ok(());
         }
         let catalog = self.database.catalog.read();
@@ -25,8 +25,8 @@ impl Session {
     }
 
     /// EXECUTE on a procedure.
-    pub(crate) fn check_execute(&self, schema: &str, name: &str, id: i32, scope: &Activation) -> SqlResult<()> {
-        if !scope.check_permissions || self.state.user == crate::catalog::principal::DBO_USER {
+    pub(crate) fn check_execute(&self, schema: &str, name: &str, id: i32, activation: &Activation) -> SqlResult<()> {
+        if !activation.check_permissions || self.state.user == crate::catalog::principal::DBO_USER {
             return Ok(());
         }
         let catalog = self.database.catalog.read();
@@ -39,8 +39,8 @@ impl Session {
     }
 
     /// EXECUTE on a table type, which declaring a variable of it or passing a table needs.
-    pub(crate) fn check_type(&self, user_type: &UserType, scope: &Activation) -> SqlResult<()> {
-        if !scope.check_permissions || self.state.user == crate::catalog::principal::DBO_USER {
+    pub(crate) fn check_type(&self, user_type: &UserType, activation: &Activation) -> SqlResult<()> {
+        if !activation.check_permissions || self.state.user == crate::catalog::principal::DBO_USER {
             return Ok(());
         }
         let catalog = self.database.catalog.read();

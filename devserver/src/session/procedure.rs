@@ -8,7 +8,7 @@ use crate::catalog::object::{Object, Procedure};
 use crate::catalog::object_name::ParsedName;
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
-use crate::execute::variables::Activation;
+use crate::execute::activation::Activation;
 use crate::plan::batch::{Argument, ArgumentSource, CompiledBatch, ExecuteStep, ExecuteTarget};
 use crate::plan::declarations::Declarations;
 use crate::session::outcome::{Control, Failure, Origin, StepResult};
@@ -61,19 +61,20 @@ impl Session {
         execute: &ExecuteStep,
         line: u32,
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> StepResult {
         match &execute.target {
             ExecuteTarget::Text(cell) => {
-                let text = match self.eval_cell(cell, compiled, scope) {
+                let text = match self.eval_cell(cell, compiled, activation) {
                     Ok(text) => text,
-                    Err((error, origin)) => return self.fail(error, origin, scope, line, out),
+                    Err((error, origin)) => return self.fail(error, origin, activation, line, out),
                 };
                 let Some(text) = text.as_str() else { return Ok(Control::Next) };
                 let text = text.to_string();
                 out.enter_procedure();
-                let result = self.run_text(&text, "", Declarations::default(), Activation::default(), line, scope, out);
+                let result =
+                    self.run_text(&text, "", Declarations::default(), Activation::default(), line, activation, out);
                 out.leave_procedure();
                 match result {
                     Ok(_) => Ok(Control::Next),
@@ -82,16 +83,16 @@ impl Session {
                 }
             }
             ExecuteTarget::Variable(place) => {
-                let name = scope.values[*place].as_str().and_then(ParsedName::parse);
+                let name = activation.values[*place].as_str().and_then(ParsedName::parse);
                 match name {
                     Some(name) => {
                         let name = name.to_object_name();
-                        self.run_call(&name, execute, line, compiled, scope, out)
+                        self.run_call(&name, execute, line, compiled, activation, out)
                     }
-                    None => self.fail(not_found(""), Origin::Statement, scope, line, out),
+                    None => self.fail(not_found(""), Origin::Statement, activation, line, out),
                 }
             }
-            ExecuteTarget::Procedure(name) => self.run_call(name, execute, line, compiled, scope, out),
+            ExecuteTarget::Procedure(name) => self.run_call(name, execute, line, compiled, activation, out),
         }
     }
 
@@ -101,18 +102,18 @@ impl Session {
         execute: &ExecuteStep,
         line: u32,
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> StepResult {
         let mut arguments = Vec::with_capacity(execute.arguments.len());
         for argument in &execute.arguments {
-            match self.pass(argument, compiled, scope) {
+            match self.pass(argument, compiled, activation) {
                 Ok(argument) => arguments.push(argument),
-                Err((error, origin)) => return self.fail(error, origin, scope, line, out),
+                Err((error, origin)) => return self.fail(error, origin, activation, line, out),
             }
         }
         out.enter_procedure();
-        let result = self.call_procedure(name, arguments, &compiled.schema.clone(), scope, line, out);
+        let result = self.call_procedure(name, arguments, &compiled.schema.clone(), activation, line, out);
         let returned = match result {
             Ok(returned) => {
                 out.leave_procedure();
@@ -127,8 +128,8 @@ impl Session {
         for (position, value, from) in returned.outputs {
             let ArgumentSource::Variable { place, ty, .. } = &execute.arguments[position].value else { continue };
             match value::convert(value, from, *ty, None, false) {
-                Ok(value) => scope.values[*place] = value,
-                Err(error) => return self.fail(error, Origin::Statement, scope, line, out),
+                Ok(value) => activation.values[*place] = value,
+                Err(error) => return self.fail(error, Origin::Statement, activation, line, out),
             }
         }
         if let Some(place) = execute.return_place {
@@ -137,8 +138,8 @@ impl Session {
                 _ => SqlType::Int,
             };
             match value::convert(Value::Int(returned.status), SqlType::Int, ty, None, false) {
-                Ok(value) => scope.values[place] = value,
-                Err(error) => return self.fail(error, Origin::Statement, scope, line, out),
+                Ok(value) => activation.values[place] = value,
+                Err(error) => return self.fail(error, Origin::Statement, activation, line, out),
             }
         }
         Ok(Control::Next)
@@ -148,19 +149,19 @@ impl Session {
         &mut self,
         argument: &Argument,
         compiled: &CompiledBatch,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> Result<PassedArgument, (SqlError, Origin)> {
         let mut output = false;
         let value = match &argument.value {
             ArgumentSource::Value(cell) => {
-                let (value, ty) = self.eval_typed(cell, compiled, scope)?;
+                let (value, ty) = self.eval_typed(cell, compiled, activation)?;
                 Passed::Value { value, ty }
             }
             ArgumentSource::Variable { place, ty, output: is_output } => {
                 output = *is_output;
-                Passed::Value { value: scope.values[*place].clone(), ty: *ty }
+                Passed::Value { value: activation.values[*place].clone(), ty: *ty }
             }
-            ArgumentSource::Table { place, ty } => Passed::Table { table: scope.table(*place), ty: ty.clone() },
+            ArgumentSource::Table { place, ty } => Passed::Table { table: activation.table(*place), ty: ty.clone() },
             ArgumentSource::Default => Passed::Default,
         };
         Ok(PassedArgument { name: argument.name.clone(), value, output })
@@ -193,22 +194,22 @@ impl Session {
         name: &ObjectName,
         arguments: Vec<PassedArgument>,
         schema: &Arc<str>,
-        scope: &mut Activation,
+        activation: &mut Activation,
         line: u32,
         out: &mut Output<'_>,
     ) -> Result<Option<Returned>, Failure> {
         if let Some(system) = system_procedure::find(name) {
-            return self.call_system_procedure(system, arguments, scope, line, out);
+            return self.call_system_procedure(system, arguments, activation, line, out);
         }
         let Some(procedure) = self.find_procedure(name, schema) else {
-            return none(self.fail(not_found(&display_name(name)), Origin::Statement, scope, line, out));
+            return none(self.fail(not_found(&display_name(name)), Origin::Statement, activation, line, out));
         };
         if let Some(mut error) = self.engine.faults.at_call(&procedure.full_name) {
             error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
-            return none(self.fail(error, Origin::Statement, scope, line, out));
+            return none(self.fail(error, Origin::Statement, activation, line, out));
         }
         let prepared = self
-            .check_execute(&procedure.schema, &procedure.name, procedure.id, scope)
+            .check_execute(&procedure.schema, &procedure.name, procedure.id, activation)
             .and_then(|()| self.check_nesting())
             .and_then(|()| self.compiled_procedure(&procedure))
             .and_then(|compiled| {
@@ -217,9 +218,9 @@ impl Session {
             });
         let (compiled, callee) = match prepared {
             Ok(prepared) => prepared,
-            Err(error) => return none(self.fail(error, Origin::Statement, scope, line, out)),
+            Err(error) => return none(self.fail(error, Origin::Statement, activation, line, out)),
         };
-        self.run_procedure(&procedure, &compiled, callee, &arguments, scope, line, out)
+        self.run_procedure(&procedure, &compiled, callee, &arguments, activation, line, out)
     }
 
     pub(crate) fn check_nesting(&self) -> SqlResult<()> {
@@ -241,7 +242,7 @@ impl Session {
         compiled: &CompiledBatch,
         mut callee: Activation,
         arguments: &[PassedArgument],
-        scope: &mut Activation,
+        activation: &mut Activation,
         line: u32,
         out: &mut Output<'_>,
     ) -> Result<Option<Returned>, Failure> {
@@ -278,7 +279,7 @@ impl Session {
             let mut error = error;
             error.procedure = Some(Arc::clone(&procedure.full_name));
             // It never ends the batch by itself: the caller's XACT_ABORT does not apply to it.
-            if let Err(failure) = self.fail(error, Origin::RaiseError, scope, line, out) {
+            if let Err(failure) = self.fail(error, Origin::RaiseError, activation, line, out) {
                 self.state.options = options;
                 return Err(failure);
             }
@@ -461,18 +462,18 @@ impl Session {
         parameters: Declarations,
         mut callee: Activation,
         line: u32,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> Result<(Control, Activation), Failure> {
         if let Err(error) = self.check_nesting() {
-            return Err(ended(self.fail(error, Origin::Statement, scope, line, out)));
+            return Err(ended(self.fail(error, Origin::Statement, activation, line, out)));
         }
         // Ownership chaining ends at dynamic text: it runs with the user's own permissions.
         callee.check_permissions = true;
         let schema = Arc::clone(&self.state.default_schema);
         let compiled = match self.compiled_text(text, declared, parameters, &schema) {
             Ok(compiled) => compiled,
-            Err(error) => return Err(ended(self.fail(error, Origin::Statement, scope, line, out))),
+            Err(error) => return Err(ended(self.fail(error, Origin::Statement, activation, line, out))),
         };
         let options = self.state.options;
         self.state.nest_level += 1;

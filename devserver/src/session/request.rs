@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::SqlError;
+use crate::execute::activation::Activation;
 use crate::execute::session_state::Options;
-use crate::execute::variables::Activation;
 use crate::plan::declarations::Declarations;
 use crate::session::outcome::Failure;
 use crate::session::output::Output;
@@ -18,7 +18,7 @@ impl Session {
         self.storage().handle().clear_cancel();
         self.note_activity(true);
         let mut out = Output::new(writer);
-        let mut scope = Activation { check_permissions: true, ..Activation::default() };
+        let mut activation = Activation { check_permissions: true, ..Activation::default() };
         let compiled = match self.compiled_batch(sql, Declarations::default()) {
             Ok(compiled) => compiled,
             Err(error) => {
@@ -26,7 +26,7 @@ impl Session {
                 return;
             }
         };
-        let result = self.run_compiled(&compiled, &mut scope, &mut out);
+        let result = self.run_compiled(&compiled, &mut activation, &mut out);
         if result.is_err() {
             // The statement that ended everything has not written its own DONE.
             out.writer().done_statement(StatementKind::Other, None);

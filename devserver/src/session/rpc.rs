@@ -7,7 +7,7 @@ use crate::bind::compile::variable_type;
 use crate::catalog::object_name::ParsedName;
 use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::variables::Activation;
+use crate::execute::activation::Activation;
 use crate::plan::cell::Uses;
 use crate::plan::declarations::Declarations;
 use crate::session::outcome::{Control, Failure, Origin};
@@ -30,10 +30,10 @@ const SP_UNPREPARE: u16 = 15;
 impl Session {
     /// Runs one call with its answer.
     pub(crate) fn call(&mut self, call: RpcCall, out: &mut Output<'_>) -> Result<(), Failure> {
-        let mut scope = Activation { check_permissions: true, ..Activation::default() };
+        let mut activation = Activation { check_permissions: true, ..Activation::default() };
         out.writer().enter_procedure();
-        let result = self.call_in(call, &mut scope, out);
-        self.drop_table_variables(&mut scope);
+        let result = self.call_in(call, &mut activation, out);
+        self.drop_table_variables(&mut activation);
         out.writer().leave_procedure();
         match result {
             Err(Failure::EndScope) => Ok(()),
@@ -41,13 +41,13 @@ impl Session {
         }
     }
 
-    fn call_in(&mut self, call: RpcCall, scope: &mut Activation, out: &mut Output<'_>) -> Result<(), Failure> {
+    fn call_in(&mut self, call: RpcCall, activation: &mut Activation, out: &mut Output<'_>) -> Result<(), Failure> {
         let name = match &call.procedure {
             RpcProcedure::Name(name) => match ParsedName::parse(name) {
                 Some(name) => name.to_object_name(),
                 None => {
                     let error = unknown_procedure::not_found(name);
-                    return self.report(error, scope, out);
+                    return self.report(error, activation, out);
                 }
             },
             RpcProcedure::Id(id) => match *id {
@@ -58,7 +58,7 @@ impl Session {
                 SP_UNPREPARE => system_name("sp_unprepare"),
                 other => {
                     let error = SqlError::not_supported(format!("the system procedure number {other}"));
-                    return self.report(error, scope, out);
+                    return self.report(error, activation, out);
                 }
             },
         };
@@ -66,13 +66,13 @@ impl Session {
         let mut described = Vec::with_capacity(call.parameters.len());
         for parameter in call.parameters {
             described.push((parameter.name.clone().unwrap_or_default(), parameter.by_ref));
-            match self.pass_parameter(parameter, scope) {
+            match self.pass_parameter(parameter, activation) {
                 Ok(argument) => arguments.push(argument),
-                Err(error) => return self.report(error, scope, out),
+                Err(error) => return self.report(error, activation, out),
             }
         }
         let schema = Arc::clone(&self.state.default_schema);
-        let returned = self.call_procedure(&name, arguments, &schema, scope, 1, out)?;
+        let returned = self.call_procedure(&name, arguments, &schema, activation, 1, out)?;
         let Some(Returned { status, outputs }) = returned else { return Ok(()) };
         out.writer().return_status(status);
         for (position, value, ty) in outputs {
@@ -82,7 +82,7 @@ impl Session {
         Ok(())
     }
 
-    fn pass_parameter(&mut self, parameter: RpcParameter, scope: &mut Activation) -> SqlResult<PassedArgument> {
+    fn pass_parameter(&mut self, parameter: RpcParameter, activation: &mut Activation) -> SqlResult<PassedArgument> {
         let RpcParameter { name, by_ref, value } = parameter;
         let value = match value {
             RpcValue::Default => Passed::Default,
@@ -95,8 +95,8 @@ impl Session {
                     schema: type_schema.as_deref().filter(|schema| !schema.is_empty()).map(Arc::from),
                     name: type_name.as_str().into(),
                 };
-                let (table, ty) = self.table_parameter(&type_name, &columns, rows, scope)?;
-                scope.owned_tables.push(table);
+                let (table, ty) = self.table_parameter(&type_name, &columns, rows, activation)?;
+                activation.owned_tables.push(table);
                 Passed::Table { table, ty }
             }
         };
@@ -110,7 +110,7 @@ impl Session {
         name: &ObjectName,
         columns: &[TableColumn],
         rows: Vec<Vec<Value>>,
-        scope: &Activation,
+        activation: &Activation,
     ) -> SqlResult<(ObjectId, VariableType)> {
         let user_type = {
             let catalog = self.database.catalog.read();
@@ -121,7 +121,7 @@ impl Session {
             schemas.iter().find_map(|schema| catalog.user_type(schema, &name.name).cloned())
         };
         if let Some(user_type) = &user_type {
-            self.check_type(user_type, scope)?;
+            self.check_type(user_type, activation)?;
         }
         let found = user_type.and_then(|user_type| match &user_type.kind {
             crate::catalog::user_type::UserTypeKind::Table { template, .. } => {
@@ -228,7 +228,7 @@ impl Session {
         declared: &str,
         arguments: &[PassedArgument],
         first: usize,
-        scope: &mut Activation,
+        activation: &mut Activation,
         line: u32,
         out: &mut Output<'_>,
     ) -> Result<Option<Returned>, Failure> {
@@ -236,7 +236,7 @@ impl Session {
         let (declarations, callee, places) = match bound {
             Ok(bound) => bound,
             Err(error) => {
-                return self.fail(error, Origin::Statement, scope, line, out).map(|_| None);
+                return self.fail(error, Origin::Statement, activation, line, out).map(|_| None);
             }
         };
         let types: Vec<Option<SqlType>> = (0..declarations.len())
@@ -245,7 +245,7 @@ impl Session {
                 _ => None,
             })
             .collect();
-        let (control, callee) = match self.run_text(text, declared, declarations, callee, line, scope, out) {
+        let (control, callee) = match self.run_text(text, declared, declarations, callee, line, activation, out) {
             Ok(done) => done,
             Err(Failure::EndScope) => return Ok(Some(Returned { status: self.state.error, outputs: Vec::new() })),
             Err(failure) => return Err(failure),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
-use crate::execute::variables::Activation;
+use crate::execute::activation::Activation;
 use crate::session::output::Output;
 use crate::session::session::Session;
 use crate::tds::token::StatementKind as DoneKind;
@@ -13,7 +13,7 @@ impl Session {
     pub(crate) fn run_other(
         &mut self,
         statement: &StatementKind,
-        scope: &mut Activation,
+        activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> SqlResult<()> {
         match statement {
@@ -40,7 +40,7 @@ impl Session {
             }
             StatementKind::Kill(spid) => self.kill(*spid)?,
             StatementKind::Use(name) => self.use_database(name, out)?,
-            ddl => self.run_ddl(ddl, scope)?,
+            ddl => self.run_ddl(ddl, activation)?,
         }
         self.statement_done(out, DoneKind::Other, None);
         Ok(())

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::error::{SqlError, SqlResult};
+use crate::execute::activation::Activation;
 use crate::execute::application_lock::application_mode;
-use crate::execute::variables::Activation;
 use crate::plan::cell::Uses;
 use crate::session::outcome::{Failure, Origin, cancelled};
 use crate::session::output::Output;
@@ -87,12 +87,12 @@ impl Session {
         &mut self,
         procedure: SystemProcedure,
         arguments: Vec<PassedArgument>,
-        scope: &mut Activation,
+        activation: &mut Activation,
         line: u32,
         out: &mut Output<'_>,
     ) -> Result<Option<Returned>, Failure> {
         if let Some(error) = unknown_parameter(procedure, &arguments) {
-            return self.fail(error, Origin::Statement, scope, line, out).map(|_| None);
+            return self.fail(error, Origin::Statement, activation, line, out).map(|_| None);
         }
         let result = match procedure {
             SystemProcedure::ExecuteSql => {
@@ -101,7 +101,7 @@ impl Session {
                     .or_else(|_| text_argument(&arguments, 0, "@statement", "sp_executesql"));
                 let text = match text.or_else(|error| first_text(&arguments, 0).ok_or(error)) {
                     Ok(text) => text,
-                    Err(error) => return self.fail(error, Origin::Statement, scope, line, out).map(|_| None),
+                    Err(error) => return self.fail(error, Origin::Statement, activation, line, out).map(|_| None),
                 };
                 let declared = argument(&arguments, 1, "@params")
                     .and_then(Value::as_str)
@@ -109,27 +109,27 @@ impl Session {
                     .or_else(|| first_text(&arguments, 1))
                     .unwrap_or_default();
                 let rest = arguments.get(2..).unwrap_or_default();
-                return self.execute_text(&text, &declared, rest, 2, scope, line, out);
+                return self.execute_text(&text, &declared, rest, 2, activation, line, out);
             }
             SystemProcedure::Execute => {
                 let prepared = handle_argument(&arguments).and_then(|handle| self.prepared(handle));
                 let prepared = match prepared {
                     Ok(prepared) => prepared,
-                    Err(error) => return self.fail(error, Origin::Statement, scope, line, out).map(|_| None),
+                    Err(error) => return self.fail(error, Origin::Statement, activation, line, out).map(|_| None),
                 };
                 let rest = arguments.get(1..).unwrap_or_default();
-                return self.execute_text(&prepared.text, &prepared.declared, rest, 1, scope, line, out);
+                return self.execute_text(&prepared.text, &prepared.declared, rest, 1, activation, line, out);
             }
             SystemProcedure::PrepExec => {
                 let declared =
                     argument(&arguments, 1, "@params").and_then(Value::as_str).unwrap_or_default().to_string();
                 let text = match text_argument(&arguments, 2, "@stmt", "sp_prepexec") {
                     Ok(text) => text,
-                    Err(error) => return self.fail(error, Origin::Statement, scope, line, out).map(|_| None),
+                    Err(error) => return self.fail(error, Origin::Statement, activation, line, out).map(|_| None),
                 };
                 let handle = self.prepare(&declared, &text);
                 let rest = arguments.get(3..).unwrap_or_default();
-                let returned = self.execute_text(&text, &declared, rest, 3, scope, line, out)?;
+                let returned = self.execute_text(&text, &declared, rest, 3, activation, line, out)?;
                 return Ok(returned.map(|mut returned| {
                     returned.outputs.insert(0, (0, Value::Int(handle), SqlType::Int));
                     returned
@@ -146,15 +146,15 @@ impl Session {
             SystemProcedure::Unprepare => {
                 handle_argument(&arguments).and_then(|handle| self.unprepare(handle)).map(|()| Returned::default())
             }
-            SystemProcedure::GetAppLock => self.get_application_lock(&arguments, scope),
-            SystemProcedure::ReleaseAppLock => self.release_application_lock(&arguments, scope),
+            SystemProcedure::GetAppLock => self.get_application_lock(&arguments, activation),
+            SystemProcedure::ReleaseAppLock => self.release_application_lock(&arguments, activation),
             SystemProcedure::Rename => {
                 let object = text_argument(&arguments, 0, "@objname", "sp_rename");
                 let new_name = text_argument(&arguments, 1, "@newname", "sp_rename");
                 let kind = argument(&arguments, 2, "@objtype").and_then(Value::as_str).map(str::to_string);
                 let renamed = object.and_then(|object| {
                     let new_name = new_name?;
-                    self.rename(&object, &new_name, kind.as_deref(), scope)
+                    self.rename(&object, &new_name, kind.as_deref(), activation)
                 });
                 if renamed.is_ok() {
                     let caution =
@@ -170,7 +170,7 @@ impl Session {
         };
         match result {
             Ok(returned) => Ok(Some(returned)),
-            Err(error) => self.fail(error, Origin::Statement, scope, line, out).map(|_| None),
+            Err(error) => self.fail(error, Origin::Statement, activation, line, out).map(|_| None),
         }
     }
 
@@ -178,7 +178,11 @@ impl Session {
     ///
     /// Source: "sp_getapplock" (MicrosoftDocs/sql-docs,
     /// docs/relational-databases/system-stored-procedures/sp-getapplock-transact-sql.md).
-    fn get_application_lock(&mut self, arguments: &[PassedArgument], scope: &mut Activation) -> SqlResult<Returned> {
+    fn get_application_lock(
+        &mut self,
+        arguments: &[PassedArgument],
+        activation: &mut Activation,
+    ) -> SqlResult<Returned> {
         let resource = text_argument(arguments, 0, "@Resource", "sp_getapplock")?;
         let mode = text_argument(arguments, 1, "@LockMode", "sp_getapplock")?;
         let invalid = Ok(Returned { status: -999, outputs: Vec::new() });
@@ -195,7 +199,7 @@ impl Session {
             Some(milliseconds) => u64::try_from(milliseconds).ok().map(Duration::from_millis),
             None => self.state.options.lock_timeout,
         };
-        let granted = self.with_run(Uses::Database, scope, |run| {
+        let granted = self.with_run(Uses::Database, activation, |run| {
             let storage = run.storage()?;
             storage.latch.lock_application(&mut storage.tx, owner, &resource, mode, timeout)
         });
@@ -213,14 +217,14 @@ impl Session {
     fn release_application_lock(
         &mut self,
         arguments: &[PassedArgument],
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<Returned> {
         let resource = text_argument(arguments, 0, "@Resource", "sp_releaseapplock")?;
         let Some(owner) = lock_owner(argument(arguments, 1, "@LockOwner")) else {
             return Ok(Returned { status: -999, outputs: Vec::new() });
         };
         self.check_transaction_for(owner)?;
-        let released = self.with_run(Uses::Database, scope, |run| {
+        let released = self.with_run(Uses::Database, activation, |run| {
             let storage = run.storage()?;
             Ok(storage.latch.unlock_application(&storage.tx, owner, &resource))
         })?;

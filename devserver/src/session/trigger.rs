@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::catalog::object::Trigger;
 use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::variables::Activation;
+use crate::execute::activation::Activation;
 use crate::plan::batch::CompiledBatch;
 use crate::plan::cell::Uses;
 use crate::plan::declarations::Declarations;
@@ -77,7 +77,7 @@ impl Session {
         target: &TriggerTarget,
         out: &mut Output<'_>,
         line: u32,
-        scope: &mut Activation,
+        activation: &mut Activation,
         statement: impl FnOnce(&mut Session, &mut Activation) -> SqlResult<(T, u64)>,
     ) -> Result<T, SimpleFailure> {
         let began = self.tx.is_none();
@@ -85,7 +85,7 @@ impl Session {
             self.tx = Some(self.new_transaction());
             self.state.transaction_count = 1;
         }
-        let result = self.statement_and_triggers(target, out, line, scope, statement);
+        let result = self.statement_and_triggers(target, out, line, activation, statement);
         if began && self.tx.is_some() {
             self.end_inner_transaction(result.is_ok());
         }
@@ -97,11 +97,11 @@ impl Session {
         target: &TriggerTarget,
         out: &mut Output<'_>,
         line: u32,
-        scope: &mut Activation,
+        activation: &mut Activation,
         statement: impl FnOnce(&mut Session, &mut Activation) -> SqlResult<(T, u64)>,
     ) -> Result<T, SimpleFailure> {
         let mark = self.tx.as_ref().map(|tx| tx.mark()).expect("a transaction was begun");
-        let (result, count) = statement(self, scope)?;
+        let (result, count) = statement(self, activation)?;
         let changes = self.rows_changed_since(mark, target.table);
         for event in &target.events {
             // A moved row looks like a deleted and an inserted one, which matters to MERGE only.
@@ -114,7 +114,7 @@ impl Session {
                     continue;
                 }
                 self.state.row_count = count as i64;
-                self.fire(trigger, target, &fired, out, line, scope)?;
+                self.fire(trigger, target, &fired, out, line, activation)?;
             }
         }
         Ok(result)
@@ -133,7 +133,7 @@ impl Session {
         changes: &[&ChangedRow],
         out: &mut Output<'_>,
         line: u32,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> Result<(), SimpleFailure> {
         self.check_nesting()?;
         let compiled = self.compiled_trigger(trigger)?;
@@ -176,7 +176,7 @@ impl Session {
             if error.number == 3616 && self.try_levels.is_empty() {
                 self.rollback_everything(out);
             }
-            return match self.fail(error, Origin::Throw, scope, line, out) {
+            return match self.fail(error, Origin::Throw, activation, line, out) {
                 Ok(_) => Err(SimpleFailure::Passed(Failure::EndBatch)),
                 Err(failure) => Err(SimpleFailure::Passed(failure)),
             };

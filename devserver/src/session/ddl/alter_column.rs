@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::bind::table_definition;
 use crate::error::{SqlError, SqlResult};
+use crate::execute::activation::Activation;
 use crate::execute::frame::Frame;
 use crate::execute::new_row::{assign, full_name};
-use crate::execute::variables::Activation;
 use crate::session::ddl::column_dependents::{Dependent, default_of, dependent_index, in_use, mentions_of, uses_of};
 use crate::session::session::Session;
 use crate::storage::{Column, ObjectId, TableSchema, Uniqueness};
@@ -21,7 +21,7 @@ impl Session {
         table: ObjectId,
         definition: &ColumnDefinition,
         fills: bool,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         let schema = self.stored_schema(table)?;
         let column = self.with_binder(|binder| {
@@ -58,10 +58,10 @@ impl Session {
             ));
         }
         if !fills_itself && (!takes_default || row_count == 0) {
-            self.table_change(scope, |latch, tx| latch.add_column(tx, table, column))?;
+            self.table_change(activation, |latch, tx| latch.add_column(tx, table, column))?;
             return Ok(());
         }
-        self.add_filled_column(table, &schema, column, scope)
+        self.add_filled_column(table, &schema, column, activation)
     }
 
     /// Every row gets a value of its own: the default, the next identity value, a row version, a computed value.
@@ -70,7 +70,7 @@ impl Session {
         table: ObjectId,
         schema: &TableSchema,
         column: Column,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         if schema.column_named(&column.name).is_some() {
             return Err(SqlError::new(
@@ -97,9 +97,9 @@ impl Session {
         if is_identity {
             // The counter belongs to the table, so that the column must be there before it counts.
             let counting = after.columns[ordinal].clone();
-            self.table_change(scope, |latch, tx| latch.add_column(tx, table, counting))?;
+            self.table_change(activation, |latch, tx| latch.add_column(tx, table, counting))?;
         }
-        self.rebuild(table, after, scope, |run, mut row| {
+        self.rebuild(table, after, activation, |run, mut row| {
             row.truncate(ordinal);
             row.push(Value::Null);
             row[ordinal] = if is_identity {
@@ -128,7 +128,7 @@ impl Session {
         table: ObjectId,
         name: &Ident,
         if_exists: bool,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         let schema = self.stored_schema(table)?;
         let Some(dropped) = schema.column_named(name) else {
@@ -159,7 +159,7 @@ impl Session {
             let terms = index.filter.iter_mut().flat_map(|filter| &mut filter.terms);
             terms.for_each(|term| moved(term.column_mut()));
         }
-        self.rebuild(table, after, scope, |_, mut row| {
+        self.rebuild(table, after, activation, |_, mut row| {
             row.remove(dropped);
             Ok(row)
         })
@@ -174,7 +174,7 @@ impl Session {
         data_type: &TypeName,
         collation: Option<&Ident>,
         nullable: Option<bool>,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         let Some(ordinal) = schema.column_named(name) else {
             return Err(no_such_column("ALTER COLUMN", schema, name));
@@ -223,7 +223,7 @@ impl Session {
         let mut after = TableSchema::clone(schema);
         after.columns[ordinal] = column;
         let described = after.clone();
-        self.rebuild(table, after, scope, |run, mut row| {
+        self.rebuild(table, after, activation, |run, mut row| {
             let value = std::mem::replace(&mut row[ordinal], Value::Null);
             if value.is_null() && !nullable {
                 return Err(SqlError::new(

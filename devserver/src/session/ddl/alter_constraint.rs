@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::bind::{foreign_key_definition, table_definition};
 use crate::error::{SqlError, SqlResult};
+use crate::execute::activation::Activation;
 use crate::execute::frame::Frame;
-use crate::execute::variables::Activation;
 use crate::plan::cell::Uses;
 use crate::session::session::Session;
 use crate::storage::{Index, Lifetime, ObjectId, TableSchema, Uniqueness, fold};
@@ -17,7 +17,7 @@ impl Session {
         table: ObjectId,
         definition: &TableDefinition,
         check: bool,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         if definition.constraints.is_empty() {
             return Ok(());
@@ -54,13 +54,13 @@ impl Session {
         if check && after.checks.len() > before.checks.len() {
             let names: Vec<Arc<str>> =
                 after.checks[before.checks.len()..].iter().map(|check| Arc::clone(&check.name)).collect();
-            self.look_at_rows(table, &after, &names, scope)?;
+            self.look_at_rows(table, &after, &names, activation)?;
         }
         if check && !new_keys.is_empty() {
-            self.look_for_partners(table, &before, &new_keys, scope)?;
+            self.look_for_partners(table, &before, &new_keys, activation)?;
         }
         let (columns, checks, foreign_keys) = (after.columns, after.checks, after.foreign_keys);
-        self.table_change(scope, |latch, tx| {
+        self.table_change(activation, |latch, tx| {
             latch.alter_schema(tx, table, move |schema| {
                 schema.columns = columns;
                 schema.checks = checks;
@@ -69,7 +69,7 @@ impl Session {
         })?;
         for index in added {
             let schema = self.stored_schema(table)?;
-            self.add_index(table, &schema, index, scope)?;
+            self.add_index(table, &schema, index, activation)?;
         }
         Ok(())
     }
@@ -80,14 +80,14 @@ impl Session {
         table: ObjectId,
         schema: &TableSchema,
         names: &[Arc<str>],
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         let (rules, slots) = self.with_binder(|binder| {
             let slot = binder.new_slot()?;
             let rules = binder.bind_rules(schema, slot)?;
             Ok((rules, binder.slots))
         })?;
-        self.with_run(Uses::Database, scope, |run| {
+        self.with_run(Uses::Database, activation, |run| {
             let storage = run.storage()?;
             let rows = storage.latch.rows_to_rebuild(&mut storage.tx, table)?;
             let mut frame = Frame::new(slots);
@@ -118,7 +118,7 @@ impl Session {
         enable: bool,
         names: &[Ident],
         check: bool,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         for name in names {
             let is_check = schema.checks.iter().any(|check| fold(&check.name) == fold(name));
@@ -135,7 +135,7 @@ impl Session {
             keys.push(key.clone());
         }
         if enable && check && !keys.is_empty() {
-            self.look_for_partners(table, schema, &keys, scope)?;
+            self.look_for_partners(table, schema, &keys, activation)?;
         }
         let mut switched = Vec::new();
         for constraint in &mut after.checks {
@@ -146,10 +146,10 @@ impl Session {
             }
         }
         if enable && check {
-            self.look_at_rows(table, &after, &switched, scope)?;
+            self.look_at_rows(table, &after, &switched, activation)?;
         }
         let (checks, foreign_keys) = (after.checks, after.foreign_keys);
-        self.table_change(scope, |latch, tx| {
+        self.table_change(activation, |latch, tx| {
             latch.alter_schema(tx, table, move |schema| {
                 schema.checks = checks;
                 schema.foreign_keys = foreign_keys;
@@ -162,7 +162,7 @@ impl Session {
         table: ObjectId,
         name: &Ident,
         if_exists: bool,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         let schema = self.stored_schema(table)?;
         let folded = fold(name);
@@ -171,7 +171,7 @@ impl Session {
             index.filter(|index| matches!(index.uniqueness, Uniqueness::PrimaryKey | Uniqueness::UniqueConstraint))
         {
             let index = index.clone();
-            return self.remove_index(table, &schema, &index, scope);
+            return self.remove_index(table, &schema, &index, activation);
         }
         let is_default = schema
             .columns
@@ -185,7 +185,7 @@ impl Session {
             }
             return Err(SqlError::new(3728, format!("'{name}' is not a constraint.")));
         }
-        self.table_change(scope, |latch, tx| {
+        self.table_change(activation, |latch, tx| {
             latch.alter_schema(tx, table, move |schema| {
                 schema.checks.retain(|check| fold(&check.name) != folded);
                 schema.foreign_keys.retain(|key| fold(&key.name) != folded);

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use crate::bind::binder::display_name;
 use crate::bind::table_definition;
 use crate::error::{SqlError, SqlResult};
+use crate::execute::activation::Activation;
 use crate::execute::frame::Run;
-use crate::execute::variables::Activation;
 use crate::plan::cell::Uses;
 use crate::session::session::Session;
 use crate::storage;
@@ -22,7 +22,7 @@ use crate::tsql::ast::{AlterTable, AlterTableAction, AlterTableDrop, LockEscalat
 use crate::value::Value;
 
 impl Session {
-    pub(crate) fn alter_table(&mut self, alter: &AlterTable, scope: &mut Activation) -> SqlResult<()> {
+    pub(crate) fn alter_table(&mut self, alter: &AlterTable, activation: &mut Activation) -> SqlResult<()> {
         let Some(table) = self.lookup_table(&alter.table)? else {
             return Err(SqlError::new(
                 4902,
@@ -44,7 +44,7 @@ impl Session {
             );
             self.check_alter_object(table, &schema.schema, missing)?;
         }
-        self.atomically(|session| session.alter_table_parts(table, &schema, &alter.action, scope))?;
+        self.atomically(|session| session.alter_table_parts(table, &schema, &alter.action, activation))?;
         self.note_table_change(table);
         Ok(())
     }
@@ -54,7 +54,7 @@ impl Session {
         table: ObjectId,
         schema: &Arc<TableSchema>,
         action: &AlterTableAction,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         match action {
             AlterTableAction::SetLockEscalation(escalation) => {
@@ -63,7 +63,7 @@ impl Session {
                     LockEscalation::Table => storage::LockEscalation::Table,
                     LockEscalation::Disable => storage::LockEscalation::Disable,
                 };
-                self.table_change(scope, |latch, tx| {
+                self.table_change(activation, |latch, tx| {
                     latch.alter_schema(tx, table, |schema| schema.lock_escalation = escalation)
                 })
             }
@@ -73,19 +73,19 @@ impl Session {
                 }
                 for column in &definition.columns {
                     let fills = with_values.iter().any(|name| fold(name) == fold(&column.name));
-                    self.add_column(table, column, fills, scope)?;
+                    self.add_column(table, column, fills, activation)?;
                 }
-                self.add_table_constraints(table, definition, check.unwrap_or(true), scope)
+                self.add_table_constraints(table, definition, check.unwrap_or(true), activation)
                     .map_err(table_definition::constraint_failed)
             }
             AlterTableAction::Drop(drops) => {
                 for drop in drops {
                     match drop {
                         AlterTableDrop::Column { name, if_exists } => {
-                            self.drop_column(table, name, *if_exists, scope)?;
+                            self.drop_column(table, name, *if_exists, activation)?;
                         }
                         AlterTableDrop::Constraint { name, if_exists } => {
-                            self.drop_constraint(table, name, *if_exists, scope)?;
+                            self.drop_constraint(table, name, *if_exists, activation)?;
                         }
                     }
                 }
@@ -93,10 +93,10 @@ impl Session {
             }
             AlterTableAction::Rebuild(options) => table_definition::index_options(options).map(|_| ()),
             AlterTableAction::AlterColumn { name, data_type, collation, nullable } => {
-                self.alter_column(table, schema, name, data_type, collation.as_ref(), *nullable, scope)
+                self.alter_column(table, schema, name, data_type, collation.as_ref(), *nullable, activation)
             }
             AlterTableAction::CheckConstraint { enable, names, check } => {
-                self.switch_checks(table, schema, *enable, names, check.unwrap_or(false), scope)
+                self.switch_checks(table, schema, *enable, names, check.unwrap_or(false), activation)
             }
         }
     }
@@ -106,10 +106,10 @@ impl Session {
         &mut self,
         table: ObjectId,
         schema: TableSchema,
-        scope: &mut Activation,
+        activation: &mut Activation,
         mut convert: impl FnMut(&mut Run<'_>, Vec<Value>) -> SqlResult<Vec<Value>>,
     ) -> SqlResult<()> {
-        let result = self.with_run(Uses::Database, scope, |run| {
+        let result = self.with_run(Uses::Database, activation, |run| {
             let storage = run.storage()?;
             let rows = storage.latch.rows_to_rebuild(&mut storage.tx, table)?;
             let mut converted = Vec::with_capacity(rows.len());

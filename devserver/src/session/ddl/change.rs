@@ -1,7 +1,7 @@
 //! How a DDL statement changes tables: whether it may, and as one statement that the transaction can take back.
 
 use crate::error::{SqlError, SqlResult};
-use crate::execute::variables::Activation;
+use crate::execute::activation::Activation;
 use crate::plan::cell::Uses;
 use crate::session::session::Session;
 use crate::storage::{self, ObjectId};
@@ -29,10 +29,10 @@ impl Session {
     /// Changes tables in the storage, as one statement.
     pub(crate) fn table_change<T>(
         &mut self,
-        scope: &mut Activation,
+        activation: &mut Activation,
         f: impl FnOnce(&mut storage::Latch<'_>, &mut storage::Transaction) -> SqlResult<T>,
     ) -> SqlResult<T> {
-        let result = self.with_run(Uses::Database, scope, |run| {
+        let result = self.with_run(Uses::Database, activation, |run| {
             let storage = run.storage()?;
             f(&mut storage.latch, &mut storage.tx)
         });

@@ -5,14 +5,14 @@
 
 use crate::bind::binder::display_name;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::variables::Activation;
+use crate::execute::activation::Activation;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::ddl::foreign_key;
 use crate::session::session::Session;
 use crate::tsql::ast::StatementKind;
 
 impl Session {
-    pub(crate) fn run_ddl(&mut self, statement: &StatementKind, scope: &mut Activation) -> SqlResult<()> {
+    pub(crate) fn run_ddl(&mut self, statement: &StatementKind, activation: &mut Activation) -> SqlResult<()> {
         let is_temporary = match statement {
             StatementKind::CreateTable(create) => create.name.name.starts_with('#'),
             StatementKind::CreateIndex(create) => create.table.name.starts_with('#'),
@@ -24,13 +24,13 @@ impl Session {
         };
         self.check_ddl_allowed(is_temporary)?;
         match statement {
-            StatementKind::CreateTable(create) => self.create_table(create, scope),
-            StatementKind::CreateIndex(create) => self.create_index(create, scope),
+            StatementKind::CreateTable(create) => self.create_table(create, activation),
+            StatementKind::CreateIndex(create) => self.create_index(create, activation),
             StatementKind::CreateType(create) => self.create_type(create),
             StatementKind::CreateProcedure(create) => self.create_procedure(create),
             StatementKind::CreateView(create) => self.create_view(create),
             StatementKind::TransferToSchema { schema, object, of_type } => {
-                self.transfer_to_schema(schema, object, *of_type, scope)
+                self.transfer_to_schema(schema, object, *of_type, activation)
             }
             StatementKind::CreateFunction(create) => self.create_function(create),
             StatementKind::CreateSynonym { name, target } => self.create_synonym(name, target),
@@ -68,14 +68,14 @@ impl Session {
                 }
                 self.engine.create_database(name)
             }
-            StatementKind::AlterTable(alter) => self.alter_table(alter, scope),
-            StatementKind::AlterIndex(alter) => self.alter_index(alter, scope),
+            StatementKind::AlterTable(alter) => self.alter_table(alter, activation),
+            StatementKind::AlterIndex(alter) => self.alter_index(alter, activation),
             StatementKind::AlterDatabase(alter) => self.alter_database(alter),
             StatementKind::AlterRole { role, add, member } => self.alter_role(role, member, *add),
-            StatementKind::Drop(drop) => self.drop_objects(drop, scope),
+            StatementKind::Drop(drop) => self.drop_objects(drop, activation),
             StatementKind::DropIndex(drop) => {
                 for (name, table) in &drop.indexes {
-                    self.drop_index(name, table, drop.if_exists, scope)?;
+                    self.drop_index(name, table, drop.if_exists, activation)?;
                 }
                 Ok(())
             }
@@ -92,7 +92,7 @@ impl Session {
                         ),
                     )
                 })?;
-                self.table_change(scope, move |latch, tx| latch.truncate_table(tx, table))
+                self.table_change(activation, move |latch, tx| latch.truncate_table(tx, table))
             }
             StatementKind::Permission(permission) => self.change_permission(permission),
             StatementKind::SetIdentityInsert { table, on } => self.set_identity_insert(table, *on),

@@ -2,16 +2,16 @@
 
 use crate::catalog::object::Object;
 use crate::error::SqlResult;
-use crate::execute::variables::Activation;
+use crate::execute::activation::Activation;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::session::Session;
 use crate::tsql::ast::{Drop, DropKind, ObjectName};
 
 impl Session {
-    pub(crate) fn drop_objects(&mut self, drop: &Drop, scope: &mut Activation) -> SqlResult<()> {
+    pub(crate) fn drop_objects(&mut self, drop: &Drop, activation: &mut Activation) -> SqlResult<()> {
         for name in &drop.names {
             match drop.kind {
-                DropKind::Table => self.drop_table(name, drop.if_exists, scope)?,
+                DropKind::Table => self.drop_table(name, drop.if_exists, activation)?,
                 DropKind::Procedure
                 | DropKind::View
                 | DropKind::Sequence

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::bind::foreign_key::referring_keys;
 use crate::bind::foreign_key_definition::serves;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::variables::Activation;
+use crate::execute::activation::Activation;
 use crate::plan::cell::Uses;
 use crate::session::session::Session;
 use crate::storage::{ForeignKey, Latch, Lifetime, ObjectId, TableSchema};
@@ -48,7 +48,7 @@ impl Session {
         table: ObjectId,
         schema: &Arc<TableSchema>,
         keys: &[ForeignKey],
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         if schema.lifetime != Lifetime::Permanent {
             return Ok(());
@@ -56,7 +56,7 @@ impl Session {
         let references = self.with_binder(|binder| {
             keys.iter().map(|key| binder.bind_reference(schema, key)).collect::<SqlResult<Vec<_>>>()
         })?;
-        self.with_run(Uses::Database, scope, |run| {
+        self.with_run(Uses::Database, activation, |run| {
             let storage = run.storage()?;
             let rows = storage.latch.rows_to_rebuild(&mut storage.tx, table)?;
             for row in &rows {

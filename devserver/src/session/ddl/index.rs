@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::bind::binder::display_name;
 use crate::bind::table_definition::{bind_filter, included_columns, index_options, key_columns, set_index_options};
 use crate::error::{SqlError, SqlResult};
-use crate::execute::variables::Activation;
+use crate::execute::activation::Activation;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::ddl::foreign_key;
 use crate::session::session::Session;
@@ -16,7 +16,7 @@ use crate::storage::{CLUSTERED, Index, Lifetime, ObjectId, TableSchema, Uniquene
 use crate::tsql::ast::{AlterIndex, AlterIndexAction, CreateIndex, IndexOption, ObjectName};
 
 impl Session {
-    pub(crate) fn create_index(&mut self, create: &CreateIndex, scope: &mut Activation) -> SqlResult<()> {
+    pub(crate) fn create_index(&mut self, create: &CreateIndex, activation: &mut Activation) -> SqlResult<()> {
         let table = match self.lookup_table(&create.table)? {
             Some(table) => table,
             None => {
@@ -51,7 +51,7 @@ impl Session {
             return Err(crate::session::batch::wrong_set_options("CREATE INDEX", "ANSI_PADDING"));
         }
         if create.options.contains(&IndexOption::DropExisting(true)) {
-            return self.replace_index(table, &schema, index, scope);
+            return self.replace_index(table, &schema, index, activation);
         }
         if schema.index_named(&create.name).or_else(|| schema.disabled_index_named(&create.name)).is_some() {
             return Err(SqlError::new(
@@ -62,7 +62,7 @@ impl Session {
                 ),
             ));
         }
-        self.add_index(table, &schema, index, scope)?;
+        self.add_index(table, &schema, index, activation)?;
         self.note_table_change(table);
         Ok(())
     }
@@ -73,10 +73,10 @@ impl Session {
         table: ObjectId,
         schema: &TableSchema,
         index: Index,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         if !index.is_clustered() {
-            self.table_change(scope, |latch, tx| latch.create_index(tx, table, index))?;
+            self.table_change(activation, |latch, tx| latch.create_index(tx, table, index))?;
             return Ok(());
         }
         let mut after = schema.clone();
@@ -92,7 +92,7 @@ impl Session {
             .state(3));
         }
         after.indexes.insert(0, index);
-        self.rebuild(table, after, scope, |_, row| Ok(row))
+        self.rebuild(table, after, activation, |_, row| Ok(row))
     }
 
     /// `DROP_EXISTING = ON`: an index of the name makes place for the new one.
@@ -104,7 +104,7 @@ impl Session {
         table: ObjectId,
         schema: &TableSchema,
         mut index: Index,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         let Some(existing) = schema.index_named(&index.name).or_else(|| schema.disabled_index_named(&index.name))
         else {
@@ -148,7 +148,7 @@ impl Session {
             index.id = existing_id;
             after.indexes.push(index);
         }
-        self.rebuild(table, after, scope, |_, row| Ok(row))
+        self.rebuild(table, after, activation, |_, row| Ok(row))
     }
 
     pub(crate) fn drop_index(
@@ -156,7 +156,7 @@ impl Session {
         name: &str,
         table_name: &ObjectName,
         if_exists: bool,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         let missing = || {
             SqlError::new(
@@ -197,7 +197,7 @@ impl Session {
             .state(4));
         }
         let index = index.clone();
-        self.remove_index(table, &schema, &index, scope)
+        self.remove_index(table, &schema, &index, activation)
     }
 
     /// Takes an index away, whatever it enforces. Without its clustered index the table is a heap.
@@ -206,24 +206,24 @@ impl Session {
         table: ObjectId,
         schema: &TableSchema,
         index: &Index,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         foreign_key::check_index_not_needed(&self.database.storage.latch(), schema, index)?;
         let id = index.id;
         if schema.disabled_indexes.iter().any(|other| other.id == id) {
-            return self.table_change(scope, |latch, tx| {
+            return self.table_change(activation, |latch, tx| {
                 latch.alter_schema(tx, table, move |schema| schema.disabled_indexes.retain(|other| other.id != id))
             });
         }
         if !index.is_clustered() {
-            return self.table_change(scope, |latch, tx| latch.drop_index(tx, table, id));
+            return self.table_change(activation, |latch, tx| latch.drop_index(tx, table, id));
         }
         let mut after = schema.clone();
         after.indexes.retain(|other| !other.is_clustered());
-        self.rebuild(table, after, scope, |_, row| Ok(row))
+        self.rebuild(table, after, activation, |_, row| Ok(row))
     }
 
-    pub(crate) fn alter_index(&mut self, alter: &AlterIndex, scope: &mut Activation) -> SqlResult<()> {
+    pub(crate) fn alter_index(&mut self, alter: &AlterIndex, activation: &mut Activation) -> SqlResult<()> {
         let table = self.find_stored_table(&alter.table)?;
         self.check_not_within_trigger(table)?;
         let schema = self.stored_schema(table)?;
@@ -251,7 +251,7 @@ impl Session {
                 if after == *schema {
                     return Ok(());
                 }
-                self.rebuild(table, after, scope, |_, row| Ok(row))
+                self.rebuild(table, after, activation, |_, row| Ok(row))
             }
             AlterIndexAction::Reorganize => {
                 match schema.indexes.iter().find(|index| is_meant(index) && !index.options.allow_page_locks) {
@@ -267,7 +267,7 @@ impl Session {
                 let (mut disabled, kept) = after.indexes.into_iter().partition::<Vec<Index>, _>(is_meant);
                 after.indexes = kept;
                 after.disabled_indexes.append(&mut disabled);
-                self.rebuild(table, after, scope, |_, row| Ok(row))
+                self.rebuild(table, after, activation, |_, row| Ok(row))
             }
             // Sch-M, as for all DDL: it waits for whoever reads the table.
             AlterIndexAction::Set(options) => {
@@ -280,7 +280,9 @@ impl Session {
                 for index in indexes.iter_mut().filter(|index| is_meant(index)) {
                     set_index_options(&mut index.options, options)?;
                 }
-                self.table_change(scope, |latch, tx| latch.alter_schema(tx, table, |schema| schema.indexes = indexes))
+                self.table_change(activation, |latch, tx| {
+                    latch.alter_schema(tx, table, |schema| schema.indexes = indexes)
+                })
             }
         }
     }

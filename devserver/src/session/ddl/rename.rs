@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::catalog::object::{Object, Procedure, Sequence, Synonym, Trigger, View};
 use crate::catalog::object_name::ParsedName;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::variables::Activation;
+use crate::execute::activation::Activation;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::session::Session;
 use crate::storage::{ObjectId, TableSchema, fold};
@@ -21,7 +21,7 @@ impl Session {
         object: &str,
         new_name: &str,
         kind: Option<&str>,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         let kind = kind.map(fold);
         let database = Arc::clone(&self.database.name);
@@ -61,7 +61,8 @@ impl Session {
                     self.check_alter_object(table, &schema.schema, missing())?;
                     self.check_new_name(&schema.schema, new_name)?;
                     let schema_name = Arc::clone(&schema.schema);
-                    return self.table_change(scope, |latch, tx| latch.rename_table(tx, table, &schema_name, new_name));
+                    return self
+                        .table_change(activation, |latch, tx| latch.rename_table(tx, table, &schema_name, new_name));
                 }
                 if let Some(found) = self.with_binder(|binder| binder.find_object(&name))? {
                     self.check_alter_object(found.id(), found.schema(), missing())?;
@@ -69,7 +70,7 @@ impl Session {
                     let schema = Arc::clone(found.schema());
                     return self.move_object(&found, &schema, new_name);
                 }
-                self.rename_constraint(&name, new_name, scope)?.ok_or_else(missing)
+                self.rename_constraint(&name, new_name, activation)?.ok_or_else(missing)
             }
             Some("column" | "index") => {
                 // The last part is the column's or index's name, those before it the table's.
@@ -85,7 +86,7 @@ impl Session {
                 let schema = self.stored_schema(table)?;
                 self.check_alter_object(table, &schema.schema, wrong_kind())?;
                 let of_column = kind.as_deref() == Some("column");
-                self.rename_part(table, &schema, &parts.name, new_name, of_column, scope)?.ok_or_else(wrong_kind)
+                self.rename_part(table, &schema, &parts.name, new_name, of_column, activation)?.ok_or_else(wrong_kind)
             }
             Some(other) => Err(SqlError::not_supported(format!("sp_rename of the type '{other}'"))),
         }
@@ -104,7 +105,7 @@ impl Session {
         old_name: &str,
         new_name: &str,
         of_column: bool,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<Option<()>> {
         let new_name: Arc<str> = new_name.into();
         if of_column {
@@ -129,7 +130,7 @@ impl Session {
                     ),
                 ));
             }
-            self.table_change(scope, |latch, tx| {
+            self.table_change(activation, |latch, tx| {
                 latch.alter_schema(tx, table, move |schema| schema.columns[ordinal].name = new_name)
             })?;
             return Ok(Some(()));
@@ -141,7 +142,7 @@ impl Session {
             return Err(already_used(&new_name, "INDEX"));
         }
         let id = index.id;
-        self.table_change(scope, |latch, tx| {
+        self.table_change(activation, |latch, tx| {
             latch.alter_schema(tx, table, move |schema| {
                 let indexes = schema.indexes.iter_mut().chain(&mut schema.disabled_indexes);
                 indexes.filter(|index| index.id == id).for_each(|index| index.name = Arc::clone(&new_name));
@@ -155,7 +156,7 @@ impl Session {
         &mut self,
         name: &ObjectName,
         new_name: &str,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<Option<()>> {
         let found = {
             let latch = self.database.storage.latch();
@@ -167,7 +168,7 @@ impl Session {
         let Some(schema) = found else { return Ok(None) };
         self.check_new_name(&schema.schema, new_name)?;
         let (old, new_name): (String, Arc<str>) = (fold(&name.name), new_name.into());
-        self.table_change(scope, |latch, tx| {
+        self.table_change(activation, |latch, tx| {
             latch.alter_schema(tx, schema.id, move |schema| {
                 let indexes = schema.indexes.iter_mut().map(|index| &mut index.name);
                 let checks = schema.checks.iter_mut().map(|check| &mut check.name);
@@ -187,7 +188,7 @@ impl Session {
         schema: &Arc<str>,
         object: &ObjectName,
         of_type: bool,
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<()> {
         if of_type {
             return Err(SqlError::not_supported("ALTER SCHEMA … TRANSFER of a type"));
@@ -217,7 +218,7 @@ impl Session {
                 return Err(duplicate_in_schema(&existing.name));
             }
             let name = Arc::clone(&existing.name);
-            return self.table_change(scope, |latch, tx| latch.rename_table(tx, table, &target, &name));
+            return self.table_change(activation, |latch, tx| latch.rename_table(tx, table, &target, &name));
         }
         let found = self.with_binder(|binder| binder.find_object(object))?.ok_or_else(missing)?;
         self.check_alter_object(found.id(), found.schema(), missing())?;

@@ -1,7 +1,7 @@
 //! SELECT … INTO: makes the table.
 
 use crate::error::SqlResult;
-use crate::execute::variables::Activation;
+use crate::execute::activation::Activation;
 use crate::plan::query::OutputColumn;
 use crate::plan::select_statement::IntoTable;
 use crate::session::session::Session;
@@ -13,8 +13,8 @@ impl Session {
         &mut self,
         into: &IntoTable,
         columns: &[OutputColumn],
-        scope: &mut Activation,
+        activation: &mut Activation,
     ) -> SqlResult<ObjectId> {
-        self.store_table(&into.name, scope, |_, schema| into.schema(columns, schema))
+        self.store_table(&into.name, activation, |_, schema| into.schema(columns, schema))
     }
 }

@@ -4,8 +4,8 @@ use crate::bind::binder::display_name;
 use crate::bind::{foreign_key_definition, table_definition};
 use crate::catalog::catalog::{DBO, already_there};
 use crate::error::{SqlError, SqlResult};
+use crate::execute::activation::Activation;
 use crate::execute::session_state::TemporaryTable;
-use crate::execute::variables::Activation;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::ddl::foreign_key;
 use crate::session::session::Session;
@@ -13,8 +13,8 @@ use crate::storage::{Lifetime, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{CreateTable, ObjectName};
 
 impl Session {
-    pub(crate) fn create_table(&mut self, create: &CreateTable, scope: &mut Activation) -> SqlResult<()> {
-        self.store_table(&create.name, scope, |session, schema| {
+    pub(crate) fn create_table(&mut self, create: &CreateTable, activation: &mut Activation) -> SqlResult<()> {
+        self.store_table(&create.name, activation, |session, schema| {
             session.with_binder(|binder| {
                 let mut table = table_definition::template(binder, &create.name.name, schema, &create.definition)?;
                 if !create.name.name.starts_with('#') {
@@ -32,7 +32,7 @@ impl Session {
     pub(crate) fn store_table(
         &mut self,
         name: &ObjectName,
-        scope: &mut Activation,
+        activation: &mut Activation,
         template: impl FnOnce(&Session, &str) -> SqlResult<TableSchema>,
     ) -> SqlResult<ObjectId> {
         if name.name.starts_with("##") {
@@ -49,7 +49,7 @@ impl Session {
             }
             let mut schema = template(self, DBO)?;
             schema.lifetime = Lifetime::Temporary;
-            let id = self.table_change(scope, |latch, tx| latch.create_table(tx, schema))?;
+            let id = self.table_change(activation, |latch, tx| latch.create_table(tx, schema))?;
             let level = self.state.nest_level;
             self.state.temporary_tables.push(TemporaryTable { name: fold(&name.name), id, level });
             return Ok(id);
@@ -60,7 +60,7 @@ impl Session {
         let mut schema = template(self, &schema_name)?;
         schema.lifetime = Lifetime::Permanent;
         self.check_constraint_names(&schema, None).map_err(table_definition::constraint_failed)?;
-        let id = self.table_change(scope, |latch, tx| latch.create_table(tx, schema))?;
+        let id = self.table_change(activation, |latch, tx| latch.create_table(tx, schema))?;
         self.note_table_change(id);
         Ok(id)
     }
@@ -87,7 +87,12 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn drop_table(&mut self, name: &ObjectName, if_exists: bool, scope: &mut Activation) -> SqlResult<()> {
+    pub(crate) fn drop_table(
+        &mut self,
+        name: &ObjectName,
+        if_exists: bool,
+        activation: &mut Activation,
+    ) -> SqlResult<()> {
         let Some(table) = self.lookup_table(name)? else {
             return if if_exists { Ok(()) } else { Err(cannot_find("drop the table", name)) };
         };
@@ -109,7 +114,7 @@ impl Session {
         }
         self.atomically(|session| {
             session.drop_triggers_of(table);
-            session.table_change(scope, |latch, tx| latch.drop_table(tx, table))
+            session.table_change(activation, |latch, tx| latch.drop_table(tx, table))
         })
     }
 
