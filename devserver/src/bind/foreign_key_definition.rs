@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::{Binder, display_name};
+use crate::bind::binder::Binder;
+use crate::bind::name::display_name;
 use crate::bind::table_definition::generated_name;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{ForeignKey, Latch, ObjectId, ReferentialAction, TableSchema, Uniqueness, fold};

@@ -1,7 +1,8 @@
 //! Binds sys.dm_db_index_operational_stats.
 
-use crate::bind::binder::{Binder, display_name};
-use crate::bind::expression::implicit;
+use crate::bind::binder::Binder;
+use crate::bind::conversion::implicit;
+use crate::bind::name::display_name;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
 use crate::plan::index_activity::{COUNTS, NAME};

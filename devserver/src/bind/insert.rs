@@ -2,175 +2,22 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::{Binder, QueryScope, ResolvedTable};
-use crate::bind::expression::implicit;
+use crate::bind::binder::Binder;
+use crate::bind::conversion::{column_types, implicit};
 use crate::bind::foreign_key::Changes;
-use crate::bind::modify::{assigned_twice, computed_column, read_only_table};
+use crate::bind::insert_target::{count_mismatch, explicit_row_version, identity_not_given};
 use crate::bind::next_value_forbidden::takes_next_value;
-use crate::bind::source::column_types;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::cell::Uses;
 use crate::plan::change::{InsertPlan, InsertRows, InsertTarget};
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::options::PlanOptions;
-use crate::plan::query::{TableHandle, TablePlace};
-use crate::plan::relation::Relation;
 use crate::plan::scalar::Scalar;
 use crate::plan::table_hints::TableHints;
 use crate::storage::{Lifetime, TableSchema};
-use crate::tsql::ast::{ColumnRef, Ident, Insert, InsertSource, NewValue, Query, QueryBody, TableSource, TargetName};
+use crate::tsql::ast::{Insert, InsertSource, NewValue, Query, QueryBody};
 use crate::value::{self, SqlType};
 
 impl Binder<'_> {
-    pub(crate) fn target_table(&mut self, name: &TargetName) -> SqlResult<TableHandle> {
-        self.uses = self.uses.max(Uses::OwnTables);
-        match name {
-            TargetName::Table(name) => {
-                if self.find_cte(name)?.is_some() {
-                    return Err(SqlError::not_supported("inserting through a CTE"));
-                }
-                self.resolve_base_table(name)
-            }
-            TargetName::Variable(name) => {
-                let (place, variable) = self.declarations.table(name)?;
-                if variable.read_only {
-                    return Err(read_only_table(name));
-                }
-                let schema = variable.ty.template().expect("a table variable has a table").clone();
-                Ok(TableHandle { schema, place: TablePlace::Variable(place) })
-            }
-        }
-    }
-
-    /// The table that an INSERT means, and its columns by the table's own names: a CTE or view over one table hands the
-    /// rows on, whatever its WHERE says.
-    fn insert_through(
-        &mut self,
-        name: &TargetName,
-        columns: Option<&[Ident]>,
-    ) -> SqlResult<(TableHandle, Option<Vec<Ident>>)> {
-        let through = match name {
-            TargetName::Table(name) if self.find_cte(name)?.is_some() => Some(name),
-            TargetName::Table(name) => matches!(self.resolve_table(name)?, ResolvedTable::View(_)).then_some(name),
-            TargetName::Variable(_) => None,
-        };
-        let Some(through) = through else { return Ok((self.target_table(name)?, columns.map(<[Ident]>::to_vec))) };
-        let needs = self.needs.len();
-        self.scopes.push(QueryScope::new());
-        let source = TableSource::Table { name: through.clone(), alias: None, hints: Vec::new() };
-        let bound = self.bind_from(std::slice::from_ref(&source));
-        let scope = self.scopes.pop();
-        self.needs.truncate(needs);
-        let table = match bound? {
-            Relation::Table(table) => Some(table),
-            Relation::Block(block) if block.window.is_none() && block.limit.is_none() => match block.input {
-                Relation::Table(table) => Some(table),
-                _ => None,
-            },
-            _ => None,
-        };
-        let (Some(table), Some(visible)) = (table, scope.and_then(|mut scope| scope.sources.pop())) else {
-            return Err(SqlError::new(
-                4405,
-                format!(
-                    "View or function '{}' is not updatable because the modification affects multiple base tables.",
-                    crate::bind::binder::display_name(through)
-                ),
-            ));
-        };
-        let schema = Arc::clone(&table.table.schema);
-        let mut names = Vec::new();
-        match columns {
-            Some(columns) => {
-                for name in columns {
-                    let column = ColumnRef { table: None, name: Arc::clone(name) };
-                    let (_, ordinal) = self.target_column(&visible, &column)?;
-                    names.push(Arc::clone(&schema.columns[ordinal].name));
-                }
-            }
-            None => {
-                for column in &visible.columns {
-                    let column = ColumnRef { table: None, name: Arc::clone(&column.name) };
-                    let (_, ordinal) = self.target_column(&visible, &column)?;
-                    let column = &schema.columns[ordinal];
-                    if column.identity.is_none() && column.computed.is_none() {
-                        names.push(Arc::clone(&column.name));
-                    }
-                }
-            }
-        }
-        Ok((table.table, Some(names)))
-    }
-
-    fn takes_identity(&self, table: &TableHandle) -> bool {
-        matches!(table.place, TablePlace::Stored(id) if self.state.identity_insert == Some(id))
-    }
-
-    /// `columns`: `None` for all that can be given a value.
-    pub(crate) fn insert_target(&mut self, table: TableHandle, columns: Option<&[Ident]>) -> SqlResult<InsertTarget> {
-        let schema = Arc::clone(&table.schema);
-        let identity_insert = self.takes_identity(&table);
-        let mut ordinals = Vec::new();
-        match columns {
-            None => {
-                for (ordinal, column) in schema.columns.iter().enumerate() {
-                    if column.computed.is_none() && column.identity.is_none() {
-                        ordinals.push(ordinal);
-                    }
-                }
-            }
-            Some(names) => {
-                for name in names {
-                    let Some(ordinal) = schema.column_named(name) else {
-                        return Err(SqlError::new(207, format!("Invalid column name '{name}'.")));
-                    };
-                    if ordinals.contains(&ordinal) {
-                        return Err(assigned_twice(name));
-                    }
-                    if schema.columns[ordinal].computed.is_some() {
-                        return Err(computed_column(name));
-                    }
-                    ordinals.push(ordinal);
-                }
-            }
-        }
-        for (ordinal, column) in schema.columns.iter().enumerate() {
-            if column.identity.is_none() {
-                continue;
-            }
-            let given = ordinals.contains(&ordinal);
-            if given && !identity_insert {
-                return Err(SqlError::new(
-                    544,
-                    format!(
-                        "Cannot insert explicit value for identity column in table '{}' when IDENTITY_INSERT is set to \
-                         OFF.",
-                        schema.name
-                    ),
-                ));
-            }
-            if !given && identity_insert && columns.is_some() {
-                return Err(identity_not_given(&schema));
-            }
-        }
-        let slot = self.new_slot()?;
-        let rules = self.bind_rules(&schema, slot)?;
-        Ok(InsertTarget { table, ordinals, rules })
-    }
-
-    /// Each value must be convertible to its column.
-    pub(crate) fn check_insertable(&self, target: &InsertTarget, types: &[(SqlType, bool)]) -> SqlResult<()> {
-        for (ordinal, &(ty, is_null)) in target.ordinals.iter().zip(types) {
-            if target.table.schema.columns[*ordinal].sql_type == SqlType::RowVersion {
-                return Err(explicit_row_version());
-            }
-            if !is_null {
-                value::check_conversion(ty, target.table.schema.columns[*ordinal].sql_type, false)?;
-            }
-        }
-        Ok(())
-    }
-
     pub fn bind_insert(&mut self, insert: &Insert) -> SqlResult<InsertPlan> {
         self.options = PlanOptions::of(&insert.options)?;
         self.ctes.clone_from(&insert.ctes);
@@ -320,27 +167,6 @@ impl Binder<'_> {
     }
 }
 
-pub(crate) fn explicit_row_version() -> SqlError {
-    SqlError::new(
-        273,
-        "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to exclude the timestamp \
-         column, or insert a DEFAULT into the timestamp column.",
-    )
-}
-
-/// 8101, for as many values without a column list as the table has columns, the identity column counted.
-/// 545: under IDENTITY_INSERT the identity column has no value of its own.
-fn identity_not_given(schema: &TableSchema) -> SqlError {
-    SqlError::new(
-        545,
-        format!(
-            "Explicit value must be specified for identity column in table '{}' either when IDENTITY_INSERT is set to ON or \
-             when a replication user is inserting into a NOT FOR REPLICATION identity column.",
-            schema.name
-        ),
-    )
-}
-
 fn identity_without_list(schema: &TableSchema, given: usize, wanted: usize) -> Option<SqlError> {
     let has_identity = schema.columns.iter().any(|column| column.identity.is_some());
     (has_identity && given == wanted + 1).then(|| {
@@ -353,19 +179,4 @@ fn identity_without_list(schema: &TableSchema, given: usize, wanted: usize) -> O
             ),
         )
     })
-}
-
-pub(crate) fn count_mismatch(given: usize, wanted: usize, has_list: bool) -> SqlError {
-    if !has_list {
-        return SqlError::new(213, "Column name or number of supplied values does not match table definition.");
-    }
-    let (number, word) = if given < wanted { (120, "fewer") } else { (121, "more") };
-    SqlError::new(
-        number,
-        format!(
-            "The select list for the INSERT statement contains {word} items than the insert list. The number of SELECT \
-             values must match the number of INSERT columns."
-        ),
-    )
-    .severity(15)
 }

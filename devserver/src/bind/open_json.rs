@@ -3,7 +3,7 @@
 //! Source: "OPENJSON" (MicrosoftDocs/sql-docs, docs/t-sql/functions/openjson-transact-sql.md).
 
 use crate::bind::binder::Binder;
-use crate::bind::expression::implicit;
+use crate::bind::conversion::implicit;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::relation::Relation;
 use crate::plan::table_function::{FunctionColumn, JsonColumn, OpenJson, TableFunction};

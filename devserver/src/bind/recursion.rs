@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::bind::binder::{Binder, Recursion};
-use crate::bind::query::BoundQuery;
+use crate::bind::block::BoundQuery;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::query::{Body, OutputColumn, QueryPlan, RecursivePlan};
 use crate::plan::relation::Relation;

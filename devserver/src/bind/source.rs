@@ -5,20 +5,18 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::{Binder, Clause, QueryScope, ResolvedTable, VisibleColumn, VisibleSource};
-use crate::bind::expression::implicit;
+use crate::bind::binder::Binder;
 use crate::bind::index_activity;
-use crate::bind::query::{Block, BoundQuery};
-use crate::bind::recursion::is_recursive;
+use crate::bind::name::ResolvedTable;
+use crate::bind::query_scope::{Clause, QueryScope, VisibleColumn, VisibleSource};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
-use crate::plan::query::{OutputColumn, QueryPlan, TableHandle, TablePlace};
-use crate::plan::relation::{BlockRelation, JoinRelation, Relation, TableRelation};
+use crate::plan::query::{QueryPlan, TableHandle, TableLocation};
+use crate::plan::relation::{JoinRelation, Relation, TableRelation};
 use crate::plan::scalar::{Scalar, slot_bit};
 use crate::plan::table_hints::{Access, TableHints};
 use crate::storage::{Lifetime, fold};
-use crate::tsql::ast::{Expr, Ident, JoinKind, ObjectName, Query, TableHint, TableSource};
-use crate::value::{Collation, SqlType};
+use crate::tsql::ast::{Ident, JoinKind, ObjectName, Query, TableHint, TableSource};
 
 impl Binder<'_> {
     /// Binds the whole FROM clause into the innermost scope.
@@ -112,7 +110,7 @@ impl Binder<'_> {
                     slots: slot_bit(slot),
                     updatable: true,
                 })?;
-                let table = TableHandle { schema, place: TablePlace::Variable(place) };
+                let table = TableHandle { schema, place: TableLocation::Variable(place) };
                 Ok(Relation::Table(TableRelation { slot, table, hints: TableHints::default(), access: Access::Read }))
             }
             TableSource::Derived { query, alias, columns } => {
@@ -247,7 +245,7 @@ impl Binder<'_> {
                             node: crate::plan::scalar::Node::Column { slot, ordinal },
                             ty,
                             nullable: true,
-                            label: crate::plan::scalar::CollationLabel::Coercible,
+                            label: crate::plan::collation_label::CollationLabel::Coercible,
                         },
                         identity: false,
                     })
@@ -276,161 +274,6 @@ impl Binder<'_> {
         });
     }
 
-    /// The place of the CTE that a name means.
-    pub fn find_cte(&self, name: &ObjectName) -> SqlResult<Option<usize>> {
-        if name.schema.is_some() || name.database.is_some() {
-            return Ok(None);
-        }
-        let wanted = fold(&name.name);
-        let Some(place) = self.ctes.iter().rposition(|cte| fold(&cte.name) == wanted) else { return Ok(None) };
-        let is_working = self.recursions.iter().any(|recursion| recursion.place == place);
-        if self.cte_in_progress.contains(&place) && !is_working {
-            return Err(SqlError::not_supported(format!("the CTE {} in a query of its own", name.name)));
-        }
-        Ok(Some(place))
-    }
-
-    /// Binds a reference to a CTE: a CTE sees those before it, and nothing of the query that uses it.
-    pub fn bind_cte(&mut self, place: usize, alias: &Ident, mergeable: bool) -> SqlResult<Relation> {
-        if let Some(recursion) = self.recursions.iter().find(|recursion| recursion.place == place) {
-            let recursion = recursion.clone();
-            return self.bind_recursive_reference(&recursion, alias);
-        }
-        let cte = self.ctes[place].clone();
-        let later = self.ctes.split_off(place + 1);
-        let scopes = std::mem::take(&mut self.scopes);
-        self.cte_in_progress.push(place);
-        let recursions = std::mem::take(&mut self.recursions);
-        let bound =
-            if is_recursive(&cte) { self.bind_recursive(&cte, place) } else { self.bind_query(&cte.query, false) };
-        self.recursions = recursions;
-        self.cte_in_progress.pop();
-        self.scopes = scopes;
-        self.ctes.extend(later);
-        self.add_derived(bound?, alias, &cte.columns, mergeable)
-    }
-
-    /// Gives a bound query a name in the innermost scope.
-    fn add_derived(
-        &mut self,
-        bound: BoundQuery,
-        alias: &Ident,
-        columns: &[Ident],
-        mergeable: bool,
-    ) -> SqlResult<Relation> {
-        match bound {
-            BoundQuery::Block(block) if mergeable && block.is_mergeable() => self.merge_block(*block, alias, columns),
-            bound => {
-                let plan = self.finish(bound)?;
-                let slot = self.add_result(&plan.columns, alias, columns, alias)?;
-                Ok(Relation::Derived { slot, query: Arc::new(plan) })
-            }
-        }
-    }
-
-    /// Makes the columns of a query's result visible in the innermost scope, and gives the slot they stand in.
-    /// `query`: what messages call the query whose columns get the names of `list`.
-    pub(crate) fn add_result(
-        &mut self,
-        columns: &[OutputColumn],
-        query: &Ident,
-        list: &[Ident],
-        alias: &Ident,
-    ) -> SqlResult<usize> {
-        let slot = self.new_slot()?;
-        let columns = rename(Binder::output_columns(columns, slot), query, list)?;
-        self.add_visible(alias, columns, slot)?;
-        Ok(slot)
-    }
-
-    /// Makes columns that no statement can change visible under a name.
-    pub(crate) fn add_visible(&mut self, alias: &Ident, columns: Vec<VisibleColumn>, slot: usize) -> SqlResult<()> {
-        self.add_source(VisibleSource {
-            name: Arc::clone(alias),
-            schema: None,
-            columns,
-            slots: slot_bit(slot),
-            updatable: false,
-        })
-    }
-
-    fn merge_block(&mut self, block: Block, alias: &Ident, columns: &[Ident]) -> SqlResult<Relation> {
-        let mut visible = Vec::with_capacity(block.items.len());
-        for item in &block.items {
-            visible.push(VisibleColumn {
-                name: Arc::clone(&item.name),
-                scalar: item.scalar.clone(),
-                identity: item.identity,
-            });
-        }
-        let visible = rename(visible, alias, columns)?;
-        let window = block.windows;
-        let relation = if block.conditions.is_empty() && window.is_none() && block.limit.is_none() {
-            block.relation
-        } else {
-            Relation::Block(Box::new(BlockRelation {
-                input: block.relation,
-                conditions: block.conditions,
-                window,
-                sort: block.sort,
-                limit: block.limit,
-            }))
-        };
-        self.add_source(VisibleSource {
-            name: Arc::clone(alias),
-            schema: None,
-            columns: visible,
-            slots: relation.slots(),
-            updatable: true,
-        })?;
-        Ok(relation)
-    }
-
-    fn bind_values(&mut self, rows: &[Vec<Expr>], alias: &Ident, columns: &[Ident]) -> SqlResult<Relation> {
-        let width = rows.first().map_or(0, Vec::len);
-        let mut bound: Vec<Vec<Scalar>> = Vec::with_capacity(rows.len());
-        for row in rows {
-            if row.len() != width {
-                return Err(SqlError::new(
-                    10709,
-                    "The number of columns for each row in a table value constructor must be the same.",
-                )
-                .severity(15));
-            }
-            let mut values = Vec::with_capacity(width);
-            for expr in row {
-                values.push(self.bind_expr(expr)?);
-            }
-            bound.push(values);
-        }
-        let types = column_types(&bound, width)?;
-        let slot = self.new_slot()?;
-        let mut visible = Vec::with_capacity(width);
-        for (ordinal, ty) in types.iter().enumerate() {
-            let nullable = bound.iter().any(|row| row[ordinal].nullable);
-            visible.push(VisibleColumn {
-                name: "".into(),
-                scalar: Scalar {
-                    node: crate::plan::scalar::Node::Column { slot, ordinal },
-                    ty: *ty,
-                    nullable,
-                    label: crate::plan::scalar::CollationLabel::Coercible,
-                },
-                identity: false,
-            });
-        }
-        self.add_visible(alias, rename(visible, alias, columns)?, slot)?;
-        let mut rows = Vec::with_capacity(bound.len());
-        for row in bound {
-            let mut values = Vec::with_capacity(width);
-            for (value, ty) in row.into_iter().zip(&types) {
-                values.push(implicit(value, *ty)?);
-            }
-            rows.push(values);
-        }
-        Ok(Relation::Values { slot, width, rows })
-    }
-
     /// A query in an expression: it sees everything around it.
     pub fn bind_subquery(&mut self, query: &Query) -> SqlResult<QueryPlan> {
         if self.without_subqueries {
@@ -439,7 +282,7 @@ impl Binder<'_> {
         }
         self.uses = self.uses.max(Uses::OwnTables);
         if self.scopes.last().is_some_and(|scope| scope.clause == Clause::InAggregate) {
-            return Err(crate::bind::function_call::nested_aggregate());
+            return Err(crate::bind::aggregate::nested_aggregate());
         }
         let clause = self.set_clause(Clause::NoAggregates);
         let bound = self.bind_query(query, false);
@@ -447,65 +290,4 @@ impl Binder<'_> {
         let plan = self.finish(bound?)?;
         Ok(plan)
     }
-}
-
-/// The common types of the rows of VALUES.
-pub fn column_types(rows: &[Vec<Scalar>], width: usize) -> SqlResult<Vec<SqlType>> {
-    let mut types = Vec::with_capacity(width);
-    for ordinal in 0..width {
-        let mut ty: Option<SqlType> = None;
-        for row in rows {
-            let scalar = &row[ordinal];
-            if scalar.as_constant().is_some_and(|constant| constant.is_null()) {
-                continue;
-            }
-            ty = Some(match ty {
-                None => scalar.ty,
-                Some(ty) => ty.combine(scalar.ty)?,
-            });
-        }
-        types.push(ty.unwrap_or(SqlType::Int));
-    }
-    Ok(types)
-}
-
-/// Gives the columns the names written behind the alias; 8155 where one has none, 8156 for one that is there twice.
-pub(crate) fn rename(
-    mut visible: Vec<VisibleColumn>,
-    alias: &Ident,
-    columns: &[Ident],
-) -> SqlResult<Vec<VisibleColumn>> {
-    if !columns.is_empty() {
-        if columns.len() != visible.len() {
-            let (number, fewer_more) = if columns.len() < visible.len() { (8158, "more") } else { (8159, "fewer") };
-            return Err(SqlError::new(
-                number,
-                format!("'{alias}' has {fewer_more} columns than were specified in the column list."),
-            ));
-        }
-        for (column, name) in visible.iter_mut().zip(columns) {
-            column.name = Arc::clone(name);
-        }
-    }
-    for (position, column) in visible.iter().enumerate() {
-        if column.name.is_empty() {
-            return Err(SqlError::new(
-                8155,
-                format!("No column name was specified for column {} of '{alias}'.", position + 1),
-            ));
-        }
-        let name = fold(&column.name);
-        if visible[..position].iter().any(|other| fold(&other.name) == name) {
-            return Err(SqlError::new(
-                8156,
-                format!("The column '{}' was specified multiple times for '{alias}'.", column.name),
-            ));
-        }
-    }
-    Ok(visible)
-}
-
-/// The collation of a computed column.
-pub fn output_collation(scalar: &Scalar) -> Collation {
-    scalar.collation()
 }

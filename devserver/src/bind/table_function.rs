@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::{Binder, VisibleColumn, display_name};
-use crate::bind::expression::implicit;
+use crate::bind::binder::Binder;
+use crate::bind::conversion::implicit;
+use crate::bind::name::display_name;
+use crate::bind::query_scope::VisibleColumn;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::collation_label::CollationLabel;
 use crate::plan::relation::Relation;
-use crate::plan::scalar::{CollationLabel, Node, Scalar};
+use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table_function::{FunctionColumn, TableFunction};
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, Ident, ObjectName};
@@ -159,7 +162,7 @@ impl Binder<'_> {
             });
         }
         let alias: Ident = alias.cloned().unwrap_or_else(|| name.into());
-        let visible = crate::bind::source::rename(visible, &alias, columns)?;
+        let visible = crate::bind::derived_table::rename(visible, &alias, columns)?;
         self.add_visible(&alias, visible, slot)?;
         Ok(Relation::Function { slot, function: Arc::new(function) })
     }

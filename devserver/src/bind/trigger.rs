@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
-use crate::bind::expression::compare_condition;
+use crate::bind::condition::compare_condition;
 use crate::catalog::object::{Object, Trigger};
 use crate::error::{SqlError, SqlResult};
-use crate::plan::scalar::{CollationLabel, Condition, Node, Scalar};
+use crate::plan::collation_label::CollationLabel;
+use crate::plan::scalar::{Condition, Node, Scalar};
 use crate::plan::system_function::SystemFunction;
 use crate::plan::trigger::{INSERTED, TriggerTarget};
 use crate::storage::{Lifetime, ObjectId, TableSchema};

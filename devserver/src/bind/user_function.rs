@@ -8,14 +8,16 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::{Arguments, Binder, display_name};
-use crate::bind::expression::implicit;
-use crate::bind::query::BoundQuery;
+use crate::bind::binder::{Arguments, Binder};
+use crate::bind::block::BoundQuery;
+use crate::bind::conversion::implicit;
+use crate::bind::name::display_name;
 use crate::catalog::object::{Function, Object};
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
-use crate::plan::scalar::{CollationLabel, Scalar};
+use crate::plan::collation_label::CollationLabel;
+use crate::plan::scalar::Scalar;
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, FunctionBody, ObjectName};
 use crate::value::SqlType;
@@ -128,7 +130,7 @@ impl Binder<'_> {
     /// `function(arguments)` in FROM: the query, and what it is called.
     pub fn bind_inline_function(&mut self, name: &ObjectName, arguments: &[Expr]) -> SqlResult<BoundQuery> {
         let Some(function) = self.user_function(name)?.filter(|function| function.returns.is_none()) else {
-            return Err(crate::bind::binder::invalid_object(name));
+            return Err(crate::bind::name::invalid_object(name));
         };
         let arguments = self.bind_function_arguments(&function, arguments)?;
         self.need_object("SELECT", function.id, &function.schema, &function.name);

@@ -4,10 +4,11 @@
 //! the functions' own pages in docs/t-sql/functions/.
 
 use crate::bind::binder::Binder;
-use crate::bind::expression::implicit;
+use crate::bind::conversion::implicit;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::collation_label::CollationLabel;
 use crate::plan::query::{FrameBound, FrameBounds, SortKey, WindowFunction, WindowKind};
-use crate::plan::scalar::{CollationLabel, Node, Scalar, SlotSet};
+use crate::plan::scalar::{Node, Scalar, SlotSet};
 use crate::storage::fold;
 use crate::tsql::ast::{self, FunctionCall, OrderItem, Window};
 use crate::value::{SqlType, Value};

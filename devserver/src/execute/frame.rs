@@ -8,7 +8,7 @@ use crate::catalog::database::Database;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::session_state::SessionState;
-use crate::plan::query::TablePlace;
+use crate::plan::query::TableLocation;
 use crate::storage::{Key, Latch, ObjectId, Row, TableSchema, Transaction};
 use crate::value::{Day, Ticks, Value};
 
@@ -110,10 +110,10 @@ impl<'a> Run<'a> {
     }
 
     /// The storage for what happens to one table.
-    pub fn storage_of(&mut self, place: TablePlace) -> SqlResult<&mut Storage<'a>> {
+    pub fn storage_of(&mut self, place: TableLocation) -> SqlResult<&mut Storage<'a>> {
         match place {
-            TablePlace::Stored(_) => self.storage(),
-            TablePlace::Variable(_) => self.own_storage(),
+            TableLocation::Stored(_) => self.storage(),
+            TableLocation::Variable(_) => self.own_storage(),
         }
     }
 
@@ -125,10 +125,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub fn table_id(&self, place: TablePlace) -> ObjectId {
+    pub fn table_id(&self, place: TableLocation) -> ObjectId {
         match place {
-            TablePlace::Stored(id) => id,
-            TablePlace::Variable(variable) => self.activation.table(variable),
+            TableLocation::Stored(id) => id,
+            TableLocation::Variable(variable) => self.activation.table(variable),
         }
     }
 }

@@ -7,13 +7,14 @@
 use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
+use crate::plan::filtered_index::is_implied;
 use crate::plan::planner::{Planner, impossible_hints};
-use crate::plan::query::{AnyOf, SeekValue, SortKey, TablePlace};
+use crate::plan::query::{AnyOf, SeekValue, SortKey, TableLocation};
 use crate::plan::relation::TableRelation;
-use crate::plan::scalar::{CompareOp, Condition, Node, Scalar, SlotSet, compares_alike, slot_bit};
-use crate::storage::{Direction, Filter, FilterOperator, FilterTerm, HEAP, Index, IndexId, TableSchema, fold};
+use crate::plan::scalar::{CompareOp, Condition, Node, Scalar, SlotSet, compares_alike, flipped, slot_bit};
+use crate::storage::{Direction, HEAP, Index, IndexId, TableSchema, fold};
 use crate::tsql::ast::IndexRef;
-use crate::value::{Collation, SqlType, Value, compare};
+use crate::value::{Collation, SqlType, Value};
 
 /// A way to read a table.
 #[derive(Debug)]
@@ -71,12 +72,12 @@ impl AccessPath {
             None => None,
         };
         let row_count = match relation.table.place {
-            TablePlace::Stored(id) => planner.latch.table(id).map_or(0, |table| table.row_count()) as f64,
-            TablePlace::Variable(_) => TABLE_VARIABLE_ROWS,
+            TableLocation::Stored(id) => planner.latch.table(id).map_or(0, |table| table.row_count()) as f64,
+            TableLocation::Variable(_) => TABLE_VARIABLE_ROWS,
         };
         let row_count = match relation.table.place {
-            TablePlace::Stored(_) => row_count.max(FEWEST_ROWS),
-            TablePlace::Variable(_) => row_count,
+            TableLocation::Stored(_) => row_count.max(FEWEST_ROWS),
+            TableLocation::Variable(_) => row_count,
         };
 
         let mut best: Option<AccessPath> = None;
@@ -336,16 +337,6 @@ fn usable_collation(schema: &TableSchema, column: usize, collation: Collation) -
     !column.sql_type.is_character() || column.collation == collation
 }
 
-fn flipped(op: CompareOp) -> CompareOp {
-    match op {
-        CompareOp::Less => CompareOp::Greater,
-        CompareOp::LessOrEqual => CompareOp::GreaterOrEqual,
-        CompareOp::Greater => CompareOp::Less,
-        CompareOp::GreaterOrEqual => CompareOp::LessOrEqual,
-        CompareOp::Equal | CompareOp::NotEqual => op,
-    }
-}
-
 /// The most that one index can serve.
 fn seek(schema: &TableSchema, index: &Index, sought: &[Sought], slot: usize, order: &[SortKey]) -> AccessPath {
     let mut path = AccessPath::scan(index.id, false);
@@ -445,79 +436,4 @@ fn order_direction(
         position += 1;
     }
     Some(direction.unwrap_or(Direction::Forward))
-}
-
-/// Whether the conditions make sure that only rows of the filtered index qualify.
-fn is_implied(filter: &Filter, relation: &TableRelation, conditions: &[&Condition]) -> bool {
-    filter.terms.iter().all(|term| conditions.iter().any(|condition| implies(condition, term, relation)))
-}
-
-fn implies(condition: &Condition, term: &FilterTerm, relation: &TableRelation) -> bool {
-    let column = term.column();
-    let collation = relation.table.schema.columns[column].collation;
-    let is_column = |scalar: &Scalar| scalar.as_column() == Some((relation.slot, column));
-    match condition {
-        Condition::Compare { op, left, right, .. } => {
-            let (op, other) = if is_column(left) {
-                (*op, right)
-            } else if is_column(right) {
-                (flipped(*op), left)
-            } else {
-                return false;
-            };
-            // A comparison is never true for NULL, whatever it compares with.
-            if let FilterTerm::IsNotNull { .. } = term {
-                return true;
-            }
-            match other.as_constant() {
-                Some(constant) if !constant.is_null() => compare_implies(op, constant, term, collation),
-                _ => false,
-            }
-        }
-        Condition::InList { value, list, .. } if is_column(value) => match term {
-            FilterTerm::IsNotNull { .. } => true,
-            _ => list.iter().all(|item| match item.as_constant() {
-                Some(constant) if !constant.is_null() => compare_implies(CompareOp::Equal, constant, term, collation),
-                _ => false,
-            }),
-        },
-        Condition::IsNull(value) => is_column(value) && matches!(term, FilterTerm::IsNull { .. }),
-        Condition::Not(inner) => match &**inner {
-            Condition::IsNull(value) => is_column(value) && matches!(term, FilterTerm::IsNotNull { .. }),
-            _ => false,
-        },
-        _ => false,
-    }
-}
-
-/// Whether `column op constant` implies the term.
-fn compare_implies(op: CompareOp, constant: &Value, term: &FilterTerm, collation: Collation) -> bool {
-    match term {
-        FilterTerm::IsNotNull { .. } => true,
-        FilterTerm::IsNull { .. } => false,
-        FilterTerm::In { constants, .. } => {
-            op == CompareOp::Equal && constants.iter().any(|other| compare(constant, other, collation).is_eq())
-        }
-        FilterTerm::Compare { operator, constant: limit, .. } => {
-            let order = compare(constant, limit, collation);
-            match (op, operator) {
-                (CompareOp::Equal, FilterOperator::Equal) => order.is_eq(),
-                (CompareOp::Equal, FilterOperator::NotEqual) => order.is_ne(),
-                (CompareOp::Equal, FilterOperator::Less) => order.is_lt(),
-                (CompareOp::Equal, FilterOperator::LessOrEqual) => order.is_le(),
-                (CompareOp::Equal, FilterOperator::Greater) => order.is_gt(),
-                (CompareOp::Equal, FilterOperator::GreaterOrEqual) => order.is_ge(),
-                (CompareOp::Less, FilterOperator::Less | FilterOperator::LessOrEqual)
-                | (CompareOp::LessOrEqual, FilterOperator::LessOrEqual) => order.is_le(),
-                (CompareOp::LessOrEqual, FilterOperator::Less) => order.is_lt(),
-                (CompareOp::Greater, FilterOperator::Greater | FilterOperator::GreaterOrEqual)
-                | (CompareOp::GreaterOrEqual, FilterOperator::GreaterOrEqual) => order.is_ge(),
-                (CompareOp::GreaterOrEqual, FilterOperator::Greater) => order.is_gt(),
-                (CompareOp::NotEqual, FilterOperator::NotEqual) => order.is_eq(),
-                (CompareOp::Less, FilterOperator::NotEqual) => order.is_le(),
-                (CompareOp::Greater, FilterOperator::NotEqual) => order.is_ge(),
-                _ => false,
-            }
-        }
-    }
 }

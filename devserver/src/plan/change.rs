@@ -1,6 +1,6 @@
 //! INSERT, UPDATE, DELETE and MERGE as plans.
 
-use crate::plan::query::{Limit, Operator, OutputColumn, QueryPlan, TableHandle, TablePlace};
+use crate::plan::query::{Limit, Operator, OutputColumn, QueryPlan, TableHandle, TableLocation};
 use crate::plan::scalar::{Condition, Scalar};
 use crate::plan::table_hints::TableHints;
 use crate::plan::table_rules::{ForeignKeys, TableRules};
@@ -84,7 +84,7 @@ pub struct OutputPlan {
 
 impl OutputPlan {
     pub fn new(items: Vec<Scalar>, columns: Vec<OutputColumn>, into: Option<InsertTarget>) -> OutputPlan {
-        let is_own = |target: &InsertTarget| matches!(target.table.place, TablePlace::Variable(_));
+        let is_own = |target: &InsertTarget| matches!(target.table.place, TableLocation::Variable(_));
         let rules = into.iter().flat_map(|target| {
             let defaults = target.rules.defaults.iter().flatten();
             defaults.chain(target.rules.computed.iter().map(|(_, computed)| computed))

@@ -88,11 +88,11 @@ impl Limit {
 #[derive(Debug, Clone)]
 pub struct TableHandle {
     pub schema: Arc<TableSchema>,
-    pub place: TablePlace,
+    pub place: TableLocation,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TablePlace {
+pub enum TableLocation {
     Stored(ObjectId),
     /// A table variable, by its place among the declarations: each call has a table of its own.
     Variable(usize),

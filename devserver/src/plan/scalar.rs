@@ -4,51 +4,11 @@
 use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
+use crate::plan::collation_label::{CollationLabel, collation_conflict};
 use crate::plan::query::QueryPlan;
 use crate::plan::system_function::SystemFunction;
 use crate::value::builtin::digest::CHECKSUM_OF_NEWID;
 use crate::value::{BinaryOp, Builtin, Collation, DatePart, Pattern, SqlType, UnaryOp, Value};
-
-/// Where the collation of a string expression comes from; decides which side of a comparison wins.
-///
-/// Source: "Collation Precedence" (MicrosoftDocs/sql-docs, docs/t-sql/statements/collation-precedence-transact-sql.md).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CollationLabel {
-    /// A constant, a variable, or no string at all: gives way to everything.
-    Coercible,
-    /// A column.
-    Implicit(Collation),
-    /// COLLATE was written.
-    Explicit(Collation),
-    /// Two columns of different collations met: an error as soon as somebody compares with it.
-    Conflict,
-}
-
-impl CollationLabel {
-    /// The label of an expression made of two; 468 when both sides were written explicitly and differ.
-    pub fn combine(self, other: CollationLabel) -> SqlResult<CollationLabel> {
-        use CollationLabel::*;
-        Ok(match (self, other) {
-            (Explicit(a), Explicit(b)) if a != b => return Err(collation_conflict(a, b)),
-            (Explicit(a), _) | (_, Explicit(a)) => Explicit(a),
-            (Implicit(a), Implicit(b)) if a != b => Conflict,
-            (Conflict, _) | (_, Conflict) => Conflict,
-            (Implicit(a), _) | (_, Implicit(a)) => Implicit(a),
-            (Coercible, Coercible) => Coercible,
-        })
-    }
-}
-
-fn collation_conflict(a: Collation, b: Collation) -> SqlError {
-    SqlError::new(
-        468,
-        format!(
-            "Cannot resolve the collation conflict between \"{}\" and \"{}\" in the equal to operation.",
-            a.name(),
-            b.name()
-        ),
-    )
-}
 
 /// The collation two operands are compared with; 468 where there is none.
 pub fn comparison_collation(left: &Scalar, right: &Scalar) -> SqlResult<Collation> {
@@ -499,4 +459,14 @@ pub fn compares_alike(a: SqlType, b: SqlType) -> bool {
         return true;
     }
     matches!((a, b), (Time(_), Time(_)) | (DateTime2(_), DateTime2(_)) | (DateTimeOffset(_), DateTimeOffset(_)))
+}
+
+pub(super) fn flipped(op: CompareOp) -> CompareOp {
+    match op {
+        CompareOp::Less => CompareOp::Greater,
+        CompareOp::LessOrEqual => CompareOp::GreaterOrEqual,
+        CompareOp::Greater => CompareOp::Less,
+        CompareOp::GreaterOrEqual => CompareOp::LessOrEqual,
+        CompareOp::Equal | CompareOp::NotEqual => op,
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::bind::compile::{Compiler, Surroundings};
+use crate::bind::batch::Compiler;
+use crate::bind::cell::Surroundings;
 use crate::error::SqlResult;
 use crate::plan::batch::CompiledBatch;
 use crate::plan::cell::{BoundPlan, Cell};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::display_name;
+use crate::bind::name::display_name;
 use crate::catalog::catalog::DBO;
 use crate::catalog::object::{Object, Procedure};
 use crate::catalog::object_name::ParsedName;

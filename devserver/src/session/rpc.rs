@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
-use crate::bind::compile::variable_type;
+use crate::bind::type_name::variable_type;
 use crate::catalog::object_name::ParsedName;
 use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
@@ -129,7 +129,7 @@ impl Session {
             }
             crate::catalog::user_type::UserTypeKind::Alias { .. } => None,
         });
-        let Some((user_type, template)) = found else { return Err(crate::bind::binder::type_not_found(name)) };
+        let Some((user_type, template)) = found else { return Err(crate::bind::type_name::type_not_found(name)) };
         let ty = VariableType::TableType { user_type, template: Arc::clone(&template) };
         let table = self.create_table_variable(&template)?;
         let filled = self.fill_table(table, &template, columns, rows);
@@ -284,7 +284,7 @@ impl Session {
                 defaults.push(match (&parameter.default, &ty) {
                     (Some(default), VariableType::Scalar(ty)) => {
                         let bound = binder.bind_expr(default)?;
-                        crate::bind::expression::implicit(bound, *ty)?.as_constant().cloned()
+                        crate::bind::conversion::implicit(bound, *ty)?.as_constant().cloned()
                     }
                     _ => None,
                 });

@@ -9,8 +9,8 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::display_name;
-use crate::bind::table_definition;
+use crate::bind::name::display_name;
+use crate::bind::{index_definition, table_definition};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::Run;
@@ -91,7 +91,7 @@ impl Session {
                 }
                 Ok(())
             }
-            AlterTableAction::Rebuild(options) => table_definition::index_options(options).map(|_| ()),
+            AlterTableAction::Rebuild(options) => index_definition::index_options(options).map(|_| ()),
             AlterTableAction::AlterColumn { name, data_type, collation, nullable } => {
                 self.alter_column(table, schema, name, data_type, collation.as_ref(), *nullable, activation)
             }

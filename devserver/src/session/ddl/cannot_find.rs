@@ -1,6 +1,6 @@
 //! The errors for what is not there, or not to be seen by the user.
 
-use crate::bind::binder::display_name;
+use crate::bind::name::display_name;
 use crate::error::SqlError;
 use crate::tsql::ast::ObjectName;
 

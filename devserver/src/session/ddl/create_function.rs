@@ -7,8 +7,9 @@ use crate::catalog::catalog::already_there;
 use crate::catalog::object::{Function, Object};
 use crate::catalog::parameter::Parameter;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::collation_label::CollationLabel;
 use crate::plan::declarations::Declarations;
-use crate::plan::scalar::{CollationLabel, Node, Scalar};
+use crate::plan::scalar::{Node, Scalar};
 use crate::session::ddl::module_columns::check_module_columns;
 use crate::session::session::Session;
 use crate::storage::fold;
@@ -27,7 +28,7 @@ impl Session {
         let existing = match (existing, create.creation) {
             (Some(Object::Function(function)), Creation::Alter | Creation::CreateOrAlter) => Some(function),
             (Some(_), _) => return Err(already_there(&create.name.name)),
-            (None, Creation::Alter) => return Err(crate::bind::binder::invalid_object(&create.name)),
+            (None, Creation::Alter) => return Err(crate::bind::name::invalid_object(&create.name)),
             (None, _) => {
                 self.check_free(&schema, &create.name.name)?;
                 None

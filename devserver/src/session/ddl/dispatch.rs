@@ -3,7 +3,7 @@
 //! Tables and indexes change in the storage ([`crate::session::ddl::table`]), everything else in the catalog; both go
 //! back with the transaction.
 
-use crate::bind::binder::display_name;
+use crate::bind::name::display_name;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::session::ddl::cannot_find::cannot_find;

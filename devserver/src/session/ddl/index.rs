@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::display_name;
-use crate::bind::table_definition::{bind_filter, included_columns, index_options, key_columns, set_index_options};
+use crate::bind::index_definition::{bind_filter, included_columns, index_options, key_columns, set_index_options};
+use crate::bind::name::display_name;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::session::ddl::cannot_find::cannot_find;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::bind::compile::variable_type;
+use crate::bind::type_name::variable_type;
 use crate::catalog::catalog::already_there;
 use crate::catalog::object::{Object, Procedure};
 use crate::catalog::parameter::{Parameter, VariableType};
@@ -29,12 +29,12 @@ impl Session {
         let existing = self.database.catalog.read().procedure(&schema, &create.name.name).cloned();
         match (&existing, create.creation) {
             (Some(_), Creation::Create) => return Err(already_there(&create.name.name)),
-            (None, Creation::Alter) => return Err(crate::bind::binder::invalid_object(&create.name)),
+            (None, Creation::Alter) => return Err(crate::bind::name::invalid_object(&create.name)),
             (Some(procedure), _) => {
                 self.check_alter_object(
                     procedure.id,
                     &procedure.schema,
-                    crate::bind::binder::invalid_object(&create.name),
+                    crate::bind::name::invalid_object(&create.name),
                 )?;
             }
             (None, _) => self.check_create("CREATE PROCEDURE")?,
@@ -76,7 +76,7 @@ impl Session {
                 let default = match (&definition.default, &ty) {
                     (Some(default), VariableType::Scalar(ty)) => {
                         let scalar = binder.bind_expr(default)?;
-                        let converted = crate::bind::expression::implicit(scalar, *ty)?;
+                        let converted = crate::bind::conversion::implicit(scalar, *ty)?;
                         match converted.as_constant() {
                             Some(constant) => Some(constant.clone()),
                             None => return Err(SqlError::not_supported("a parameter's default that is no constant")),

@@ -1,6 +1,6 @@
 //! CREATE and DROP TABLE, and SET IDENTITY_INSERT.
 
-use crate::bind::binder::display_name;
+use crate::bind::name::display_name;
 use crate::bind::{foreign_key_definition, table_definition};
 use crate::catalog::catalog::{DBO, already_there};
 use crate::error::{SqlError, SqlResult};

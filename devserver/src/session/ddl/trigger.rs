@@ -26,7 +26,7 @@ impl Session {
                 8197,
                 format!(
                     "The object '{}' does not exist or is invalid for this operation.",
-                    crate::bind::binder::display_name(&create.table)
+                    crate::bind::name::display_name(&create.table)
                 ),
             )
             .state(4)
@@ -48,7 +48,7 @@ impl Session {
                 format!(
                     "Cannot create trigger '{}' because its schema is different from the schema of the target table or \
                      view.",
-                    crate::bind::binder::display_name(&create.name)
+                    crate::bind::name::display_name(&create.name)
                 ),
             ));
         }
@@ -60,14 +60,14 @@ impl Session {
                         2110,
                         format!(
                             "Cannot alter trigger '{name}' on '{}' because this trigger does not belong to this object.",
-                            crate::bind::binder::display_name(&create.table)
+                            crate::bind::name::display_name(&create.table)
                         ),
                     ));
                 }
                 Some(trigger)
             }
             (Some(_), _) => return Err(already_there(name)),
-            (None, Creation::Alter) => return Err(crate::bind::binder::invalid_object(&create.name)),
+            (None, Creation::Alter) => return Err(crate::bind::name::invalid_object(&create.name)),
             (None, _) => {
                 self.check_free(&schema.schema, name)?;
                 None

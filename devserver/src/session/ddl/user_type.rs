@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::{display_name, system_type};
+use crate::bind::name::display_name;
+use crate::bind::type_name::system_type;
 use crate::bind::{foreign_key_definition, table_definition};
 use crate::catalog::object::Object;
 use crate::catalog::user_type::UserTypeKind;
@@ -24,7 +25,7 @@ impl Session {
             }
             TypeKind::Alias { base, nullable } => match system_type(base)? {
                 Some(base) => UserTypeKind::Alias { base, nullable: nullable.unwrap_or(true) },
-                None => return Err(crate::bind::binder::type_not_found(&base.name)),
+                None => return Err(crate::bind::type_name::type_not_found(&base.name)),
             },
         };
         let undo = self.database.catalog.write().add_type(schema, name, kind)?;

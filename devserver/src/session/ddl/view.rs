@@ -26,7 +26,7 @@ impl Session {
                 self.check_free(&schema, &create.name.name)?;
                 self.new_object_id()
             }
-            (None, Creation::Alter) => return Err(crate::bind::binder::invalid_object(&create.name)),
+            (None, Creation::Alter) => return Err(crate::bind::name::invalid_object(&create.name)),
             (Some(_), _) => return Err(already_there(&create.name.name)),
         };
         self.with_binder(|binder| {

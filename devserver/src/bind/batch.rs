@@ -8,155 +8,31 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::bind::binder::{Binder, system_type};
-use crate::bind::expression::implicit;
+use crate::bind::binder::Binder;
+use crate::bind::cell::Surroundings;
 use crate::bind::foreign_key_definition;
 use crate::bind::label::Labels;
-use crate::bind::{select_into, table_definition};
-use crate::catalog::database::Database;
+use crate::bind::table_definition;
+use crate::bind::type_name::variable_type;
 use crate::catalog::parameter::VariableType;
-use crate::catalog::user_type::{UserType, UserTypeKind};
+use crate::catalog::user_type::UserType;
 use crate::error::{SqlError, SqlResult};
-use crate::execute::session_state::SessionState;
 use crate::plan::batch::{CompiledBatch, ExecuteStep, Step, StepKind};
-use crate::plan::cell::{BoundPlan, Cell, Plan, Source, Uses};
-use crate::plan::change::{BoundAction, OutputPlan};
+use crate::plan::cell::{Cell, Plan, Source};
 use crate::plan::cursor::{CursorSource, CursorStep, Motion};
 use crate::plan::declarations::Declarations;
-use crate::plan::options::PlanOptions;
 use crate::plan::scalar::Scalar;
-use crate::plan::select_statement::SelectStatementPlan;
-use crate::plan::trigger::TriggerTarget;
-use crate::storage::{Latch, TableSchema, fold};
+use crate::storage::fold;
 use crate::tsql::ast::{
     Argument, ArgumentValue, AssignOp, BinaryOp, ColumnRef, CursorDefinition, CursorName, Execute, ExecuteTarget, Expr,
-    Fetch, FetchDirection, Ident, IdentityCheck, InsertSource, RaiseError, SelectStatement, Statement, StatementKind,
-    TriggerEvent, TypeName, VariableDeclaration,
+    Fetch, FetchDirection, Ident, IdentityCheck, InsertSource, RaiseError, Statement, StatementKind,
+    VariableDeclaration,
 };
 use crate::value::{Length, SqlType};
-
-/// What binding needs to know of the world.
-#[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
-    pub database: &'a Database,
-    pub latch: &'a Latch<'a>,
-    pub state: &'a SessionState,
-    /// Names without schema are looked for here first.
-    pub schema: &'a Arc<str>,
-}
-
-impl Surroundings<'_> {
-    /// Binds a cell anew.
-    pub fn bind(self, cell: &Cell, declarations: &Declarations, version: u64) -> SqlResult<Arc<BoundPlan>> {
-        let Surroundings { database, latch, state, schema } = self;
-        let mut binder = Binder::new(database, latch, state, declarations);
-        binder.default_schema = Arc::clone(schema);
-        let plan = bind_source(&mut binder, &cell.source)?;
-        let triggers = bind_fired_triggers(&binder, &plan)?;
-        let bound = Arc::new(BoundPlan {
-            plan,
-            slots: binder.slots,
-            needs: std::mem::take(&mut binder.needs),
-            uses: binder.uses,
-            triggers,
-            version,
-        });
-        // What another session would bind otherwise is not kept.
-        if !binder.uses_temporary && state.identity_insert.is_none() {
-            cell.keep(&bound);
-        }
-        Ok(bound)
-    }
-}
 
 /// A missing table is no reason to refuse the batch, nor is what depends on SET IDENTITY_INSERT.
 fn is_deferred(error: &SqlError) -> bool {
     matches!(error.number, 208 | 544 | 545)
-}
-
-fn bind_source(binder: &mut Binder<'_>, source: &Source) -> SqlResult<Plan> {
-    Ok(match source {
-        Source::Expr(expr, ty) => {
-            let scalar = binder.bind_expr(expr)?;
-            Plan::Scalar(match ty {
-                Some(ty) => implicit(scalar, *ty)?,
-                None => scalar,
-            })
-        }
-        Source::Condition(predicate) => Plan::Condition(binder.bind_condition(predicate)?),
-        Source::Statement(StatementKind::Select(select)) => Plan::Select(bind_select_statement(binder, select)?),
-        Source::Statement(StatementKind::Insert(insert)) => Plan::Insert(Box::new(binder.bind_insert(insert)?)),
-        Source::Statement(StatementKind::Update(update)) => Plan::Update(Box::new(binder.bind_update(update)?)),
-        Source::Statement(StatementKind::Delete(delete)) => Plan::Delete(Box::new(binder.bind_delete(delete)?)),
-        Source::Statement(StatementKind::Merge(merge)) => Plan::Merge(Box::new(binder.bind_merge(merge)?)),
-        Source::Statement(_) => return Err(SqlError::not_supported("this statement in a batch")),
-    })
-}
-
-/// The triggers that a statement fires.
-fn bind_fired_triggers(binder: &Binder<'_>, plan: &Plan) -> SqlResult<Option<TriggerTarget>> {
-    let (schema, events, updated, outputs): (&TableSchema, Vec<TriggerEvent>, Vec<usize>, &[OutputPlan]) = match plan {
-        Plan::Insert(plan) => {
-            let schema = &plan.target.table.schema;
-            (schema, vec![TriggerEvent::Insert], (0..schema.columns.len()).collect(), &plan.output)
-        }
-        Plan::Update(plan) => {
-            let updated = plan.assignments.iter().filter_map(|assignment| assignment.column).collect();
-            (&plan.table.schema, vec![TriggerEvent::Update], updated, &plan.output)
-        }
-        Plan::Delete(plan) => (&plan.table.schema, vec![TriggerEvent::Delete], Vec::new(), &plan.output),
-        Plan::Merge(plan) => {
-            let (mut events, mut updated) = (Vec::new(), Vec::new());
-            for clause in &plan.clauses {
-                match &clause.action {
-                    BoundAction::Insert(..) => events.push(TriggerEvent::Insert),
-                    BoundAction::Delete => events.push(TriggerEvent::Delete),
-                    BoundAction::Update(assignments) => {
-                        events.push(TriggerEvent::Update);
-                        updated.extend(assignments.iter().filter_map(|assignment| assignment.column));
-                    }
-                }
-            }
-            (&plan.table.schema, events, updated, &plan.output)
-        }
-        Plan::Scalar(_) | Plan::Condition(_) | Plan::Select(_) => return Ok(None),
-    };
-    for into in outputs.iter().filter_map(|output| output.into.as_ref()) {
-        binder.check_no_triggers(&into.table.schema)?;
-    }
-    let sends_output = outputs.iter().any(|output| output.into.is_none());
-    let columns = (0..schema.columns.len()).map(|column| updated.contains(&column)).collect();
-    let mut target = binder.bind_triggers(schema, &events, columns, sends_output)?;
-    if let (Some(target), Plan::Merge(_)) = (&mut target, plan) {
-        // A row that a MERGE moves by its clustered key looks like one that was deleted and one that was inserted.
-        let moves = schema.clustered().is_some_and(|index| index.key.iter().any(|key| updated.contains(&key.column)));
-        if moves {
-            return Err(SqlError::not_supported("MERGE that changes the clustered key of a table with triggers"));
-        }
-        target.events.sort();
-        target.events.dedup();
-    }
-    Ok(target)
-}
-
-fn bind_select_statement(binder: &mut Binder<'_>, select: &SelectStatement) -> SqlResult<SelectStatementPlan> {
-    binder.options = PlanOptions::of(&select.options)?;
-    binder.ctes.clone_from(&select.ctes);
-    let bound = binder.bind_query(&select.query, true)?;
-    if binder.uses == Uses::Nothing {
-        // Even `SELECT 1` takes its turn: a result must not be computed in the middle of another session's statement.
-        binder.uses = Uses::Database;
-    }
-    let into = select_into::into_table(select, &bound);
-    let variables = match &bound {
-        crate::bind::query::BoundQuery::Block(block) => {
-            let places: Vec<usize> = block.items.iter().filter_map(|item| item.variable).collect();
-            (!places.is_empty()).then_some(places)
-        }
-        crate::bind::query::BoundQuery::Plan(_) => None,
-    };
-    let query = binder.finish(bound)?;
-    Ok(SelectStatementPlan { query, variables, into })
 }
 
 /// Compiles the statements of a batch, procedure or dynamic text.
@@ -557,20 +433,4 @@ fn only_text(value: &Expr, only: &str, what: &str) -> SqlResult<StepKind> {
 /// `@v op value`.
 fn compound(name: &Ident, op: BinaryOp, value: &Expr) -> Expr {
     Expr::Binary { op, left: Box::new(Expr::Variable(Arc::clone(name))), right: Box::new(value.clone()) }
-}
-
-/// The type of a variable or parameter.
-pub fn variable_type(binder: &Binder<'_>, name: &TypeName) -> SqlResult<VariableType> {
-    if let Some(ty) = system_type(name)? {
-        return Ok(VariableType::Scalar(ty));
-    }
-    match binder.find_user_type(&name.name)? {
-        Some(user_type) => Ok(match &user_type.kind {
-            UserTypeKind::Alias { base, .. } => VariableType::Scalar(*base),
-            UserTypeKind::Table { template, .. } => {
-                VariableType::TableType { user_type: Arc::clone(&user_type), template: Arc::clone(template) }
-            }
-        }),
-        None => Err(crate::bind::binder::type_not_found(&name.name)),
-    }
 }

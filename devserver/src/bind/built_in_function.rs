@@ -1,31 +1,20 @@
 //! Binds function calls: aggregates, window functions, functions about the server and the session, and the scalar
 //! functions of [`crate::value`].
 
-use crate::bind::binder::{Binder, Clause, QueryScope};
-use crate::bind::expression::{implicit, is_null};
+use crate::bind::aggregate::aggregate_function;
+use crate::bind::binder::Binder;
+use crate::bind::conversion::implicit;
 use crate::bind::window::is_window_only;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
+use crate::plan::collation_label::CollationLabel;
 use crate::plan::next_value_forbidden::ForbiddenPlace;
-use crate::plan::query::{AggregateCall, AggregateFunction, SortKey, WindowKind};
-use crate::plan::scalar::{CollationLabel, FunctionNode, Node, Scalar};
+use crate::plan::query::{AggregateFunction, SortKey, WindowKind};
+use crate::plan::scalar::{FunctionNode, Node, Scalar};
 use crate::plan::system_function::{self, SystemFunction};
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, FunctionCall, Ident, OrderItem};
 use crate::value::{self, Argument, Length, SqlType};
-
-fn aggregate_function(name: &str) -> Option<AggregateFunction> {
-    Some(match name {
-        "count" => AggregateFunction::Count,
-        "count_big" => AggregateFunction::CountBig,
-        "sum" => AggregateFunction::Sum,
-        "avg" => AggregateFunction::Avg,
-        "min" => AggregateFunction::Min,
-        "max" => AggregateFunction::Max,
-        "string_agg" => AggregateFunction::StringAgg,
-        _ => return None,
-    })
-}
 
 /// The functions that are functions of SQL Server, but not of the dev server: they are refused as such, so that nobody
 /// takes them for misspelt.
@@ -260,156 +249,6 @@ impl Binder<'_> {
             label: CollationLabel::Coercible,
         })
     }
-
-    fn bind_aggregate(&mut self, call: &FunctionCall, function: AggregateFunction) -> SqlResult<AggregateCall> {
-        let name = call.name.name.to_lowercase();
-        if call.star {
-            if !matches!(function, AggregateFunction::Count | AggregateFunction::CountBig) {
-                return Err(SqlError::new(102, "Incorrect syntax near '*'.").severity(15));
-            }
-            let ty = if function == AggregateFunction::Count { SqlType::Int } else { SqlType::BigInt };
-            return Ok(AggregateCall {
-                function,
-                distinct: false,
-                argument: None,
-                separator: None,
-                order_by: Vec::new(),
-                ty,
-            });
-        }
-        let expected = if function == AggregateFunction::StringAgg { 2 } else { 1 };
-        if call.arguments.len() != expected {
-            return Err(
-                SqlError::new(174, format!("The {name} function requires {expected} argument(s).")).severity(15)
-            );
-        }
-        if is_null(&call.arguments[0]) {
-            return Err(match function {
-                AggregateFunction::StringAgg => {
-                    SqlError::new(8116, "Argument data type NULL is invalid for argument 1 of string_agg function.")
-                }
-                _ => SqlError::new(8117, format!("Operand data type NULL is invalid for {name} operator.")),
-            });
-        }
-        // `SUM(COUNT(*)) OVER ()`: a window function is computed over the groups.
-        let clause = if call.over.is_none() { Some(self.set_clause(Clause::InAggregate)) } else { None };
-        let bound = self.without_next_value(ForbiddenPlace::AggregateArgument, |binder| {
-            binder.bind_aggregate_arguments(call, function)
-        });
-        if let Some(clause) = clause {
-            self.set_clause(clause);
-        }
-        let (argument, separator, order_by) = bound?;
-        if self.scopes.last().is_some() {
-            let own = self.own_slots();
-            let slots = argument.slots();
-            if slots != 0 && slots & own == 0 {
-                return Err(SqlError::not_supported("an aggregate over the columns of an outer query"));
-            }
-        }
-        let ty = match function {
-            AggregateFunction::Count => SqlType::Int,
-            AggregateFunction::CountBig => SqlType::BigInt,
-            AggregateFunction::Sum | AggregateFunction::Avg => sum_type(function, &name, argument.ty)?,
-            AggregateFunction::Min | AggregateFunction::Max => {
-                if argument.ty == SqlType::Bit {
-                    return Err(invalid_operand(&name, argument.ty));
-                }
-                argument.ty
-            }
-            AggregateFunction::StringAgg => match argument.ty {
-                SqlType::NVarChar(Length::Max) | SqlType::VarChar(Length::Max) => argument.ty,
-                ty if ty.is_unicode() => SqlType::NVarChar(Length::Limit(4000)),
-                _ => SqlType::VarChar(Length::Limit(8000)),
-            },
-        };
-        let argument = match function {
-            AggregateFunction::Sum => implicit(argument, ty)?,
-            AggregateFunction::Avg => implicit(argument, ty)?,
-            AggregateFunction::StringAgg if !argument.ty.is_character() => {
-                implicit(argument, SqlType::NVarChar(Length::Limit(4000)))?
-            }
-            _ => argument,
-        };
-        Ok(AggregateCall { function, distinct: call.distinct, argument: Some(argument), separator, order_by, ty })
-    }
-
-    fn bind_aggregate_arguments(
-        &mut self,
-        call: &FunctionCall,
-        function: AggregateFunction,
-    ) -> SqlResult<(Scalar, Option<Scalar>, Vec<SortKey>)> {
-        let argument = self.bind_expr(&call.arguments[0])?;
-        let separator = match function {
-            AggregateFunction::StringAgg => Some(self.bind_expr(&call.arguments[1])?),
-            _ => None,
-        };
-        let order_by = self.bind_order(&call.within_group)?;
-        if !order_by.is_empty() && function != AggregateFunction::StringAgg {
-            return Err(SqlError::new(
-                10757,
-                format!("The function '{}' may not have a WITHIN GROUP clause.", call.name.name),
-            )
-            .severity(15));
-        }
-        Ok((argument, separator, order_by))
-    }
-
-    /// Changes the clause that is being bound; returns the one before.
-    pub fn set_clause(&mut self, clause: Clause) -> Clause {
-        match self.scopes.last_mut() {
-            Some(scope) => std::mem::replace(&mut scope.clause, clause),
-            None => Clause::NoAggregates,
-        }
-    }
-
-    fn push_aggregate(&mut self, call: AggregateCall) -> SqlResult<Scalar> {
-        let clause = self.scopes.last().map_or(Clause::NoAggregates, |scope| scope.clause);
-        match clause {
-            Clause::Aggregates => {}
-            Clause::InAggregate => {
-                return Err(nested_aggregate());
-            }
-            Clause::NoAggregates => {
-                return Err(SqlError::new(
-                    147,
-                    "An aggregate may not appear in the WHERE clause unless it is in a subquery contained in a HAVING \
-                     clause or a select list, and the column being aggregated is an outer reference.",
-                )
-                .severity(15));
-            }
-        }
-        let label = call.argument.as_ref().filter(|_| call.ty.is_character()).map(|argument| argument.label);
-        let ty = call.ty;
-        let nullable = !matches!(call.function, AggregateFunction::Count | AggregateFunction::CountBig);
-        let slot = match self.innermost()?.aggregate_slot {
-            Some(slot) => slot,
-            None => {
-                let slot = self.new_slot()?;
-                self.innermost()?.aggregate_slot = Some(slot);
-                slot
-            }
-        };
-        let scope = self.innermost()?;
-        scope.aggregates.push(call);
-        let ordinal = scope.group_by.len() + scope.aggregates.len() - 1;
-        Ok(Scalar {
-            node: Node::Column { slot, ordinal },
-            ty,
-            nullable,
-            label: label.unwrap_or(CollationLabel::Coercible),
-        })
-    }
-
-    pub(crate) fn innermost(&mut self) -> SqlResult<&mut QueryScope> {
-        self.scopes.last_mut().ok_or_else(|| SqlError::not_supported("an aggregate outside of a query"))
-    }
-}
-
-/// 130: an aggregate or a subquery within an aggregate.
-pub fn nested_aggregate() -> SqlError {
-    SqlError::new(130, "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
-        .severity(15)
 }
 
 /// `(NEWID())`.
@@ -420,24 +259,4 @@ fn is_random(arguments: &[Expr]) -> bool {
 /// Whether an expression gives JSON that JSON_MODIFY puts in as it is.
 fn is_json_fragment(expr: &Expr) -> bool {
     matches!(expr, Expr::Function(call) if matches!(fold(&call.name.name).as_str(), "json_query" | "json_modify"))
-}
-
-fn invalid_operand(name: &str, ty: SqlType) -> SqlError {
-    SqlError::new(8117, format!("Operand data type {} is invalid for {name} operator.", ty.name()))
-}
-
-/// The type of SUM and AVG.
-///
-/// Source: "SUM" and "AVG" (MicrosoftDocs/sql-docs, docs/t-sql/functions/sum-transact-sql.md, avg-transact-sql.md).
-fn sum_type(function: AggregateFunction, name: &str, ty: SqlType) -> SqlResult<SqlType> {
-    match ty {
-        SqlType::TinyInt | SqlType::SmallInt | SqlType::Int => Ok(SqlType::Int),
-        SqlType::BigInt => Ok(SqlType::BigInt),
-        SqlType::Decimal { scale, .. } => {
-            let scale = if function == AggregateFunction::Avg { scale.max(6) } else { scale };
-            Ok(SqlType::Decimal { precision: 38, scale })
-        }
-        SqlType::Real | SqlType::Float => Ok(SqlType::Float),
-        _ => Err(invalid_operand(name, ty)),
-    }
 }

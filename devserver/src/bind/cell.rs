@@ -1,0 +1,115 @@
+//! Binds what a compiled batch keeps: one statement, condition or expression.
+
+use std::sync::Arc;
+
+use crate::bind::binder::Binder;
+use crate::bind::conversion::implicit;
+use crate::bind::select_statement::bind_select_statement;
+use crate::catalog::database::Database;
+use crate::error::{SqlError, SqlResult};
+use crate::execute::session_state::SessionState;
+use crate::plan::cell::{BoundPlan, Cell, Plan, Source};
+use crate::plan::change::{BoundAction, OutputPlan};
+use crate::plan::declarations::Declarations;
+use crate::plan::trigger::TriggerTarget;
+use crate::storage::{Latch, TableSchema};
+use crate::tsql::ast::{StatementKind, TriggerEvent};
+
+/// What binding needs to know of the world.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    pub database: &'a Database,
+    pub latch: &'a Latch<'a>,
+    pub state: &'a SessionState,
+    /// Names without schema are looked for here first.
+    pub schema: &'a Arc<str>,
+}
+
+impl Surroundings<'_> {
+    /// Binds a cell anew.
+    pub fn bind(self, cell: &Cell, declarations: &Declarations, version: u64) -> SqlResult<Arc<BoundPlan>> {
+        let Surroundings { database, latch, state, schema } = self;
+        let mut binder = Binder::new(database, latch, state, declarations);
+        binder.default_schema = Arc::clone(schema);
+        let plan = bind_source(&mut binder, &cell.source)?;
+        let triggers = bind_fired_triggers(&binder, &plan)?;
+        let bound = Arc::new(BoundPlan {
+            plan,
+            slots: binder.slots,
+            needs: std::mem::take(&mut binder.needs),
+            uses: binder.uses,
+            triggers,
+            version,
+        });
+        // What another session would bind otherwise is not kept.
+        if !binder.uses_temporary && state.identity_insert.is_none() {
+            cell.keep(&bound);
+        }
+        Ok(bound)
+    }
+}
+
+fn bind_source(binder: &mut Binder<'_>, source: &Source) -> SqlResult<Plan> {
+    Ok(match source {
+        Source::Expr(expr, ty) => {
+            let scalar = binder.bind_expr(expr)?;
+            Plan::Scalar(match ty {
+                Some(ty) => implicit(scalar, *ty)?,
+                None => scalar,
+            })
+        }
+        Source::Condition(predicate) => Plan::Condition(binder.bind_condition(predicate)?),
+        Source::Statement(StatementKind::Select(select)) => Plan::Select(bind_select_statement(binder, select)?),
+        Source::Statement(StatementKind::Insert(insert)) => Plan::Insert(Box::new(binder.bind_insert(insert)?)),
+        Source::Statement(StatementKind::Update(update)) => Plan::Update(Box::new(binder.bind_update(update)?)),
+        Source::Statement(StatementKind::Delete(delete)) => Plan::Delete(Box::new(binder.bind_delete(delete)?)),
+        Source::Statement(StatementKind::Merge(merge)) => Plan::Merge(Box::new(binder.bind_merge(merge)?)),
+        Source::Statement(_) => return Err(SqlError::not_supported("this statement in a batch")),
+    })
+}
+
+/// The triggers that a statement fires.
+fn bind_fired_triggers(binder: &Binder<'_>, plan: &Plan) -> SqlResult<Option<TriggerTarget>> {
+    let (schema, events, updated, outputs): (&TableSchema, Vec<TriggerEvent>, Vec<usize>, &[OutputPlan]) = match plan {
+        Plan::Insert(plan) => {
+            let schema = &plan.target.table.schema;
+            (schema, vec![TriggerEvent::Insert], (0..schema.columns.len()).collect(), &plan.output)
+        }
+        Plan::Update(plan) => {
+            let updated = plan.assignments.iter().filter_map(|assignment| assignment.column).collect();
+            (&plan.table.schema, vec![TriggerEvent::Update], updated, &plan.output)
+        }
+        Plan::Delete(plan) => (&plan.table.schema, vec![TriggerEvent::Delete], Vec::new(), &plan.output),
+        Plan::Merge(plan) => {
+            let (mut events, mut updated) = (Vec::new(), Vec::new());
+            for clause in &plan.clauses {
+                match &clause.action {
+                    BoundAction::Insert(..) => events.push(TriggerEvent::Insert),
+                    BoundAction::Delete => events.push(TriggerEvent::Delete),
+                    BoundAction::Update(assignments) => {
+                        events.push(TriggerEvent::Update);
+                        updated.extend(assignments.iter().filter_map(|assignment| assignment.column));
+                    }
+                }
+            }
+            (&plan.table.schema, events, updated, &plan.output)
+        }
+        Plan::Scalar(_) | Plan::Condition(_) | Plan::Select(_) => return Ok(None),
+    };
+    for into in outputs.iter().filter_map(|output| output.into.as_ref()) {
+        binder.check_no_triggers(&into.table.schema)?;
+    }
+    let sends_output = outputs.iter().any(|output| output.into.is_none());
+    let columns = (0..schema.columns.len()).map(|column| updated.contains(&column)).collect();
+    let mut target = binder.bind_triggers(schema, &events, columns, sends_output)?;
+    if let (Some(target), Plan::Merge(_)) = (&mut target, plan) {
+        // A row that a MERGE moves by its clustered key looks like one that was deleted and one that was inserted.
+        let moves = schema.clustered().is_some_and(|index| index.key.iter().any(|key| updated.contains(&key.column)));
+        if moves {
+            return Err(SqlError::not_supported("MERGE that changes the clustered key of a table with triggers"));
+        }
+        target.events.sort();
+        target.events.dedup();
+    }
+    Ok(target)
+}

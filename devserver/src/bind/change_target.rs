@@ -1,0 +1,229 @@
+//! The table whose rows UPDATE and DELETE change, among the tables of their FROM clause.
+
+use crate::bind::binder::Binder;
+use crate::bind::query_scope::{VisibleColumn, VisibleSource};
+use crate::error::{SqlError, SqlResult};
+use crate::plan::next_value_forbidden::ForbiddenPlace;
+use crate::plan::query::{Limit, Operator, TableHandle, TableLocation};
+use crate::plan::relation::Relation;
+use crate::plan::scalar::slot_bit;
+use crate::plan::table_hints::{Access, TableHints};
+use crate::storage::fold;
+use crate::tsql::ast::{ColumnRef, Ident, ObjectName, TableSource, TargetName};
+use std::sync::Arc;
+
+/// The target of an UPDATE or DELETE in its FROM clause.
+pub(super) struct Target {
+    pub(super) relation: Relation,
+    pub(super) slot: usize,
+    pub(super) table: TableHandle,
+    /// The columns by which the statement knows the target: the table's or the CTE's.
+    pub(super) columns: Vec<VisibleColumn>,
+    pub(super) may_repeat: bool,
+}
+
+fn reads_table(relation: &mut Relation, place: TableLocation) -> bool {
+    let mut slots = Vec::new();
+    relation.table_slots(&mut slots);
+    slots.into_iter().any(|slot| relation.table_in(slot).is_some_and(|table| table.table.place == place))
+}
+
+/// WHERE CURRENT OF, which stands alone.
+pub(super) fn current_row(slot: usize, from: &[TableSource], limit: &Limit) -> SqlResult<Operator> {
+    if !from.is_empty() || !limit.is_none() {
+        return Err(SqlError::not_supported("WHERE CURRENT OF together with FROM or TOP"));
+    }
+    Ok(Operator::Current { slot })
+}
+
+pub(crate) fn read_only_table(name: &str) -> SqlError {
+    SqlError::new(10700, format!("The table-valued parameter \"{name}\" is READONLY and cannot be modified."))
+}
+
+pub(crate) fn assigned_twice(column: &str) -> SqlError {
+    SqlError::new(
+        264,
+        format!(
+            "The column name '{column}' is specified more than once in the SET clause or column list of an INSERT. A \
+             column cannot be assigned more than one value in the same clause. Modify the clause to make sure that a \
+             column is updated only once. If this statement updates or inserts columns into a view, column aliasing can \
+             conceal the duplication in your code."
+        ),
+    )
+}
+
+pub(crate) fn computed_column(name: &str) -> SqlError {
+    SqlError::new(
+        271,
+        format!(
+            "The column \"{name}\" cannot be modified because it is either a computed column or is the result of a \
+             UNION operator."
+        ),
+    )
+}
+
+impl Binder<'_> {
+    /// Finds the target of an UPDATE or DELETE among the tables of its FROM clause, or makes it one.
+    pub(super) fn bind_target(
+        &mut self,
+        name: &TargetName,
+        hints: &[crate::tsql::ast::TableHint],
+        from: &[TableSource],
+        columns_changed: &[&ColumnRef],
+    ) -> SqlResult<Target> {
+        let own_source;
+        let (sources, position): (&[TableSource], Option<usize>) = if from.is_empty() {
+            own_source = [match name {
+                TargetName::Table(name) => TableSource::Table { name: name.clone(), alias: None, hints: Vec::new() },
+                TargetName::Variable(name) => TableSource::Variable { name: Arc::clone(name), alias: None },
+            }];
+            (&own_source, Some(0))
+        } else {
+            (from, None)
+        };
+        let mut relation = self.without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_from(sources))?;
+        let position = match position {
+            Some(position) => position,
+            None => match self.find_target_source(name)? {
+                Some(position) => position,
+                None => {
+                    // The target stands beside the FROM clause: each of its rows meets each of FROM's.
+                    let mut target = self.bind_from(&[match name {
+                        TargetName::Table(name) => {
+                            TableSource::Table { name: name.clone(), alias: None, hints: Vec::new() }
+                        }
+                        TargetName::Variable(name) => TableSource::Variable { name: Arc::clone(name), alias: None },
+                    }])?;
+                    let mut slots = Vec::new();
+                    target.table_slots(&mut slots);
+                    let place = slots.first().and_then(|slot| target.table_in(*slot)).map(|table| table.table.place);
+                    if place.is_some_and(|place| reads_table(&mut relation, place)) {
+                        return Err(SqlError::not_supported(
+                            "a target that stands in the FROM clause under an alias: name the alias as the target",
+                        ));
+                    }
+                    relation = Relation::Join(Box::new(crate::plan::relation::JoinRelation {
+                        kind: crate::tsql::ast::JoinKind::Cross,
+                        hint: None,
+                        left: target,
+                        right: relation,
+                        on: Vec::new(),
+                    }));
+                    self.scope().sources.len() - 1
+                }
+            },
+        };
+        let source = self.scope().sources[position].clone();
+        let not_updatable = || {
+            SqlError::new(
+                4405,
+                format!(
+                    "View or function '{}' is not updatable because the modification affects multiple base tables.",
+                    source.name
+                ),
+            )
+        };
+        if !source.updatable {
+            return Err(SqlError::not_supported(format!(
+                "changing rows through '{}', which has DISTINCT, GROUP BY or a set operation",
+                source.name
+            )));
+        }
+        let slot = if columns_changed.is_empty() {
+            let mut slots = Vec::new();
+            relation.table_slots(&mut slots);
+            slots.retain(|slot| source.slots & slot_bit(*slot) != 0);
+            match slots[..] {
+                [slot] => slot,
+                _ => return Err(not_updatable()),
+            }
+        } else {
+            let mut found: Option<usize> = None;
+            for column in columns_changed {
+                let (slot, _) = self.target_column(&source, column)?;
+                if found.is_some_and(|found| found != slot) {
+                    return Err(not_updatable());
+                }
+                found = Some(slot);
+            }
+            found.ok_or_else(not_updatable)?
+        };
+        let is_joined = {
+            let mut widths = Vec::new();
+            relation.widths(&mut widths);
+            widths.len() > 1
+        };
+        let Some(table) = relation.table_in(slot) else { return Err(not_updatable()) };
+        table.access = Access::Change;
+        table.hints.check_target_in_from()?;
+        // "The … query optimizer ignores the READUNCOMMITTED and NOLOCK hints in the FROM clause that apply to the
+        // target table."
+        if table.hints.isolation == Some(crate::tsql::ast::IsolationLevel::ReadUncommitted) {
+            table.hints.isolation = None;
+        }
+        if !hints.is_empty() {
+            table.hints = TableHints::of_target(hints)?;
+        }
+        let handle = table.table.clone();
+        if let TargetName::Variable(name) = name
+            && self.declarations.table(name).is_ok_and(|(_, variable)| variable.read_only)
+        {
+            return Err(read_only_table(name));
+        }
+        Ok(Target { relation, slot, table: handle, columns: source.columns, may_repeat: is_joined })
+    }
+
+    /// The column of a table that is changed under a name of the target.
+    pub(crate) fn target_column(&self, source: &VisibleSource, column: &ColumnRef) -> SqlResult<(usize, usize)> {
+        if let Some(table) = &column.table
+            && !crate::bind::query_scope::names_source(table, source)
+        {
+            return Err(SqlError::new(
+                4104,
+                format!(
+                    "The multi-part identifier \"{}.{}\" could not be bound.",
+                    crate::bind::name::display_name(table),
+                    column.name
+                ),
+            ));
+        }
+        let name = fold(&column.name);
+        match source.columns.iter().find(|column| fold(&column.name) == name) {
+            Some(found) => match found.scalar.as_column() {
+                Some(place) => Ok(place),
+                None => Err(SqlError::new(
+                    4406,
+                    format!(
+                        "Update or insert of view or function '{}' failed because it contains a derived or constant \
+                         field.",
+                        source.name
+                    ),
+                )),
+            },
+            None => Err(SqlError::new(207, format!("Invalid column name '{}'.", column.name))),
+        }
+    }
+
+    /// The FROM element that the target's name means: an alias, or a table without alias.
+    fn find_target_source(&mut self, name: &TargetName) -> SqlResult<Option<usize>> {
+        let (wanted, schema): (&str, Option<&Ident>) = match name {
+            TargetName::Table(ObjectName { schema, name, .. }) => (name, schema.as_ref()),
+            TargetName::Variable(name) => (name, None),
+        };
+        let folded = fold(wanted);
+        let scope = self.scope();
+        let mut matches = scope.sources.iter().enumerate().filter(|(_, source)| {
+            fold(&source.name) == folded
+                && match (schema, &source.schema) {
+                    (Some(a), Some(b)) => fold(a) == fold(b),
+                    (Some(_), None) => false,
+                    (None, _) => true,
+                }
+        });
+        match (matches.next(), matches.next()) {
+            (Some((position, _)), None) => Ok(Some(position)),
+            (Some(_), Some(_)) => Err(SqlError::new(8154, format!("The table '{wanted}' is ambiguous."))),
+            (None, _) => Ok(None),
+        }
+    }
+}

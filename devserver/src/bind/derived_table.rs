@@ -1,0 +1,173 @@
+//! Derived tables, and all else in FROM whose columns get new names.
+
+use std::sync::Arc;
+
+use crate::bind::binder::Binder;
+use crate::bind::block::{Block, BoundQuery};
+use crate::bind::conversion::{column_types, implicit};
+use crate::bind::query_scope::{VisibleColumn, VisibleSource};
+use crate::error::{SqlError, SqlResult};
+use crate::plan::query::OutputColumn;
+use crate::plan::relation::{BlockRelation, Relation};
+use crate::plan::scalar::{Scalar, slot_bit};
+use crate::storage::fold;
+use crate::tsql::ast::{Expr, Ident};
+
+/// Gives the columns the names written behind the alias; 8155 where one has none, 8156 for one that is there twice.
+pub(crate) fn rename(
+    mut visible: Vec<VisibleColumn>,
+    alias: &Ident,
+    columns: &[Ident],
+) -> SqlResult<Vec<VisibleColumn>> {
+    if !columns.is_empty() {
+        if columns.len() != visible.len() {
+            let (number, fewer_more) = if columns.len() < visible.len() { (8158, "more") } else { (8159, "fewer") };
+            return Err(SqlError::new(
+                number,
+                format!("'{alias}' has {fewer_more} columns than were specified in the column list."),
+            ));
+        }
+        for (column, name) in visible.iter_mut().zip(columns) {
+            column.name = Arc::clone(name);
+        }
+    }
+    for (position, column) in visible.iter().enumerate() {
+        if column.name.is_empty() {
+            return Err(SqlError::new(
+                8155,
+                format!("No column name was specified for column {} of '{alias}'.", position + 1),
+            ));
+        }
+        let name = fold(&column.name);
+        if visible[..position].iter().any(|other| fold(&other.name) == name) {
+            return Err(SqlError::new(
+                8156,
+                format!("The column '{}' was specified multiple times for '{alias}'.", column.name),
+            ));
+        }
+    }
+    Ok(visible)
+}
+
+impl Binder<'_> {
+    /// Gives a bound query a name in the innermost scope.
+    pub(super) fn add_derived(
+        &mut self,
+        bound: BoundQuery,
+        alias: &Ident,
+        columns: &[Ident],
+        mergeable: bool,
+    ) -> SqlResult<Relation> {
+        match bound {
+            BoundQuery::Block(block) if mergeable && block.is_mergeable() => self.merge_block(*block, alias, columns),
+            bound => {
+                let plan = self.finish(bound)?;
+                let slot = self.add_result(&plan.columns, alias, columns, alias)?;
+                Ok(Relation::Derived { slot, query: Arc::new(plan) })
+            }
+        }
+    }
+
+    /// Makes the columns of a query's result visible in the innermost scope, and gives the slot they stand in.
+    /// `query`: what messages call the query whose columns get the names of `list`.
+    pub(crate) fn add_result(
+        &mut self,
+        columns: &[OutputColumn],
+        query: &Ident,
+        list: &[Ident],
+        alias: &Ident,
+    ) -> SqlResult<usize> {
+        let slot = self.new_slot()?;
+        let columns = rename(Binder::output_columns(columns, slot), query, list)?;
+        self.add_visible(alias, columns, slot)?;
+        Ok(slot)
+    }
+
+    /// Makes columns that no statement can change visible under a name.
+    pub(crate) fn add_visible(&mut self, alias: &Ident, columns: Vec<VisibleColumn>, slot: usize) -> SqlResult<()> {
+        self.add_source(VisibleSource {
+            name: Arc::clone(alias),
+            schema: None,
+            columns,
+            slots: slot_bit(slot),
+            updatable: false,
+        })
+    }
+
+    fn merge_block(&mut self, block: Block, alias: &Ident, columns: &[Ident]) -> SqlResult<Relation> {
+        let mut visible = Vec::with_capacity(block.items.len());
+        for item in &block.items {
+            visible.push(VisibleColumn {
+                name: Arc::clone(&item.name),
+                scalar: item.scalar.clone(),
+                identity: item.identity,
+            });
+        }
+        let visible = rename(visible, alias, columns)?;
+        let window = block.windows;
+        let relation = if block.conditions.is_empty() && window.is_none() && block.limit.is_none() {
+            block.relation
+        } else {
+            Relation::Block(Box::new(BlockRelation {
+                input: block.relation,
+                conditions: block.conditions,
+                window,
+                sort: block.sort,
+                limit: block.limit,
+            }))
+        };
+        self.add_source(VisibleSource {
+            name: Arc::clone(alias),
+            schema: None,
+            columns: visible,
+            slots: relation.slots(),
+            updatable: true,
+        })?;
+        Ok(relation)
+    }
+
+    pub(super) fn bind_values(&mut self, rows: &[Vec<Expr>], alias: &Ident, columns: &[Ident]) -> SqlResult<Relation> {
+        let width = rows.first().map_or(0, Vec::len);
+        let mut bound: Vec<Vec<Scalar>> = Vec::with_capacity(rows.len());
+        for row in rows {
+            if row.len() != width {
+                return Err(SqlError::new(
+                    10709,
+                    "The number of columns for each row in a table value constructor must be the same.",
+                )
+                .severity(15));
+            }
+            let mut values = Vec::with_capacity(width);
+            for expr in row {
+                values.push(self.bind_expr(expr)?);
+            }
+            bound.push(values);
+        }
+        let types = column_types(&bound, width)?;
+        let slot = self.new_slot()?;
+        let mut visible = Vec::with_capacity(width);
+        for (ordinal, ty) in types.iter().enumerate() {
+            let nullable = bound.iter().any(|row| row[ordinal].nullable);
+            visible.push(VisibleColumn {
+                name: "".into(),
+                scalar: Scalar {
+                    node: crate::plan::scalar::Node::Column { slot, ordinal },
+                    ty: *ty,
+                    nullable,
+                    label: crate::plan::collation_label::CollationLabel::Coercible,
+                },
+                identity: false,
+            });
+        }
+        self.add_visible(alias, rename(visible, alias, columns)?, slot)?;
+        let mut rows = Vec::with_capacity(bound.len());
+        for row in bound {
+            let mut values = Vec::with_capacity(width);
+            for (value, ty) in row.into_iter().zip(&types) {
+                values.push(implicit(value, *ty)?);
+            }
+            rows.push(values);
+        }
+        Ok(Relation::Values { slot, width, rows })
+    }
+}

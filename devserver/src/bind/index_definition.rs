@@ -1,0 +1,187 @@
+//! Indexes as they are defined.
+
+use std::sync::Arc;
+
+use crate::error::{SqlError, SqlResult};
+use crate::storage::{
+    CLUSTERED, Filter, FilterOperator, FilterTerm, Index, IndexOptions, KeyColumn, TableSchema, Uniqueness,
+};
+use crate::tsql::ast::{self, CompareOp, Expr, Ident, IndexColumn, IndexOption, InlineIndex, Predicate};
+use crate::value::{self, Value};
+
+pub(super) fn inline_index(schema: &TableSchema, index: &InlineIndex) -> SqlResult<Index> {
+    let key = key_columns(schema, &index.columns)?;
+    let included = included_columns(schema, &index.include)?;
+    let filter = match &index.filter {
+        Some(filter) => Some(bind_filter(schema, &index.name, filter)?),
+        None => None,
+    };
+    Ok(Index {
+        id: if index.clustered { CLUSTERED } else { 0 },
+        name: Arc::clone(&index.name),
+        key,
+        uniqueness: if index.unique { Uniqueness::Index } else { Uniqueness::None },
+        included,
+        filter,
+        options: index_options(&index.options)?,
+    })
+}
+
+/// The options of a new index; those that would change what it does, and are not known here, are refused.
+pub fn index_options(options: &[IndexOption]) -> SqlResult<IndexOptions> {
+    let mut result = IndexOptions::default();
+    set_index_options(&mut result, options)?;
+    Ok(result)
+}
+
+/// Changes those options that are named.
+pub fn set_index_options(result: &mut IndexOptions, options: &[IndexOption]) -> SqlResult<()> {
+    for option in options {
+        match option {
+            IndexOption::IgnoreDupKey(on) => result.ignore_dup_key = *on,
+            IndexOption::AllowPageLocks(on) => result.allow_page_locks = *on,
+            IndexOption::StatisticsNoRecompute(on) => result.statistics_norecompute = *on,
+            IndexOption::OptimizeForSequentialKey(on) => result.optimize_for_sequential_key = *on,
+            IndexOption::AllowRowLocks(false) => return Err(SqlError::not_supported("ALLOW_ROW_LOCKS = OFF")),
+            // How pages are filled, sorted and compressed, and how an index is built: there are no pages here.
+            IndexOption::PadIndex(_)
+            | IndexOption::FillFactor(_)
+            | IndexOption::SortInTempdb(_)
+            | IndexOption::StatisticsIncremental(_)
+            | IndexOption::DropExisting(_)
+            | IndexOption::Online(_)
+            | IndexOption::AllowRowLocks(true)
+            | IndexOption::MaxDop(_)
+            | IndexOption::DataCompression(_) => {}
+        }
+    }
+    Ok(())
+}
+
+pub fn key_columns(schema: &TableSchema, columns: &[IndexColumn]) -> SqlResult<Vec<KeyColumn>> {
+    let mut key: Vec<KeyColumn> = Vec::with_capacity(columns.len());
+    for column in columns {
+        let ordinal = index_column(schema, &column.name)?;
+        if schema.columns[ordinal].sql_type.is_max() {
+            return Err(SqlError::new(
+                1919,
+                format!(
+                    "Column '{}' in table '{}' is of a type that is invalid for use as a key column in an index.",
+                    column.name, schema.name
+                ),
+            ));
+        }
+        if key.iter().any(|other| other.column == ordinal) {
+            return Err(SqlError::new(
+                1909,
+                format!(
+                    "Cannot use duplicate column names in index. Column name '{}' listed more than once.",
+                    column.name
+                ),
+            ));
+        }
+        key.push(KeyColumn { column: ordinal, descending: column.descending });
+    }
+    Ok(key)
+}
+
+pub fn included_columns(schema: &TableSchema, names: &[Ident]) -> SqlResult<Vec<usize>> {
+    let mut included = Vec::with_capacity(names.len());
+    for name in names {
+        included.push(index_column(schema, name)?);
+    }
+    Ok(included)
+}
+
+fn index_column(schema: &TableSchema, name: &str) -> SqlResult<usize> {
+    schema
+        .column_named(name)
+        .ok_or_else(|| SqlError::new(1911, format!("Column name '{name}' does not exist in the target table or view.")))
+}
+
+/// The WHERE of a filtered index.
+pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> SqlResult<Filter> {
+    let incorrect = || {
+        SqlError::new(
+            10735,
+            format!(
+                "Incorrect WHERE clause for filtered index '{index}' on table '{}.{}'.",
+                schema.schema, schema.name
+            ),
+        )
+    };
+    let filter_column = |name: &str| {
+        let column = index_column(schema, name)?;
+        if schema.columns[column].computed.is_some() {
+            return Err(SqlError::new(
+                10609,
+                format!(
+                    "Filtered index '{index}' cannot be created on table '{}.{}' because the column '{name}' in the filter \
+                     expression is a computed column. Rewrite the filter expression so that it does not include this \
+                     column.",
+                    schema.schema, schema.name
+                ),
+            ));
+        }
+        Ok(column)
+    };
+    let mut terms = Vec::new();
+    let conditions = match &filter.condition {
+        Predicate::And(conditions) => conditions.as_slice(),
+        other => std::slice::from_ref(other),
+    };
+    for condition in conditions {
+        terms.push(match condition {
+            Predicate::Compare { op, left: Expr::Column(column), right } => {
+                let column = filter_column(&column.name)?;
+                let constant = filter_constant(schema, column, right)?.ok_or_else(incorrect)?;
+                let operator = match op {
+                    CompareOp::Equal => FilterOperator::Equal,
+                    CompareOp::NotEqual => FilterOperator::NotEqual,
+                    CompareOp::Less => FilterOperator::Less,
+                    CompareOp::LessOrEqual => FilterOperator::LessOrEqual,
+                    CompareOp::Greater => FilterOperator::Greater,
+                    CompareOp::GreaterOrEqual => FilterOperator::GreaterOrEqual,
+                };
+                FilterTerm::Compare { column, operator, constant }
+            }
+            Predicate::InList { negated: false, value: Expr::Column(column), list } => {
+                let column = filter_column(&column.name)?;
+                let mut constants = Vec::with_capacity(list.len());
+                for item in list {
+                    constants.push(filter_constant(schema, column, item)?.ok_or_else(incorrect)?);
+                }
+                FilterTerm::In { column, constants }
+            }
+            Predicate::IsNull { negated, value: Expr::Column(column) } => {
+                let column = filter_column(&column.name)?;
+                if *negated { FilterTerm::IsNotNull { column } } else { FilterTerm::IsNull { column } }
+            }
+            _ => return Err(incorrect()),
+        });
+    }
+    Ok(Filter { terms, text: Arc::clone(&filter.text) })
+}
+
+/// A constant of the column's type; `None` for what is no constant.
+fn filter_constant(schema: &TableSchema, column: usize, expr: &Expr) -> SqlResult<Option<Value>> {
+    let scalar = match expr {
+        Expr::Literal(literal) => crate::bind::expression::literal(literal)?,
+        Expr::Unary { op: ast::UnaryOp::Minus, operand } => match &**operand {
+            Expr::Literal(literal) => {
+                let scalar = crate::bind::expression::literal(literal)?;
+                let Some(constant) = scalar.as_constant() else { return Ok(None) };
+                let negative = value::unary(value::UnaryOp::Minus, constant, scalar.ty)?;
+                crate::plan::scalar::Scalar::constant(negative, scalar.ty)
+            }
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    match scalar.as_constant() {
+        None | Some(Value::Null) => Ok(None),
+        Some(constant) => {
+            value::convert(constant.clone(), scalar.ty, schema.columns[column].sql_type, None, false).map(Some)
+        }
+    }
+}

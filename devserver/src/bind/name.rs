@@ -1,0 +1,203 @@
+//! What the names of tables and columns mean.
+
+use std::sync::Arc;
+
+use crate::bind::binder::Binder;
+use crate::bind::query_scope::{names_source, same_name};
+use crate::catalog::catalog::DBO;
+use crate::catalog::object::{Object, View};
+use crate::catalog::system_view::SystemView;
+use crate::error::{SqlError, SqlResult};
+use crate::plan::cell::Uses;
+use crate::plan::query::{TableHandle, TableLocation};
+use crate::plan::scalar::Scalar;
+use crate::storage::{ObjectId, fold};
+use crate::tsql::ast::{ColumnRef, ObjectName};
+
+/// What a table name means.
+pub enum ResolvedTable {
+    Table(TableHandle),
+    View(Arc<View>),
+    System(SystemView),
+}
+
+/// A name as messages show it: the parts as written, joined by points.
+pub fn display_name(name: &ObjectName) -> String {
+    let mut text = String::new();
+    let parts = [&name.server, &name.database, &name.schema];
+    for part in parts {
+        match part {
+            Some(part) => {
+                text.push_str(part);
+                text.push('.');
+            }
+            None if !text.is_empty() => text.push('.'),
+            None => {}
+        }
+    }
+    text.push_str(&name.name);
+    text
+}
+
+pub fn invalid_object(name: &ObjectName) -> SqlError {
+    SqlError::new(208, format!("Invalid object name '{}'.", display_name(name)))
+}
+
+impl Binder<'_> {
+    /// The schemas in which a name without schema is looked for.
+    pub(super) fn schemas_to_search(&self, name: &ObjectName) -> SqlResult<Vec<Arc<str>>> {
+        if name.server.is_some() {
+            return Err(SqlError::not_supported("linked servers"));
+        }
+        if let Some(database) = &name.database
+            && fold(database) != fold(&self.database.name)
+        {
+            return Err(SqlError::not_supported(format!(
+                "the name {}: objects of other databases than the current one",
+                display_name(name)
+            )));
+        }
+        if let Some(schema) = &name.schema {
+            return Ok(vec![Arc::clone(schema)]);
+        }
+        let own = Arc::clone(&self.default_schema);
+        if fold(&own) == DBO { Ok(vec![own]) } else { Ok(vec![own, DBO.into()]) }
+    }
+
+    /// The permanent or temporary table of a name.
+    pub fn find_table(&mut self, name: &ObjectName) -> SqlResult<Option<ObjectId>> {
+        self.uses = Uses::Database;
+        if name.name.starts_with('#') {
+            if name.database.as_deref().is_some_and(|database| fold(database) != "tempdb") {
+                return Err(SqlError::not_supported(format!("the name {}", display_name(name))));
+            }
+            self.uses_temporary = true;
+            return Ok(self.state.temporary_table(&name.name));
+        }
+        for schema in self.schemas_to_search(name)? {
+            if let Some(id) = self.latch.find_table(&schema, &name.name) {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
+    pub fn find_object(&self, name: &ObjectName) -> SqlResult<Option<Object>> {
+        let catalog = self.database.catalog.read();
+        for schema in self.schemas_to_search(name)? {
+            if let Some(object) = catalog.object(&schema, &name.name) {
+                return Ok(Some(object.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    pub fn table_handle(&self, id: ObjectId) -> SqlResult<TableHandle> {
+        match self.latch.schema(id) {
+            Some(schema) => Ok(TableHandle { schema: Arc::clone(schema), place: TableLocation::Stored(id) }),
+            None => Err(SqlError::new(208, "Invalid object name.")),
+        }
+    }
+
+    /// What a name in FROM means, CTEs excepted; 208.
+    pub fn resolve_table(&mut self, name: &ObjectName) -> SqlResult<ResolvedTable> {
+        self.uses = Uses::Database;
+        if let Some(schema) = &name.schema {
+            let schema = fold(schema);
+            if schema == "sys" || schema == "information_schema" {
+                return match SystemView::find(&schema, &name.name) {
+                    Some(view) => Ok(ResolvedTable::System(view)),
+                    None => Err(SqlError::not_supported(format!("the system view {}", display_name(name)))),
+                };
+            }
+        }
+        if let Some(id) = self.find_table(name)? {
+            return Ok(ResolvedTable::Table(self.table_handle(id)?));
+        }
+        match self.find_object(name)? {
+            Some(Object::View(view)) => Ok(ResolvedTable::View(view)),
+            Some(Object::Synonym(synonym)) => match self.find_object(&synonym.target)? {
+                // "A synonym cannot be the base object for another synonym."
+                Some(Object::Synonym(_)) => {
+                    Err(SqlError::new(5313, format!("Synonym '{}' refers to an invalid object.", display_name(name))))
+                }
+                _ => self.resolve_table(&synonym.target),
+            },
+            _ => match crate::catalog::view::list::find_compatible(name.schema.as_deref(), &name.name) {
+                Some(view) => Ok(ResolvedTable::System(SystemView::Catalog(view))),
+                None => Err(invalid_object(name)),
+            },
+        }
+    }
+
+    /// A stored table that is changed; 208, and 4405-like refusals for what is no table.
+    pub fn resolve_base_table(&mut self, name: &ObjectName) -> SqlResult<TableHandle> {
+        match self.resolve_table(name)? {
+            ResolvedTable::Table(handle) => Ok(handle),
+            ResolvedTable::View(_) => Err(SqlError::not_supported(format!("changing the view {}", display_name(name)))),
+            ResolvedTable::System(_) => Err(SqlError::new(259, "Ad hoc updates to system catalogs are not allowed.")),
+        }
+    }
+
+    /// A column by name: in the innermost query that has one. 207, 209, 4104.
+    pub fn resolve_column(&mut self, column: &ColumnRef) -> SqlResult<Scalar> {
+        let name = fold(&column.name);
+        let mut table_known = false;
+        let mut found: Option<Scalar> = None;
+        let mut distance = 0;
+        'scopes: for (of, scope) in self.scopes.iter().rev().enumerate() {
+            distance = of;
+            for source in &scope.sources[scope.visible_from..] {
+                if let Some(table) = &column.table {
+                    if !names_source(table, source) {
+                        continue;
+                    }
+                    table_known = true;
+                }
+                for candidate in &source.columns {
+                    if !same_name(&candidate.name, &name) {
+                        continue;
+                    }
+                    if found.is_some() {
+                        return Err(SqlError::new(209, format!("Ambiguous column name '{}'.", column.name)));
+                    }
+                    found = Some(candidate.scalar.clone());
+                }
+            }
+            if found.is_some() || table_known {
+                break 'scopes;
+            }
+        }
+        match found {
+            Some(scalar) => {
+                self.note_used(&scalar);
+                if distance > 0 {
+                    self.outer_columns.push(scalar.clone());
+                }
+                Ok(scalar)
+            }
+            None => Err(match &column.table {
+                Some(table) if !table_known => SqlError::new(
+                    4104,
+                    format!(
+                        "The multi-part identifier \"{}.{}\" could not be bound.",
+                        display_name(table),
+                        column.name
+                    ),
+                ),
+                // Its views have fewer columns than SQL Server's.
+                _ if self.reaches_system_view(column) => {
+                    SqlError::not_supported(format!("the column '{}', which may be one of a system view", column.name))
+                }
+                _ => SqlError::new(207, format!("Invalid column name '{}'.", column.name)),
+            }),
+        }
+    }
+
+    fn reaches_system_view(&self, column: &ColumnRef) -> bool {
+        let sources = self.scopes.iter().flat_map(|scope| &scope.sources[scope.visible_from..]);
+        sources
+            .filter(|source| column.table.as_ref().is_none_or(|table| names_source(table, source)))
+            .any(|source| source.slots & self.system_slots != 0)
+    }
+}

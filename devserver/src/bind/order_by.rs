@@ -1,0 +1,96 @@
+//! Binds ORDER BY.
+
+use crate::bind::binder::Binder;
+use crate::bind::block::Item;
+use crate::error::{SqlError, SqlResult};
+use crate::plan::query::{OutputColumn, OutputSort, SortKey};
+use crate::storage::fold;
+use crate::tsql::ast::{Expr, Literal, OrderItem};
+
+fn bad_position(position: usize) -> SqlError {
+    SqlError::new(
+        108,
+        format!("The ORDER BY position number {position} is out of range of the number of items in the select list."),
+    )
+    .severity(15)
+}
+
+/// ORDER BY of a set operation: by name or position of a result column.
+pub(super) fn output_sort(order_by: &[OrderItem], columns: &[OutputColumn]) -> SqlResult<Vec<OutputSort>> {
+    let mut sort = Vec::with_capacity(order_by.len());
+    for item in order_by {
+        let column = match &item.expr {
+            Expr::Literal(Literal::Int(position)) => {
+                let position = usize::try_from(*position).unwrap_or(0);
+                if position == 0 || position > columns.len() {
+                    return Err(bad_position(position));
+                }
+                position - 1
+            }
+            Expr::Column(column) if column.table.is_none() => {
+                let name = fold(&column.name);
+                match columns.iter().position(|column| fold(&column.name) == name) {
+                    Some(position) => position,
+                    None => return Err(SqlError::new(207, format!("Invalid column name '{}'.", column.name))),
+                }
+            }
+            _ => {
+                return Err(SqlError::new(
+                    104,
+                    "ORDER BY items must appear in the select list if the statement contains a UNION, INTERSECT or \
+                     EXCEPT operator.",
+                )
+                .severity(15));
+            }
+        };
+        sort.push(OutputSort { column, descending: item.descending });
+    }
+    Ok(sort)
+}
+
+impl Binder<'_> {
+    pub(super) fn bind_order_by(&mut self, order_by: &[OrderItem], items: &[Item]) -> SqlResult<Vec<SortKey>> {
+        let mut sort: Vec<SortKey> = Vec::with_capacity(order_by.len());
+        for item in order_by {
+            let scalar = match &item.expr {
+                Expr::Literal(Literal::Int(position)) => {
+                    let position = usize::try_from(*position).unwrap_or(0);
+                    match position.checked_sub(1).and_then(|position| items.get(position)) {
+                        Some(item) => item.scalar.clone(),
+                        None => return Err(bad_position(position)),
+                    }
+                }
+                Expr::Literal(_) => {
+                    return Err(SqlError::new(
+                        408,
+                        "A constant expression was encountered in the ORDER BY list, position 1.",
+                    ));
+                }
+                Expr::Column(column) if column.table.is_none() => {
+                    let name = fold(&column.name);
+                    let mut named = items.iter().filter(|item| fold(&item.name) == name);
+                    match (named.next(), named.next()) {
+                        (Some(item), None) => item.scalar.clone(),
+                        (Some(first), Some(second)) if !first.scalar.same_as(&second.scalar) => {
+                            return Err(SqlError::new(209, format!("Ambiguous column name '{}'.", column.name)));
+                        }
+                        (Some(item), Some(_)) => item.scalar.clone(),
+                        (None, _) => self.bind_expr(&item.expr)?,
+                    }
+                }
+                expr => self.bind_expr(expr)?,
+            };
+            let repeated = sort.iter().any(|key| key.scalar.same_as(&scalar) && scalar.as_column().is_some());
+            if repeated {
+                return Err(SqlError::new(
+                    169,
+                    "A column has been specified more than once in the order by list. Columns in the order by list \
+                     must be unique.",
+                )
+                .severity(15));
+            }
+            sort.push(SortKey { scalar, descending: item.descending });
+        }
+        Ok(sort)
+    }
+}

@@ -1,0 +1,96 @@
+//! Binds select lists.
+
+use std::sync::Arc;
+
+use crate::bind::binder::Binder;
+use crate::bind::block::Item;
+use crate::bind::query_scope::{VisibleColumn, names_source};
+use crate::error::{SqlError, SqlResult};
+use crate::plan::scalar::Scalar;
+use crate::storage::fold;
+use crate::tsql::ast::{Expr, SelectItem};
+
+impl Binder<'_> {
+    pub fn bind_items(&mut self, items: &[SelectItem], outermost: bool) -> SqlResult<Vec<Item>> {
+        let mut bound = Vec::with_capacity(items.len());
+        for item in items {
+            match item {
+                SelectItem::Wildcard { table } => {
+                    let scope = self.scopes.last().expect("the query's own scope");
+                    let mut columns: Vec<VisibleColumn> = Vec::new();
+                    let mut known = false;
+                    for source in &scope.sources {
+                        if table.as_ref().is_none_or(|table| names_source(table, source)) {
+                            known = true;
+                            columns.extend(source.columns.iter().cloned());
+                        }
+                    }
+                    if !known {
+                        return Err(match table {
+                            Some(table) => SqlError::new(
+                                107,
+                                format!(
+                                    "The column prefix '{}' does not match with a table name or alias name used in \
+                                     the query.",
+                                    crate::bind::name::display_name(table)
+                                ),
+                            )
+                            .severity(15),
+                            None => SqlError::new(263, "Must specify table to select from."),
+                        });
+                    }
+                    for column in columns {
+                        self.note_used(&column.scalar);
+                        bound.push(Item {
+                            name: column.name,
+                            scalar: column.scalar,
+                            identity: column.identity,
+                            variable: None,
+                        });
+                    }
+                }
+                SelectItem::Expr { expr, alias } => {
+                    let scalar = self.bind_expr(expr)?;
+                    let name = match (alias, expr) {
+                        (Some(alias), _) => Arc::clone(alias),
+                        (None, Expr::Column(column)) => Arc::clone(&column.name),
+                        _ => "".into(),
+                    };
+                    let identity = match expr {
+                        Expr::Column(column) => self.is_identity(&column.name, &scalar),
+                        _ => false,
+                    };
+                    bound.push(Item { name, scalar, identity, variable: None });
+                }
+                SelectItem::Assign { variable, op, value } => {
+                    if !outermost {
+                        return Err(SqlError::new(102, "Incorrect syntax near '='.").severity(15));
+                    }
+                    let (place, scalar) = self.bind_assignment(variable, *op, value)?;
+                    bound.push(Item { name: "".into(), scalar, identity: false, variable: Some(place) });
+                }
+            }
+        }
+        let assigning = bound.iter().filter(|item| item.variable.is_some()).count();
+        if assigning > 0 && assigning < bound.len() {
+            return Err(SqlError::new(
+                141,
+                "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval \
+                 operations.",
+            )
+            .severity(15));
+        }
+        Ok(bound)
+    }
+
+    fn is_identity(&self, name: &str, scalar: &Scalar) -> bool {
+        let Some(place) = scalar.as_column() else { return false };
+        let Some(scope) = self.scopes.last() else { return false };
+        let name = fold(name);
+        scope
+            .sources
+            .iter()
+            .flat_map(|source| &source.columns)
+            .any(|column| column.identity && column.scalar.as_column() == Some(place) && fold(&column.name) == name)
+    }
+}

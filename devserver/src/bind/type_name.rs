@@ -1,0 +1,188 @@
+//! Names of types.
+
+use crate::bind::binder::Binder;
+use crate::bind::name::display_name;
+use crate::catalog::parameter::VariableType;
+use crate::catalog::user_type::{UserType, UserTypeKind};
+use crate::error::{SqlError, SqlResult};
+use crate::storage::fold;
+use crate::tsql::ast::{Ident, ObjectName, TypeArguments, TypeName};
+use crate::value::{Collation, Length, SqlType};
+use std::sync::Arc;
+
+pub fn type_not_found(name: &ObjectName) -> SqlError {
+    SqlError::new(2715, format!("Column, parameter, or variable #1: Cannot find data type {}.", display_name(name)))
+        .state(3)
+}
+
+/// A system type with its length, precision or scale; `None` if the name is none of them.
+pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
+    let object = &name.name;
+    if let Some(schema) = &object.schema
+        && fold(schema) != "sys"
+    {
+        return Ok(None);
+    }
+    let word = fold(&object.name);
+    let no_arguments = |ty: SqlType| match name.arguments {
+        TypeArguments::None => Ok(Some(ty)),
+        _ => Err(SqlError::new(
+            2716,
+            format!("Column, parameter, or variable #1: Cannot specify a column width on data type {word}."),
+        )),
+    };
+    let length = |limit: u16| match name.arguments {
+        TypeArguments::None => Ok(1),
+        TypeArguments::One(length) if length >= 1 && length <= u32::from(limit) => Ok(length as u16),
+        _ => Err(bad_length(&word, limit)),
+    };
+    let variable_length = |limit: u16| match name.arguments {
+        TypeArguments::None => Ok(Length::Limit(1)),
+        TypeArguments::Max => Ok(Length::Max),
+        TypeArguments::One(length) if length >= 1 && length <= u32::from(limit) => Ok(Length::Limit(length as u16)),
+        _ => Err(bad_length(&word, limit)),
+    };
+    let scale = || match name.arguments {
+        TypeArguments::None => Ok(7),
+        TypeArguments::One(scale) if scale <= 7 => Ok(scale as u8),
+        _ => Err(SqlError::new(1002, "Line 1: Specified scale is invalid.").severity(15)),
+    };
+    let ty = match word.as_str() {
+        "bit" => return no_arguments(SqlType::Bit),
+        "tinyint" => return no_arguments(SqlType::TinyInt),
+        "smallint" => return no_arguments(SqlType::SmallInt),
+        "int" | "integer" => return no_arguments(SqlType::Int),
+        "bigint" => return no_arguments(SqlType::BigInt),
+        "date" => return no_arguments(SqlType::Date),
+        "datetime" => return no_arguments(SqlType::DateTime),
+        "uniqueidentifier" => return no_arguments(SqlType::UniqueIdentifier),
+        "rowversion" | "timestamp" => return no_arguments(SqlType::RowVersion),
+        "real" => return no_arguments(SqlType::Real),
+        "sysname" => return no_arguments(SqlType::NVarChar(Length::Limit(128))),
+        "float" => match name.arguments {
+            TypeArguments::None => SqlType::Float,
+            TypeArguments::One(bits @ 1..=53) => {
+                if bits <= 24 {
+                    SqlType::Real
+                } else {
+                    SqlType::Float
+                }
+            }
+            _ => {
+                return Err(SqlError::new(
+                    2750,
+                    "Column or parameter #1: Specified column precision is greater than the maximum precision of 53.",
+                ));
+            }
+        },
+        "decimal" | "numeric" | "dec" => {
+            let (precision, scale) = match name.arguments {
+                TypeArguments::None => (18, 0),
+                TypeArguments::One(precision) => (precision, 0),
+                TypeArguments::Two(precision, scale) => (precision, scale),
+                TypeArguments::Max => (0, 0),
+            };
+            if !(1..=38).contains(&precision) || scale > precision {
+                return Err(SqlError::new(
+                    2750,
+                    format!(
+                        "Column or parameter #1: Specified column precision {precision} is greater than the maximum precision of 38."
+                    ),
+                ));
+            }
+            SqlType::Decimal { precision: precision as u8, scale: scale as u8 }
+        }
+        "char" | "character" => SqlType::Char(length(8000)?),
+        "nchar" => SqlType::NChar(length(4000)?),
+        "binary" => SqlType::Binary(length(8000)?),
+        "varchar" => SqlType::VarChar(variable_length(8000)?),
+        "nvarchar" => SqlType::NVarChar(variable_length(4000)?),
+        "varbinary" => SqlType::VarBinary(variable_length(8000)?),
+        "time" => SqlType::Time(scale()?),
+        "datetime2" => SqlType::DateTime2(scale()?),
+        "datetimeoffset" => SqlType::DateTimeOffset(scale()?),
+        "money" | "smallmoney" | "smalldatetime" | "text" | "ntext" | "image" | "xml" | "sql_variant"
+        | "hierarchyid" | "geography" | "geometry" | "cursor" | "table" => {
+            return Err(SqlError::not_supported(format!("the data type {word}")));
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(ty))
+}
+
+fn bad_length(word: &str, limit: u16) -> SqlError {
+    SqlError::new(
+        131,
+        format!("The size given to the type '{word}' exceeds the maximum allowed for any data type ({limit})."),
+    )
+    .severity(15)
+    .state(2)
+}
+
+/// In CAST and CONVERT a length that is not written is 30.
+pub fn system_type_for_cast(name: &TypeName) -> SqlResult<Option<SqlType>> {
+    if name.arguments != TypeArguments::None {
+        return system_type(name);
+    }
+    Ok(match system_type(name)? {
+        Some(SqlType::Char(_)) => Some(SqlType::Char(30)),
+        Some(SqlType::NChar(_)) => Some(SqlType::NChar(30)),
+        Some(SqlType::VarChar(_)) => Some(SqlType::VarChar(Length::Limit(30))),
+        Some(SqlType::NVarChar(_)) => Some(SqlType::NVarChar(Length::Limit(30))),
+        Some(SqlType::Binary(_)) => Some(SqlType::Binary(30)),
+        Some(SqlType::VarBinary(_)) => Some(SqlType::VarBinary(Length::Limit(30))),
+        other => other,
+    })
+}
+
+impl Binder<'_> {
+    /// A type by name: a system type or an alias of this database.
+    pub fn resolve_type(&self, name: &TypeName) -> SqlResult<SqlType> {
+        if let Some(ty) = system_type(name)? {
+            return Ok(ty);
+        }
+        match self.find_user_type(&name.name)? {
+            Some(user_type) => match &user_type.kind {
+                crate::catalog::user_type::UserTypeKind::Alias { base, .. } => Ok(*base),
+                crate::catalog::user_type::UserTypeKind::Table { .. } => Err(SqlError::new(
+                    350,
+                    format!("The column \"{}\" does not have a valid data type.", display_name(&name.name)),
+                )),
+            },
+            None => Err(type_not_found(&name.name)),
+        }
+    }
+
+    pub fn find_user_type(&self, name: &ObjectName) -> SqlResult<Option<Arc<UserType>>> {
+        let catalog = self.database.catalog.read();
+        for schema in self.schemas_to_search(name)? {
+            if let Some(user_type) = catalog.user_type(&schema, &name.name) {
+                return Ok(Some(Arc::clone(user_type)));
+            }
+        }
+        Ok(None)
+    }
+
+    pub fn collation(&self, name: &Ident) -> SqlResult<Collation> {
+        if fold(name) == "database_default" {
+            return Ok(Collation::default());
+        }
+        Collation::parse(name)
+    }
+}
+
+/// The type of a variable or parameter.
+pub fn variable_type(binder: &Binder<'_>, name: &TypeName) -> SqlResult<VariableType> {
+    if let Some(ty) = system_type(name)? {
+        return Ok(VariableType::Scalar(ty));
+    }
+    match binder.find_user_type(&name.name)? {
+        Some(user_type) => Ok(match &user_type.kind {
+            UserTypeKind::Alias { base, .. } => VariableType::Scalar(*base),
+            UserTypeKind::Table { template, .. } => {
+                VariableType::TableType { user_type: Arc::clone(&user_type), template: Arc::clone(template) }
+            }
+        }),
+        None => Err(crate::bind::type_name::type_not_found(&name.name)),
+    }
+}

@@ -1,0 +1,247 @@
+//! Binds UPDATE and DELETE, and the OUTPUT clauses and rules of all that changes rows.
+
+use std::sync::Arc;
+
+use crate::bind::binder::Binder;
+use crate::bind::change_target::{Target, assigned_twice, computed_column, current_row};
+use crate::bind::conversion::implicit;
+use crate::bind::expression::{binary_op, bind_binary};
+use crate::bind::foreign_key::Changes;
+use crate::bind::output::{moved_columns, output_slots, slots_of};
+use crate::bind::query_scope::{QueryScope, VisibleColumn};
+use crate::error::{SqlError, SqlResult};
+use crate::plan::cell::Uses;
+use crate::plan::change::{BoundAssignment, DeletePlan, UpdatePlan};
+use crate::plan::next_value_forbidden::ForbiddenPlace;
+use crate::plan::options::PlanOptions;
+use crate::plan::planner::Planner;
+use crate::plan::query::{Limit, Operator};
+use crate::plan::relation::Relation;
+use crate::plan::scalar::{Condition, Node, Scalar, slot_bit};
+use crate::plan::table_rules::TableRules;
+use crate::storage::{Lifetime, TableSchema, fold};
+use crate::tsql::ast::{AssignOp, Assignment, ColumnRef, Delete, DmlCondition, Expr, Ident, NewValue, Update};
+use crate::value::{self, SqlType};
+
+impl Binder<'_> {
+    /// `target op= value` of a variable: its place and the value, of the variable's type.
+    pub fn bind_assignment(&mut self, variable: &Ident, op: AssignOp, value: &Expr) -> SqlResult<(usize, Scalar)> {
+        let (place, ty) = self.declarations.scalar(variable)?;
+        let mut scalar = self.bind_expr(value)?;
+        if let AssignOp::Compound(op) = op {
+            let before = self.bind_expr(&Expr::Variable(Arc::clone(variable)))?;
+            scalar = bind_binary(binary_op(op), before, scalar)?;
+        }
+        Ok((place, implicit(scalar, ty)?))
+    }
+
+    fn bind_dml_condition(&mut self, condition: Option<&DmlCondition>) -> SqlResult<Vec<Condition>> {
+        let mut conditions = Vec::new();
+        match condition {
+            None => {}
+            Some(DmlCondition::Search(predicate)) => self
+                .without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_condition(predicate))?
+                .into_conjuncts(&mut conditions),
+            // The plan reads the row under the cursor and no other.
+            Some(DmlCondition::CurrentOf(_)) => {}
+        }
+        Ok(conditions)
+    }
+
+    pub fn bind_update(&mut self, update: &Update) -> SqlResult<UpdatePlan> {
+        self.options = PlanOptions::of(&update.options)?;
+        self.ctes.clone_from(&update.ctes);
+        self.uses = self.uses.max(Uses::OwnTables);
+        self.scopes.push(QueryScope::new());
+        let plan = self.bind_update_in_scope(update);
+        self.scopes.pop();
+        plan
+    }
+
+    fn bind_update_in_scope(&mut self, update: &Update) -> SqlResult<UpdatePlan> {
+        let changed: Vec<&ColumnRef> =
+            update.assignments.iter().filter_map(|assignment| assignment.column.as_ref()).collect();
+        let target = self.bind_target(&update.target.name, &update.target.hints, &update.from, &changed)?;
+        let Target { relation, slot, table, columns, may_repeat } = target;
+        if table.schema.lifetime == Lifetime::Permanent {
+            self.need("UPDATE", &Arc::clone(&table.schema));
+        }
+        let conditions = self.bind_dml_condition(update.condition.as_ref())?;
+        let row_slot = self.new_slot()?;
+        let rules = self.bind_rules(&Arc::clone(&table.schema), row_slot)?;
+        let mut assignments: Vec<BoundAssignment> = Vec::with_capacity(update.assignments.len());
+        for assignment in &update.assignments {
+            let bound = self.bind_set(assignment, &columns, slot, &table.schema, &rules)?;
+            if let Some(column) = bound.column
+                && assignments.iter().any(|other| other.column == Some(column))
+            {
+                return Err(assigned_twice(&table.schema.columns[column].name));
+            }
+            assignments.push(bound);
+        }
+        if update.top.is_some() && self.next_values.all > 0 {
+            return Err(ForbiddenPlace::Limited.error());
+        }
+        // A variable that is set may have another value for the next row.
+        if assignments.iter().all(|assignment| assignment.variable.is_none()) {
+            for assignment in &mut assignments {
+                assignment.is_constant = assignment.value.is_constant_in_statement();
+            }
+        }
+        let limit = self.bind_top(update.top.as_ref())?;
+        let inserted = moved_columns(&columns, slot, row_slot);
+        let beside = self.sources_beside(slot);
+        let output = self.bind_outputs(&update.output, Some(columns), Some(inserted), beside)?;
+        let set = assignments.iter().map(|assignment| &assignment.value);
+        let read = set.clone().chain(output.iter().flat_map(|output| &output.items));
+        let kept_slots = slots_of(read.map(Scalar::slots).fold(slot_bit(slot), |slots, more| slots | more), row_slot);
+        let mut is_apart = set.chain(rules.computed.iter().map(|(_, computed)| computed)).all(Scalar::is_apart);
+        for (_, check) in &rules.checks {
+            check.visit(&mut |node| is_apart &= node.is_apart());
+        }
+        let input = match &update.condition {
+            Some(DmlCondition::CurrentOf(_)) => current_row(slot, &update.from, &limit)?,
+            _ => self.plan_rows(relation, conditions, limit)?,
+        };
+        let updates: Vec<usize> = assignments.iter().filter_map(|assignment| assignment.column).collect();
+        let changes = Changes { inserts: false, deletes: false, updates: &updates };
+        let foreign_keys = self.bind_foreign_keys(&Arc::clone(&table.schema), changes)?;
+        Ok(UpdatePlan {
+            input,
+            table,
+            slot,
+            may_repeat,
+            assignments,
+            rules,
+            foreign_keys,
+            output,
+            kept_slots,
+            is_apart,
+        })
+    }
+
+    /// The operator that finds the rows to change.
+    fn plan_rows(&mut self, relation: Relation, conditions: Vec<Condition>, limit: Limit) -> SqlResult<Operator> {
+        let mut slots = Vec::new();
+        relation.widths(&mut slots);
+        let planner = Planner { latch: self.latch, options: self.options, used_columns: &self.used_columns };
+        let (operator, _) = planner.plan(relation, conditions, &[], !limit.is_none())?;
+        if limit.is_none() {
+            return Ok(operator);
+        }
+        let slots = slots.into_iter().map(|(slot, _)| slot).collect();
+        Ok(Operator::Top { input: Box::new(operator), slots, sort: Vec::new(), limit })
+    }
+
+    pub(crate) fn bind_set(
+        &mut self,
+        assignment: &Assignment,
+        columns: &[VisibleColumn],
+        slot: usize,
+        schema: &TableSchema,
+        rules: &TableRules,
+    ) -> SqlResult<BoundAssignment> {
+        let column = match &assignment.column {
+            Some(column) => {
+                let name = fold(&column.name);
+                let found = columns.iter().find(|column| fold(&column.name) == name);
+                let ordinal = found.and_then(|column| column.scalar.as_column()).map(|(_, ordinal)| ordinal);
+                let Some(ordinal) = ordinal else {
+                    return Err(SqlError::new(207, format!("Invalid column name '{}'.", column.name)));
+                };
+                let definition = &schema.columns[ordinal];
+                if definition.computed.is_some() {
+                    return Err(computed_column(&column.name));
+                }
+                if definition.identity.is_some() {
+                    return Err(SqlError::new(8102, format!("Cannot update identity column '{}'.", column.name)));
+                }
+                if definition.sql_type == SqlType::RowVersion {
+                    return Err(SqlError::new(272, "Cannot update a timestamp column."));
+                }
+                Some(ordinal)
+            }
+            None => None,
+        };
+        let variable = match &assignment.variable {
+            Some(name) => Some(self.declarations.scalar(name)?),
+            None => None,
+        };
+        let mut value = match (&assignment.value, column) {
+            (NewValue::Expr(expr), _) => self.bind_expr(expr).map_err(in_set_list)?,
+            (NewValue::Default, Some(column)) => match &rules.defaults[column] {
+                Some(default) => default.clone(),
+                None => Scalar { ty: schema.columns[column].sql_type, ..Scalar::null() },
+            },
+            (NewValue::Default, None) => {
+                return Err(SqlError::new(156, "Incorrect syntax near the keyword 'DEFAULT'.").severity(15));
+            }
+        };
+        if let AssignOp::Compound(op) = assignment.op {
+            let before = match (column, &assignment.variable) {
+                (Some(ordinal), _) => {
+                    let definition = &schema.columns[ordinal];
+                    Scalar {
+                        node: Node::Column { slot, ordinal },
+                        ty: definition.sql_type,
+                        nullable: definition.nullable,
+                        label: crate::plan::collation_label::CollationLabel::Implicit(definition.collation),
+                    }
+                }
+                (None, Some(name)) => self.bind_expr(&Expr::Variable(Arc::clone(name)))?,
+                (None, None) => return Err(SqlError::new(102, "Incorrect syntax near '='.").severity(15)),
+            };
+            self.note_used(&before);
+            value = bind_binary(binary_op(op), before, value)?;
+        }
+        match (column, variable) {
+            (Some(column), _) => {
+                let ty = schema.columns[column].sql_type;
+                if !value.as_constant().is_some_and(|constant| constant.is_null()) {
+                    value::check_conversion(value.ty, ty, false)?;
+                }
+            }
+            (None, Some((_, ty))) => value = implicit(value, ty)?,
+            (None, None) => {}
+        }
+        Ok(BoundAssignment { column, variable, value, is_constant: false })
+    }
+
+    pub fn bind_delete(&mut self, delete: &Delete) -> SqlResult<DeletePlan> {
+        self.options = PlanOptions::of(&delete.options)?;
+        self.ctes.clone_from(&delete.ctes);
+        self.uses = self.uses.max(Uses::OwnTables);
+        self.scopes.push(QueryScope::new());
+        let plan = self.bind_delete_in_scope(delete);
+        self.scopes.pop();
+        plan
+    }
+
+    fn bind_delete_in_scope(&mut self, delete: &Delete) -> SqlResult<DeletePlan> {
+        let target = self.bind_target(&delete.target.name, &delete.target.hints, &delete.from, &[])?;
+        let Target { relation, slot, table, columns, may_repeat } = target;
+        if table.schema.lifetime == Lifetime::Permanent {
+            self.need("DELETE", &Arc::clone(&table.schema));
+        }
+        let conditions = self.bind_dml_condition(delete.condition.as_ref())?;
+        let limit = self.bind_top(delete.top.as_ref())?;
+        let beside = self.sources_beside(slot);
+        let output = self.bind_outputs(&delete.output, Some(columns), None, beside)?;
+        let output_slots = output_slots(&output, usize::MAX);
+        let input = match &delete.condition {
+            Some(DmlCondition::CurrentOf(_)) => current_row(slot, &delete.from, &limit)?,
+            _ => self.plan_rows(relation, conditions, limit)?,
+        };
+        let changes = Changes { inserts: false, deletes: true, updates: &[] };
+        let foreign_keys = self.bind_foreign_keys(&Arc::clone(&table.schema), changes)?;
+        Ok(DeletePlan { input, table, slot, may_repeat, foreign_keys, output, output_slots })
+    }
+}
+
+/// An aggregate has its own error where it stands in SET.
+fn in_set_list(error: SqlError) -> SqlError {
+    match error.number {
+        147 => SqlError::new(157, "An aggregate may not appear in the set list of an UPDATE statement.").severity(15),
+        _ => error,
+    }
+}
