@@ -69,11 +69,6 @@ const ALLOWED: &[&str] = &[
     "long: tds/request.rs",
     "long: tds/token.rs",
     "long: tds/wire_type.rs",
-    "long: tsql/lexer.rs",
-    "long: tsql/parser/control.rs",
-    "long: tsql/parser/ddl.rs",
-    "long: tsql/parser/expression.rs",
-    "long: tsql/parser/tests.rs",
 ];
 
 struct File {

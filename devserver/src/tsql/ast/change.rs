@@ -2,10 +2,9 @@
 
 use crate::tsql::ast::control::Execute;
 use crate::tsql::ast::cursor::CursorName;
-use crate::tsql::ast::expression::Expr;
+use crate::tsql::ast::expression::{Expr, Predicate};
 use crate::tsql::ast::hint::{QueryHint, TableHint};
 use crate::tsql::ast::name::{ColumnRef, Ident, ObjectName};
-use crate::tsql::ast::predicate::Predicate;
 use crate::tsql::ast::query::{AssignOp, Cte, Query, SelectItem, TableSource, Top};
 
 /// What INSERT, UPDATE, DELETE and MERGE change, and what `OUTPUT … INTO` writes to.

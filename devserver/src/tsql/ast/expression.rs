@@ -1,7 +1,6 @@
-//! Constants and scalar expressions.
+//! Constants, scalar expressions and search conditions.
 
 use crate::tsql::ast::name::{ColumnRef, Ident, ObjectName, TypeName};
-use crate::tsql::ast::predicate::Predicate;
 use crate::tsql::ast::query::{OrderItem, Query};
 use std::sync::Arc;
 
@@ -97,7 +96,7 @@ pub enum Expr {
     /// Every other function, aggregate or window function.
     Function(Box<FunctionCall>),
     /// The first argument of `DATEADD`, `DATEDIFF`, `DATEDIFF_BIG`, `DATEPART` and `DATENAME`; stands nowhere else.
-    DatePart(crate::value::DatePart),
+    DatePart(crate::value::datetime::DatePart),
     /// `expr COLLATE name`.
     Collate {
         expr: Box<Expr>,
@@ -151,4 +150,61 @@ pub enum FrameBound {
     CurrentRow,
     Following(u32),
     UnboundedFollowing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompareOp {
+    Equal,
+    /// `<>` or `!=`.
+    NotEqual,
+    Less,
+    /// `<=` or `!>`.
+    LessOrEqual,
+    Greater,
+    /// `>=` or `!<`.
+    GreaterOrEqual,
+}
+
+/// A search condition: true, false or unknown.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Predicate {
+    /// Two or more, in the order written.
+    And(Vec<Predicate>),
+    /// Two or more, in the order written.
+    Or(Vec<Predicate>),
+    Not(Box<Predicate>),
+    Compare {
+        op: CompareOp,
+        left: Expr,
+        right: Expr,
+    },
+    Between {
+        negated: bool,
+        value: Expr,
+        low: Expr,
+        high: Expr,
+    },
+    InList {
+        negated: bool,
+        value: Expr,
+        list: Vec<Expr>,
+    },
+    InQuery {
+        negated: bool,
+        value: Expr,
+        query: Box<Query>,
+    },
+    Like {
+        negated: bool,
+        value: Expr,
+        pattern: Expr,
+        escape: Option<Expr>,
+    },
+    IsNull {
+        negated: bool,
+        value: Expr,
+    },
+    Exists(Box<Query>),
+    /// `UPDATE(column)` in a trigger: does the statement set the column?
+    Updated(Ident),
 }

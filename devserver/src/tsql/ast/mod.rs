@@ -13,7 +13,6 @@ pub mod hint;
 pub mod index;
 pub mod module;
 pub mod name;
-pub mod predicate;
 pub mod query;
 pub mod security;
 pub mod setting;
@@ -32,7 +31,9 @@ pub use cursor::{CursorDefinition, CursorName, Fetch, FetchDirection};
 pub use database::{
     AlterDatabase, CreateSchema, CreateSequence, DatabaseOption, DatabaseOptionValue, Drop, DropKind, Termination,
 };
-pub use expression::{BinaryOp, Expr, FrameBound, FunctionCall, Literal, UnaryOp, Window, WindowFrame};
+pub use expression::{
+    BinaryOp, CompareOp, Expr, FrameBound, FunctionCall, Literal, Predicate, UnaryOp, Window, WindowFrame,
+};
 pub use hint::{IndexRef, QueryHint, TableHint};
 pub use index::{AlterIndex, AlterIndexAction, Compression, CreateIndex, DropIndex, IndexOption};
 pub use module::{
@@ -40,7 +41,6 @@ pub use module::{
     SwitchTriggers, TriggerEvent,
 };
 pub use name::{ColumnRef, Ident, ObjectName, TypeArguments, TypeName};
-pub use predicate::{CompareOp, Predicate};
 pub use query::{
     AssignOp, Cte, JoinHint, JoinKind, Offset, OpenJsonColumn, OrderItem, Query, QueryBody, Select, SelectItem,
     SelectStatement, SetOperator, TableSource, Top,

@@ -1,9 +1,8 @@
 //! Queries: SELECT, what may stand around it, and what can stand in FROM.
 
-use crate::tsql::ast::expression::{BinaryOp, Expr};
+use crate::tsql::ast::expression::{BinaryOp, Expr, Predicate};
 use crate::tsql::ast::hint::{QueryHint, TableHint};
 use crate::tsql::ast::name::{Ident, ObjectName, TypeName};
-use crate::tsql::ast::predicate::Predicate;
 use std::sync::Arc;
 
 /// A SELECT statement with what may stand around the query only at its outermost level.

@@ -1,9 +1,8 @@
 //! Tables: their columns, constraints and indexes, and CREATE and ALTER TABLE.
 
-use crate::tsql::ast::expression::Expr;
+use crate::tsql::ast::expression::{Expr, Predicate};
 use crate::tsql::ast::index::{Compression, IndexOption};
 use crate::tsql::ast::name::{Ident, ObjectName, TypeName};
-use crate::tsql::ast::predicate::Predicate;
 use std::sync::Arc;
 
 /// What stands in the parentheses of CREATE TABLE, CREATE TYPE … AS TABLE and DECLARE @t TABLE.

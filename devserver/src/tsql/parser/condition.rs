@@ -3,10 +3,11 @@
 //! An opening parenthesis in a search condition can begin a condition or a value; which of the two is known at its
 //! end only, so that what is inside is read as either.
 
-use super::Parser;
 use crate::error::SqlResult;
-use crate::tsql::ast::{ColumnRef, CompareOp, Expr, Literal, Predicate, UnaryOp};
-use crate::tsql::lexer::{Symbol, TokenKind};
+use crate::tsql::ast::expression::{CompareOp, Expr, Literal, Predicate, UnaryOp};
+use crate::tsql::ast::name::ColumnRef;
+use crate::tsql::lexer::token::{Symbol, TokenKind};
+use crate::tsql::parser::tokens::Parser;
 
 /// What stands between parentheses in a search condition. Boxed, for every level of nesting keeps several of them on
 /// the stack.

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::Parser;
 use crate::error::SqlResult;
-use crate::tsql::ast::{CheckIdentity, Expr, IdentityCheck, Literal, StatementKind};
-use crate::tsql::lexer::Symbol;
+use crate::tsql::ast::control::{CheckIdentity, IdentityCheck};
+use crate::tsql::ast::expression::{Expr, Literal};
+use crate::tsql::ast::statement::StatementKind;
+use crate::tsql::lexer::token::Symbol;
+use crate::tsql::parser::tokens::Parser;
 
 impl Parser<'_> {
     /// `DBCC CHECKIDENT (table [, NORESEED | RESEED [, value]]) [WITH NO_INFOMSGS]`.

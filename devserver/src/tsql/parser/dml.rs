@@ -1,12 +1,15 @@
 //! INSERT, UPDATE, DELETE, MERGE and TRUNCATE TABLE.
 
-use super::Parser;
 use crate::error::SqlResult;
-use crate::tsql::ast::{
-    Assignment, Cte, Delete, DmlCondition, Ident, Insert, InsertSource, Merge, MergeAction, MergeClause, MergeWhen,
-    NewValue, Output, OutputInto, StatementKind, Target, TargetName, Update,
+use crate::tsql::ast::change::{
+    Assignment, Delete, DmlCondition, Insert, InsertSource, Merge, MergeAction, MergeClause, MergeWhen, NewValue,
+    Output, OutputInto, Target, TargetName, Update,
 };
-use crate::tsql::lexer::Symbol;
+use crate::tsql::ast::name::Ident;
+use crate::tsql::ast::query::Cte;
+use crate::tsql::ast::statement::StatementKind;
+use crate::tsql::lexer::token::Symbol;
+use crate::tsql::parser::tokens::Parser;
 
 /// SQL Server's limit for the VALUES of an INSERT.
 const MAX_INSERTED_ROWS: usize = 1000;

@@ -1,9 +1,9 @@
 //! Table hints and query hints. A hint that the syntax tree does not have is refused, never dropped.
 
-use super::Parser;
 use crate::error::SqlResult;
-use crate::tsql::ast::{IndexRef, QueryHint, TableHint};
-use crate::tsql::lexer::{Symbol, TokenKind};
+use crate::tsql::ast::hint::{IndexRef, QueryHint, TableHint};
+use crate::tsql::lexer::token::{Symbol, TokenKind};
+use crate::tsql::parser::tokens::Parser;
 
 impl Parser<'_> {
     /// `WITH (hints)`; nothing without WITH.

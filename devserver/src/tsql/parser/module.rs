@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use super::Parser;
 use crate::error::SqlResult;
-use crate::tsql::ast::{
-    CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ExecuteAsClause, Expr, FunctionBody,
-    ParameterDef, SelectStatement, StatementKind, TriggerEvent,
+use crate::tsql::ast::expression::Expr;
+use crate::tsql::ast::module::{
+    CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ExecuteAsClause, FunctionBody, ParameterDef,
+    TriggerEvent,
 };
-use crate::tsql::lexer::Symbol;
+use crate::tsql::ast::query::SelectStatement;
+use crate::tsql::ast::statement::StatementKind;
+use crate::tsql::lexer::token::Symbol;
+use crate::tsql::parser::tokens::Parser;
 
 impl Parser<'_> {
     /// A statement that begins with CREATE, ALTER or CREATE OR ALTER and goes on with a procedure or view.

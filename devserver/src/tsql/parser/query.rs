@@ -1,13 +1,14 @@
 //! SELECT: common table expressions, set operations, the clauses of one SELECT, and where assignments and INTO can
 //! stand.
 
-use super::{MAX_NESTED_QUERIES, Parser};
 use crate::error::SqlResult;
-use crate::tsql::ast::{
-    AssignOp, BinaryOp, Cte, Expr, ObjectName, Offset, Query, QueryBody, Select, SelectItem, SelectStatement,
-    SetOperator, Top,
+use crate::tsql::ast::expression::{BinaryOp, Expr};
+use crate::tsql::ast::name::ObjectName;
+use crate::tsql::ast::query::{
+    AssignOp, Cte, Offset, Query, QueryBody, Select, SelectItem, SelectStatement, SetOperator, Top,
 };
-use crate::tsql::lexer::{Symbol, TokenKind};
+use crate::tsql::lexer::token::{Symbol, TokenKind};
+use crate::tsql::parser::tokens::{MAX_NESTED_QUERIES, Parser};
 
 impl Parser<'_> {
     // The statement

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::Parser;
 use crate::error::SqlResult;
-use crate::tsql::ast::{
-    CreateUser, Ident, Permission, PermissionAction, Securable, SecurableClass, StatementKind, UserSource,
-};
-use crate::tsql::lexer::{Symbol, TokenKind};
+use crate::tsql::ast::name::Ident;
+use crate::tsql::ast::security::{CreateUser, Permission, PermissionAction, Securable, SecurableClass, UserSource};
+use crate::tsql::ast::statement::StatementKind;
+use crate::tsql::lexer::token::{Symbol, TokenKind};
+use crate::tsql::parser::tokens::Parser;
 
 /// The permissions that exist on what the dev server has.
 ///

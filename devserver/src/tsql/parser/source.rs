@@ -1,9 +1,11 @@
 //! FROM: tables, joins, derived tables, VALUES and table-valued functions.
 
-use super::Parser;
 use crate::error::SqlResult;
-use crate::tsql::ast::{Ident, JoinHint, JoinKind, ObjectName, OpenJsonColumn, TableHint, TableSource};
-use crate::tsql::lexer::Symbol;
+use crate::tsql::ast::hint::TableHint;
+use crate::tsql::ast::name::{Ident, ObjectName};
+use crate::tsql::ast::query::{JoinHint, JoinKind, OpenJsonColumn, TableSource};
+use crate::tsql::lexer::token::Symbol;
+use crate::tsql::parser::tokens::Parser;
 
 impl Parser<'_> {
     /// `FROM a, b JOIN c …`; empty without FROM.

@@ -1,9 +1,9 @@
 //! Batches, lists of statements, and which kind of statement a word begins.
 
-use super::Parser;
 use crate::error::{SqlError, SqlResult};
-use crate::tsql::ast::{Statement, StatementKind};
-use crate::tsql::lexer::{Symbol, TokenKind};
+use crate::tsql::ast::statement::{Statement, StatementKind};
+use crate::tsql::lexer::token::{Symbol, TokenKind};
+use crate::tsql::parser::tokens::Parser;
 
 impl Parser<'_> {
     pub(super) fn batch(&mut self) -> SqlResult<Vec<Statement>> {

@@ -1,17 +1,19 @@
 //! What stands in the parentheses of CREATE TABLE, CREATE TYPE … AS TABLE and DECLARE @t TABLE: columns, constraints
 //! and inline indexes.
 
-use super::Parser;
 use crate::error::SqlResult;
-use crate::tsql::ast::{
-    ColumnDefinition, ColumnKind, Compression, ConstraintKind, DefaultDefinition, Filter, Ident, Identity, IndexColumn,
-    IndexOption, InlineIndex, ReferentialAction, TableConstraint, TableDefinition,
+use crate::tsql::ast::index::{Compression, IndexOption};
+use crate::tsql::ast::name::Ident;
+use crate::tsql::ast::table::{
+    ColumnDefinition, ColumnKind, ConstraintKind, DefaultDefinition, Filter, Identity, IndexColumn, InlineIndex,
+    ReferentialAction, TableConstraint, TableDefinition,
 };
-use crate::tsql::lexer::{Symbol, TokenKind};
+use crate::tsql::lexer::token::{Symbol, TokenKind};
+use crate::tsql::parser::tokens::Parser;
 
 /// Table types and table variables have neither named constraints nor foreign keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum TablePlace {
+pub(super) enum TableKind {
     Table,
     TypeOrVariable,
 }
@@ -26,12 +28,12 @@ const UNSUPPORTED_PROPERTIES: &[&str] = &["SPARSE", "FILESTREAM", "GENERATED", "
 
 impl Parser<'_> {
     /// Elements in parentheses. In CREATE TABLE, SQL Server allows a comma after the last one.
-    pub(super) fn table_definition(&mut self, place: TablePlace) -> SqlResult<TableDefinition> {
+    pub(super) fn table_definition(&mut self, place: TableKind) -> SqlResult<TableDefinition> {
         let mut definition = TableDefinition::default();
         self.expect_symbol(Symbol::LeftParen)?;
         self.table_element(place, &mut definition)?;
         while self.accept_symbol(Symbol::Comma) {
-            if place == TablePlace::Table && self.is_symbol(Symbol::RightParen) {
+            if place == TableKind::Table && self.is_symbol(Symbol::RightParen) {
                 break;
             }
             self.table_element(place, &mut definition)?;
@@ -40,7 +42,7 @@ impl Parser<'_> {
         Ok(definition)
     }
 
-    pub(super) fn table_element(&mut self, place: TablePlace, definition: &mut TableDefinition) -> SqlResult<()> {
+    pub(super) fn table_element(&mut self, place: TableKind, definition: &mut TableDefinition) -> SqlResult<()> {
         match self.keyword().as_str() {
             "CONSTRAINT" | "PRIMARY" | "UNIQUE" | "CHECK" | "FOREIGN" => {
                 let name = self.constraint_name(place)?;
@@ -59,25 +61,25 @@ impl Parser<'_> {
     }
 
     /// `CONSTRAINT name`, if it is there.
-    pub(super) fn constraint_name(&mut self, place: TablePlace) -> SqlResult<Option<Ident>> {
+    pub(super) fn constraint_name(&mut self, place: TableKind) -> SqlResult<Option<Ident>> {
         if !self.is("CONSTRAINT") {
             return Ok(None);
         }
-        if place == TablePlace::TypeOrVariable {
+        if place == TableKind::TypeOrVariable {
             return Err(self.unexpected());
         }
         self.advance();
         self.identifier().map(Some)
     }
 
-    fn table_constraint(&mut self, place: TablePlace) -> SqlResult<ConstraintKind> {
+    fn table_constraint(&mut self, place: TableKind) -> SqlResult<ConstraintKind> {
         if self.is_one_of(&["PRIMARY", "UNIQUE"]) {
             return self.key_constraint(None);
         }
         if self.is("CHECK") {
             return self.check_constraint(None);
         }
-        if place == TablePlace::TypeOrVariable {
+        if place == TableKind::TypeOrVariable {
             return Err(self.unexpected());
         }
         self.expect_all(&["FOREIGN", "KEY"])?;
@@ -88,7 +90,7 @@ impl Parser<'_> {
     /// A constraint after ALTER TABLE … ADD; there it can also be a default.
     pub(super) fn added_constraint(&mut self) -> SqlResult<ConstraintKind> {
         if !self.accept("DEFAULT") {
-            return self.table_constraint(TablePlace::Table);
+            return self.table_constraint(TableKind::Table);
         }
         let start = self.next;
         let expr = self.expression()?;
@@ -181,7 +183,7 @@ impl Parser<'_> {
 
     // Columns
 
-    pub(super) fn column_definition(&mut self, place: TablePlace, definition: &mut TableDefinition) -> SqlResult<()> {
+    pub(super) fn column_definition(&mut self, place: TableKind, definition: &mut TableDefinition) -> SqlResult<()> {
         let name = self.identifier()?;
         let kind = if self.accept("AS") { self.computed_column()? } else { ColumnKind::Typed(self.type_name()?) };
         let mut column = ColumnDefinition {
@@ -209,7 +211,7 @@ impl Parser<'_> {
     /// Reads one property or constraint of a column; false when none follows.
     fn column_property(
         &mut self,
-        place: TablePlace,
+        place: TableKind,
         column: &mut ColumnDefinition,
         definition: &mut TableDefinition,
     ) -> SqlResult<bool> {
@@ -229,7 +231,7 @@ impl Parser<'_> {
             "PRIMARY" | "UNIQUE" => self.key_constraint(Some(&column.name))?,
             "CHECK" => self.check_constraint(Some(column.name.clone()))?,
             "REFERENCES" | "FOREIGN" => {
-                if place == TablePlace::TypeOrVariable {
+                if place == TableKind::TypeOrVariable {
                     return Err(self.unexpected());
                 }
                 if self.accept("FOREIGN") {

@@ -1,10 +1,10 @@
 //! Types as written, and whether a system type can have the arguments it was given. The parser knows the system types
 //! by name only; what it does not know may be a user's type, which is the executor's question.
 
-use super::Parser;
 use crate::error::{SqlError, SqlResult};
-use crate::tsql::ast::{TypeArguments, TypeName};
-use crate::tsql::lexer::Symbol;
+use crate::tsql::ast::name::{TypeArguments, TypeName};
+use crate::tsql::lexer::token::Symbol;
+use crate::tsql::parser::tokens::Parser;
 
 /// Most digits of `decimal`.
 const MAX_PRECISION: u32 = 38;

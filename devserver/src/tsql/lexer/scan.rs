@@ -1,120 +1,15 @@
-//! The lexer: T-SQL text in, tokens out. Comments and white space are dropped here; whether a word is a keyword or
-//! a name is decided by the parser, except that the reserved words are marked.
-//!
-//! `QUOTED_IDENTIFIER` is taken to be ON: `"x"` is a name. (The parser refuses to switch it off.)
+//! Text into tokens.
 
-use std::sync::Arc;
-
-use super::ast::Ident;
-use crate::error::{SqlError, SqlResult};
-
-/// A token, where it stands in the text, and on which line it begins (from 1).
-#[derive(Debug, Clone)]
-pub struct Token {
-    pub kind: TokenKind,
-    pub start: usize,
-    pub end: usize,
-    pub line: u32,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum TokenKind {
-    /// A bare word: a keyword or a name, `#temp` included.
-    Word {
-        reserved: bool,
-    },
-    /// `[name]` or `"name"`, unescaped; never empty.
-    QuotedName(Ident),
-    /// `@name`.
-    Variable,
-    /// `@@name`.
-    GlobalVariable,
-    /// `$action` and its like.
-    PseudoColumn,
-    Integer,
-    Decimal,
-    Float,
-    /// `'…'` or `N'…'`, unescaped.
-    String {
-        value: Arc<str>,
-        national: bool,
-    },
-    Binary(Arc<[u8]>),
-    Symbol(Symbol),
-    /// After the last token: the parser always has a token to look at.
-    End,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Symbol {
-    LeftParen,
-    RightParen,
-    Comma,
-    Semicolon,
-    Colon,
-    DoubleColon,
-    Dot,
-    Equal,
-    NotEqual,
-    Less,
-    /// `<=` and `!>`.
-    LessOrEqual,
-    Greater,
-    /// `>=` and `!<`.
-    GreaterOrEqual,
-    Plus,
-    Minus,
-    Star,
-    Slash,
-    Percent,
-    Ampersand,
-    Pipe,
-    Caret,
-    Tilde,
-    PlusEqual,
-    MinusEqual,
-    StarEqual,
-    SlashEqual,
-    PercentEqual,
-    AmpersandEqual,
-    PipeEqual,
-    CaretEqual,
-}
+use crate::error::SqlResult;
+use crate::tsql::lexer::reserved_word::is_reserved;
+use crate::tsql::lexer::syntax_error::{shortened, syntax_error};
+use crate::tsql::lexer::token::{Symbol, Token, TokenKind};
 
 /// The longest identifier, in UTF-16 units.
 const MAX_IDENTIFIER: usize = 128;
 
 /// The most digits a `numeric` constant can have.
 const MAX_DIGITS: usize = 38;
-
-/// How much of a too long or unclosed token is shown in the message.
-const SHOWN_IN_MESSAGE: usize = 128;
-
-/// T-SQL's reserved words, sorted; none of them is a name unless it is quoted.
-///
-/// Source: "Reserved keywords (Transact-SQL)", docs/t-sql/language-elements/reserved-keywords-transact-sql.md.
-#[rustfmt::skip]
-const RESERVED_WORDS: &[&str] = &[
-    "ADD", "ALL", "ALTER", "AND", "ANY", "AS", "ASC", "AUTHORIZATION", "BACKUP", "BEGIN", "BETWEEN", "BREAK",
-    "BROWSE", "BULK", "BY", "CASCADE", "CASE", "CHECK", "CHECKPOINT", "CLOSE", "CLUSTERED", "COALESCE", "COLLATE",
-    "COLUMN", "COMMIT", "COMPUTE", "CONSTRAINT", "CONTAINS", "CONTAINSTABLE", "CONTINUE", "CONVERT", "CREATE",
-    "CROSS", "CURRENT", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "CURSOR", "DATABASE",
-    "DBCC", "DEALLOCATE", "DECLARE", "DEFAULT", "DELETE", "DENY", "DESC", "DISK", "DISTINCT", "DISTRIBUTED",
-    "DOUBLE", "DROP", "DUMP", "ELSE", "END", "ERRLVL", "ESCAPE", "EXCEPT", "EXEC", "EXECUTE", "EXISTS", "EXIT",
-    "EXTERNAL", "FETCH", "FILE", "FILLFACTOR", "FOR", "FOREIGN", "FREETEXT", "FREETEXTTABLE", "FROM", "FULL",
-    "FUNCTION", "GOTO", "GRANT", "GROUP", "HAVING", "HOLDLOCK", "IDENTITY", "IDENTITYCOL", "IDENTITY_INSERT", "IF",
-    "IN", "INDEX", "INNER", "INSERT", "INTERSECT", "INTO", "IS", "JOIN", "KEY", "KILL", "LEFT", "LIKE", "LINENO",
-    "LOAD", "MERGE", "NATIONAL", "NOCHECK", "NONCLUSTERED", "NOT", "NULL", "NULLIF", "OF", "OFF", "OFFSETS", "ON",
-    "OPEN", "OPENDATASOURCE", "OPENQUERY", "OPENROWSET", "OPENXML", "OPTION", "OR", "ORDER", "OUTER", "OVER",
-    "PERCENT", "PIVOT", "PLAN", "PRIMARY", "PRINT", "PROC", "PROCEDURE", "PUBLIC", "RAISERROR", "READ",
-    "READTEXT", "RECONFIGURE", "REFERENCES", "REPLICATION", "RESTORE", "RESTRICT", "RETURN", "REVERT", "REVOKE",
-    "RIGHT", "ROLLBACK", "ROWCOUNT", "ROWGUIDCOL", "RULE", "SAVE", "SCHEMA", "SECURITYAUDIT", "SELECT",
-    "SEMANTICKEYPHRASETABLE", "SEMANTICSIMILARITYDETAILSTABLE", "SEMANTICSIMILARITYTABLE", "SESSION_USER", "SET",
-    "SETUSER", "SHUTDOWN", "SOME", "STATISTICS", "SYSTEM_USER", "TABLE", "TABLESAMPLE", "TEXTSIZE", "THEN", "TO",
-    "TOP", "TRAN", "TRANSACTION", "TRIGGER", "TRUNCATE", "TRY_CONVERT", "TSEQUAL", "UNION", "UNIQUE", "UNPIVOT",
-    "UPDATE", "UPDATETEXT", "USE", "USER", "VALUES", "VARYING", "VIEW", "WAITFOR", "WHEN", "WHERE", "WHILE", "WITH",
-    "WRITETEXT",
-];
 
 /// Splits a batch into tokens; the last one is [`TokenKind::End`].
 ///
@@ -144,21 +39,6 @@ pub fn mentions(text: &str, name: &str) -> bool {
             _ => false,
         })
     })
-}
-
-/// An error of the lexer or parser: severity 15, "can be corrected by the user".
-pub fn syntax_error(number: i32, message: String, line: u32) -> SqlError {
-    SqlError::new(number, message).severity(15).at_line(line)
-}
-
-/// The beginning of a text that may be long, for a message.
-pub fn shortened(text: &str) -> String {
-    text.chars().take(SHOWN_IN_MESSAGE).collect()
-}
-
-fn is_reserved(word: &str) -> bool {
-    let upper = word.to_ascii_uppercase();
-    RESERVED_WORDS.binary_search(&upper.as_str()).is_ok()
 }
 
 /// May begin a bare identifier ("Database identifiers", docs/relational-databases/databases/database-identifiers.md).
@@ -460,71 +340,5 @@ pub fn float_value(number: &str, line: u32) -> SqlResult<f64> {
                 format!("The floating point value '{shown}' is out of the range of computer representation (8 bytes).");
             Err(syntax_error(168, message, line))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kinds(text: &str) -> Vec<TokenKind> {
-        let mut kinds: Vec<TokenKind> = tokenize(text).unwrap().into_iter().map(|token| token.kind).collect();
-        assert_eq!(kinds.pop(), Some(TokenKind::End));
-        kinds
-    }
-
-    fn error_number(text: &str) -> i32 {
-        tokenize(text).unwrap_err().number
-    }
-
-    #[test]
-    fn reserved_words_are_sorted_for_the_binary_search() {
-        assert!(RESERVED_WORDS.is_sorted());
-    }
-
-    #[test]
-    fn names_strings_and_binaries_are_unescaped() {
-        assert_eq!(kinds("[a]]b]"), [TokenKind::QuotedName("a]b".into())]);
-        assert_eq!(kinds("\"a\"\"b\""), [TokenKind::QuotedName("a\"b".into())]);
-        assert_eq!(kinds("'it''s'"), [TokenKind::String { value: "it's".into(), national: false }]);
-        assert_eq!(kinds("N'日本'"), [TokenKind::String { value: "日本".into(), national: true }]);
-        assert_eq!(kinds("0xABC"), [TokenKind::Binary(vec![0x0A, 0xBC].into())]);
-        assert_eq!(kinds("0x"), [TokenKind::Binary(Vec::new().into())]);
-    }
-
-    #[test]
-    fn words_are_reserved_in_any_letter_case() {
-        assert_eq!(kinds("sElEcT"), [TokenKind::Word { reserved: true }]);
-        assert_eq!(kinds("größe #t output"), vec![TokenKind::Word { reserved: false }; 3]);
-    }
-
-    #[test]
-    fn numbers_know_their_kind() {
-        assert_eq!(
-            kinds("1 1. .5 1e3 1.5E-2"),
-            [TokenKind::Integer, TokenKind::Decimal, TokenKind::Decimal, TokenKind::Float, TokenKind::Float]
-        );
-        assert_eq!(float_value("1e", 1), Ok(1.0));
-        assert_eq!(float_value("1e-", 1), Ok(1.0));
-    }
-
-    #[test]
-    fn comments_nest_and_lines_are_counted() {
-        let tokens = tokenize("-- one\n/* two /* three\n */ */ a\n'x\ny' b").unwrap();
-        let lines: Vec<u32> = tokens.iter().map(|token| token.line).collect();
-        assert_eq!(lines, [3, 4, 5, 5]);
-    }
-
-    #[test]
-    fn what_cannot_be_a_token_has_sql_servers_error() {
-        assert_eq!(error_number("'abc"), 105);
-        assert_eq!(error_number("[abc"), 105);
-        assert_eq!(error_number("/* /* */"), 113);
-        assert_eq!(error_number("[]"), 1038);
-        assert_eq!(error_number("SELECT {"), 102);
-        assert_eq!(error_number("@"), 102);
-        assert_eq!(error_number("1e999"), 168);
-        assert_eq!(error_number(&"9".repeat(39)), 1007);
-        assert_eq!(error_number(&"a".repeat(129)), 103);
     }
 }

@@ -1,9 +1,11 @@
 //! SET: variables and session options.
 
-use super::Parser;
 use crate::error::SqlResult;
-use crate::tsql::ast::{Expr, IsolationLevel, Literal, SessionOption, StatementKind, UnaryOp};
-use crate::tsql::lexer::{Symbol, TokenKind};
+use crate::tsql::ast::expression::{Expr, Literal, UnaryOp};
+use crate::tsql::ast::setting::{IsolationLevel, SessionOption};
+use crate::tsql::ast::statement::StatementKind;
+use crate::tsql::lexer::token::{Symbol, TokenKind};
+use crate::tsql::parser::tokens::Parser;
 
 impl Parser<'_> {
     pub(super) fn set(&mut self) -> SqlResult<StatementKind> {

@@ -1,0 +1,67 @@
+//! ALTER, ALTER SCHEMA, and ENABLE and DISABLE TRIGGER.
+
+use crate::error::SqlResult;
+use crate::tsql::ast::module::SwitchTriggers;
+use crate::tsql::ast::statement::StatementKind;
+use crate::tsql::lexer::token::Symbol;
+use crate::tsql::parser::tokens::Parser;
+
+impl Parser<'_> {
+    pub(super) fn alter(&mut self) -> SqlResult<StatementKind> {
+        let noun = self.source(self.ahead(1)).to_ascii_uppercase();
+        if matches!(noun.as_str(), "PROCEDURE" | "PROC" | "VIEW" | "FUNCTION" | "TRIGGER") {
+            return self.module();
+        }
+        self.expect("ALTER")?;
+        match noun.as_str() {
+            "TABLE" => self.alter_table(),
+            "INDEX" => self.alter_index(),
+            "DATABASE" => self.alter_database(),
+            "ROLE" => self.alter_role(),
+            "SCHEMA" => self.transfer_to_schema(),
+            "LOGIN" => self.alter_login(),
+            "SEQUENCE" | "USER" | "AUTHORIZATION" | "SERVER" | "PARTITION" | "FULLTEXT" | "QUEUE" | "SERVICE"
+            | "CERTIFICATE" | "ASSEMBLY" | "ENDPOINT" | "EVENT" | "RESOURCE" | "WORKLOAD" | "SECURITY"
+            | "SYMMETRIC" | "ASYMMETRIC" | "MASTER" | "CREDENTIAL" | "APPLICATION" | "XML" | "ROUTE" | "MESSAGE"
+            | "EXTERNAL" => Err(self.unsupported(format!("ALTER {noun}"))),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn transfer_to_schema(&mut self) -> SqlResult<StatementKind> {
+        self.expect("SCHEMA")?;
+        let schema = self.identifier()?;
+        self.expect("TRANSFER")?;
+        if self.is("XML") && self.is_ahead(1, "SCHEMA") {
+            return Err(self.unsupported("XML schema collections"));
+        }
+        let mut of_type = false;
+        if self.is_symbol_ahead(1, Symbol::DoubleColon) {
+            of_type = self.is("TYPE");
+            if !of_type && !self.is("OBJECT") {
+                return Err(self.unsupported("ALTER SCHEMA … TRANSFER of anything but objects and types"));
+            }
+            self.advance();
+            self.advance();
+        }
+        Ok(StatementKind::TransferToSchema { schema, object: self.local_name("ALTER SCHEMA")?, of_type })
+    }
+
+    /// `ENABLE TRIGGER names ON table`, or DISABLE.
+    pub(super) fn switch_triggers(&mut self) -> SqlResult<StatementKind> {
+        let enable = self.is("ENABLE");
+        self.advance();
+        self.expect("TRIGGER")?;
+        let names = if self.accept("ALL") {
+            Vec::new()
+        } else {
+            self.comma_list(|p| p.local_name("ENABLE TRIGGER").map(|name| name.name))?
+        };
+        self.expect("ON")?;
+        if self.is("DATABASE") || (self.is("ALL") && self.is_ahead(1, "SERVER")) {
+            return Err(self.unsupported("DDL triggers"));
+        }
+        let table = self.table_name()?;
+        Ok(StatementKind::SwitchTriggers(SwitchTriggers { enable, names, table }))
+    }
+}

@@ -1,0 +1,156 @@
+//! ALTER TABLE.
+
+use crate::error::SqlResult;
+use crate::tsql::ast::module::SwitchTriggers;
+use crate::tsql::ast::statement::StatementKind;
+use crate::tsql::ast::table::{
+    AlterTable, AlterTableAction, AlterTableDrop, LockEscalation, TableConstraint, TableDefinition,
+};
+use crate::tsql::lexer::token::Symbol;
+use crate::tsql::parser::table::TableKind;
+use crate::tsql::parser::tokens::Parser;
+
+impl Parser<'_> {
+    pub(super) fn alter_table(&mut self) -> SqlResult<StatementKind> {
+        self.expect("TABLE")?;
+        let table = self.table_name()?;
+        if self.is_one_of(&["ENABLE", "DISABLE"]) && self.is_ahead(1, "TRIGGER") {
+            let enable = self.is("ENABLE");
+            self.advance();
+            self.advance();
+            let names = if self.accept("ALL") { Vec::new() } else { self.comma_list(Self::identifier)? };
+            return Ok(StatementKind::SwitchTriggers(SwitchTriggers { enable, names, table }));
+        }
+        let action = self.alter_table_action()?;
+        Ok(StatementKind::AlterTable(Box::new(AlterTable { table, action })))
+    }
+
+    fn alter_table_action(&mut self) -> SqlResult<AlterTableAction> {
+        let mut check = None;
+        if self.accept("WITH") {
+            let checked = self.accept("CHECK");
+            if !checked {
+                self.expect("NOCHECK")?;
+            }
+            check = Some(checked);
+            if !self.is_one_of(&["ADD", "CHECK", "NOCHECK"]) {
+                return Err(self.unexpected());
+            }
+        }
+        match self.keyword().as_str() {
+            "ADD" => {
+                self.advance();
+                self.alter_table_add(check)
+            }
+            "CHECK" | "NOCHECK" => self.alter_table_check(check),
+            "DROP" => {
+                self.advance();
+                self.alter_table_drop()
+            }
+            "ALTER" => {
+                self.advance();
+                self.alter_column()
+            }
+            "SET" => {
+                self.advance();
+                self.alter_table_set()
+            }
+            "REBUILD" => {
+                self.advance();
+                self.refuse_partition()?;
+                Ok(AlterTableAction::Rebuild(self.with_index_options()?))
+            }
+            "SWITCH" | "ENABLE" | "DISABLE" => Err(self.unsupported(format!("ALTER TABLE … {}", self.keyword()))),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn alter_table_add(&mut self, check: Option<bool>) -> SqlResult<AlterTableAction> {
+        let mut definition = TableDefinition::default();
+        let mut with_values = Vec::new();
+        loop {
+            if self.is_one_of(&["CONSTRAINT", "DEFAULT"]) {
+                let name = self.constraint_name(TableKind::Table)?;
+                let kind = self.added_constraint()?;
+                definition.constraints.push(TableConstraint { name, kind });
+            } else {
+                let columns_before = definition.columns.len();
+                self.table_element(TableKind::Table, &mut definition)?;
+                let is_column = definition.columns.len() > columns_before;
+                if is_column && self.is("WITH") && self.is_ahead(1, "VALUES") {
+                    self.expect_all(&["WITH", "VALUES"])?;
+                    with_values.push(definition.columns[columns_before].name.clone());
+                }
+            }
+            if !self.accept_symbol(Symbol::Comma) {
+                return Ok(AlterTableAction::Add { definition, with_values, check });
+            }
+        }
+    }
+
+    fn alter_table_check(&mut self, check: Option<bool>) -> SqlResult<AlterTableAction> {
+        let enable = self.accept("CHECK");
+        if !enable {
+            self.expect("NOCHECK")?;
+        }
+        self.expect("CONSTRAINT")?;
+        let names = if self.accept("ALL") { Vec::new() } else { self.comma_list(Self::identifier)? };
+        Ok(AlterTableAction::CheckConstraint { enable, names, check })
+    }
+
+    /// `DROP COLUMN a, b, CONSTRAINT c`: the noun holds until the next one.
+    fn alter_table_drop(&mut self) -> SqlResult<AlterTableAction> {
+        let mut of_columns = false;
+        let mut if_exists = false;
+        let dropped = self.comma_list(|p| {
+            if p.is_one_of(&["COLUMN", "CONSTRAINT"]) {
+                of_columns = p.is("COLUMN");
+                p.advance();
+                if_exists = p.accept_if_exists()?;
+            }
+            let name = p.identifier()?;
+            p.skip_drop_options()?;
+            Ok(if of_columns {
+                AlterTableDrop::Column { name, if_exists }
+            } else {
+                AlterTableDrop::Constraint { name, if_exists }
+            })
+        })?;
+        Ok(AlterTableAction::Drop(dropped))
+    }
+
+    fn alter_column(&mut self) -> SqlResult<AlterTableAction> {
+        self.expect("COLUMN")?;
+        let name = self.identifier()?;
+        if self.is_one_of(&["ADD", "DROP"]) {
+            return Err(self.unsupported("ALTER COLUMN … ADD and DROP"));
+        }
+        let data_type = self.type_name()?;
+        let collation = if self.accept("COLLATE") { Some(self.identifier()?) } else { None };
+        let nullable = self.nullability()?;
+        self.with_index_options()?;
+        Ok(AlterTableAction::AlterColumn { name, data_type, collation, nullable })
+    }
+
+    fn alter_table_set(&mut self) -> SqlResult<AlterTableAction> {
+        self.expect_symbol(Symbol::LeftParen)?;
+        if !self.is("LOCK_ESCALATION") {
+            return Err(self.unsupported("ALTER TABLE … SET other than LOCK_ESCALATION"));
+        }
+        self.advance();
+        self.expect_symbol(Symbol::Equal)?;
+        let escalation = match self.keyword().as_str() {
+            "AUTO" => LockEscalation::Auto,
+            "TABLE" => LockEscalation::Table,
+            "DISABLE" => LockEscalation::Disable,
+            _ => return Err(self.unexpected()),
+        };
+        self.advance();
+        self.expect_symbol(Symbol::RightParen)?;
+        Ok(AlterTableAction::SetLockEscalation(escalation))
+    }
+
+    pub(super) fn refuse_partition(&self) -> SqlResult<()> {
+        if self.is("PARTITION") { Err(self.unsupported("partitions")) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,168 @@
+//! CREATE, but for indexes, modules, users and databases.
+
+use crate::error::SqlResult;
+use crate::tsql::ast::database::{CreateSchema, CreateSequence};
+use crate::tsql::ast::statement::StatementKind;
+use crate::tsql::ast::table::{CreateTable, CreateType, TypeKind};
+use crate::tsql::lexer::token::Symbol;
+use crate::tsql::parser::table::TableKind;
+use crate::tsql::parser::tokens::Parser;
+
+impl Parser<'_> {
+    pub(super) fn create(&mut self) -> SqlResult<StatementKind> {
+        let noun = self.source(self.ahead(1)).to_ascii_uppercase();
+        match noun.as_str() {
+            "PROCEDURE" | "PROC" | "OR" | "VIEW" | "FUNCTION" | "TRIGGER" => return self.module(),
+            "SCHEMA" => return self.create_schema(),
+            "ROLE" | "USER" | "LOGIN" | "DATABASE" => return self.create_principal_or_database(),
+            "STATISTICS" | "DEFAULT" | "RULE" | "ASSEMBLY" | "COLUMNSTORE" | "XML" | "SPATIAL" | "FULLTEXT"
+            | "PARTITION" | "QUEUE" | "SERVICE" | "MESSAGE" | "CONTRACT" | "ROUTE" | "CERTIFICATE" | "SYMMETRIC"
+            | "ASYMMETRIC" | "MASTER" | "CREDENTIAL" | "EVENT" | "SECURITY" | "APPLICATION" | "SERVER" | "EXTERNAL"
+            | "WORKLOAD" | "RESOURCE" | "ENDPOINT" | "AGGREGATE" => {
+                return Err(self.unsupported(format!("CREATE {noun}")));
+            }
+            _ => {}
+        }
+        self.expect("CREATE")?;
+        match noun.as_str() {
+            "TABLE" => self.create_table(),
+            "TYPE" => self.create_type(),
+            "SEQUENCE" => self.create_sequence(),
+            "SYNONYM" => {
+                self.advance();
+                let name = self.local_name("CREATE SYNONYM")?;
+                self.expect("FOR")?;
+                Ok(StatementKind::CreateSynonym { name, target: self.object_name()? })
+            }
+            "UNIQUE" | "CLUSTERED" | "NONCLUSTERED" | "INDEX" => self.create_index(),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn create_table(&mut self) -> SqlResult<StatementKind> {
+        self.expect("TABLE")?;
+        let name = self.table_name()?;
+        if self.is("AS") {
+            return Err(self.unsupported("CREATE TABLE AS FILETABLE, NODE or EDGE"));
+        }
+        let definition = self.table_definition(TableKind::Table)?;
+        self.skip_primary_filegroup()?;
+        if self.is("FILESTREAM_ON") {
+            return Err(self.unsupported("FILESTREAM_ON"));
+        }
+        if self.accept("TEXTIMAGE_ON") {
+            self.primary_filegroup()?;
+        }
+        let mut compression = None;
+        if self.is("WITH") && self.is_symbol_ahead(1, Symbol::LeftParen) {
+            self.advance();
+            self.advance();
+            if !self.is("DATA_COMPRESSION") {
+                return Err(self.unsupported(format!("the table option {}", self.keyword())));
+            }
+            self.advance();
+            self.expect_symbol(Symbol::Equal)?;
+            compression = Some(self.compression()?);
+            self.expect_symbol(Symbol::RightParen)?;
+        }
+        Ok(StatementKind::CreateTable(Box::new(CreateTable { name, definition, compression })))
+    }
+
+    fn create_type(&mut self) -> SqlResult<StatementKind> {
+        self.expect("TYPE")?;
+        let name = self.local_name("CREATE TYPE")?;
+        let kind = if self.accept("AS") {
+            self.expect("TABLE")?;
+            let definition = self.table_definition(TableKind::TypeOrVariable)?;
+            if self.is("WITH") && self.is_symbol_ahead(1, Symbol::LeftParen) {
+                return Err(self.unsupported("memory-optimized table types"));
+            }
+            TypeKind::Table(definition)
+        } else {
+            if self.is("EXTERNAL") {
+                return Err(self.unsupported("CREATE TYPE … EXTERNAL NAME"));
+            }
+            self.expect("FROM")?;
+            let base = self.type_name()?;
+            let nullable = self.nullability()?;
+            TypeKind::Alias { base, nullable }
+        };
+        Ok(StatementKind::CreateType(Box::new(CreateType { name, kind })))
+    }
+
+    fn create_sequence(&mut self) -> SqlResult<StatementKind> {
+        self.expect("SEQUENCE")?;
+        let mut sequence = CreateSequence {
+            name: self.local_name("CREATE SEQUENCE")?,
+            data_type: None,
+            start: None,
+            increment: None,
+            min: None,
+            max: None,
+            cycle: false,
+        };
+        if self.accept("AS") {
+            sequence.data_type = Some(self.type_name()?);
+        }
+        loop {
+            match self.keyword().as_str() {
+                "START" => {
+                    self.expect_all(&["START", "WITH"])?;
+                    sequence.start = Some(self.signed()?);
+                }
+                "INCREMENT" => {
+                    self.expect_all(&["INCREMENT", "BY"])?;
+                    sequence.increment = Some(self.signed()?);
+                }
+                "MINVALUE" => {
+                    self.advance();
+                    sequence.min = Some(self.signed()?);
+                }
+                "MAXVALUE" => {
+                    self.advance();
+                    sequence.max = Some(self.signed()?);
+                }
+                "CYCLE" => {
+                    self.advance();
+                    sequence.cycle = true;
+                }
+                // How many values are kept in memory changes nothing that a query could see.
+                "CACHE" => {
+                    self.advance();
+                    if self.token().kind == crate::tsql::lexer::token::TokenKind::Integer {
+                        self.unsigned()?;
+                    }
+                }
+                "NO" => {
+                    self.advance();
+                    if !self.is_one_of(&["MINVALUE", "MAXVALUE", "CYCLE", "CACHE"]) {
+                        return Err(self.unexpected());
+                    }
+                    self.advance();
+                }
+                _ => return Ok(StatementKind::CreateSequence(Box::new(sequence))),
+            }
+        }
+    }
+
+    /// CREATE SCHEMA takes the rest of its batch, in which only elements of the schema can stand.
+    fn create_schema(&mut self) -> SqlResult<StatementKind> {
+        self.check_first_in_batch("CREATE SCHEMA", 1)?;
+        self.expect_all(&["CREATE", "SCHEMA"])?;
+        let mut name = None;
+        if !self.is("AUTHORIZATION") {
+            name = Some(self.identifier()?);
+        }
+        let mut owner = None;
+        if name.is_none() || self.is("AUTHORIZATION") {
+            self.expect("AUTHORIZATION")?;
+            owner = Some(self.identifier()?);
+        }
+        if self.is_one_of(&["CREATE", "GRANT", "DENY", "REVOKE"]) {
+            return Err(self.unsupported("elements of CREATE SCHEMA"));
+        }
+        self.accept_symbol(Symbol::Semicolon);
+        self.expect_end()?;
+        Ok(StatementKind::CreateSchema(CreateSchema { name, owner }))
+    }
+}

@@ -1,0 +1,136 @@
+//! CREATE, ALTER and DROP INDEX.
+
+use crate::error::SqlResult;
+use crate::tsql::ast::index::{AlterIndex, AlterIndexAction, CreateIndex, DropIndex, IndexOption};
+use crate::tsql::ast::name::{Ident, ObjectName};
+use crate::tsql::ast::statement::StatementKind;
+use crate::tsql::lexer::token::Symbol;
+use crate::tsql::parser::tokens::Parser;
+
+impl Parser<'_> {
+    pub(super) fn create_index(&mut self) -> SqlResult<StatementKind> {
+        let unique = self.accept("UNIQUE");
+        let clustered = self.clustered().unwrap_or(false);
+        if self.is("COLUMNSTORE") {
+            return Err(self.unsupported("columnstore indexes"));
+        }
+        self.expect("INDEX")?;
+        let name = self.identifier()?;
+        self.expect("ON")?;
+        let table = self.table_name()?;
+        let columns = self.index_columns()?;
+        let include = self.include()?;
+        let filter = self.filter()?;
+        let options = self.with_index_options()?;
+        self.skip_primary_filegroup()?;
+        Ok(StatementKind::CreateIndex(Box::new(CreateIndex {
+            name,
+            unique,
+            clustered,
+            table,
+            columns,
+            include,
+            filter,
+            options,
+        })))
+    }
+
+    pub(super) fn alter_index(&mut self) -> SqlResult<StatementKind> {
+        self.expect("INDEX")?;
+        let name = if self.accept("ALL") { None } else { Some(self.identifier()?) };
+        self.expect("ON")?;
+        let table = self.table_name()?;
+        let verb = self.keyword();
+        if matches!(verb.as_str(), "RESUME" | "PAUSE" | "ABORT") {
+            return Err(self.unsupported(format!("ALTER INDEX … {verb}")));
+        }
+        let action = match verb.as_str() {
+            "REBUILD" => {
+                self.advance();
+                self.refuse_partition()?;
+                AlterIndexAction::Rebuild(self.with_index_options()?)
+            }
+            "REORGANIZE" => {
+                self.advance();
+                self.refuse_partition()?;
+                if self.is("WITH") && self.is_symbol_ahead(1, Symbol::LeftParen) {
+                    return Err(self.unsupported("options of REORGANIZE"));
+                }
+                AlterIndexAction::Reorganize
+            }
+            "DISABLE" => {
+                self.advance();
+                AlterIndexAction::Disable
+            }
+            "SET" => {
+                self.advance();
+                AlterIndexAction::Set(self.parenthesised_list(Self::settable_index_option)?)
+            }
+            _ => return Err(self.unexpected()),
+        };
+        Ok(StatementKind::AlterIndex(AlterIndex { name, table, action }))
+    }
+
+    /// Some options can only be given when the index is built.
+    fn settable_index_option(&mut self) -> SqlResult<IndexOption> {
+        let start = self.next;
+        let option = self.index_option()?;
+        match option {
+            IndexOption::AllowRowLocks(_)
+            | IndexOption::AllowPageLocks(_)
+            | IndexOption::IgnoreDupKey(_)
+            | IndexOption::StatisticsNoRecompute(_)
+            | IndexOption::OptimizeForSequentialKey(_) => Ok(option),
+            _ => {
+                let name = self.source(&self.tokens[start]).to_ascii_uppercase();
+                let message = format!("'{name}' is not a recognized ALTER INDEX option.");
+                Err(self.error(155, message))
+            }
+        }
+    }
+
+    pub(super) fn drop_index(&mut self) -> SqlResult<StatementKind> {
+        let if_exists = self.accept_if_exists()?;
+        let indexes = self.comma_list(|p| {
+            if p.is_identifier_ahead(0) && p.is_symbol_ahead(1, Symbol::Dot) {
+                return p.old_style_index();
+            }
+            let name = p.identifier()?;
+            p.expect("ON")?;
+            let table = p.table_name()?;
+            p.skip_drop_options()?;
+            Ok((name, table))
+        })?;
+        Ok(StatementKind::DropIndex(DropIndex { if_exists, indexes }))
+    }
+
+    /// `[schema.]table.index`, the old way to name an index (`<drop_backward_compatible_index>` in "DROP INDEX",
+    /// docs/t-sql/statements/drop-index-transact-sql.md).
+    fn old_style_index(&mut self) -> SqlResult<(Ident, ObjectName)> {
+        let mut parts = vec![self.identifier()?];
+        while self.accept_symbol(Symbol::Dot) {
+            parts.push(self.identifier()?);
+        }
+        let index = parts.pop().expect("at least two parts were read");
+        let parts = parts.into_iter().map(Some).collect();
+        Ok((index, self.name_of_parts(parts)?))
+    }
+
+    /// `WITH (ONLINE = …, MAXDOP = …)` of what is dropped bears on the time it takes only.
+    pub(super) fn skip_drop_options(&mut self) -> SqlResult<()> {
+        if !(self.is("WITH") && self.is_symbol_ahead(1, Symbol::LeftParen)) {
+            return Ok(());
+        }
+        self.advance();
+        self.parenthesised_list(|p| {
+            if p.is("MOVE") {
+                return Err(p.unsupported("MOVE TO another filegroup"));
+            }
+            if !p.is_one_of(&["ONLINE", "MAXDOP"]) {
+                return Err(p.unexpected());
+            }
+            p.index_option().map(|_| ())
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,5 @@
+//! Tests of the parser.
+
+mod corpus;
+mod fixture;
+mod tree;
