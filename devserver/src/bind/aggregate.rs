@@ -1,4 +1,4 @@
-//! Binds calls of aggregates.
+//! Binds calls of aggregates: what they may stand over, and the slot in which their results stand.
 
 use crate::bind::binder::Binder;
 use crate::bind::conversion::implicit;

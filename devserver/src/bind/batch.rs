@@ -17,15 +17,15 @@ use crate::bind::type_name::variable_type;
 use crate::catalog::parameter::VariableType;
 use crate::catalog::user_type::UserType;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::batch::{CompiledBatch, ExecuteStep, Step, StepKind};
+use crate::plan::batch::{ArgumentSource, CompiledBatch, ExecuteStep, Step, StepKind};
 use crate::plan::cell::{Cell, Plan, Source};
 use crate::plan::cursor::{CursorSource, CursorStep, Motion};
 use crate::plan::declarations::Declarations;
 use crate::plan::scalar::Scalar;
-use crate::storage::fold;
+use crate::storage::{TableSchema, fold};
 use crate::tsql::ast::{
     Argument, ArgumentValue, AssignOp, BinaryOp, ColumnRef, CursorDefinition, CursorName, Execute, ExecuteTarget, Expr,
-    Fetch, FetchDirection, Ident, IdentityCheck, InsertSource, RaiseError, Statement, StatementKind,
+    Fetch, FetchDirection, Ident, IdentityCheck, InsertSource, Literal, RaiseError, Statement, StatementKind,
     VariableDeclaration,
 };
 use crate::value::{Length, SqlType};
@@ -40,7 +40,7 @@ pub struct Compiler<'a> {
     surroundings: Surroundings<'a>,
     version: u64,
     declarations: Declarations,
-    table_variables: Vec<(usize, Arc<crate::storage::TableSchema>)>,
+    table_variables: Vec<(usize, Arc<TableSchema>)>,
     table_types: Vec<Arc<UserType>>,
     loops: u32,
     in_catch: u32,
@@ -232,7 +232,7 @@ impl<'a> Compiler<'a> {
             // What clients set at login, and what bears on nothing that is imitated here.
             StatementKind::SetTextSize(_) => StepKind::Nothing,
             StatementKind::SetDateFirst(value) => {
-                if *value != Expr::Literal(crate::tsql::ast::Literal::Int(7)) {
+                if *value != Expr::Literal(Literal::Int(7)) {
                     return Err(SqlError::not_supported("SET DATEFIRST with another day than 7"));
                 }
                 StepKind::Nothing
@@ -295,7 +295,8 @@ impl<'a> Compiler<'a> {
         Err(SqlError::new(
             16948,
             format!(
-                "The variable '{name}' is not a cursor variable, but it is used in a place where a cursor variable is expected."
+                "The variable '{name}' is not a cursor variable, but it is used in a place where a cursor variable is \
+                 expected."
             ),
         ))
     }
@@ -328,7 +329,8 @@ impl<'a> Compiler<'a> {
                     return Err(SqlError::new(
                         16949,
                         format!(
-                            "The variable '{name}' is a cursor variable, but it is used in a place where a cursor variable is not valid."
+                            "The variable '{name}' is a cursor variable, but it is used in a place where a cursor \
+                             variable is not valid."
                         ),
                     ));
                 }
@@ -390,10 +392,8 @@ impl<'a> Compiler<'a> {
 
     fn argument(&mut self, argument: &Argument) -> SqlResult<crate::plan::batch::Argument> {
         let value = match &argument.value {
-            ArgumentValue::Constant(expr) => {
-                crate::plan::batch::ArgumentSource::Value(Box::new(self.expr(expr, None)?))
-            }
-            ArgumentValue::Default => crate::plan::batch::ArgumentSource::Default,
+            ArgumentValue::Constant(expr) => ArgumentSource::Value(Box::new(self.expr(expr, None)?)),
+            ArgumentValue::Default => ArgumentSource::Default,
             ArgumentValue::Variable { name, output } => {
                 let Some((place, variable)) = self.declarations.find(name) else {
                     return Err(SqlError::new(137, format!("Must declare the scalar variable \"{name}\"."))
@@ -401,9 +401,7 @@ impl<'a> Compiler<'a> {
                         .state(2));
                 };
                 match &variable.ty {
-                    VariableType::Scalar(ty) => {
-                        crate::plan::batch::ArgumentSource::Variable { place, ty: *ty, output: *output }
-                    }
+                    VariableType::Scalar(ty) => ArgumentSource::Variable { place, ty: *ty, output: *output },
                     VariableType::Table(_) | VariableType::TableType { .. } => {
                         if *output {
                             return Err(SqlError::new(
@@ -412,7 +410,7 @@ impl<'a> Compiler<'a> {
                             )
                             .severity(15));
                         }
-                        crate::plan::batch::ArgumentSource::Table { place, ty: variable.ty.clone() }
+                        ArgumentSource::Table { place, ty: variable.ty.clone() }
                     }
                 }
             }
@@ -423,9 +421,7 @@ impl<'a> Compiler<'a> {
 
 fn only_text(value: &Expr, only: &str, what: &str) -> SqlResult<StepKind> {
     match value {
-        Expr::Literal(crate::tsql::ast::Literal::String { value, .. }) if value.eq_ignore_ascii_case(only) => {
-            Ok(StepKind::Nothing)
-        }
+        Expr::Literal(Literal::String { value, .. }) if value.eq_ignore_ascii_case(only) => Ok(StepKind::Nothing),
         _ => Err(SqlError::not_supported(format!("{what} with anything but {only}"))),
     }
 }

@@ -1,7 +1,7 @@
-//! Names to ordinals: what the binding of one statement knows, and how tables and columns are found.
+//! What the binding of one statement knows: the database, the variables, the queries around the current place, and what
+//! the statement was found to need.
 //!
-//! Expressions are bound in [`crate::bind::expression`], functions in [`crate::bind::built_in_function`], queries in
-//! [`crate::bind::query`], FROM in [`crate::bind::source`].
+//! Each file of the folder adds the methods for its own part of the language.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub struct Binder<'a> {
     /// The recursive CTEs whose members are being bound.
     pub recursions: Vec<Recursion>,
     /// The parameters of the function that is being bound.
-    pub function_arguments: Option<crate::bind::binder::Arguments>,
+    pub function_arguments: Option<Arguments>,
     /// The views being expanded, so that one that contains itself ends.
     pub view_depth: usize,
     /// The table hints on the views that are being bound: those of the tables they refer to.

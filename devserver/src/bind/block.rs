@@ -1,4 +1,4 @@
-//! Queries whose access paths are not chosen yet.
+//! A bound SELECT before its access paths are chosen: FROM can still merge it into the query around it.
 
 use std::sync::Arc;
 

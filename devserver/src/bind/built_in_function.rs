@@ -1,5 +1,5 @@
-//! Binds function calls: aggregates, window functions, functions about the server and the session, and the scalar
-//! functions of [`crate::value`].
+//! Binds calls of the functions that SQL Server brings with it: those about the server and the session, and the scalar
+//! functions of [`crate::value`]. Aggregates and window functions are found here, and bound in files of their own.
 
 use crate::bind::aggregate::aggregate_function;
 use crate::bind::binder::Binder;

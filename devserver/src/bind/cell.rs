@@ -1,4 +1,5 @@
-//! Binds what a compiled batch keeps: one statement, condition or expression.
+//! Binds what a compiled batch keeps: one statement, condition or expression, when the batch is compiled and again when
+//! the catalog has changed.
 
 use std::sync::Arc;
 

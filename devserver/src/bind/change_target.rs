@@ -1,16 +1,18 @@
-//! The table whose rows UPDATE and DELETE change, among the tables of their FROM clause.
+//! The table whose rows UPDATE and DELETE change: which of the tables in FROM it is, and what SET may name.
+
+use std::sync::Arc;
 
 use crate::bind::binder::Binder;
-use crate::bind::query_scope::{VisibleColumn, VisibleSource};
+use crate::bind::name::display_name;
+use crate::bind::query_scope::{VisibleColumn, VisibleSource, names_source};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::query::{Limit, Operator, TableHandle, TableLocation};
-use crate::plan::relation::Relation;
+use crate::plan::relation::{JoinRelation, Relation};
 use crate::plan::scalar::slot_bit;
 use crate::plan::table_hints::{Access, TableHints};
 use crate::storage::fold;
-use crate::tsql::ast::{ColumnRef, Ident, ObjectName, TableSource, TargetName};
-use std::sync::Arc;
+use crate::tsql::ast::{ColumnRef, Ident, IsolationLevel, JoinKind, ObjectName, TableHint, TableSource, TargetName};
 
 /// The target of an UPDATE or DELETE in its FROM clause.
 pub(super) struct Target {
@@ -67,7 +69,7 @@ impl Binder<'_> {
     pub(super) fn bind_target(
         &mut self,
         name: &TargetName,
-        hints: &[crate::tsql::ast::TableHint],
+        hints: &[TableHint],
         from: &[TableSource],
         columns_changed: &[&ColumnRef],
     ) -> SqlResult<Target> {
@@ -102,8 +104,8 @@ impl Binder<'_> {
                             "a target that stands in the FROM clause under an alias: name the alias as the target",
                         ));
                     }
-                    relation = Relation::Join(Box::new(crate::plan::relation::JoinRelation {
-                        kind: crate::tsql::ast::JoinKind::Cross,
+                    relation = Relation::Join(Box::new(JoinRelation {
+                        kind: JoinKind::Cross,
                         hint: None,
                         left: target,
                         right: relation,
@@ -158,7 +160,7 @@ impl Binder<'_> {
         table.hints.check_target_in_from()?;
         // "The … query optimizer ignores the READUNCOMMITTED and NOLOCK hints in the FROM clause that apply to the
         // target table."
-        if table.hints.isolation == Some(crate::tsql::ast::IsolationLevel::ReadUncommitted) {
+        if table.hints.isolation == Some(IsolationLevel::ReadUncommitted) {
             table.hints.isolation = None;
         }
         if !hints.is_empty() {
@@ -176,15 +178,11 @@ impl Binder<'_> {
     /// The column of a table that is changed under a name of the target.
     pub(crate) fn target_column(&self, source: &VisibleSource, column: &ColumnRef) -> SqlResult<(usize, usize)> {
         if let Some(table) = &column.table
-            && !crate::bind::query_scope::names_source(table, source)
+            && !names_source(table, source)
         {
             return Err(SqlError::new(
                 4104,
-                format!(
-                    "The multi-part identifier \"{}.{}\" could not be bound.",
-                    crate::bind::name::display_name(table),
-                    column.name
-                ),
+                format!("The multi-part identifier \"{}.{}\" could not be bound.", display_name(table), column.name),
             ));
         }
         let name = fold(&column.name);

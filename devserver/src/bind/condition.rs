@@ -1,5 +1,7 @@
 //! Binds search conditions.
 
+use std::sync::Arc;
+
 use crate::bind::binder::Binder;
 use crate::bind::conversion::{comparable, constant_of_type, implicit};
 use crate::error::{SqlError, SqlResult};
@@ -7,7 +9,6 @@ use crate::plan::collation_label::CollationLabel;
 use crate::plan::scalar::{CompareOp, Condition, LikeCondition, Scalar, compares_alike, comparison_collation};
 use crate::tsql::ast::{Expr, Predicate};
 use crate::value::{Collation, Length, Pattern, SqlType, Value};
-use std::sync::Arc;
 
 pub fn compare_condition(op: CompareOp, left: Scalar, right: Scalar) -> SqlResult<Condition> {
     let collation = if left.ty.is_character() && right.ty.is_character() {

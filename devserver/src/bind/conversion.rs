@@ -1,4 +1,4 @@
-//! Conversions that T-SQL makes by itself.
+//! Conversions that T-SQL makes by itself: to a column's type, or to the common type of several expressions.
 
 use crate::error::SqlResult;
 use crate::plan::collation_label::CollationLabel;

@@ -1,4 +1,5 @@
-//! Common table expressions.
+//! Common table expressions: which of them a name means, and what its query sees. Recursive ones are in
+//! [`crate::bind::recursion`].
 
 use crate::bind::binder::Binder;
 use crate::bind::recursion::is_recursive;

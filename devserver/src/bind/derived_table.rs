@@ -1,4 +1,5 @@
-//! Derived tables, and all else in FROM whose columns get new names.
+//! Gives queries and row lists in FROM a name and columns: derived tables, CTEs, views, functions, VALUES. A query without
+//! DISTINCT, GROUP BY or a set operation is merged into the statement.
 
 use std::sync::Arc;
 
@@ -7,9 +8,10 @@ use crate::bind::block::{Block, BoundQuery};
 use crate::bind::conversion::{column_types, implicit};
 use crate::bind::query_scope::{VisibleColumn, VisibleSource};
 use crate::error::{SqlError, SqlResult};
+use crate::plan::collation_label::CollationLabel;
 use crate::plan::query::OutputColumn;
 use crate::plan::relation::{BlockRelation, Relation};
-use crate::plan::scalar::{Scalar, slot_bit};
+use crate::plan::scalar::{Node, Scalar, slot_bit};
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, Ident};
 
@@ -151,10 +153,10 @@ impl Binder<'_> {
             visible.push(VisibleColumn {
                 name: "".into(),
                 scalar: Scalar {
-                    node: crate::plan::scalar::Node::Column { slot, ordinal },
+                    node: Node::Column { slot, ordinal },
                     ty: *ty,
                     nullable,
-                    label: crate::plan::collation_label::CollationLabel::Coercible,
+                    label: CollationLabel::Coercible,
                 },
                 identity: false,
             });

@@ -1,15 +1,18 @@
-//! Binds scalar expressions and search conditions.
+//! Binds scalar expressions.
 
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::condition::{compare_condition, only_one_expression};
 use crate::bind::conversion::{common_type, implicit, untyped_null};
+use crate::bind::name::invalid_object;
 use crate::bind::type_name::system_type_for_cast;
+use crate::catalog::object::Object;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::next_value_forbidden::ForbiddenPlace;
+use crate::plan::query::WindowKind;
 use crate::plan::scalar::{CompareOp, Condition, Node, Scalar};
 use crate::tsql::ast::{self, Expr, Literal, TypeName};
 use crate::value::{self, BinaryOp, Length, SqlType, UnaryOp, Value};
@@ -100,23 +103,23 @@ impl Binder<'_> {
                 self.next_values.all += 1;
                 self.next_values.without_over += usize::from(over.is_none());
                 let found = self.find_object(name)?;
-                if let Some(crate::catalog::object::Object::Sequence(sequence)) = &found {
+                if let Some(Object::Sequence(sequence)) = &found {
                     self.need_object("UPDATE", sequence.id, &sequence.schema, &sequence.name);
                 }
                 match found {
-                    Some(crate::catalog::object::Object::Sequence(sequence)) if over.is_some() => {
+                    Some(Object::Sequence(sequence)) if over.is_some() => {
                         let window = over.as_ref().expect("looked at just now");
-                        let kind = crate::plan::query::WindowKind::NextValue(sequence.id);
+                        let kind = WindowKind::NextValue(sequence.id);
                         let bound = self.bind_over(kind, window, SqlType::BigInt, CollationLabel::Coercible)?;
                         implicit(bound, sequence.ty)
                     }
-                    Some(crate::catalog::object::Object::Sequence(sequence)) => Ok(Scalar {
+                    Some(Object::Sequence(sequence)) => Ok(Scalar {
                         node: Node::NextValue(sequence.id),
                         ty: sequence.ty,
                         nullable: false,
                         label: CollationLabel::Coercible,
                     }),
-                    _ => Err(crate::bind::name::invalid_object(name)),
+                    _ => Err(invalid_object(name)),
                 }
             }
             Expr::Subquery(query) => {

@@ -1,4 +1,4 @@
-//! From a bound query to its plan.
+//! From a bound query to its plan: the planner chooses the access paths, and what is above them is put on top.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
-//! Which foreign keys a statement has to look after.
+//! Which foreign keys a statement has to look after, and the indexes that lead to their rows.
 
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::table_rules::{Cascade, ForeignKeys, Lookup, Reference, Referrer};
-use crate::storage::{ForeignKey, ReferentialAction, TableSchema};
+use crate::storage::{ForeignKey, Latch, Lifetime, ReferentialAction, TableSchema};
 
 /// Which statements a plan can be: they bear on different keys.
 #[derive(Debug, Clone, Copy)]
@@ -97,9 +97,9 @@ impl Binder<'_> {
 }
 
 /// The foreign keys that refer to a table, with the tables they belong to.
-pub fn referring_keys(latch: &crate::storage::Latch<'_>, schema: &TableSchema) -> Vec<(Arc<TableSchema>, ForeignKey)> {
+pub fn referring_keys(latch: &Latch<'_>, schema: &TableSchema) -> Vec<(Arc<TableSchema>, ForeignKey)> {
     let mut found = Vec::new();
-    if schema.lifetime != crate::storage::Lifetime::Permanent {
+    if schema.lifetime != Lifetime::Permanent {
         return found;
     }
     for table in latch.tables() {

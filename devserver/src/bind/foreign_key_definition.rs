@@ -10,7 +10,7 @@ use crate::bind::binder::Binder;
 use crate::bind::name::display_name;
 use crate::bind::table_definition::generated_name;
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{ForeignKey, Latch, ObjectId, ReferentialAction, TableSchema, Uniqueness, fold};
+use crate::storage::{ForeignKey, Index, Latch, ObjectId, ReferentialAction, TableSchema, Uniqueness, fold};
 use crate::tsql::ast::{self, ConstraintKind, Ident, ObjectName, TableConstraint};
 use crate::value::SqlType;
 
@@ -135,7 +135,7 @@ fn column_names(table: &TableSchema, names: &[Ident], key: &str, number: i32, ro
 }
 
 /// Whether an index makes the referenced columns unique.
-pub fn serves(table: &TableSchema, index: &crate::storage::Index, key: &ForeignKey) -> bool {
+pub fn serves(table: &TableSchema, index: &Index, key: &ForeignKey) -> bool {
     index.is_unique()
         && index.filter.is_none()
         && index.key.len() == key.referenced_columns.len()

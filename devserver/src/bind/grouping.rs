@@ -1,4 +1,4 @@
-//! What expressions mean in a query with GROUP BY or aggregates.
+//! In a query with GROUP BY or aggregates: turns expressions over the rows into expressions over the groups.
 
 use crate::bind::query_scope::VisibleSource;
 use crate::error::{SqlError, SqlResult};

@@ -1,8 +1,10 @@
-//! Indexes as they are defined.
+//! Indexes as they are defined: key, included columns, options, filter.
 
 use std::sync::Arc;
 
+use crate::bind::expression::literal;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::scalar::Scalar;
 use crate::storage::{
     CLUSTERED, Filter, FilterOperator, FilterTerm, Index, IndexOptions, KeyColumn, TableSchema, Uniqueness,
 };
@@ -166,13 +168,13 @@ pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> S
 /// A constant of the column's type; `None` for what is no constant.
 fn filter_constant(schema: &TableSchema, column: usize, expr: &Expr) -> SqlResult<Option<Value>> {
     let scalar = match expr {
-        Expr::Literal(literal) => crate::bind::expression::literal(literal)?,
+        Expr::Literal(written) => literal(written)?,
         Expr::Unary { op: ast::UnaryOp::Minus, operand } => match &**operand {
-            Expr::Literal(literal) => {
-                let scalar = crate::bind::expression::literal(literal)?;
+            Expr::Literal(written) => {
+                let scalar = literal(written)?;
                 let Some(constant) = scalar.as_constant() else { return Ok(None) };
                 let negative = value::unary(value::UnaryOp::Minus, constant, scalar.ty)?;
-                crate::plan::scalar::Scalar::constant(negative, scalar.ty)
+                Scalar::constant(negative, scalar.ty)
             }
             _ => return Ok(None),
         },

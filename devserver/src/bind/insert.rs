@@ -1,4 +1,4 @@
-//! Binds INSERT: where its rows go, what they are, and what they must be convertible to.
+//! Binds INSERT: what its rows are, and what they must be convertible to.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::plan::change::{InsertPlan, InsertRows, InsertTarget};
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::options::PlanOptions;
+use crate::plan::query::Body;
 use crate::plan::scalar::Scalar;
 use crate::plan::table_hints::TableHints;
 use crate::storage::{Lifetime, TableSchema};
@@ -52,7 +53,7 @@ impl Binder<'_> {
                     return Err(error.unwrap_or_else(|| count_mismatch(given, width, has_list)));
                 }
                 let types: Vec<(SqlType, bool)> = plan.columns.iter().map(|column| (column.ty, false)).collect();
-                if let crate::plan::query::Body::Select(select) = &plan.body {
+                if let Body::Select(select) = &plan.body {
                     let described: Vec<(SqlType, bool)> = select
                         .items
                         .iter()

@@ -1,8 +1,10 @@
-//! Where rows are inserted: by INSERT, by MERGE, and by OUTPUT … INTO.
+//! Where rows are inserted by INSERT, MERGE and OUTPUT … INTO: the table, and the columns that are given a value.
+
+use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::change_target::{assigned_twice, computed_column, read_only_table};
-use crate::bind::name::ResolvedTable;
+use crate::bind::name::{ResolvedTable, display_name};
 use crate::bind::query_scope::QueryScope;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
@@ -12,7 +14,6 @@ use crate::plan::relation::Relation;
 use crate::storage::TableSchema;
 use crate::tsql::ast::{ColumnRef, Ident, TableSource, TargetName};
 use crate::value::{self, SqlType};
-use std::sync::Arc;
 
 pub(crate) fn explicit_row_version() -> SqlError {
     SqlError::new(
@@ -103,7 +104,7 @@ impl Binder<'_> {
                 4405,
                 format!(
                     "View or function '{}' is not updatable because the modification affects multiple base tables.",
-                    crate::bind::name::display_name(through)
+                    display_name(through)
                 ),
             ));
         };

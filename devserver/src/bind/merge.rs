@@ -3,7 +3,10 @@
 //! Source: "MERGE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/merge-transact-sql.md).
 
 use crate::bind::binder::Binder;
+use crate::bind::change_target::{assigned_twice, read_only_table};
 use crate::bind::foreign_key::Changes;
+use crate::bind::insert_target::{count_mismatch, explicit_row_version};
+use crate::bind::output::{moved_columns, output_slots};
 use crate::bind::query_scope::{QueryScope, VisibleSource};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
@@ -78,12 +81,12 @@ impl Binder<'_> {
         let limit = self.bind_top(merge.top.as_ref())?;
         let action_slot = self.new_slot()?;
         self.merge_action = Some(action_slot);
-        let inserted = crate::bind::output::moved_columns(&sides.target.columns, slot, row_slot);
+        let inserted = moved_columns(&sides.target.columns, slot, row_slot);
         let deleted = sides.target.columns.clone();
         let output = self.bind_outputs(&merge.output, Some(deleted), Some(inserted), sides.source);
         self.merge_action = None;
         let output = output?;
-        let output_slots = crate::bind::output::output_slots(&output, row_slot);
+        let output_slots = output_slots(&output, row_slot);
 
         let has = |when: MergeWhen| clauses.iter().any(|clause| clause.when == when);
         let planner = Planner { latch: self.latch, options: self.options, used_columns: &self.used_columns };
@@ -140,7 +143,7 @@ impl Binder<'_> {
             TargetName::Variable(name) => {
                 let (_, variable) = self.declarations.table(name)?;
                 if variable.read_only {
-                    return Err(crate::bind::change_target::read_only_table(name));
+                    return Err(read_only_table(name));
                 }
                 TableSource::Variable { name: name.clone(), alias: merge.alias.clone() }
             }
@@ -251,7 +254,7 @@ impl Binder<'_> {
             if let Some(column) = next.column
                 && bound.iter().any(|other| other.column == Some(column))
             {
-                return Err(crate::bind::change_target::assigned_twice(&sides.table.schema.columns[column].name));
+                return Err(assigned_twice(&sides.table.schema.columns[column].name));
             }
             bound.push(next);
         }
@@ -265,7 +268,7 @@ impl Binder<'_> {
         has_list: bool,
     ) -> SqlResult<Vec<Option<Scalar>>> {
         if values.len() != target.ordinals.len() {
-            return Err(crate::bind::insert_target::count_mismatch(values.len(), target.ordinals.len(), has_list));
+            return Err(count_mismatch(values.len(), target.ordinals.len(), has_list));
         }
         let mut bound = Vec::with_capacity(values.len());
         for (value, ordinal) in values.iter().zip(&target.ordinals) {
@@ -275,7 +278,7 @@ impl Binder<'_> {
                 NewValue::Expr(expr) => {
                     let scalar = self.bind_expr(expr)?;
                     if column.sql_type == SqlType::RowVersion {
-                        return Err(crate::bind::insert_target::explicit_row_version());
+                        return Err(explicit_row_version());
                     }
                     if !scalar.as_constant().is_some_and(value::Value::is_null) {
                         value::check_conversion(scalar.ty, column.sql_type, false)?;

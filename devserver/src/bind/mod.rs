@@ -1,4 +1,4 @@
-//! From the syntax tree and the catalog to plans.
+//! From the syntax tree and the catalog to plans: see README.md.
 
 pub mod aggregate;
 pub mod batch;

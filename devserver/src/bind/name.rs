@@ -7,6 +7,7 @@ use crate::bind::query_scope::{names_source, same_name};
 use crate::catalog::catalog::DBO;
 use crate::catalog::object::{Object, View};
 use crate::catalog::system_view::SystemView;
+use crate::catalog::view::list::find_compatible;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
 use crate::plan::query::{TableHandle, TableLocation};
@@ -123,7 +124,7 @@ impl Binder<'_> {
                 }
                 _ => self.resolve_table(&synonym.target),
             },
-            _ => match crate::catalog::view::list::find_compatible(name.schema.as_deref(), &name.name) {
+            _ => match find_compatible(name.schema.as_deref(), &name.name) {
                 Some(view) => Ok(ResolvedTable::System(SystemView::Catalog(view))),
                 None => Err(invalid_object(name)),
             },

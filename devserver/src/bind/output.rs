@@ -1,7 +1,10 @@
 //! Binds OUTPUT clauses.
 
+use std::sync::Arc;
+
 use crate::bind::binder::Binder;
 use crate::bind::block::Item;
+use crate::bind::foreign_key::referring_keys;
 use crate::bind::insert_target::count_mismatch;
 use crate::bind::query_scope::{QueryScope, VisibleColumn, VisibleSource};
 use crate::error::{SqlError, SqlResult};
@@ -11,7 +14,6 @@ use crate::plan::scalar::{Node, Scalar, SlotSet, slot_bit};
 use crate::storage::Lifetime;
 use crate::tsql::ast::{Output, SelectItem};
 use crate::value::SqlType;
-use std::sync::Arc;
 
 /// The same columns over another slot.
 pub(crate) fn moved_columns(columns: &[VisibleColumn], from: usize, to: usize) -> Vec<VisibleColumn> {
@@ -102,7 +104,7 @@ impl Binder<'_> {
                         ));
                     }
                     let own_key = table.schema.foreign_keys.first().map(|key| Arc::clone(&key.name));
-                    let other = crate::bind::foreign_key::referring_keys(self.latch, &table.schema);
+                    let other = referring_keys(self.latch, &table.schema);
                     if let Some(key) = own_key.or_else(|| other.first().map(|(_, key)| Arc::clone(&key.name))) {
                         return Err(SqlError::new(
                             332,

@@ -1,4 +1,4 @@
-//! Binds queries: select list, GROUP BY, ORDER BY, TOP and set operations.
+//! Binds queries: what stands in a SELECT, in the order in which it takes effect.
 //!
 //! A SELECT becomes a [`Block`]. Where it stands decides what happens then: [`Binder::finish`] makes a plan of it, or
 //! FROM merges it into the query around it.

@@ -1,4 +1,4 @@
-//! Binds TOP, OFFSET and FETCH.
+//! Binds the numbers of TOP, OFFSET and FETCH.
 
 use crate::bind::binder::Binder;
 use crate::bind::conversion::implicit;

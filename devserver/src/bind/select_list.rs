@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::block::Item;
+use crate::bind::name::display_name;
 use crate::bind::query_scope::{VisibleColumn, names_source};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::scalar::Scalar;
@@ -32,7 +33,7 @@ impl Binder<'_> {
                                 format!(
                                     "The column prefix '{}' does not match with a table name or alias name used in \
                                      the query.",
-                                    crate::bind::name::display_name(table)
+                                    display_name(table)
                                 ),
                             )
                             .severity(15),

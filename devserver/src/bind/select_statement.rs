@@ -1,8 +1,7 @@
-//! Binds SELECT … INTO.
+//! Binds SELECT as a statement: variables that it assigns, and the table of INTO.
 
 use crate::bind::binder::Binder;
 use crate::bind::block::{Block, BoundQuery};
-use crate::bind::select_statement;
 use crate::error::SqlResult;
 use crate::plan::cell::Uses;
 use crate::plan::options::PlanOptions;
@@ -10,6 +9,29 @@ use crate::plan::relation::Relation;
 use crate::plan::select_statement::{IntoTable, SelectStatementPlan};
 use crate::storage::Identity;
 use crate::tsql::ast::{ObjectName, QueryBody, SelectStatement};
+
+pub(super) fn bind_select_statement(
+    binder: &mut Binder<'_>,
+    select: &SelectStatement,
+) -> SqlResult<SelectStatementPlan> {
+    binder.options = PlanOptions::of(&select.options)?;
+    binder.ctes.clone_from(&select.ctes);
+    let bound = binder.bind_query(&select.query, true)?;
+    if binder.uses == Uses::Nothing {
+        // Even `SELECT 1` takes its turn: a result must not be computed in the middle of another session's statement.
+        binder.uses = Uses::Database;
+    }
+    let into = into_table(select, &bound);
+    let variables = match &bound {
+        BoundQuery::Block(block) => {
+            let places: Vec<usize> = block.items.iter().filter_map(|item| item.variable).collect();
+            (!places.is_empty()).then_some(places)
+        }
+        BoundQuery::Plan(_) => None,
+    };
+    let query = binder.finish(bound)?;
+    Ok(SelectStatementPlan { query, variables, into })
+}
 
 /// The INTO of a SELECT: it stands in the first query of a set operation.
 fn into_name(body: &QueryBody) -> Option<&ObjectName> {
@@ -38,34 +60,11 @@ fn inherited_identity(block: &Block) -> Option<(usize, Identity)> {
 }
 
 /// Where the rows of a SELECT go if it has an INTO.
-pub fn into_table(statement: &SelectStatement, bound: &BoundQuery) -> Option<IntoTable> {
+fn into_table(statement: &SelectStatement, bound: &BoundQuery) -> Option<IntoTable> {
     let name = into_name(&statement.query.body)?.clone();
     let identity = match bound {
         BoundQuery::Block(block) => inherited_identity(block),
         BoundQuery::Plan(_) => None,
     };
     Some(IntoTable { name, identity })
-}
-
-pub(super) fn bind_select_statement(
-    binder: &mut Binder<'_>,
-    select: &SelectStatement,
-) -> SqlResult<SelectStatementPlan> {
-    binder.options = PlanOptions::of(&select.options)?;
-    binder.ctes.clone_from(&select.ctes);
-    let bound = binder.bind_query(&select.query, true)?;
-    if binder.uses == Uses::Nothing {
-        // Even `SELECT 1` takes its turn: a result must not be computed in the middle of another session's statement.
-        binder.uses = Uses::Database;
-    }
-    let into = select_statement::into_table(select, &bound);
-    let variables = match &bound {
-        crate::bind::block::BoundQuery::Block(block) => {
-            let places: Vec<usize> = block.items.iter().filter_map(|item| item.variable).collect();
-            (!places.is_empty()).then_some(places)
-        }
-        crate::bind::block::BoundQuery::Plan(_) => None,
-    };
-    let query = binder.finish(bound)?;
-    Ok(SelectStatementPlan { query, variables, into })
 }

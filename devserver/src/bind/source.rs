@@ -1,19 +1,22 @@
 //! Binds FROM: every table, derived table, CTE and view becomes a [`Relation`] and a name to reach its columns by.
 //!
-//! A derived table, CTE or view without DISTINCT, GROUP BY or a set operation is merged into the statement: its columns
-//! are its expressions, so that conditions reach the indexes below it and an UPDATE can change rows through it.
+//! What is merged over tables keeps their columns as its expressions, so that conditions reach the indexes below it and an
+//! UPDATE can change rows through it.
 
 use std::sync::Arc;
 
+use crate::bind::aggregate::nested_aggregate;
 use crate::bind::binder::Binder;
 use crate::bind::index_activity;
 use crate::bind::name::ResolvedTable;
 use crate::bind::query_scope::{Clause, QueryScope, VisibleColumn, VisibleSource};
+use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::cell::Uses;
+use crate::plan::cell::{PermissionNeed, Uses};
+use crate::plan::collation_label::CollationLabel;
 use crate::plan::query::{QueryPlan, TableHandle, TableLocation};
 use crate::plan::relation::{JoinRelation, Relation, TableRelation};
-use crate::plan::scalar::{Scalar, slot_bit};
+use crate::plan::scalar::{Node, Scalar, slot_bit};
 use crate::plan::table_hints::{Access, TableHints};
 use crate::storage::{Lifetime, fold};
 use crate::tsql::ast::{Ident, JoinKind, ObjectName, Query, TableHint, TableSource};
@@ -242,10 +245,10 @@ impl Binder<'_> {
                     .map(|(ordinal, &(name, ty))| VisibleColumn {
                         name: name.into(),
                         scalar: Scalar {
-                            node: crate::plan::scalar::Node::Column { slot, ordinal },
+                            node: Node::Column { slot, ordinal },
                             ty,
                             nullable: true,
-                            label: crate::plan::collation_label::CollationLabel::Coercible,
+                            label: CollationLabel::Coercible,
                         },
                         identity: false,
                     })
@@ -265,13 +268,8 @@ impl Binder<'_> {
     pub fn need_object(&mut self, permission: &'static str, id: i32, schema: &Arc<str>, name: &Arc<str>) {
         let catalog = self.database.catalog.read();
         let Some(entry) = catalog.schema(schema) else { return };
-        let on = crate::catalog::principal::SecurableId::Object { id, schema: entry.id };
-        self.needs.push(crate::plan::cell::PermissionNeed {
-            permission,
-            on,
-            schema: Arc::clone(schema),
-            name: Arc::clone(name),
-        });
+        let on = SecurableId::Object { id, schema: entry.id };
+        self.needs.push(PermissionNeed { permission, on, schema: Arc::clone(schema), name: Arc::clone(name) });
     }
 
     /// A query in an expression: it sees everything around it.
@@ -282,7 +280,7 @@ impl Binder<'_> {
         }
         self.uses = self.uses.max(Uses::OwnTables);
         if self.scopes.last().is_some_and(|scope| scope.clause == Clause::InAggregate) {
-            return Err(crate::bind::aggregate::nested_aggregate());
+            return Err(nested_aggregate());
         }
         let clause = self.set_clause(Clause::NoAggregates);
         let bound = self.bind_query(query, false);

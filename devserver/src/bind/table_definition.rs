@@ -13,6 +13,7 @@ use crate::storage::{
     CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Identity, Index, Lifetime, NamedText, TableSchema, Uniqueness, fold,
 };
 use crate::tsql::ast::{ColumnDefinition, ColumnKind, ConstraintKind, TableConstraint, TableDefinition};
+use crate::tsql::{parse_expression, parse_predicate};
 use crate::value::{Collation, SqlType, Value};
 
 /// A constraint's name if none was written: recognisable, and different for each.
@@ -200,7 +201,7 @@ fn table_scope(schema: &TableSchema, slot: usize) -> QueryScope {
 pub fn computed_type(binder: &mut Binder<'_>, schema: &TableSchema, text: &str) -> SqlResult<(SqlType, Collation)> {
     let slot = binder.new_slot()?;
     binder.scopes.push(table_scope(schema, slot));
-    let scalar = crate::tsql::parse_expression(text).and_then(|expr| {
+    let scalar = parse_expression(text).and_then(|expr| {
         binder.without_next_value(ForbiddenPlace::Nested, |binder| {
             binder.forbidding_subqueries(|binder| binder.bind_expr(&expr))
         })
@@ -236,7 +237,7 @@ pub fn check_checks(binder: &mut Binder<'_>, schema: &TableSchema) -> SqlResult<
     let slot = binder.new_slot()?;
     for check in &schema.checks {
         binder.scopes.push(table_scope(schema, slot));
-        let bound = crate::tsql::parse_predicate(&check.text).and_then(|predicate| {
+        let bound = parse_predicate(&check.text).and_then(|predicate| {
             binder.without_next_value(ForbiddenPlace::Nested, |binder| {
                 binder.forbidding_subqueries(|binder| binder.bind_condition(&predicate))
             })

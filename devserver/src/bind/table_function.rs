@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::conversion::implicit;
+use crate::bind::derived_table::rename;
 use crate::bind::name::display_name;
 use crate::bind::query_scope::VisibleColumn;
 use crate::error::{SqlError, SqlResult};
@@ -162,7 +163,7 @@ impl Binder<'_> {
             });
         }
         let alias: Ident = alias.cloned().unwrap_or_else(|| name.into());
-        let visible = crate::bind::derived_table::rename(visible, &alias, columns)?;
+        let visible = rename(visible, &alias, columns)?;
         self.add_visible(&alias, visible, slot)?;
         Ok(Relation::Function { slot, function: Arc::new(function) })
     }

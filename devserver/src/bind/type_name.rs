@@ -1,4 +1,6 @@
-//! Names of types.
+//! Names of types and collations.
+
+use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::name::display_name;
@@ -8,7 +10,6 @@ use crate::error::{SqlError, SqlResult};
 use crate::storage::fold;
 use crate::tsql::ast::{Ident, ObjectName, TypeArguments, TypeName};
 use crate::value::{Collation, Length, SqlType};
-use std::sync::Arc;
 
 pub fn type_not_found(name: &ObjectName) -> SqlError {
     SqlError::new(2715, format!("Column, parameter, or variable #1: Cannot find data type {}.", display_name(name)))
@@ -86,7 +87,8 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
                 return Err(SqlError::new(
                     2750,
                     format!(
-                        "Column or parameter #1: Specified column precision {precision} is greater than the maximum precision of 38."
+                        "Column or parameter #1: Specified column precision {precision} is greater than the maximum \
+                         precision of 38."
                     ),
                 ));
             }
@@ -143,8 +145,8 @@ impl Binder<'_> {
         }
         match self.find_user_type(&name.name)? {
             Some(user_type) => match &user_type.kind {
-                crate::catalog::user_type::UserTypeKind::Alias { base, .. } => Ok(*base),
-                crate::catalog::user_type::UserTypeKind::Table { .. } => Err(SqlError::new(
+                UserTypeKind::Alias { base, .. } => Ok(*base),
+                UserTypeKind::Table { .. } => Err(SqlError::new(
                     350,
                     format!("The column \"{}\" does not have a valid data type.", display_name(&name.name)),
                 )),
@@ -183,6 +185,6 @@ pub fn variable_type(binder: &Binder<'_>, name: &TypeName) -> SqlResult<Variable
                 VariableType::TableType { user_type: Arc::clone(&user_type), template: Arc::clone(template) }
             }
         }),
-        None => Err(crate::bind::type_name::type_not_found(&name.name)),
+        None => Err(type_not_found(&name.name)),
     }
 }

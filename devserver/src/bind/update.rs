@@ -1,4 +1,4 @@
-//! Binds UPDATE and DELETE, and the OUTPUT clauses and rules of all that changes rows.
+//! Binds UPDATE and DELETE.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use crate::bind::query_scope::{QueryScope, VisibleColumn};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
 use crate::plan::change::{BoundAssignment, DeletePlan, UpdatePlan};
+use crate::plan::collation_label::CollationLabel;
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::options::PlanOptions;
 use crate::plan::planner::Planner;
@@ -185,7 +186,7 @@ impl Binder<'_> {
                         node: Node::Column { slot, ordinal },
                         ty: definition.sql_type,
                         nullable: definition.nullable,
-                        label: crate::plan::collation_label::CollationLabel::Implicit(definition.collation),
+                        label: CollationLabel::Implicit(definition.collation),
                     }
                 }
                 (None, Some(name)) => self.bind_expr(&Expr::Variable(Arc::clone(name)))?,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::bind::binder::{Arguments, Binder};
 use crate::bind::block::BoundQuery;
 use crate::bind::conversion::implicit;
-use crate::bind::name::display_name;
+use crate::bind::name::{display_name, invalid_object};
 use crate::catalog::object::{Function, Object};
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
@@ -130,7 +130,7 @@ impl Binder<'_> {
     /// `function(arguments)` in FROM: the query, and what it is called.
     pub fn bind_inline_function(&mut self, name: &ObjectName, arguments: &[Expr]) -> SqlResult<BoundQuery> {
         let Some(function) = self.user_function(name)?.filter(|function| function.returns.is_none()) else {
-            return Err(crate::bind::name::invalid_object(name));
+            return Err(invalid_object(name));
         };
         let arguments = self.bind_function_arguments(&function, arguments)?;
         self.need_object("SELECT", function.id, &function.schema, &function.name);

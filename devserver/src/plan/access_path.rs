@@ -12,8 +12,9 @@ use crate::plan::planner::{Planner, impossible_hints};
 use crate::plan::query::{AnyOf, SeekValue, SortKey, TableLocation};
 use crate::plan::relation::TableRelation;
 use crate::plan::scalar::{CompareOp, Condition, Node, Scalar, SlotSet, compares_alike, flipped, slot_bit};
+use crate::plan::table_hints::Access;
 use crate::storage::{Direction, HEAP, Index, IndexId, TableSchema, fold};
-use crate::tsql::ast::IndexRef;
+use crate::tsql::ast::{Ident, IndexRef};
 use crate::value::{Collation, SqlType, Value};
 
 /// A way to read a table.
@@ -185,7 +186,7 @@ fn hinted_index(schema: &TableSchema, index: &IndexRef) -> SqlResult<IndexId> {
 }
 
 /// Whether the seek uses the columns that FORCESEEK names.
-fn seeks_columns(schema: &TableSchema, index: &Index, path: &AccessPath, columns: &[crate::tsql::ast::Ident]) -> bool {
+fn seeks_columns(schema: &TableSchema, index: &Index, path: &AccessPath, columns: &[Ident]) -> bool {
     let ranges = usize::from(path.any_of.is_some() || path.lower.is_some() || path.upper.is_some());
     if columns.len() > path.equal.len() + ranges {
         return false;
@@ -231,7 +232,7 @@ fn expected_rows(path: &AccessPath, index: &Index, row_count: f64, order: &[Sort
 
 /// Whether the index holds every column that the statement reads.
 fn covers(planner: &Planner<'_>, relation: &TableRelation, schema: &TableSchema, index: &Index) -> bool {
-    if relation.access == crate::plan::table_hints::Access::Change {
+    if relation.access == Access::Change {
         return false;
     }
     let clustered = schema.clustered();

@@ -1,4 +1,4 @@
-//! Plans as plain data, and the access paths in them.
+//! Plans as plain data, and the choice of access paths: see README.md.
 
 pub mod access_path;
 pub mod batch;

@@ -11,6 +11,7 @@ use crate::plan::options::PlanOptions;
 use crate::plan::query::{HashJoin, LoopKind, Operator, SortKey, TableScan};
 use crate::plan::relation::{BlockRelation, JoinRelation, Relation, TableRelation};
 use crate::plan::scalar::{CompareOp, Condition, Scalar, SlotSet, compares_alike};
+use crate::plan::table_hints::Access;
 use crate::storage::Latch;
 use crate::tsql::ast::{JoinHint, JoinKind};
 use crate::value::Collation;
@@ -468,7 +469,7 @@ fn join_key(condition: &Condition, left_slots: SlotSet, right_slots: SlotSet) ->
 
 fn contains_target(relation: &Relation) -> bool {
     match relation {
-        Relation::Table(table) => table.access == crate::plan::table_hints::Access::Change,
+        Relation::Table(table) => table.access == Access::Change,
         Relation::Join(join) => contains_target(&join.left) || contains_target(&join.right),
         Relation::Apply { left, right, .. } => contains_target(left) || contains_target(right),
         Relation::Block(block) => contains_target(&block.input),

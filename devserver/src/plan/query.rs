@@ -8,6 +8,7 @@ use crate::plan::scalar::{Condition, Scalar, SlotSet};
 use crate::plan::table_function::TableFunction;
 use crate::plan::table_hints::{Access, TableHints};
 use crate::storage::{Direction, IndexId, ObjectId, TableSchema};
+use crate::tsql::ast::SetOperator;
 use crate::value::{Collation, SqlType};
 
 /// A column of a query's result.
@@ -50,7 +51,7 @@ pub struct SelectPlan {
 
 #[derive(Debug)]
 pub struct SetPlan {
-    pub op: crate::tsql::ast::SetOperator,
+    pub op: SetOperator,
     pub left: QueryPlan,
     pub right: QueryPlan,
     /// By output column.
