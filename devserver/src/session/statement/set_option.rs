@@ -1,54 +1,13 @@
-//! Statements that need no plan: SET options, transactions, USE, and the way to DDL.
-
-use std::sync::Arc;
+//! SET of options that are ON or OFF.
 
 use crate::error::{SqlError, SqlResult};
-use crate::execute::activation::Activation;
-use crate::session::output::Output;
 use crate::session::session::Session;
-use crate::tds::token::StatementKind as DoneKind;
-use crate::tsql::ast::{SessionOption, StatementKind, TransactionName};
+use crate::tsql::ast::SessionOption;
 
 impl Session {
-    pub(crate) fn run_other(
-        &mut self,
-        statement: &StatementKind,
-        activation: &mut Activation,
-        out: &mut Output<'_>,
-    ) -> SqlResult<()> {
-        match statement {
-            StatementKind::SetOptions { options, on } => {
-                for option in options {
-                    self.set_option(*option, *on)?;
-                }
-            }
-            StatementKind::SetIsolationLevel(level) => {
-                self.state.options.isolation = *level;
-            }
-            StatementKind::BeginTransaction(name) => {
-                let name = transaction_name(name.as_ref())?;
-                self.begin_transaction(name.as_deref(), out);
-            }
-            StatementKind::CommitTransaction(_) => self.commit_transaction(out)?,
-            StatementKind::RollbackTransaction(name) => {
-                let name = transaction_name(name.as_ref())?;
-                self.rollback_transaction(name.as_deref(), out)?;
-            }
-            StatementKind::SaveTransaction(name) => {
-                let name = transaction_name(Some(name))?;
-                self.save_transaction(name.as_deref().unwrap_or_default())?;
-            }
-            StatementKind::Kill(spid) => self.kill(*spid)?,
-            StatementKind::Use(name) => self.use_database(name, out)?,
-            ddl => self.run_ddl(ddl, activation)?,
-        }
-        self.statement_done(out, DoneKind::Other, None);
-        Ok(())
-    }
-
     /// Filtered indexes and most of what is newer demand the settings that clients make at login; the dev server knows
     /// T-SQL under these settings only.
-    fn set_option(&mut self, option: SessionOption, on: bool) -> SqlResult<()> {
+    pub(crate) fn set_option(&mut self, option: SessionOption, on: bool) -> SqlResult<()> {
         let refused =
             |what: &str| Err(SqlError::not_supported(format!("SET {what} {}", if on { "ON" } else { "OFF" })));
         let options = &mut self.state.options;
@@ -81,13 +40,5 @@ impl Session {
             _ => {}
         }
         Ok(())
-    }
-}
-
-fn transaction_name(name: Option<&TransactionName>) -> SqlResult<Option<Arc<str>>> {
-    match name {
-        None => Ok(None),
-        Some(TransactionName::Name(name)) => Ok(Some(Arc::clone(name))),
-        Some(TransactionName::Variable(_)) => Err(SqlError::not_supported("a transaction name in a variable")),
     }
 }

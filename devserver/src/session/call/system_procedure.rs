@@ -1,16 +1,13 @@
 //! System procedures: `sp_executesql`, the `sp_prepare` family, and application locks.
 
-use std::time::Duration;
-
-use crate::error::{SqlError, SqlResult};
+use crate::error::SqlError;
 use crate::execute::activation::Activation;
-use crate::execute::application_lock::application_mode;
-use crate::plan::cell::Uses;
-use crate::session::outcome::{Failure, Origin, cancelled};
+use crate::session::call::argument::{PassedArgument, Returned};
+use crate::session::call::system_argument::{argument, first_text, handle_argument, text_argument};
+use crate::session::outcome::{Failure, Origin};
 use crate::session::output::Output;
-use crate::session::procedure::{Passed, PassedArgument, Returned};
 use crate::session::session::Session;
-use crate::storage::{LockOwner, fold};
+use crate::storage::fold;
 use crate::tsql::ast::ObjectName;
 use crate::value::{SqlType, Value};
 
@@ -46,40 +43,6 @@ pub fn find(name: &ObjectName) -> Option<SystemProcedure> {
         "sp_reset_connection" => SystemProcedure::ResetConnection,
         _ => return None,
     })
-}
-
-/// The value of a parameter, by name or by position; `None` if it was not passed.
-fn argument<'a>(arguments: &'a [PassedArgument], position: usize, name: &str) -> Option<&'a Value> {
-    let by_name =
-        arguments.iter().find(|argument| argument.name.as_deref().is_some_and(|given| fold(given) == fold(name)));
-    let found = by_name.or_else(|| arguments.get(position).filter(|argument| argument.name.is_none()))?;
-    match &found.value {
-        Passed::Value { value, .. } => Some(value),
-        Passed::Table { .. } | Passed::Default => None,
-    }
-}
-
-fn text_argument(arguments: &[PassedArgument], position: usize, name: &str, procedure: &str) -> SqlResult<String> {
-    match argument(arguments, position, name) {
-        Some(Value::String(text)) => Ok(text.to_string()),
-        Some(Value::Null) => Ok(String::new()),
-        Some(_) => {
-            Err(SqlError::new(214, format!("Procedure expects parameter '{name}' of type 'ntext/nchar/nvarchar'."))
-                .state(2))
-        }
-        None => Err(SqlError::new(
-            201,
-            format!("Procedure or function '{procedure}' expects parameter '{name}', which was not supplied."),
-        )
-        .state(4)),
-    }
-}
-
-fn handle_argument(arguments: &[PassedArgument]) -> SqlResult<i32> {
-    match argument(arguments, 0, "@handle").and_then(Value::as_i64).and_then(|handle| i32::try_from(handle).ok()) {
-        Some(handle) => Ok(handle),
-        None => Err(SqlError::new(214, "Procedure expects parameter '@handle' of type 'int'.").state(2)),
-    }
 }
 
 impl Session {
@@ -173,82 +136,6 @@ impl Session {
             Err(error) => self.fail(error, Origin::Statement, activation, line, out).map(|_| None),
         }
     }
-
-    /// sp_getapplock: 0 granted, 1 granted after waiting, -1 time-out, -2 cancelled, -3 deadlock victim, -999 error.
-    ///
-    /// Source: "sp_getapplock" (MicrosoftDocs/sql-docs,
-    /// docs/relational-databases/system-stored-procedures/sp-getapplock-transact-sql.md).
-    fn get_application_lock(
-        &mut self,
-        arguments: &[PassedArgument],
-        activation: &mut Activation,
-    ) -> SqlResult<Returned> {
-        let resource = text_argument(arguments, 0, "@Resource", "sp_getapplock")?;
-        let mode = text_argument(arguments, 1, "@LockMode", "sp_getapplock")?;
-        let invalid = Ok(Returned { status: -999, outputs: Vec::new() });
-        let Some(mode) = application_mode(&mode) else {
-            return invalid;
-        };
-        let Some(owner) = lock_owner(argument(arguments, 2, "@LockOwner")) else { return invalid };
-        let timeout = argument(arguments, 3, "@LockTimeout").and_then(Value::as_i64);
-        if timeout.is_some_and(|timeout| timeout < -1) || argument(arguments, 0, "@Resource") == Some(&Value::Null) {
-            return invalid;
-        }
-        self.check_transaction_for(owner)?;
-        let timeout = match timeout {
-            Some(milliseconds) => u64::try_from(milliseconds).ok().map(Duration::from_millis),
-            None => self.state.options.lock_timeout,
-        };
-        let granted = self.with_run(Uses::Database, activation, |run| {
-            let storage = run.storage()?;
-            storage.latch.lock_application(&mut storage.tx, owner, &resource, mode, timeout)
-        });
-        let status = match granted {
-            Ok(true) => 0,
-            Ok(false) => 1,
-            Err(error) if error.number == 1222 => -1,
-            Err(error) if error.number == 1205 => -3,
-            Err(error) if error.number == cancelled().number => return Err(error),
-            Err(error) => return Err(error),
-        };
-        Ok(Returned { status, outputs: Vec::new() })
-    }
-
-    fn release_application_lock(
-        &mut self,
-        arguments: &[PassedArgument],
-        activation: &mut Activation,
-    ) -> SqlResult<Returned> {
-        let resource = text_argument(arguments, 0, "@Resource", "sp_releaseapplock")?;
-        let Some(owner) = lock_owner(argument(arguments, 1, "@LockOwner")) else {
-            return Ok(Returned { status: -999, outputs: Vec::new() });
-        };
-        self.check_transaction_for(owner)?;
-        let released = self.with_run(Uses::Database, activation, |run| {
-            let storage = run.storage()?;
-            Ok(storage.latch.unlock_application(&storage.tx, owner, &resource))
-        })?;
-        if released {
-            return Ok(Returned::default());
-        }
-        Err(SqlError::new(
-            1223,
-            format!(
-                "Cannot release the application lock (Database Principal: 'public', Resource: '{resource}') because it \
-                 is not currently held."
-            ),
-        ))
-    }
-
-    fn check_transaction_for(&self, owner: LockOwner) -> SqlResult<()> {
-        if owner == LockOwner::Session || self.state.transaction_count > 0 {
-            return Ok(());
-        }
-        Err(SqlError::new(
-            15422,
-            "Application locks can be acquired or released only inside a transaction when the lock owner is Transaction.",
-        ))
-    }
 }
 
 /// Parameters that the procedure does not have; those of a statement that is executed have any name.
@@ -275,19 +162,4 @@ fn unknown_parameter(procedure: SystemProcedure, arguments: &[PassedArgument]) -
         return Some(SqlError::not_supported("application locks of another database principal than public"));
     }
     None
-}
-
-fn lock_owner(value: Option<&Value>) -> Option<LockOwner> {
-    match value.and_then(Value::as_str).map(fold).as_deref() {
-        None | Some("transaction") => Some(LockOwner::Transaction),
-        Some("session") => Some(LockOwner::Session),
-        Some(_) => None,
-    }
-}
-
-fn first_text(arguments: &[PassedArgument], position: usize) -> Option<String> {
-    match &arguments.get(position)?.value {
-        Passed::Value { value: Value::String(text), .. } => Some(text.to_string()),
-        _ => None,
-    }
 }

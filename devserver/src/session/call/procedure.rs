@@ -6,54 +6,23 @@ use crate::bind::name::display_name;
 use crate::catalog::catalog::DBO;
 use crate::catalog::object::{Object, Procedure};
 use crate::catalog::object_name::ParsedName;
-use crate::catalog::parameter::{Parameter, VariableType};
+use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::plan::batch::{Argument, ArgumentSource, CompiledBatch, ExecuteStep, ExecuteTarget};
 use crate::plan::declarations::Declarations;
+use crate::session::call::argument::{Passed, PassedArgument, Returned, parameter_named};
+use crate::session::call::procedure_not_found::not_found;
+use crate::session::call::system_procedure;
 use crate::session::outcome::{Control, Failure, Origin, StepResult};
 use crate::session::output::Output;
 use crate::session::session::Session;
-use crate::session::system_procedure;
-use crate::session::unknown_procedure::not_found;
-use crate::storage::{ObjectId, fold};
+use crate::storage::fold;
 use crate::tsql::ast::ObjectName;
 use crate::value::{self, SqlType, Value};
 
 /// Procedures, triggers and functions can nest this deep.
 pub const MAX_NESTING: u32 = 32;
-
-/// What a call passes for one parameter.
-#[derive(Debug)]
-pub enum Passed {
-    Value {
-        value: Value,
-        ty: SqlType,
-    },
-    /// A table with its type, for messages.
-    Table {
-        table: ObjectId,
-        ty: VariableType,
-    },
-    Default,
-}
-
-/// An argument, evaluated.
-#[derive(Debug)]
-pub struct PassedArgument {
-    /// With its `@`, if passed by name.
-    pub name: Option<Arc<str>>,
-    pub value: Passed,
-    pub output: bool,
-}
-
-/// What comes back from a call.
-#[derive(Debug, Default)]
-pub struct Returned {
-    pub status: i32,
-    /// For each argument passed with OUTPUT: its position and the value with its type.
-    pub outputs: Vec<(usize, Value, SqlType)>,
-}
 
 impl Session {
     pub(crate) fn run_execute(
@@ -322,205 +291,11 @@ impl Session {
         self.engine.plans.keep_body(procedure, version, &compiled);
         Ok(compiled)
     }
-
-    /// Gives the parameters their values: 201, 8144, 8145, 119, 8162.
-    fn bind_arguments(&mut self, procedure: &Procedure, arguments: &[PassedArgument]) -> SqlResult<Activation> {
-        let parameters = &procedure.parameters;
-        let mut callee = Activation::default();
-        callee.grow(parameters.len());
-        let mut given = vec![false; parameters.len()];
-        let mut by_name = false;
-        for (position, argument) in arguments.iter().enumerate() {
-            let place = match &argument.name {
-                Some(name) => {
-                    by_name = true;
-                    parameter_named(parameters, name).ok_or_else(|| {
-                        SqlError::new(8145, format!("{name} is not a parameter for procedure {}.", procedure.name))
-                            .state(1)
-                    })?
-                }
-                None => {
-                    if by_name {
-                        return Err(SqlError::new(
-                            119,
-                            format!(
-                                "Must pass parameter number {} and subsequent parameters as '@name = value'. After the \
-                                 form '@name = value' has been used, all subsequent parameters must be passed in the \
-                                 form '@name = value'.",
-                                position + 1
-                            ),
-                        )
-                        .severity(15));
-                    }
-                    if position >= parameters.len() {
-                        return Err(SqlError::new(
-                            8144,
-                            format!("Procedure or function {} has too many arguments specified.", procedure.name),
-                        )
-                        .state(2));
-                    }
-                    position
-                }
-            };
-            let parameter = &parameters[place];
-            if given[place] {
-                return Err(SqlError::new(
-                    8143,
-                    format!("Parameter '{}' was supplied multiple times.", parameter.name),
-                ));
-            }
-            if argument.output && !parameter.output {
-                return Err(SqlError::new(
-                    8162,
-                    format!(
-                        "The formal parameter \"{}\" was not declared as an OUTPUT parameter, but the actual parameter \
-                         passed in requested output.",
-                        parameter.name
-                    ),
-                )
-                .state(2));
-            }
-            given[place] = self.take_argument(parameter, &argument.value, place, &mut callee)?;
-        }
-        for (place, parameter) in parameters.iter().enumerate() {
-            if given[place] {
-                continue;
-            }
-            match (&parameter.ty, &parameter.default) {
-                (VariableType::Scalar(_), Some(default)) => callee.values[place] = default.clone(),
-                (VariableType::Scalar(_), None) => {
-                    return Err(SqlError::new(
-                        201,
-                        format!(
-                            "Procedure or function '{}' expects parameter '{}', which was not supplied.",
-                            procedure.name, parameter.name
-                        ),
-                    )
-                    .state(4));
-                }
-                (VariableType::Table(template) | VariableType::TableType { template, .. }, _) => {
-                    // A table-valued parameter that is not passed is empty.
-                    let table = self.create_table_variable(&Arc::clone(template))?;
-                    callee.tables[place] = Some(table);
-                    callee.owned_tables.push(table);
-                }
-            }
-        }
-        Ok(callee)
-    }
-
-    /// False for DEFAULT: the declared default is taken then.
-    fn take_argument(
-        &mut self,
-        parameter: &Parameter,
-        passed: &Passed,
-        place: usize,
-        callee: &mut Activation,
-    ) -> SqlResult<bool> {
-        match (&parameter.ty, passed) {
-            (_, Passed::Default) => Ok(false),
-            (VariableType::Scalar(ty), Passed::Value { value, ty: from }) => {
-                callee.values[place] = convert_parameter(value.clone(), *from, *ty)?;
-                Ok(true)
-            }
-            (VariableType::Scalar(ty), Passed::Table { ty: from, .. }) => Err(SqlError::new(
-                206,
-                format!("Operand type clash: {} is incompatible with {}", type_name(from), ty.name()),
-            )
-            .state(2)),
-            (VariableType::Table(_) | VariableType::TableType { .. }, Passed::Value { ty, .. }) => Err(SqlError::new(
-                206,
-                format!("Operand type clash: {} is incompatible with {}", ty.name(), type_name(&parameter.ty)),
-            )
-            .state(2)),
-            (wanted, Passed::Table { table, ty }) => {
-                let same = match (wanted.template(), ty.template()) {
-                    (Some(a), Some(b)) => {
-                        Arc::ptr_eq(a, b) || a.columns == b.columns && type_name(wanted) == type_name(ty)
-                    }
-                    _ => false,
-                };
-                if !same {
-                    return Err(SqlError::new(
-                        206,
-                        format!("Operand type clash: {} is incompatible with {}", type_name(ty), type_name(wanted)),
-                    )
-                    .state(2));
-                }
-                callee.tables[place] = Some(*table);
-                Ok(true)
-            }
-        }
-    }
-
-    /// Runs dynamic text (EXEC and sp_executesql) with its own variables.
-    #[allow(clippy::too_many_arguments)] // A text, its parameters, its caller and its answer.
-    pub(crate) fn run_text(
-        &mut self,
-        text: &str,
-        declared: &str,
-        parameters: Declarations,
-        mut callee: Activation,
-        line: u32,
-        activation: &mut Activation,
-        out: &mut Output<'_>,
-    ) -> Result<(Control, Activation), Failure> {
-        if let Err(error) = self.check_nesting() {
-            return Err(ended(self.fail(error, Origin::Statement, activation, line, out)));
-        }
-        // Ownership chaining ends at dynamic text: it runs with the user's own permissions.
-        callee.check_permissions = true;
-        let schema = Arc::clone(&self.state.default_schema);
-        let compiled = match self.compiled_text(text, declared, parameters, &schema) {
-            Ok(compiled) => compiled,
-            Err(error) => return Err(ended(self.fail(error, Origin::Statement, activation, line, out))),
-        };
-        let options = self.state.options;
-        self.state.nest_level += 1;
-        let result = self.run_compiled(&compiled, &mut callee, out);
-        self.drop_temporary_tables(self.state.nest_level);
-        self.state.nest_level -= 1;
-        self.state.options = options;
-        result.map(|control| (control, callee))
-    }
 }
 
 /// A failure that was already decided: the callee has nothing to return, and the caller goes on if it may.
 fn none(result: StepResult) -> Result<Option<Returned>, Failure> {
     result.map(|_| None)
-}
-
-fn ended(result: StepResult) -> Failure {
-    match result {
-        Ok(_) => Failure::EndScope,
-        Err(failure) => failure,
-    }
-}
-
-/// The value of a parameter; text that is too long is cut, as SQL Server does.
-pub fn convert_parameter(value: Value, from: SqlType, to: SqlType) -> SqlResult<Value> {
-    if value.is_null() || from == to {
-        return Ok(value);
-    }
-    value::convert(value, from, to, None, false).map_err(|error| match error.number {
-        245 | 241 | 8114 => {
-            SqlError::new(8114, format!("Error converting data type {} to {}.", from.name(), to.name())).state(5)
-        }
-        _ => error,
-    })
-}
-
-fn type_name(ty: &VariableType) -> String {
-    match ty {
-        VariableType::Scalar(ty) => ty.name().to_string(),
-        VariableType::TableType { user_type, .. } => user_type.name.to_string(),
-        VariableType::Table(_) => "table".to_string(),
-    }
-}
-
-pub fn parameter_named(parameters: &[Parameter], name: &str) -> Option<usize> {
-    let name = fold(name);
-    parameters.iter().position(|parameter| fold(&parameter.name) == name)
 }
 
 /// The status of a procedure without RETURN: 0, or 10 less the severity of its worst error.

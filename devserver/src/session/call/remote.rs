@@ -1,0 +1,103 @@
+//! Remote procedure calls: a procedure by name or number, its parameters from the wire, its results to it.
+
+use std::sync::Arc;
+
+use crate::catalog::object_name::ParsedName;
+use crate::error::{SqlError, SqlResult};
+use crate::execute::activation::Activation;
+use crate::session::call::argument::{Passed, PassedArgument, Returned};
+use crate::session::call::procedure_not_found;
+use crate::session::outcome::Failure;
+use crate::session::output::Output;
+use crate::session::session::Session;
+use crate::tds::request::{RpcCall, RpcParameter, RpcProcedure, RpcValue};
+use crate::tsql::ast::ObjectName;
+use crate::value::{SqlType, Value};
+
+const SP_EXECUTESQL: u16 = 10;
+const SP_PREPARE: u16 = 11;
+const SP_EXECUTE: u16 = 12;
+const SP_PREPEXEC: u16 = 13;
+const SP_UNPREPARE: u16 = 15;
+
+impl Session {
+    /// Runs one call with its answer.
+    pub(crate) fn call(&mut self, call: RpcCall, out: &mut Output<'_>) -> Result<(), Failure> {
+        let mut activation = Activation { check_permissions: true, ..Activation::default() };
+        out.writer().enter_procedure();
+        let result = self.call_in(call, &mut activation, out);
+        self.drop_table_variables(&mut activation);
+        out.writer().leave_procedure();
+        match result {
+            Err(Failure::EndScope) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn call_in(&mut self, call: RpcCall, activation: &mut Activation, out: &mut Output<'_>) -> Result<(), Failure> {
+        let name = match &call.procedure {
+            RpcProcedure::Name(name) => match ParsedName::parse(name) {
+                Some(name) => name.to_object_name(),
+                None => {
+                    let error = procedure_not_found::not_found(name);
+                    return self.report(error, activation, out);
+                }
+            },
+            RpcProcedure::Id(id) => match *id {
+                SP_EXECUTESQL => system_name("sp_executesql"),
+                SP_PREPARE => system_name("sp_prepare"),
+                SP_EXECUTE => system_name("sp_execute"),
+                SP_PREPEXEC => system_name("sp_prepexec"),
+                SP_UNPREPARE => system_name("sp_unprepare"),
+                other => {
+                    let error = SqlError::not_supported(format!("the system procedure number {other}"));
+                    return self.report(error, activation, out);
+                }
+            },
+        };
+        let mut arguments = Vec::with_capacity(call.parameters.len());
+        let mut described = Vec::with_capacity(call.parameters.len());
+        for parameter in call.parameters {
+            described.push((parameter.name.clone().unwrap_or_default(), parameter.by_ref));
+            match self.pass_parameter(parameter, activation) {
+                Ok(argument) => arguments.push(argument),
+                Err(error) => return self.report(error, activation, out),
+            }
+        }
+        let schema = Arc::clone(&self.state.default_schema);
+        let returned = self.call_procedure(&name, arguments, &schema, activation, 1, out)?;
+        let Some(Returned { status, outputs }) = returned else { return Ok(()) };
+        out.writer().return_status(status);
+        for (position, value, ty) in outputs {
+            let (name, _) = &described[position];
+            out.writer().return_value(name, position as u16, ty, &value);
+        }
+        Ok(())
+    }
+
+    fn pass_parameter(&mut self, parameter: RpcParameter, activation: &mut Activation) -> SqlResult<PassedArgument> {
+        let RpcParameter { name, by_ref, value } = parameter;
+        let value = match value {
+            RpcValue::Default => Passed::Default,
+            RpcValue::UntypedNull => Passed::Value { value: Value::Null, ty: SqlType::Int },
+            RpcValue::Scalar { sql_type, value } => Passed::Value { value, ty: sql_type },
+            RpcValue::Table { type_schema, type_name, columns, rows } => {
+                let type_name = ObjectName {
+                    server: None,
+                    database: None,
+                    schema: type_schema.as_deref().filter(|schema| !schema.is_empty()).map(Arc::from),
+                    name: type_name.as_str().into(),
+                };
+                let (table, ty) = self.table_parameter(&type_name, &columns, rows, activation)?;
+                activation.owned_tables.push(table);
+                Passed::Table { table, ty }
+            }
+        };
+        let name = name.filter(|name| !name.is_empty()).map(Arc::from);
+        Ok(PassedArgument { name, value, output: by_ref })
+    }
+}
+
+fn system_name(name: &str) -> ObjectName {
+    ObjectName { server: None, database: None, schema: None, name: name.into() }
+}

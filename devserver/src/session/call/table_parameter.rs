@@ -1,0 +1,133 @@
+//! Table-valued parameters from the client: the table is made and filled.
+
+use std::sync::Arc;
+
+use crate::bind::binder::Binder;
+use crate::catalog::parameter::VariableType;
+use crate::error::{SqlError, SqlResult};
+use crate::execute::activation::Activation;
+use crate::plan::cell::Uses;
+use crate::plan::declarations::Declarations;
+use crate::session::session::Session;
+use crate::storage::{ObjectId, TableSchema};
+use crate::tds::request::TableColumn;
+use crate::tsql::ast::ObjectName;
+use crate::value::{self, Value};
+
+impl Session {
+    /// Makes the table of a table-valued parameter and fills it.
+    pub(crate) fn table_parameter(
+        &mut self,
+        name: &ObjectName,
+        columns: &[TableColumn],
+        rows: Vec<Vec<Value>>,
+        activation: &Activation,
+    ) -> SqlResult<(ObjectId, VariableType)> {
+        let user_type = {
+            let catalog = self.database.catalog.read();
+            let schemas = match &name.schema {
+                Some(schema) => vec![Arc::clone(schema)],
+                None => vec![Arc::clone(&self.state.default_schema), crate::catalog::catalog::DBO.into()],
+            };
+            schemas.iter().find_map(|schema| catalog.user_type(schema, &name.name).cloned())
+        };
+        if let Some(user_type) = &user_type {
+            self.check_type(user_type, activation)?;
+        }
+        let found = user_type.and_then(|user_type| match &user_type.kind {
+            crate::catalog::user_type::UserTypeKind::Table { template, .. } => {
+                Some((Arc::clone(&user_type), Arc::clone(template)))
+            }
+            crate::catalog::user_type::UserTypeKind::Alias { .. } => None,
+        });
+        let Some((user_type, template)) = found else { return Err(crate::bind::type_name::type_not_found(name)) };
+        let ty = VariableType::TableType { user_type, template: Arc::clone(&template) };
+        let table = self.create_table_variable(&template)?;
+        let filled = self.fill_table(table, &template, columns, rows);
+        match filled {
+            Ok(()) => Ok((table, ty)),
+            Err(error) => {
+                self.own_tables.remove(table);
+                Err(error)
+            }
+        }
+    }
+
+    fn fill_table(
+        &mut self,
+        table: ObjectId,
+        template: &TableSchema,
+        columns: &[TableColumn],
+        rows: Vec<Vec<Value>>,
+    ) -> SqlResult<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        if columns.len() != template.columns.len() {
+            return Err(SqlError::new(
+                500,
+                format!(
+                    "Trying to pass a table-valued parameter with {} column(s) where the corresponding user-defined \
+                     table type requires {} column(s).",
+                    columns.len(),
+                    template.columns.len()
+                ),
+            ));
+        }
+        if template.columns.iter().any(|column| column.identity.is_some() || column.computed.is_some()) {
+            return Err(SqlError::not_supported(
+                "a table-valued parameter whose type has identity or computed columns",
+            ));
+        }
+        let mut nothing = Activation::default();
+        // Defaults and checks come from the type.
+        let declarations = Declarations::default();
+        let rules = {
+            let database = Arc::clone(&self.database);
+            let latch = database.storage.latch();
+            let mut binder = Binder::new(&database, &latch, &self.state, &declarations);
+            let slot = binder.new_slot()?;
+            binder.bind_rules(template, slot)?
+        };
+        self.with_run(Uses::OwnTables, &mut nothing, |run| {
+            let mut frame = crate::execute::frame::Frame::new(1);
+            for mut values in rows {
+                for (ordinal, (value, described)) in values.iter_mut().zip(columns).enumerate() {
+                    let column = &template.columns[ordinal];
+                    if described.default {
+                        if let Some(default) = &rules.defaults[ordinal] {
+                            *value = default.eval(run, &mut frame)?;
+                        }
+                        continue;
+                    }
+                    let given = std::mem::replace(value, Value::Null);
+                    *value = value::assign(given, described.sql_type, column.sql_type)
+                        .map_err(|error| error.for_column(&template.name, &column.name))?;
+                    if value.is_null() && !column.nullable {
+                        return Err(SqlError::new(
+                            515,
+                            format!(
+                                "Cannot insert the value NULL into column '{}', table '{}'; column does not allow nulls. \
+                                 INSERT fails.",
+                                column.name, template.name
+                            ),
+                        )
+                        .state(2));
+                    }
+                }
+                for (name, condition) in &rules.checks {
+                    frame.rows[rules.slot] = values.as_slice().into();
+                    if condition.test(run, &mut frame)? == Some(false) {
+                        return Err(SqlError::new(
+                            547,
+                            format!("The INSERT statement conflicted with the CHECK constraint \"{name}\"."),
+                        ));
+                    }
+                }
+                let storage = run.own_storage()?;
+                storage.latch.insert(&mut storage.tx, table, &values)?;
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! The way of a statement to the file that runs it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::SqlError;
+use crate::execute::activation::Activation;
+use crate::plan::batch::{CompiledBatch, Step, StepKind};
+use crate::session::outcome::{Control, Origin, SimpleFailure};
+use crate::session::output::Output;
+use crate::session::session::Session;
+use crate::session::statement::evaluate::cell_type;
+use crate::tds::token::StatementKind as DoneKind;
+use crate::tsql::ast::IdentityCheck;
+use crate::value::Value;
+
+impl Session {
+    /// Runs what is a single statement.
+    pub(crate) fn run_simple(
+        &mut self,
+        step: &Step,
+        compiled: &CompiledBatch,
+        activation: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<Control, SimpleFailure> {
+        match &step.kind {
+            StepKind::Query(cell) => self.run_query_step(cell, None, step.line, compiled, activation, out)?,
+            StepKind::InsertExecute(cell, execute) => {
+                return self.run_insert_execute(cell, execute, step.line, compiled, activation, out);
+            }
+            StepKind::Set(place, cell) => {
+                let value = self.eval_cell(cell, compiled, activation)?;
+                activation.values[*place] = value;
+                self.statement_done(out, DoneKind::Other, None);
+                self.state.row_count = 1;
+            }
+            StepKind::Declare(values) => {
+                for (place, cell) in values {
+                    if let Some(cell) = cell {
+                        activation.values[*place] = self.eval_cell(cell, compiled, activation)?;
+                        self.state.row_count = 1;
+                    }
+                }
+            }
+            StepKind::Throw { number, message, state } => {
+                let number = self.eval_cell(number, compiled, activation)?.as_i64().unwrap_or(0);
+                let message = self.eval_cell(message, compiled, activation)?;
+                let state = self.eval_cell(state, compiled, activation)?.as_i64().unwrap_or(0);
+                if !(50_000..=i64::from(i32::MAX)).contains(&number) {
+                    return Err(SimpleFailure::Error(
+                        SqlError::new(
+                            35100,
+                            format!(
+                                "Error number {number} in the THROW statement is outside the valid range. Specify an \
+                                 error number in the valid range of 50000 to 2147483647."
+                            ),
+                        )
+                        .state(10),
+                        Origin::Statement,
+                    ));
+                }
+                let text = message.as_str().unwrap_or_default().to_string();
+                let error = SqlError::new(number as i32, text).state(state as u8);
+                return Err(SimpleFailure::Error(error, Origin::Throw));
+            }
+            StepKind::RaiseError { message, severity, state, arguments, set_error } => {
+                self.raise_error(
+                    message, severity, state, arguments, *set_error, step.line, compiled, activation, out,
+                )?;
+            }
+            StepKind::Print(cell) => {
+                let message = self.eval_cell(cell, compiled, activation)?;
+                let procedure = activation.procedure.as_ref().map(|procedure| Arc::clone(&procedure.full_name));
+                out.info(0, 0, 1, message.as_str().unwrap_or(" "), procedure.as_deref(), step.line);
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::SetLockTimeout(cell) => {
+                let value = self.eval_cell(cell, compiled, activation)?.as_i64().unwrap_or(-1);
+                self.state.options.lock_timeout = u64::try_from(value).ok().map(Duration::from_millis);
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::SetDeadlockPriority(cell) => {
+                let value = self.eval_cell(cell, compiled, activation)?.as_i64().unwrap_or(0);
+                if !(-10..=10).contains(&value) {
+                    let error = SqlError::new(155, format!("'{value}' is not a recognized DEADLOCK_PRIORITY option."));
+                    return Err(SimpleFailure::Error(error.severity(15), Origin::Statement));
+                }
+                self.state.options.deadlock_priority = value as i8;
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::SetContextInfo(cell) => {
+                self.state.context_info = match self.eval_cell(cell, compiled, activation)? {
+                    Value::Bytes(bytes) => Some(bytes),
+                    _ => None,
+                };
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::WaitForDelay(cell) => {
+                let delay = self.eval_cell(cell, compiled, activation)?;
+                self.wait_for(&delay, cell_type(cell, self.version()))?;
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::Cursor(step) => self.run_cursor_step(step, compiled, activation, out)?,
+            StepKind::WaitForTime(cell) => {
+                let time = self.eval_cell(cell, compiled, activation)?;
+                self.wait_until_time(&time, cell_type(cell, self.version()))?;
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::CheckIdentity { table, check, silent } => {
+                let table = self.eval_cell(table, compiled, activation)?;
+                let check = match check {
+                    IdentityCheck::Report => IdentityCheck::Report,
+                    IdentityCheck::Correct => IdentityCheck::Correct,
+                    IdentityCheck::Reseed(cell) => IdentityCheck::Reseed(self.eval_cell(cell, compiled, activation)?),
+                };
+                self.check_identity(table.as_str().unwrap_or_default(), check, *silent, step.line, activation, out)?;
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::SetRowCount(cell) => {
+                let limit = self.eval_cell(cell, compiled, activation)?.as_i64().unwrap_or(0);
+                self.state.options.row_limit = u64::try_from(limit).unwrap_or(0);
+                self.statement_done(out, DoneKind::Other, None);
+            }
+            StepKind::Execute(execute) => {
+                return self.run_execute(execute, step.line, compiled, activation, out).map_err(SimpleFailure::Passed);
+            }
+            StepKind::Other(statement) => self.run_other(statement, activation, out)?,
+            StepKind::Nothing => self.statement_done(out, DoneKind::Other, None),
+            StepKind::Block(_)
+            | StepKind::If { .. }
+            | StepKind::While { .. }
+            | StepKind::Break
+            | StepKind::Continue
+            | StepKind::Goto(_)
+            | StepKind::Label(_)
+            | StepKind::Return(_)
+            | StepKind::TryCatch { .. }
+            | StepKind::Rethrow => unreachable!("run_step has seen to it"),
+        }
+        Ok(Control::Next)
+    }
+
+    /// The end of a successful statement. What is no query sets @@ROWCOUNT to 0.
+    ///
+    /// Source: "@@ROWCOUNT" (MicrosoftDocs/sql-docs, docs/t-sql/functions/rowcount-transact-sql.md).
+    pub fn statement_done(&mut self, out: &mut Output<'_>, kind: DoneKind, count: Option<u64>) {
+        self.state.error = 0;
+        if kind == DoneKind::Other {
+            self.state.row_count = 0;
+        }
+        let counted = count.filter(|_| !self.state.options.no_count);
+        out.done_statement(kind, counted);
+    }
+}

@@ -1,0 +1,217 @@
+//! SELECT, INSERT, UPDATE, DELETE and MERGE, also INSERT … EXEC: bound, run with their triggers, and told to the client.
+
+use std::sync::Arc;
+
+use crate::error::{STALE_PLAN, SqlError, SqlResult};
+use crate::execute::activation::Activation;
+use crate::execute::frame::Frame;
+use crate::execute::insert::CapturedRows;
+use crate::execute::statement_result::StatementResult;
+use crate::execute::{delete, insert, merge, select_into, select_statement, update};
+use crate::plan::batch::{CompiledBatch, ExecuteStep};
+use crate::plan::cell::{BoundPlan, Cell, Plan};
+use crate::plan::select_statement::SelectStatementPlan;
+use crate::session::outcome::{Control, Origin, SimpleFailure};
+use crate::session::output::Output;
+use crate::session::session::Session;
+use crate::session::statement::set_options_error::wrong_set_options;
+use crate::tds::token::StatementKind as DoneKind;
+use crate::tsql::ast::CursorName;
+
+impl Session {
+    pub(crate) fn run_query_step(
+        &mut self,
+        cell: &Cell,
+        executed: Option<CapturedRows>,
+        line: u32,
+        compiled: &CompiledBatch,
+        activation: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(), SimpleFailure> {
+        let is_repeatable = executed.is_none();
+        let mut executed = executed;
+        loop {
+            let version = self.version();
+            let bound = self.bound(cell, compiled).map_err(binding_failure)?;
+            let result = self.run_bound(&bound, cell, executed.take(), line, activation, out);
+            match result {
+                // Another session has changed a table between the binding and the table's lock: SQL Server compiles
+                // such a statement again. It has been taken back as a whole.
+                Err(SimpleFailure::Error(error, _))
+                    if error.number == STALE_PLAN && is_repeatable && self.version() != version => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn run_bound(
+        &mut self,
+        bound: &BoundPlan,
+        cell: &Cell,
+        executed: Option<CapturedRows>,
+        line: u32,
+        activation: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(), SimpleFailure> {
+        self.check_permissions(&bound.needs, activation)?;
+        let kind = match &bound.plan {
+            Plan::Select(_) => DoneKind::Select,
+            Plan::Insert(_) => DoneKind::Insert,
+            Plan::Update(_) => DoneKind::Update,
+            Plan::Delete(_) => DoneKind::Delete,
+            Plan::Merge(_) => DoneKind::Merge,
+            Plan::Scalar(_) | Plan::Condition(_) => unreachable!("a query step holds a statement"),
+        };
+        self.check_set_options(&bound.plan)?;
+        if let Some(cursor) = cell.current_of() {
+            self.stand_on_cursor(cursor, &bound.plan, activation)?;
+            let result = self.run_change(bound, kind, executed, line, activation, out);
+            self.step_off(cursor, activation);
+            return result;
+        }
+        self.run_change(bound, kind, executed, line, activation, out)
+    }
+
+    fn stand_on_cursor(&mut self, cursor: &CursorName, plan: &Plan, activation: &mut Activation) -> SqlResult<()> {
+        let (schema, updated) = match plan {
+            Plan::Update(plan) => {
+                let columns = plan.assignments.iter().filter_map(|assignment| assignment.column);
+                let names = columns.map(|column| Arc::clone(&plan.table.schema.columns[column].name));
+                (&plan.table.schema, names.collect())
+            }
+            Plan::Delete(plan) => (&plan.table.schema, Vec::new()),
+            _ => unreachable!("only UPDATE and DELETE have WHERE CURRENT OF"),
+        };
+        self.stand_on(cursor, schema.id, &updated, activation)
+    }
+
+    /// Runs a query or change, with the triggers it fires.
+    fn run_change(
+        &mut self,
+        bound: &BoundPlan,
+        kind: DoneKind,
+        executed: Option<CapturedRows>,
+        line: u32,
+        activation: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(), SimpleFailure> {
+        let Some(target) = &bound.triggers else {
+            let result = self.run_query_plan(bound, executed, activation)?;
+            self.finish_query(result, kind, &bound.plan, out);
+            return Ok(());
+        };
+        let result = self.with_triggers(target, out, line, activation, |session, activation| {
+            let result = session.run_query_plan(bound, executed, activation)?;
+            let count = result.count;
+            Ok((result, count))
+        })?;
+        self.finish_query(result, kind, &bound.plan, out);
+        Ok(())
+    }
+
+    /// 1934: a table with filtered indexes can be changed under certain settings only.
+    ///
+    /// Source: "CREATE INDEX", required SET options for filtered indexes (MicrosoftDocs/sql-docs,
+    /// docs/t-sql/statements/create-index-transact-sql.md).
+    fn check_set_options(&self, plan: &Plan) -> SqlResult<()> {
+        if self.state.options.ansi_padding {
+            return Ok(());
+        }
+        let (verb, schema) = match plan {
+            Plan::Insert(plan) => ("INSERT", &plan.target.table.schema),
+            Plan::Update(plan) => ("UPDATE", &plan.table.schema),
+            Plan::Delete(plan) => ("DELETE", &plan.table.schema),
+            Plan::Merge(plan) => ("MERGE", &plan.table.schema),
+            Plan::Scalar(_) | Plan::Condition(_) | Plan::Select(_) => return Ok(()),
+        };
+        if schema.indexes.iter().all(|index| index.filter.is_none()) {
+            return Ok(());
+        }
+        Err(wrong_set_options(verb, "ANSI_PADDING"))
+    }
+
+    fn run_query_plan(
+        &mut self,
+        bound: &BoundPlan,
+        executed: Option<CapturedRows>,
+        activation: &mut Activation,
+    ) -> SqlResult<StatementResult> {
+        let into = match &bound.plan {
+            Plan::Select(SelectStatementPlan { into: Some(into), query, .. }) => {
+                self.check_ddl_allowed(into.is_temporary())?;
+                Some(self.make_into(into, &query.columns, activation)?)
+            }
+            _ => None,
+        };
+        self.with_run(bound.uses, activation, |run| {
+            let mut frame = Frame::new(bound.slots);
+            match &bound.plan {
+                Plan::Select(plan) => match into {
+                    Some(table) => select_into::fill(&plan.query, table, run, &mut frame),
+                    None => select_statement::run_select(plan, run, &mut frame),
+                },
+                Plan::Insert(plan) => insert::run_insert(plan, executed, run, &mut frame),
+                Plan::Update(plan) => update::run_update(plan, run, &mut frame),
+                Plan::Delete(plan) => delete::run_delete(plan, run, &mut frame),
+                Plan::Merge(plan) => merge::run_merge(plan, run, &mut frame),
+                Plan::Scalar(_) | Plan::Condition(_) => unreachable!("a query step holds a statement"),
+            }
+        })
+    }
+
+    fn finish_query(&mut self, result: StatementResult, kind: DoneKind, plan: &Plan, out: &mut Output<'_>) {
+        let StatementResult { rows, count, ignored_duplicates } = result;
+        if ignored_duplicates {
+            out.info(3604, 0, 1, "Duplicate key was ignored.", None, 0);
+        }
+        if let Some((columns, rows)) = rows {
+            out.result_set(&columns, rows);
+        }
+        self.state.row_count = count as i64;
+        let assigns = matches!(plan, Plan::Select(SelectStatementPlan { variables: Some(_), .. }));
+        self.statement_done(out, kind, if assigns { None } else { Some(count) });
+    }
+
+    pub(crate) fn run_insert_execute(
+        &mut self,
+        cell: &Cell,
+        execute: &ExecuteStep,
+        line: u32,
+        compiled: &CompiledBatch,
+        activation: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<Control, SimpleFailure> {
+        if self.state.in_insert_exec {
+            let error = SqlError::new(8164, "An INSERT EXEC statement cannot be nested.");
+            return Err(SimpleFailure::Error(error, Origin::Statement));
+        }
+        // Bound before the procedure runs: a wrong target must not be noticed only afterwards.
+        self.bound(cell, compiled).map_err(binding_failure)?;
+        // Everything the procedure does belongs to the INSERT: it runs in a transaction, and can commit only its own.
+        let began = self.tx.is_none();
+        if began {
+            self.tx = Some(self.new_transaction());
+            self.state.transaction_count = 1;
+        }
+        self.state.in_insert_exec = true;
+        out.begin_capture();
+        let executed = self.run_execute(execute, line, compiled, activation, out);
+        let rows = out.end_capture();
+        self.state.in_insert_exec = false;
+        let result = match executed {
+            Ok(_) => self.run_query_step(cell, Some(rows), line, compiled, activation, out),
+            Err(failure) => Err(SimpleFailure::Passed(failure)),
+        };
+        if began && self.tx.is_some() {
+            let keep = result.is_ok() && !self.state.doomed;
+            self.end_inner_transaction(keep);
+        }
+        result.map(|()| Control::Next)
+    }
+}
+
+fn binding_failure(error: SqlError) -> SimpleFailure {
+    // These depend on a SET option, not on names: SQL Server finds them while the statement runs.
+    let origin = if matches!(error.number, 544 | 545) { Origin::Statement } else { Origin::Binding };
+    SimpleFailure::Error(error, origin)
+}

@@ -1,0 +1,67 @@
+//! RAISERROR: an error or a message of the program's own.
+
+use std::sync::Arc;
+
+use crate::error::SqlError;
+use crate::execute::activation::Activation;
+use crate::plan::batch::CompiledBatch;
+use crate::plan::cell::Cell;
+use crate::session::outcome::{Origin, SimpleFailure};
+use crate::session::output::Output;
+use crate::session::session::Session;
+use crate::tds::token::StatementKind as DoneKind;
+use crate::value::{self};
+
+impl Session {
+    #[allow(clippy::too_many_arguments)] // The parts of RAISERROR.
+    pub(crate) fn raise_error(
+        &mut self,
+        message: &Cell,
+        severity: &Cell,
+        state: &Cell,
+        arguments: &[Cell],
+        set_error: bool,
+        line: u32,
+        compiled: &CompiledBatch,
+        activation: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(), SimpleFailure> {
+        let text = self.eval_cell(message, compiled, activation)?;
+        let severity = self.eval_cell(severity, compiled, activation)?.as_i64().unwrap_or(0).clamp(0, 25) as u8;
+        let state = self.eval_cell(state, compiled, activation)?.as_i64().unwrap_or(0);
+        let mut values = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            values.push(self.eval_cell(argument, compiled, activation)?);
+        }
+        let Some(text) = text.as_str() else {
+            return Err(SimpleFailure::Error(
+                SqlError::not_supported("RAISERROR with a message number or NULL"),
+                Origin::Statement,
+            ));
+        };
+        if severity > 18 {
+            return Err(SimpleFailure::Error(
+                SqlError::new(
+                    2754,
+                    "Error severity levels greater than 18 can only be specified by members of the sysadmin role, using \
+                     the WITH LOG option.",
+                ),
+                Origin::Statement,
+            ));
+        }
+        let text = value::builtin::format_message::format_message(text, &values)?;
+        // "Values … negative … or larger than 255 … default to 1": see RAISERROR, *state*.
+        let state = u8::try_from(state).unwrap_or(1);
+        if severity <= 10 {
+            let procedure = activation.procedure.as_ref().map(|procedure| Arc::clone(&procedure.full_name));
+            out.info(50000, severity, state, &text, procedure.as_deref(), line);
+            self.statement_done(out, DoneKind::Other, None);
+            if set_error {
+                self.state.error = 50000;
+            }
+            return Ok(());
+        }
+        let error = SqlError::new(50000, text).severity(severity).state(state);
+        Err(SimpleFailure::Error(error, Origin::RaiseError))
+    }
+}
