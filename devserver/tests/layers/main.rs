@@ -171,16 +171,21 @@ impl Source {
             let text: &mut String = faults.entry(format!("upwards: {from} -> {to}")).or_default();
             *text += &format!("{from}:{line} names {name}: {advice}. ");
         }
+        let mut targets: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for arrow in &arrows {
+            targets.entry(arrow.from).or_default().insert(arrow.to);
+        }
         let mut reached: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for file in self.0.values() {
-            let (seen, mut next) = (reached.entry(&file.path).or_default(), vec![file.path.as_str()]);
+        for file in targets.keys() {
+            let (seen, mut next) = (reached.entry(file).or_default(), vec![*file]);
             while let Some(at) = next.pop() {
-                let ahead = arrows.iter().filter(|arrow| arrow.from == at).map(|arrow| arrow.to);
+                let ahead = targets.get(at).into_iter().flatten();
                 next.extend(ahead.filter(|to| seen.insert(to)));
             }
         }
         for (file, seen) in &reached {
-            let circle: BTreeSet<_> = seen.iter().filter(|other| reached[**other].contains(file)).collect();
+            let circle: BTreeSet<_> =
+                seen.iter().filter(|other| reached.get(*other).is_some_and(|back| back.contains(file))).collect();
             if circle.len() > LARGEST_CIRCLE {
                 let inside = arrows.iter().filter(|arrow| arrow.from == *file && circle.contains(&arrow.to));
                 let ways: Vec<_> = inside.map(|arrow| format!("{file}:{} names {}", arrow.line, arrow.name)).collect();
